@@ -1,0 +1,70 @@
+# `make help` lists the targets. All of them work from a fresh clone: the first builds .venv.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+JOBS   ?= $(shell nproc)
+COVERED := src/rocketfsck/formats/* src/rocketfsck/verify/* src/rocketfsck/writer/*
+comma  := ,
+space  := $(subst ,, )
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint types imports unit coverage oracle nightly bench specs transcripts kaitai clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+install: $(STAMP) ## build .venv with rocketfsck and everything its tests need
+
+demo: $(STAMP) ## damage a broker-written store in several ways, check it, explain what was found
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python examples/demo.py
+
+test: lint types imports kaitai unit coverage oracle ## everything that CI runs
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+imports: $(STAMP)
+	$(BIN)/lint-imports --no-cache
+
+kaitai: $(STAMP) ## install the Kaitai Struct compiler for the tests, where node is present
+	@if command -v npm >/dev/null 2>&1; then \
+	  cd tests/kaitai && npm ci --silent --no-audit --no-fund; \
+	else echo "npm not found: the generated Kaitai readers are used as committed"; fi
+
+unit: $(STAMP)
+	$(BIN)/python -m coverage erase
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not nightly and not oracle' --cov --cov-report= tests
+
+coverage: $(STAMP)
+	$(BIN)/coverage report --fail-under=95 --include='$(subst $(space),$(comma),$(COVERED))'
+
+oracle: $(STAMP) ## the real broker's store code over stores that we wrote (needs a JDK and Maven)
+	@if command -v java >/dev/null 2>&1 && command -v mvn >/dev/null 2>&1; then \
+	  ROCKETFSCK_ORACLE=$${CI:+required} $(BIN)/pytest -q -m 'not nightly' tests/oracle; \
+	else echo "oracle skipped: no JDK or no Maven on this machine"; fi
+
+nightly: $(STAMP) ## the long suites: tens of thousands of mutants, deep property tests
+	ROCKETFSCK_NIGHTLY=1 $(BIN)/pytest -n $(JOBS) -m 'nightly or not nightly' tests
+
+bench: $(STAMP) ## measure the scan, the check and the index replay against a memory read
+	$(BIN)/python -m benchmarks
+
+specs: $(STAMP) ## write anew what is generated in specs/
+	$(BIN)/python specs/build.py
+
+transcripts: $(STAMP) ## record anew the command transcripts that document the command line
+	ROCKETFSCK_TRANSCRIPTS=write $(BIN)/pytest -q tests/cases -k transcript
+
+clean: ## remove what make made
+	rm -rf $(VENV) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis tests/kaitai/node_modules

@@ -1,0 +1,66 @@
+"""rocketfsck: reads, verifies and explains Apache RocketMQ message stores, offline.
+
+What is here is the public interface; everything else may change. Nothing is ever opened for writing.
+
+    open_store(path)            a `Store`: files, queues, geometry, dialect, whether a broker is at work
+    iter_messages(store, …)     every `Message` of the commit log, or those of a topic, key, time …
+    read_columns(store, …)      the same records as Arrow record batches of columns, fast
+    read_units(store, …)        the units of a consume queue, likewise
+    read_entries(store, …)      the entries of an index file, likewise
+    check_store(store, …)       a `Report` of `Finding`s, as `CheckOptions` ask for
+
+All errors raised on purpose are `RocketfsckError`s (`rocketfsck.errors`). Names are imported when they are
+used, so `import rocketfsck` costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rocketfsck.api import iter_messages as iter_messages
+    from rocketfsck.api import read_columns as read_columns
+    from rocketfsck.api import read_entries as read_entries
+    from rocketfsck.api import read_units as read_units
+    from rocketfsck.errors import RocketfsckError as RocketfsckError
+    from rocketfsck.scan.messages import Message as Message
+    from rocketfsck.store.model import Store as Store
+    from rocketfsck.store.opening import open_store as open_store
+    from rocketfsck.verify.catalog import describe as describe
+    from rocketfsck.verify.finding import Finding as Finding
+    from rocketfsck.verify.options import CheckOptions as CheckOptions
+    from rocketfsck.verify.report import Report as Report
+    from rocketfsck.verify.run import check_store as check_store
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "CheckOptions": "rocketfsck.verify.options",
+    "Finding": "rocketfsck.verify.finding",
+    "Message": "rocketfsck.scan.messages",
+    "Report": "rocketfsck.verify.report",
+    "RocketfsckError": "rocketfsck.errors",
+    "Store": "rocketfsck.store.model",
+    "check_store": "rocketfsck.verify.run",
+    "describe": "rocketfsck.verify.catalog",
+    "iter_messages": "rocketfsck.api",
+    "open_store": "rocketfsck.store.opening",
+    "read_columns": "rocketfsck.api",
+    "read_entries": "rocketfsck.api",
+    "read_units": "rocketfsck.api",
+}
+
+__all__ = [*_HOMES, "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,56 @@
+"""The errors of rocketfsck: one root, and an exit code for every class.
+
+An error says that the tool could not do what it was asked; what is wrong with a *store* is never an
+exception but a finding (`rocketfsck.verify`).
+"""
+
+from __future__ import annotations
+
+EXIT_CLEAN = 0
+EXIT_CORRECTED = 1
+EXIT_CORRECTED_ACT = 2
+EXIT_PROBLEMS = 4
+EXIT_OPERATIONAL = 8
+EXIT_USAGE = 16
+EXIT_CANCELLED = 32
+EXIT_INTERNAL = 128
+
+
+class RocketfsckError(Exception):
+    """Root of all errors raised on purpose."""
+
+    exit_code = EXIT_INTERNAL
+
+
+class UsageError(RocketfsckError):
+    """The caller asked for something that makes no sense; nothing was read."""
+
+    exit_code = EXIT_USAGE
+
+
+class CancelledError(RocketfsckError):
+    """The caller stopped the work before it ended."""
+
+    exit_code = EXIT_CANCELLED
+
+
+class StoreError(RocketfsckError):
+    """A store or one of its files could not be opened or read.
+
+    `path` names the file; `offset` is the byte position in it where that is known.
+    """
+
+    exit_code = EXIT_OPERATIONAL
+
+    def __init__(self, message: str, *, path: str | None = None, offset: int | None = None) -> None:
+        place = "" if path is None else f"{path}: " if offset is None else f"{path} at byte {offset}: "
+        super().__init__(place + message)
+        self.path = path
+        self.offset = offset
+
+
+class FormatError(StoreError):
+    """Bytes do not decode as the structure they were said to be.
+
+    `offset` is the position, relative to the start of the bytes given, of the field that is wrong.
+    """
