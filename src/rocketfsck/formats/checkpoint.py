@@ -1,0 +1,64 @@
+"""The store's `checkpoint`: one page of longs. Reference 5.1.
+
+    file := physicMsgTimestamp logicsMsgTimestamp indexMsgTimestamp masterFlushedOffset confirmPhyOffset zero*
+
+4096 bytes. masterFlushedOffset is written from 5.0.0 on and confirmPhyOffset from 5.1.1 on; older brokers
+leave what stands there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rocketfsck.formats.javatext import int64
+from rocketfsck.formats.layout import I64, Buffer, Layout, declare, field
+
+CHECKPOINT: Layout = declare(
+    "checkpoint",
+    "Store checkpoint",
+    "5.1",
+    field("physicMsgTimestamp", I64, "ms", "storeTimestamp of the last record flushed to the commitlog"),
+    field("logicsMsgTimestamp", I64, "ms", "storeTimestamp of the last record put to a consume queue"),
+    field("indexMsgTimestamp", I64, "ms", "endTimestamp of the last full index file, 0 until then"),
+    field("masterFlushedOffset", I64, "bytes", "5.0.0+: commitlog offset flushed on the master"),
+    field("confirmPhyOffset", I64, "bytes", "5.1.1+: commitlog offset of the start of the last valid record"),
+)
+CHECKPOINT_SIZE = 4096
+_MARGIN = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The fields of the checkpoint: storeTimestamps in ms, commitlog offsets in bytes."""
+
+    physic_msg_timestamp: int = 0
+    logics_msg_timestamp: int = 0
+    index_msg_timestamp: int = 0
+    master_flushed_offset: int = 0
+    confirm_phy_offset: int = 0
+
+    @property
+    def min_timestamp(self) -> int:
+        """What was stored until then is in commitlog and consume queues: 3 s before the earlier time."""
+        return max(int64(min(self.physic_msg_timestamp, self.logics_msg_timestamp) - _MARGIN), 0)
+
+    @property
+    def min_timestamp_index(self) -> int:
+        """As `min_timestamp`, but not later than what the full index files hold."""
+        return min(self.min_timestamp, self.index_msg_timestamp)
+
+
+def decode_checkpoint(data: Buffer) -> Checkpoint:
+    """The fields at the start of a checkpoint file; FormatError if it has fewer than 40 bytes."""
+    return Checkpoint(*CHECKPOINT.parse(data).values())
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """The 4096 bytes of the file."""
+    return CHECKPOINT.build({
+        "physicMsgTimestamp": checkpoint.physic_msg_timestamp,
+        "logicsMsgTimestamp": checkpoint.logics_msg_timestamp,
+        "indexMsgTimestamp": checkpoint.index_msg_timestamp,
+        "masterFlushedOffset": checkpoint.master_flushed_offset,
+        "confirmPhyOffset": checkpoint.confirm_phy_offset,
+    }).ljust(CHECKPOINT_SIZE, b"\0")  # fmt: skip

@@ -1,0 +1,260 @@
+"""One declaration of a binary layout, and every view that is derived from it.
+
+A layout is a list of named construct fields under RocketMQ's own names, all big-endian. From it come the
+construct `Struct` that encodes and decodes, the field offsets, the NumPy dtype, the Arrow schema and the rows
+of the specification's tables. Errors are `FormatError` with the offset of the field that is wrong, relative
+to the bytes given.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from construct import (
+    Bytes,
+    Construct,
+    ConstructError,
+    ExprValidator,
+    FormatField,
+    Int8sb,
+    Int16sb,
+    Int32sb,
+    Int64sb,
+    SizeofError,
+    StreamError,
+    Struct,
+    Subconstruct,
+)
+
+from rocketfsck.errors import FormatError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+Buffer = bytes | bytearray | memoryview
+
+I8, I16, I32, I64 = Int8sb, Int16sb, Int32sb, Int64sb
+
+_KINDS = {">b": "i8", ">h": "i16", ">l": "i32", ">q": "i64"}
+_NUMPY_KINDS = {"i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8"}
+_MODULES = (
+    "record", "innerbatch", "dledger", "consumequeue", "indexfile", "checkpoint", "timer", "rocks", "tiered",
+)  # fmt: skip
+
+
+class _Placed(Subconstruct):
+    """A field that turns construct's own errors into FormatError with the field's offset."""
+
+    def __init__(self, name: str, subcon: Construct) -> None:
+        super().__init__(subcon)
+        self._title = name
+
+    def _parse(self, stream: Any, context: Any, path: str) -> Any:
+        start = stream.tell()
+        try:
+            return self.subcon._parsereport(stream, context, path)
+        except ConstructError as error:
+            fault = (
+                "needs more bytes than there are" if isinstance(error, StreamError) else "impossible value"
+            )
+            raise FormatError(f"{self._title}: {fault}", offset=context._params.base + start) from error
+
+    def _build(self, obj: Any, stream: Any, context: Any, path: str) -> Any:
+        start = stream.tell()
+        try:
+            return self.subcon._build(obj, stream, context, path)
+        except (ConstructError, TypeError, AttributeError) as error:
+            raise FormatError(f"{self._title}: {obj!r} does not fit", offset=start) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a layout.
+
+    `kind` is i8, i16, i32, i64 or bytes (`i8|i16` where the width depends on the record). `offset` and `size`
+    are in bytes, None where they depend on the fields before. `unit` says what the number counts.
+    """
+
+    name: str
+    kind: str
+    offset: int | None
+    size: int | None
+    unit: str
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A structure on disk: its construct `struct` and its `fields` in order. `section` is the reference's."""
+
+    name: str
+    title: str
+    section: str
+    struct: Struct
+    fields: tuple[Field, ...]
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether every value of this layout has the same number of bytes."""
+        return self.fields[-1].offset is not None and self.fields[-1].size is not None
+
+    @property
+    def size(self) -> int:
+        """Bytes of a fixed layout; TypeError for a variable one."""
+        last = self.fields[-1]
+        if last.offset is None or last.size is None:
+            raise TypeError(f"{self.name} has no fixed size")
+        return last.offset + last.size
+
+    def field(self, name: str) -> Field:
+        """The field of that name; KeyError if there is none."""
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise KeyError(name)
+
+    def offset(self, name: str) -> int:
+        """Bytes before the field; TypeError where that depends on the fields before it."""
+        offset = self.field(name).offset
+        if offset is None:
+            raise TypeError(f"{self.name}.{name} has no fixed offset")
+        return offset
+
+    def parse(self, data: Buffer, pos: int = 0, end: int | None = None) -> dict[str, Any]:
+        """The values of the structure at `pos`, by field name; bytes from `end` on are not looked at.
+
+        FormatError where the bytes end too early or a field has a value it cannot have.
+        """
+        if pos < 0:
+            raise FormatError(f"{self.name}: position {pos} is negative", offset=pos)
+        if self.is_fixed:
+            end = pos + self.size if end is None else min(end, pos + self.size)
+        stream = BytesIO(data[pos:end])
+        values = self.struct.parse_stream(stream, base=pos)
+        return {field.name: values[field.name] for field in self.fields}
+
+    def build(self, values: Mapping[str, Any]) -> bytes:
+        """The bytes of these values; FormatError for a missing one or one that its field cannot hold."""
+        for field in self.fields:
+            if field.name not in values:
+                raise FormatError(f"{field.name}: missing", offset=field.offset)
+        built: bytes = self.struct.build(dict(values))
+        return built
+
+    def dtype(self) -> np.dtype[np.void]:
+        """The big-endian NumPy dtype of a fixed layout, packed as on disk; byte fields are void."""
+        import numpy as np
+
+        itemsize = self.size
+        return np.dtype({
+            "names": [field.name for field in self.fields],
+            "formats": [_numpy_format(field) for field in self.fields],
+            "offsets": [self.offset(field.name) for field in self.fields],
+            "itemsize": itemsize,
+        })  # fmt: skip
+
+    def native_dtype(self) -> np.dtype[np.void]:
+        """The same fields in the machine's byte order."""
+        return self.dtype().newbyteorder("=")
+
+    def arrow_schema(self) -> pa.Schema:
+        """The Arrow schema: integers by width, byte fields as binary."""
+        import pyarrow as pa
+
+        widths = {"i8": pa.int8(), "i16": pa.int16(), "i32": pa.int32(), "i64": pa.int64()}
+
+        def arrow_type(field: Field) -> pa.DataType:
+            if field.kind == "bytes":
+                return pa.binary() if field.size is None else pa.binary(field.size)
+            return widths[field.kind.rpartition("|")[2]]
+
+        return pa.schema([pa.field(field.name, arrow_type(field), nullable=False) for field in self.fields])
+
+    def table(self) -> list[tuple[str, str, str, str, str]]:
+        """Rows for the specification: offset ("" where it is not fixed), type, name, unit, meaning."""
+        return [
+            (
+                "" if field.offset is None else str(field.offset),
+                _type_text(field),
+                field.name,
+                field.unit,
+                field.doc,
+            )
+            for field in self.fields
+        ]
+
+
+def _numpy_format(field: Field) -> str:
+    return f"V{field.size}" if field.kind == "bytes" else ">" + _NUMPY_KINDS[field.kind]
+
+
+def _type_text(field: Field) -> str:
+    return field.kind if field.kind != "bytes" or field.size is None else f"bytes[{field.size}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A field as declared: see `field`."""
+
+    name: str
+    subcon: Construct
+    unit: str
+    doc: str
+    kind: str
+
+
+def field(
+    name: str, subcon: Construct, unit: str = "", doc: str = "", *, kind: str | None = None
+) -> Declared:
+    """Declare a field. `kind` is derived from construct's integer and byte types and given for all others."""
+    if kind is None:
+        plain = subcon.subcon if isinstance(subcon, ExprValidator) else subcon
+        kind = _KINDS[plain.fmtstr] if isinstance(plain, FormatField) else "bytes"
+    return Declared(name, subcon, unit, doc, kind)
+
+
+def checked(subcon: Construct, predicate: Callable[[Any, Any], bool]) -> Construct:
+    """`subcon` for values that the predicate of (value, fields before) takes; others are FormatErrors."""
+    return ExprValidator(subcon, predicate)
+
+
+def not_negative(value: int, _: Any) -> bool:
+    """For `checked`: lengths that cannot be below zero."""
+    return value >= 0
+
+
+_REGISTRY: dict[str, Layout] = {}
+
+
+def declare(name: str, title: str, section: str, *declared: Declared) -> Layout:
+    """Make a layout of the fields, derive their offsets and enter it in the registry under `name`."""
+    fields = []
+    offset: int | None = 0
+    for item in declared:
+        try:
+            size: int | None = item.subcon.sizeof()
+        except (SizeofError, KeyError):  # the size depends on another field
+            size = None
+        fields.append(Field(item.name, item.kind, offset, size, item.unit, item.doc))
+        offset = None if offset is None or size is None else offset + size
+    struct = Struct(*(item.name / _Placed(item.name, item.subcon) for item in declared))
+    layout = _REGISTRY[name] = Layout(name, title, section, struct, tuple(fields))
+    return layout
+
+
+def registry() -> dict[str, Layout]:
+    """Every layout of this package by name."""
+    for module in _MODULES:
+        importlib.import_module(f"rocketfsck.formats.{module}")
+    return dict(_REGISTRY)
+
+
+__all__ = [
+    "I8", "I16", "I32", "I64", "Buffer", "Bytes", "Field", "Layout", "checked", "declare", "field",
+    "not_negative", "registry",
+]  # fmt: skip

@@ -1,0 +1,328 @@
+"""A commitlog record and the BLANK that ends a file. Reference 2.1 to 2.8.
+
+    record := totalSize magicCode bodyCRC queueId flag queueOffset physicalOffset sysFlag
+              bornTimestamp bornHost storeTimestamp storeHost reconsumeTimes
+              preparedTransactionOffset bodyLength body topicLength topic propertiesLength properties
+    host   := address[4 | 16] port
+
+sysFlag 0x10 and 0x20 make bornHost and storeHost IPv6; the magic code says whether topicLength has one byte
+(V1) or two (V2). A negative bodyLength or propertiesLength is never written but is read as "nothing there".
+Nothing separates records: the next one begins at totalSize.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from construct import IfThenElse, this
+
+from rocketfsck.errors import FormatError
+from rocketfsck.formats.host import Host, decode_host, encode_host
+from rocketfsck.formats.layout import (
+    I8,
+    I16,
+    I32,
+    I64,
+    Buffer,
+    Bytes,
+    Declared,
+    Layout,
+    checked,
+    declare,
+    field,
+    not_negative,
+)
+from rocketfsck.formats.magic import (
+    BLANK_HEADER_SIZE,
+    BORN_HOST_V6,
+    COMPRESSED,
+    COMPRESSION_NAMES,
+    COMPRESSION_TYPE_MASK,
+    INNER_BATCH,
+    IPV4_HOST_SIZE,
+    IPV6_HOST_SIZE,
+    KNOWN_SYS_FLAGS,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    MIN_RECORD_SIZE,
+    MULTI_TAGS,
+    NEED_UNWRAP,
+    STORE_HOST_V6,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    TRANSACTION_NAMES,
+    TRANSACTION_NOT,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    compression_type,
+    is_in_consume_queue,
+    is_indexed,
+    record_size,
+    transaction_type,
+)
+
+_FRAME = struct.Struct(">ii")
+
+
+def _header(born_host: Any, store_host: Any) -> tuple[Declared, ...]:
+    return (
+        field("totalSize", I32, "bytes", "the whole record, this field included"),
+        field("magicCode", I32, "", "0xDAA320A7 (V1) or 0xDAA320AB (V2)"),
+        field("bodyCRC", I32, "", "CRC-32 of the body as stored, 31 bits; 0 without a body"),
+        field("queueId", I32, "", "queue of the topic"),
+        field("flag", I32, "", "the producer's own, opaque"),
+        field("queueOffset", I64, "messages", "index in the consume queue; 0 for prepared and rollback"),
+        field("physicalOffset", I64, "bytes", "commitlog offset of this record's first byte"),
+        field("sysFlag", I32, "", "compression, transaction, IPv6 and batch bits"),
+        field("bornTimestamp", I64, "ms", "the producer's clock"),
+        field("bornHost", born_host, "", "the producer: address, port i32", kind="bytes"),
+        field("storeTimestamp", I64, "ms", "the broker's clock, set under the append lock"),
+        field("storeHost", store_host, "", "the broker: address, port i32", kind="bytes"),
+        field("reconsumeTimes", I32, "", "retry count"),
+        field(
+            "preparedTransactionOffset",
+            I64,
+            "bytes",
+            "commitlog offset of the prepared or half record, else 0",
+        ),
+        field("bodyLength", I32, "bytes", "size of the body; negative is read as 0"),
+    )
+
+
+def _host(bit: int) -> Any:
+    return IfThenElse(this.sysFlag & bit, Bytes(IPV6_HOST_SIZE), Bytes(IPV4_HOST_SIZE))
+
+
+def _at_least_nothing(name: str) -> Any:
+    return lambda context: max(context[name], 0)
+
+
+_TOPIC_LENGTH = IfThenElse(this.magicCode == MAGIC_V2, I16, I8)
+
+RECORD: Layout = declare(
+    "record",
+    "Commitlog record",
+    "2.1",
+    *_header(_host(BORN_HOST_V6), _host(STORE_HOST_V6)),
+    field("body", Bytes(_at_least_nothing("bodyLength")), "", "as received, possibly compressed"),
+    field("topicLength", checked(_TOPIC_LENGTH, not_negative), "bytes", "V1: i8, V2: i16", kind="i8|i16"),
+    field("topic", Bytes(this.topicLength), "", "UTF-8"),
+    field("propertiesLength", I16, "bytes", "size of the properties; negative is read as 0"),
+    field("properties", Bytes(_at_least_nothing("propertiesLength")), "", "name 0x01 value 0x02 …, UTF-8"),
+)
+
+RECORD_HEADER: Layout = declare(
+    "record_header",
+    "Commitlog record up to its body, both hosts IPv4",
+    "2.1",
+    *_header(Bytes(IPV4_HOST_SIZE), Bytes(IPV4_HOST_SIZE)),
+)
+
+BLANK: Layout = declare(
+    "blank",
+    "End of a commitlog file",
+    "2.8",
+    field("totalSize", I32, "bytes", "from here to the end of the file"),
+    field("magicCode", I32, "", "0xCBD43194"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record's fields as on disk: sizes in bytes, timestamps in ms, offsets absolute in the commitlog.
+
+    `body_length` and `properties_length` are the stored numbers; they differ from the bytes' own lengths only
+    where they are negative. `topic` and `properties` are raw bytes.
+    """
+
+    total_size: int
+    magic_code: int
+    body_crc: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    physical_offset: int
+    sys_flag: int
+    born_timestamp: int
+    born_host: Host
+    store_timestamp: int
+    store_host: Host
+    reconsume_times: int
+    prepared_transaction_offset: int
+    body_length: int
+    body: bytes
+    topic: bytes
+    properties_length: int
+    properties: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """The 8 bytes that end a file: `total_size` bytes from here to the file's end hold nothing."""
+
+    total_size: int
+
+
+def body_crc(body: bytes) -> int:
+    """The bodyCRC of a body as stored: CRC-32 without its top bit, 0 for an empty body."""
+    return zlib.crc32(body) & 0x7FFFFFFF if body else 0
+
+
+def read_frame(data: Buffer, pos: int = 0) -> tuple[int, int]:
+    """totalSize and magicCode at `pos`; FormatError if fewer than 8 bytes are there."""
+    if pos < 0 or len(data) - pos < _FRAME.size:
+        raise FormatError("totalSize: needs more bytes than there are", offset=pos)
+    total_size, magic_code = _FRAME.unpack_from(data, pos)
+    return total_size, magic_code
+
+
+def decode_record(data: Buffer, pos: int = 0) -> Record:
+    """The record at `pos`.
+
+    FormatError, with the offset of the field in `data`, if the bytes end too early, the magic code is no
+    message's, or the lengths do not add up to totalSize. Values are not judged.
+    """
+    total_size, magic_code = read_frame(data, pos)
+    if magic_code not in (MAGIC_V1, MAGIC_V2):
+        raise FormatError(f"magicCode: {magic_code & 0xFFFFFFFF:#010x} is no message's", offset=pos + 4)
+    if not MIN_RECORD_SIZE <= total_size <= len(data) - pos:
+        raise FormatError(f"totalSize: {total_size} of {len(data) - pos} bytes", offset=pos)
+    values = RECORD.parse(data, pos, pos + total_size)
+    expected = record_size(
+        values["bodyLength"],
+        values["topicLength"],
+        values["propertiesLength"],
+        magic_code=magic_code,
+        sys_flag=values["sysFlag"],
+    )
+    if total_size != expected:
+        raise FormatError(f"totalSize: {total_size}, but the lengths add up to {expected}", offset=pos)
+    return Record(
+        total_size=total_size,
+        magic_code=magic_code,
+        body_crc=values["bodyCRC"],
+        queue_id=values["queueId"],
+        flag=values["flag"],
+        queue_offset=values["queueOffset"],
+        physical_offset=values["physicalOffset"],
+        sys_flag=values["sysFlag"],
+        born_timestamp=values["bornTimestamp"],
+        born_host=decode_host(values["bornHost"]),
+        store_timestamp=values["storeTimestamp"],
+        store_host=decode_host(values["storeHost"]),
+        reconsume_times=values["reconsumeTimes"],
+        prepared_transaction_offset=values["preparedTransactionOffset"],
+        body_length=values["bodyLength"],
+        body=values["body"],
+        topic=values["topic"],
+        properties_length=values["propertiesLength"],
+        properties=values["properties"],
+    )
+
+
+def encode_record(record: Record) -> bytes:
+    """The bytes of a record, the inverse of `decode_record`.
+
+    total_size is written as it is given, right or not. FormatError for a value that its field cannot hold.
+    """
+    return RECORD.build({
+        "totalSize": record.total_size,
+        "magicCode": record.magic_code,
+        "bodyCRC": record.body_crc,
+        "queueId": record.queue_id,
+        "flag": record.flag,
+        "queueOffset": record.queue_offset,
+        "physicalOffset": record.physical_offset,
+        "sysFlag": record.sys_flag,
+        "bornTimestamp": record.born_timestamp,
+        "bornHost": encode_host(record.born_host),
+        "storeTimestamp": record.store_timestamp,
+        "storeHost": encode_host(record.store_host),
+        "reconsumeTimes": record.reconsume_times,
+        "preparedTransactionOffset": record.prepared_transaction_offset,
+        "bodyLength": record.body_length,
+        "body": record.body,
+        "topicLength": len(record.topic),
+        "topic": record.topic,
+        "propertiesLength": record.properties_length,
+        "properties": record.properties,
+    })  # fmt: skip
+
+
+def make_record(
+    *,
+    topic: bytes,
+    queue_id: int,
+    queue_offset: int,
+    physical_offset: int,
+    born_timestamp: int,
+    born_host: Host,
+    store_timestamp: int,
+    store_host: Host,
+    body: bytes = b"",
+    properties: bytes = b"",
+    magic_code: int = MAGIC_V1,
+    flag: int = 0,
+    sys_flag: int = 0,
+    reconsume_times: int = 0,
+    prepared_transaction_offset: int = 0,
+) -> Record:
+    """A record whose sizes, body CRC and IPv6 bits follow from the values."""
+    sys_flag &= ~(BORN_HOST_V6 | STORE_HOST_V6)
+    sys_flag |= BORN_HOST_V6 * (len(born_host.address) == 16) | STORE_HOST_V6 * (
+        len(store_host.address) == 16
+    )
+    return Record(
+        total_size=record_size(
+            len(body), len(topic), len(properties), magic_code=magic_code, sys_flag=sys_flag
+        ),
+        magic_code=magic_code,
+        body_crc=body_crc(body),
+        queue_id=queue_id,
+        flag=flag,
+        queue_offset=queue_offset,
+        physical_offset=physical_offset,
+        sys_flag=sys_flag,
+        born_timestamp=born_timestamp,
+        born_host=born_host,
+        store_timestamp=store_timestamp,
+        store_host=store_host,
+        reconsume_times=reconsume_times,
+        prepared_transaction_offset=prepared_transaction_offset,
+        body_length=len(body),
+        body=body,
+        topic=topic,
+        properties_length=len(properties),
+        properties=properties,
+    )
+
+
+def decode_blank(data: Buffer, pos: int = 0) -> Blank:
+    """The BLANK at `pos`; FormatError if none stands there."""
+    values = BLANK.parse(data, pos)
+    if values["magicCode"] != MAGIC_BLANK:
+        raise FormatError(
+            f"magicCode: {values['magicCode'] & 0xFFFFFFFF:#010x} is not BLANK's", offset=pos + 4
+        )
+    return Blank(values["totalSize"])
+
+
+def encode_blank(blank: Blank) -> bytes:
+    """The 8 bytes of a BLANK; what follows them to the end of the file is arbitrary."""
+    return BLANK.build({"totalSize": blank.total_size, "magicCode": MAGIC_BLANK})
+
+
+__all__ = [
+    "BLANK", "BLANK_HEADER_SIZE", "BORN_HOST_V6", "COMPRESSED", "COMPRESSION_NAMES",
+    "COMPRESSION_TYPE_MASK", "INNER_BATCH", "KNOWN_SYS_FLAGS", "MAGIC_BLANK", "MAGIC_V1", "MAGIC_V2",
+    "MIN_RECORD_SIZE", "MULTI_TAGS", "NEED_UNWRAP", "RECORD", "RECORD_HEADER", "STORE_HOST_V6",
+    "TRANSACTION_COMMIT", "TRANSACTION_MASK", "TRANSACTION_NAMES", "TRANSACTION_NOT",
+    "TRANSACTION_PREPARED", "TRANSACTION_ROLLBACK", "Blank", "Host", "Record", "body_crc",
+    "compression_type", "decode_blank", "decode_host", "decode_record", "encode_blank", "encode_host",
+    "encode_record", "is_in_consume_queue", "is_indexed", "make_record", "read_frame", "record_size",
+    "transaction_type",
+]  # fmt: skip
