@@ -1,0 +1,211 @@
+"""The directories that every store has: commitlog, consume queues, index, config. Lists them as facts.
+
+    commitlog/<20 digits>
+    consumequeue/<topic>/<queueId>/<20 digits>      also batchconsumequeue/ and consumequeue_ext/
+    index/<number>
+    config/*.json, *.json.bak, transactionMetrics, timermetrics
+
+Reference 1.1, 1.3, 1.4, 1.6.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.filename import index_filename_time, java_parse_long
+from rocketfsck.formats.javatext import parse_int32
+from rocketfsck.store.listing import Entry, EntryKind, Lister
+from rocketfsck.store.model import (
+    Evidence,
+    IndexFile,
+    MappedFile,
+    Other,
+    OtherKind,
+    Settings,
+    StoreFile,
+    StrayReason,
+)
+from rocketfsck.store.settings import setting_path
+
+CONFIG_DATABASES = frozenset({"topics", "subscriptionGroups", "consumerOffsets", "rdb", "users", "acls"})
+CONFIG_NAMES = frozenset({"transactionMetrics", "timermetrics"})
+CONFIG_OTHERS = {
+    "timercheck": OtherKind.TIMER_CHECK,
+    "timercheck.bak": OtherKind.TIMER_CHECK,
+    "broker.properties": OtherKind.SETTINGS,
+    "broker.conf": OtherKind.SETTINGS,
+}
+
+_ROCKSDB_NAME = re.compile(
+    r"CURRENT|IDENTITY|LOCK|LOG(\.old\.\d+)?|(MANIFEST|OPTIONS)-\d+(\.dbtmp)?|\d+\.(sst|log|blob|dbtmp)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFiles:
+    """The files of one queue directory, sorted by name."""
+
+    topic: str
+    queue_id: int
+    location: str
+    files: Sequence[MappedFile]
+
+
+def is_directory(path: Path) -> bool:
+    """Whether a directory stands there; False as well for a path that the system does not accept."""
+    return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for names that are too long
+
+
+def absolute_path(path: Path) -> Path:
+    """The path from the file system's root on; StoreError if there is no working directory any more."""
+    try:
+        return path.absolute()
+    except OSError as error:
+        raise StoreError(
+            f"is relative to a directory that is gone: {error.strerror}", path=str(path)
+        ) from error
+
+
+def is_rocksdb_name(name: str) -> bool:
+    """Whether RocksDB gives its files such a name."""
+    return _ROCKSDB_NAME.fullmatch(name) is not None
+
+
+def commitlog_directories(
+    root: Path, settings: Settings, given: Sequence[Path]
+) -> tuple[tuple[Path, ...], tuple[Evidence, ...]]:
+    """The directories that hold the commitlog, and why these; raises StoreError if a given one is none.
+
+    Settings of another machine often name directories that are not here: then the store's own is read.
+    """
+    if given:
+        for path in given:
+            if not is_directory(path):
+                raise StoreError("is not a directory", path=os.fspath(path))
+        return tuple(dict.fromkeys(map(absolute_path, given))), ()
+    own = root / "commitlog"
+    found: list[Path] = []
+    notes: list[Evidence] = []
+    for key in ("storePathCommitLog", "readOnlyCommitLogStorePaths"):
+        for path in _split_paths(settings.values.get(key, "")):
+            if is_directory(path):
+                found.append(path)
+            else:
+                notes.append(Evidence(f"{key} names {path}", "there is no such directory here"))
+    if found:
+        notes.append(Evidence("the commitlog's directories", "broker.conf names them"))
+        return tuple(dict.fromkeys(found)), tuple(notes)
+    if notes:
+        notes.append(Evidence("the commitlog's directory", "the one in the store is read instead"))
+    return (own,), tuple(notes)
+
+
+def _split_paths(value: str) -> list[Path]:
+    """The paths in a setting with the separator `,`; brokers before 4.9.2 took all of it as one path."""
+    whole = setting_path(value)
+    if value and is_directory(whole):
+        return [whole]
+    return [setting_path(part.strip()) for part in value.split(",") if part.strip()]
+
+
+def list_commitlog(lister: Lister, directories: Sequence[Path]) -> list[MappedFile]:
+    """The files of all commitlog directories; one that is missing has none."""
+    files: list[MappedFile] = []
+    for directory in directories:
+        if is_directory(directory):
+            files += lister.mapped_files(directory, "commitlog")
+    return files
+
+
+def list_queues(lister: Lister, area: str) -> tuple[list[QueueFiles], tuple[Other, ...]]:
+    """The queues below `<root>/<area>/`, by topic and queueId, and a RocksDB that lives there beside them."""
+    directory = os.path.join(lister.root, area)  # noqa: PTH118 - text, for speed
+    queues = []
+    database: list[StoreFile] = []
+    for topic in lister.entries(directory, area):
+        if topic.kind is EntryKind.DIRECTORY:
+            queues += _list_topic(lister, topic, area)
+        elif topic.kind is EntryKind.FILE and area == "consumequeue" and is_rocksdb_name(topic.name):
+            database.append(lister.file(topic))
+        else:
+            lister.stray(topic, area, StrayReason.FILE if topic.kind is EntryKind.FILE else None)
+    queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
+    if not database:
+        return queues, ()
+    return queues, (Other(OtherKind.ROCKSDB, Path(directory), area, tuple(database)),)
+
+
+def _list_topic(lister: Lister, topic: Entry, area: str) -> list[QueueFiles]:
+    queues = []
+    for entry in lister.entries(topic.path, area):
+        if entry.kind is not EntryKind.DIRECTORY:
+            lister.stray(entry, area, StrayReason.FILE if entry.kind is EntryKind.FILE else None)
+            continue
+        # A broker reads the directory that the number would have, not the one that was parsed.
+        queue_id = parse_int32(entry.name)
+        if queue_id is None or str(queue_id) != entry.name:
+            lister.stray(entry, area, StrayReason.QUEUE_ID)
+            continue
+        files = lister.mapped_files(entry.path, area)
+        queues.append(QueueFiles(topic.name, queue_id, entry.path, files))
+    return queues
+
+
+def list_indexes(lister: Lister) -> tuple[IndexFile, ...]:
+    """The files in `index/` whose names a broker reads as numbers, in its load order (by name)."""
+    directory = os.path.join(lister.root, "index")  # noqa: PTH118
+    indexes = []
+    for entry in lister.entries(directory, "index"):
+        if entry.kind is not EntryKind.FILE or java_parse_long(entry.name) is None:
+            lister.stray(entry, "index")
+            continue
+        file = lister.file(entry)
+        created = index_filename_time(entry.name)
+        indexes.append(
+            IndexFile(file.location, file.relative, file.size, file.mtime_ns, file.allocated_size, created)
+        )
+    return tuple(indexes)
+
+
+def list_configs(lister: Lister) -> tuple[tuple[StoreFile, ...], list[Other]]:
+    """The text files in `config/`, and the databases and binary files beside them."""
+    directory = os.path.join(lister.root, "config")  # noqa: PTH118
+    configs = []
+    others = []
+    for entry in lister.entries(directory, "config"):
+        name = entry.name
+        if entry.kind is EntryKind.DIRECTORY and name in CONFIG_DATABASES:
+            others.append(flat_directory(lister, entry, OtherKind.ROCKSDB, "config"))
+        elif entry.kind is not EntryKind.FILE:
+            lister.stray(entry, "config")
+        elif name in CONFIG_OTHERS:
+            others.append(single_file(lister, entry, CONFIG_OTHERS[name]))
+        elif name.endswith((".json", ".json.bak")) or name.removesuffix(".bak") in CONFIG_NAMES:
+            configs.append(lister.file(entry))
+        else:
+            lister.stray(
+                entry, "config", StrayReason.TEMPORARY if name.endswith(".tmp") else StrayReason.UNKNOWN
+            )
+    return tuple(configs), others
+
+
+def single_file(lister: Lister, entry: Entry, kind: OtherKind) -> Other:
+    """A part of a store that is one file."""
+    file = lister.file(entry)
+    return Other(kind, file.path, file.relative, (file,))
+
+
+def flat_directory(lister: Lister, entry: Entry, kind: OtherKind, area: str) -> Other:
+    """A part of a store that is a directory of files; directories in it are strays."""
+    files = []
+    for inner in lister.entries(entry.path, area):
+        if inner.kind is EntryKind.FILE:
+            files.append(lister.file(inner))
+        else:
+            lister.stray(inner, area)
+    return Other(kind, Path(entry.path), lister.relative(entry.path), tuple(files))

@@ -1,0 +1,202 @@
+"""The sizes that shape a store's files: given in a broker.conf, else inferred from the files, else defaults.
+
+No file records its queue's file size, nor an index file its numbers of slots and entries. What tells: the
+length that most files have, the distance between the names of neighbours, and for the index what
+`store.index_geometry` finds in the files. Reference 1.2, 3.1, 4.1 and appendix B.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from rocketfsck.formats.javatext import parse_int32
+from rocketfsck.store.index_geometry import IndexGuess, infer_index_geometry
+from rocketfsck.store.model import (
+    GEOMETRY_DEFAULTS,
+    Geometry,
+    IndexFile,
+    MappedFile,
+    Settings,
+    Source,
+)
+
+_MAX_INT = (1 << 31) - 1
+_MAX_STARTS = 4096
+_ROUND = frozenset({"commitlog_file_size", "timerlog_file_size"})
+"""Sizes that people set in whole KiB; the others are multiples of a unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """The names that a size has had in broker.conf, and the unit that a broker rounds it up to."""
+
+    names: tuple[str, ...]
+    multiple: int = 1
+
+
+SETTINGS: dict[str, _Setting] = {
+    "commitlog_file_size": _Setting(("mappedFileSizeCommitLog", "mapedFileSizeCommitLog")),
+    "consumequeue_file_size": _Setting(("mappedFileSizeConsumeQueue", "mapedFileSizeConsumeQueue"), 20),
+    "batch_file_size": _Setting(("mapperFileSizeBatchConsumeQueue", "mappedFileSizeBatchConsumeQueue"), 46),
+    "ext_file_size": _Setting(("mappedFileSizeConsumeQueueExt", "mapedFileSizeConsumeQueueExt")),
+    "slot_count": _Setting(("maxHashSlotNum",)),
+    "entry_count": _Setting(("maxIndexNum",)),
+    "timerlog_file_size": _Setting(("mappedFileSizeTimerLog",)),
+}
+
+
+@dataclass(slots=True)
+class _Draft:
+    values: dict[str, int] = field(default_factory=lambda: dict(GEOMETRY_DEFAULTS))
+    sources: dict[str, Source] = field(default_factory=lambda: dict.fromkeys(GEOMETRY_DEFAULTS, "default"))
+    notes: dict[str, str] = field(default_factory=dict)
+
+    def put(self, name: str, value: int, source: Source, note: str = "") -> None:
+        self.values[name] = value
+        self.sources[name] = source
+        self.note(name, note)
+
+    def note(self, name: str, text: str) -> None:
+        if text:
+            before = self.notes.get(name)
+            self.notes[name] = f"{before}; {text}" if before else text
+
+
+def read_geometry(
+    settings: Settings, streams: Mapping[str, Sequence[Sequence[MappedFile]]], indexes: Sequence[IndexFile]
+) -> Geometry:
+    """The geometry of a store: what `settings` give, else what the files tell, else the defaults.
+
+    `streams` holds the files of every mapped file queue, each sorted by name, by the field of Geometry that
+    is their size. A file that cannot be read tells nothing and raises nothing.
+    """
+    draft = _Draft()
+    for name in SETTINGS:
+        _read_setting(draft, settings, name)
+    for name, files in streams.items():
+        _infer_file_size(draft, name, files)
+    _infer_index(draft, indexes)
+    return Geometry(**draft.values, sources=draft.sources, notes=draft.notes)
+
+
+def file_size_of(files: Sequence[MappedFile], default: int, multiple: int = 1) -> int:
+    """The file size in bytes of one mapped file queue as its files tell it, else `default`."""
+    seen = _Seen.of([files])
+    return _best_size(seen, multiple, default, round_only=False) or default
+
+
+def _read_setting(draft: _Draft, settings: Settings, name: str) -> None:
+    setting = SETTINGS[name]
+    text = settings.get(*setting.names)
+    if text is None:
+        return
+    value = parse_int32(text.strip()) or 0
+    if value <= 0:
+        draft.note(name, f"broker.conf says {text[:40]!r}, which is not a positive 32-bit integer")
+        return
+    rounded = -(-value // setting.multiple) * setting.multiple
+    note = (
+        "" if rounded == value else f"{value} in broker.conf, rounded up to a multiple of {setting.multiple}"
+    )
+    draft.put(name, rounded, "given", note)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the files of one kind show: their lengths, the distances between neighbours, where they start."""
+
+    lengths: Counter[int]
+    distances: Counter[int]
+    starts: frozenset[int]
+
+    @classmethod
+    def of(cls, streams: Iterable[Sequence[MappedFile]]) -> _Seen:
+        kept = tuple(streams)
+        lengths = Counter(file.size for files in kept for file in files)
+        distances: Counter[int] = Counter()
+        starts: set[int] = set()
+        for files in kept:
+            if len(files) > 1:
+                distances.update(
+                    (after.start_offset or 0) - (before.start_offset or 0)
+                    for before, after in pairwise(files)
+                )
+            if len(starts) < _MAX_STARTS:
+                starts.update(file.start_offset or 0 for file in files)
+        lengths.pop(0, None)  # empty files say nothing; they are reported where files are judged
+        return cls(lengths, distances, frozenset(starts))
+
+
+def _best_size(seen: _Seen, multiple: int, default: int, *, round_only: bool) -> int | None:
+    """The size that most lengths, distances and starts speak for; None if none looks like a setting.
+
+    One length that nothing else supports and that is no whole number of KiB is, with `round_only`, taken for
+    a cut file rather than a setting.
+    """
+    scores = {
+        size: (seen.lengths[size] + seen.distances[size]) * _aligned_share(seen.starts, size)
+        for size in (*seen.lengths, *seen.distances)
+        if 0 < size <= _MAX_INT and size % multiple == 0
+    }
+    best = max(scores, key=lambda size: (scores[size], size == default, size), default=0)
+    if best == 0 or scores[best] <= 0 or (round_only and scores[best] <= 1 and best % 1024):
+        return None
+    return best
+
+
+def _infer_file_size(draft: _Draft, name: str, streams: Iterable[Sequence[MappedFile]]) -> None:
+    seen = _Seen.of(streams)
+    if not seen.lengths and not seen.distances:
+        return
+    if draft.sources[name] == "given":
+        _note_contradiction(draft, name, seen.lengths, draft.values[name])
+        return
+    best = _best_size(seen, SETTINGS[name].multiple, GEOMETRY_DEFAULTS[name], round_only=name in _ROUND)
+    if best is None:
+        lengths = ", ".join(str(size) for size in sorted(seen.lengths)[:4]) or "none"
+        draft.note(name, f"the lengths seen ({lengths}) do not look like a setting")
+        return
+    note = f"{seen.lengths[best]} of {seen.lengths.total()} files are {best} bytes long"
+    if seen.distances:
+        note += f", {seen.distances[best]} of {seen.distances.total()} neighbours are that far apart"
+    draft.put(name, best, "inferred", note)
+
+
+def _aligned_share(starts: frozenset[int], size: int) -> float:
+    """How many of the files' starts are multiples of `size`, as they are when it is the file size."""
+    return sum(start % size == 0 for start in starts) / len(starts) if starts else 1.0
+
+
+def _note_contradiction(draft: _Draft, name: str, lengths: Counter[int], given: int) -> None:
+    if lengths and given not in lengths:
+        common, count = lengths.most_common(1)[0]
+        draft.note(name, f"{count} of {lengths.total()} files are {common} bytes long, not {given}")
+
+
+def _infer_index(draft: _Draft, indexes: Sequence[IndexFile]) -> None:
+    given = {name for name in ("slot_count", "entry_count") if draft.sources[name] == "given"}
+    if len(given) == 2 or not any(file.size for file in indexes):
+        if len(given) == 2:
+            size = 40 + 4 * draft.values["slot_count"] + 20 * draft.values["entry_count"]
+            lengths = Counter(file.size for file in indexes if file.size)
+            if lengths and size not in lengths:
+                common, count = lengths.most_common(1)[0]
+                draft.note(
+                    "slot_count", f"{count} of {lengths.total()} files are {common} bytes long, not {size}"
+                )
+        return
+    guess: IndexGuess = infer_index_geometry(
+        indexes,
+        slot_count=draft.values["slot_count"] if "slot_count" in given else None,
+        entry_count=draft.values["entry_count"] if "entry_count" in given else None,
+    )
+    for name, value in (("slot_count", guess.slot_count), ("entry_count", guess.entry_count)):
+        if name in given:
+            continue
+        if value is None:
+            draft.note(name, guess.note)
+        else:
+            draft.put(name, value, "inferred", guess.note)

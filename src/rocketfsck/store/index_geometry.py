@@ -1,0 +1,192 @@
+"""How many slots and entries the index files of a store have; the files do not record it.
+
+A file's length is 40 + 4 S + 20 N, one equation for two unknowns. What else tells:
+
+* the length is the default one: S = 5,000,000, N = 20,000,000;
+* a full file (every one but the last) has indexCount = N;
+* the last byte that is not zero belongs to entry indexCount - 1, and only one S of five puts an entry there.
+
+Each pair that follows is tried on the data: entry 0 is zero, an entry's prevIndex is below its number, its
+keyHash % S names a slot whose chain starts at it or later, and its predecessor has the same slot.
+Reference 4.1, 4.2 and 4.4.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.indexfile import (
+    ENTRY_SIZE,
+    INDEX_HEADER_SIZE,
+    SLOT_SIZE,
+    decode_header,
+    entry_pos,
+    index_file_size,
+    slot_of,
+    slot_pos,
+)
+from rocketfsck.store.model import GEOMETRY_DEFAULTS, IndexFile
+from rocketfsck.store.reading import FileReader
+
+MAX_SCAN_SIZE = 1 << 29
+"""At most so many bytes are read in search of a file's last byte that is not zero."""
+
+_SLOT = struct.Struct(">i")
+_ENTRY = struct.Struct(">iqii")  # keyHash, phyOffset, timeDiff, prevIndex
+_CHUNK_SIZE = 1 << 20
+_ZEROS = bytes(_CHUNK_SIZE)
+_SAMPLE = 128
+_MAX_TRIED_FILES = 4
+_MIN_SCORE = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class IndexGuess:
+    """Numbers of slots and entries per index file (None: nothing tells), and how they are known."""
+
+    slot_count: int | None
+    entry_count: int | None
+    note: str
+
+
+def infer_index_geometry(
+    files: Sequence[IndexFile], *, slot_count: int | None = None, entry_count: int | None = None
+) -> IndexGuess:
+    """Numbers of slots and entries of index files in load order, with what a setting already gives.
+
+    A file that cannot be read tells nothing and raises nothing.
+    """
+    lengths = Counter(file.size for file in files if _words(file.size) >= 6)
+    if not lengths:
+        return IndexGuess(None, None, "no index file has a length that an index file can have")
+    defaults = GEOMETRY_DEFAULTS["slot_count"], GEOMETRY_DEFAULTS["entry_count"]
+    default_size = index_file_size(*defaults)
+    size = max(lengths, key=lambda length: (lengths[length], length == default_size, length))
+    words = _words(size)
+    if slot_count is not None or entry_count is not None:
+        return _complete(size, slot_count, entry_count)
+    if size == default_size:
+        return IndexGuess(*defaults, f"{lengths[size]} of {len(files)} files have the default length")
+    counted = [(file, count) for file in files if file.size == size and (count := _index_count(file)) > 1]
+    if not counted:
+        entries = min(max(1, round(words * 4 / 21)), (words - 1) // 5)
+        note = f"the length is {size}; without entries nothing tells the two apart: the default ratio"
+        return IndexGuess(words - 5 * entries, entries, note)
+    tried = counted[: _MAX_TRIED_FILES - 1] + counted[_MAX_TRIED_FILES - 1 :][-1:]
+    best, best_rank = (0, 0), (-1.0, -1.0)
+    for slots, entries in _candidates(words, files, counted):
+        scores = [_score(file, count, slots, entries) for file, count in tried]
+        # the median first: one damaged file must not change how all the others are read
+        rank = sorted(scores)[len(scores) // 2], sum(scores) / len(scores)
+        if rank > best_rank:
+            best, best_rank = (slots, entries), rank
+    if best_rank[0] < _MIN_SCORE:
+        return IndexGuess(None, None, f"the length is {size}, but no numbers of that length fit the entries")
+    percent = int(best_rank[0] * 100)
+    return IndexGuess(
+        *best, f"the length is {size}; {percent} % of the chain heads and links tried fit these numbers"
+    )
+
+
+def _words(size: int) -> int:
+    """S + 5 N of a file of that length; negative if no file can have it."""
+    return (size - INDEX_HEADER_SIZE) // SLOT_SIZE if size < 1 << 31 and size % 4 == 0 else -1
+
+
+def _complete(size: int, slots: int | None, entries: int | None) -> IndexGuess:
+    words = _words(size)
+    if slots is not None:
+        entries, rest = divmod(words - slots, 5)
+        fits = rest == 0 and entries >= 1
+        return IndexGuess(
+            slots,
+            entries if fits else None,
+            f"the length is {size}" if fits else f"the length {size} does not fit {slots} slots",
+        )
+    assert entries is not None
+    slots = words - 5 * entries
+    fits = slots >= 1
+    return IndexGuess(
+        slots if fits else None,
+        entries,
+        f"the length is {size}" if fits else f"the length {size} does not fit {entries} entries",
+    )
+
+
+def _index_count(file: IndexFile) -> int:
+    try:
+        with FileReader(file.location) as reader:
+            return decode_header(reader.read(0, INDEX_HEADER_SIZE)).index_count
+    except StoreError:
+        return 0
+
+
+def _candidates(
+    words: int, files: Sequence[IndexFile], counted: Sequence[tuple[IndexFile, int]]
+) -> Iterator[tuple[int, int]]:
+    """Pairs (S, N) of the right sum: full files first, the most common count before others."""
+    seen = set()
+    full = Counter(count for file, count in counted if file is not files[-1])
+    for entries, _ in full.most_common(8):
+        if entries not in seen and words - 5 * entries >= 1:
+            seen.add(entries)
+            yield words - 5 * entries, entries
+    for file, count in (counted[-1], counted[0]):
+        end = _last_data_pos(file)
+        # Entry count - 1 starts at most 19 bytes before `end` and is 20-byte aligned from the file's end.
+        behind = (file.size - end - 1) // ENTRY_SIZE if end >= 0 else 0
+        entries = count + behind
+        if end >= 0 and entries not in seen and words - 5 * entries >= 1:
+            seen.add(entries)
+            yield words - 5 * entries, entries
+
+
+def _last_data_pos(file: IndexFile) -> int:
+    """Position of the last byte that is not zero; -1 if there is none, or it is too far from the end."""
+    budget = MAX_SCAN_SIZE
+    try:
+        with FileReader(file.location) as reader:
+            for start, end in reversed(list(reader.data_extents())):
+                pos = end
+                while pos > start and budget > 0:
+                    size = min(_CHUNK_SIZE, pos - start)
+                    pos -= size
+                    budget -= size
+                    chunk = reader.read(pos, size)
+                    if chunk != (_ZEROS if size == _CHUNK_SIZE else bytes(size)):
+                        return pos + len(chunk.rstrip(b"\0")) - 1
+    except StoreError:
+        return -1
+    return -1
+
+
+def _score(file: IndexFile, count: int, slots: int, entries: int) -> float:
+    """The share of the chain properties tried on a file that hold if it has so many slots and entries."""
+    if count > entries:
+        return 0.0
+    tried = held = 0
+    numbers = sorted({*range(1, min(count, _SAMPLE)), *range(max(1, count - _SAMPLE), count)})
+    try:
+        with FileReader(file.location) as reader:
+
+            def entry(number: int) -> tuple[int, int, int, int]:
+                data = reader.read(entry_pos(number, slots), ENTRY_SIZE)
+                key_hash, offset, seconds, before = _ENTRY.unpack(data)
+                return key_hash, offset, seconds, before
+
+            tried, held = 8, 8 * (entry(0) == (0, 0, 0, 0))
+            for number in numbers:
+                key_hash, _, seconds, before = entry(number)
+                slot = slot_of(key_hash, slots)
+                (head,) = _SLOT.unpack(reader.read(slot_pos(slot), SLOT_SIZE))
+                sound = key_hash >= 0 and seconds >= 0 and 0 <= before < number
+                tried += 4
+                held += sound + 2 * (sound and number <= head < count)
+                held += sound and (before == 0 or slot_of(entry(before)[0], slots) == slot)
+    except StoreError:
+        return 0.0
+    return held / tried

@@ -1,0 +1,289 @@
+"""What a store directory holds, as values: files, queues, index files, geometry, dialect, strays.
+
+    <root>/commitlog/<20 digits>                         Store.commitlog
+    <root>/consumequeue/<topic>/<queueId>/<20 digits>    Store.queues, kind "file"
+    <root>/batchconsumequeue/<topic>/<queueId>/…         Store.queues, kind "batch"
+    <root>/consumequeue_ext/<topic>/<queueId>/…          ConsumeQueue.ext, Store.ext_queues
+    <root>/index/<17 digits>                             Store.indexes
+    <root>/checkpoint, abort, lock, config/*             Store.checkpoint, .abort, .lock, .configs
+    everything else that RocketMQ knows                  Store.others
+    everything else                                      Store.strays
+
+Reference 1.1 and 1.2. Facts without judgement: a file of a wrong length is in its queue with that length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from rocketfsck.store.circumstances import (
+    GEOMETRY_DEFAULTS,
+    DialectEvidence,
+    Evidence,
+    Geometry,
+    LiveState,
+    LockState,
+    Settings,
+    Source,
+)
+
+if TYPE_CHECKING:
+    from rocketfsck.formats.dialect import Dialect
+
+__all__ = [
+    "GEOMETRY_DEFAULTS",
+    "ConsumeQueue",
+    "DialectEvidence",
+    "Evidence",
+    "ExtQueue",
+    "Geometry",
+    "IndexFile",
+    "LiveState",
+    "LockState",
+    "MappedFile",
+    "MappedFileQueue",
+    "Other",
+    "OtherKind",
+    "QueueKind",
+    "Settings",
+    "Source",
+    "Store",
+    "StoreFile",
+    "Stray",
+    "StrayReason",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFile:
+    """A regular file. `location` is its path as text, `path` the same as a Path (made when it is asked for).
+
+    `relative` is the path below the store's root with `/` between the parts (a file of a commitlog path
+    outside the root keeps its own full path). Bytes of a name that are not UTF-8 are surrogates, as
+    `os.fsdecode` gives them. `size` and `allocated_size` (blocks on disk) are in bytes.
+    """
+
+    location: str
+    relative: str
+    size: int
+    mtime_ns: int
+    allocated_size: int
+
+    @property
+    def path(self) -> Path:
+        return Path(self.location)
+
+    @property
+    def name(self) -> str:
+        return self.location.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class MappedFile(StoreFile):
+    """A file of a mapped file queue; `start_offset` is its name as a number (None: not 20 ASCII digits)."""
+
+    start_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MappedFileQueue:
+    """Files of one logical stream, sorted by name (files of several directories merged, as a broker does).
+
+    `locations` are the directories' paths as text, `directories` the same as Paths. `file_size` is the length
+    every file should have, in bytes. `files` are the regular files whose names are 20 ASCII digits, of any
+    length; whatever else stands in the directories is in `Store.strays`.
+    """
+
+    locations: tuple[str, ...]
+    file_size: int
+    files: tuple[MappedFile, ...]
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        return tuple(map(Path, self.locations))
+
+    @property
+    def start_offset(self) -> int | None:
+        """Stream offset of the first byte of the first file; None without files."""
+        return self.files[0].start_offset if self.files else None
+
+    @property
+    def end_offset(self) -> int | None:
+        """Stream offset behind the last byte of the last file; None without files."""
+        if not self.files or self.files[-1].start_offset is None:
+            return None
+        return self.files[-1].start_offset + self.files[-1].size
+
+    @property
+    def size(self) -> int:
+        """Sum of the files' lengths in bytes."""
+        return sum(file.size for file in self.files)
+
+
+QueueKind = Literal["file", "batch"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeQueue:
+    """One topic's queue: 20-byte units (kind "file") or 46-byte units (kind "batch").
+
+    `topic` is the directory's name. `ext` is the queue in `consumequeue_ext/` of the same topic and queueId.
+    """
+
+    topic: str
+    queue_id: int
+    kind: QueueKind
+    mapped_files: MappedFileQueue
+    ext: MappedFileQueue | None = None
+
+    @property
+    def files(self) -> tuple[MappedFile, ...]:
+        return self.mapped_files.files
+
+    @property
+    def unit_size(self) -> int:
+        return 20 if self.kind == "file" else 46
+
+
+@dataclass(frozen=True, slots=True)
+class ExtQueue:
+    """A queue in `consumequeue_ext/`; `orphan` if no consume queue of that topic and queueId exists."""
+
+    topic: str
+    queue_id: int
+    mapped_files: MappedFileQueue
+    orphan: bool
+
+    @property
+    def files(self) -> tuple[MappedFile, ...]:
+        return self.mapped_files.files
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFile(StoreFile):
+    """A file in `index/` whose name a broker takes for a number; `created` is the name as a naive local time.
+
+    `created` is None where the name is not 17 digits that make a date and time.
+    """
+
+    created: datetime | None = None
+
+
+class StrayReason(StrEnum):
+    """Why something in a store directory is not part of the store."""
+
+    NAME = "name"  # a regular file whose name is not of the form used in its directory
+    DIRECTORY = "directory"  # a directory where only files belong
+    TEMPORARY = "temporary"  # *.tmp: an unfinished write
+    DELETED = "deleted"  # *.delete: renamed for deletion (compaction)
+    QUEUE_ID = "queue-id"  # a queue directory whose name is not a decimal integer as Java writes it
+    FILE = "file"  # a regular file where only directories belong
+    SPECIAL = "special"  # a FIFO, socket or device
+    DANGLING = "dangling"  # a symbolic link that leads nowhere, or in a circle
+    UNREADABLE = "unreadable"  # an entry that the operating system does not let us look at
+    MORE = "more"  # stands for strays that are not listed one by one; `detail` counts them
+    UNKNOWN = "unknown"  # an entry at the root (or in config/) that no known version makes
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """Something that no known broker reads at this place; `detail` is what the operating system said of it.
+
+    `area` names the directory kind it was found in: "root", "commitlog", "consumequeue", "index" …
+    """
+
+    path: Path
+    relative: str
+    reason: StrayReason
+    area: str
+    size: int = 0
+    detail: str = ""
+
+
+class OtherKind(StrEnum):
+    """Parts of a store that are recognised and listed, beside the log, the queues and the index."""
+
+    TIMER_WHEEL = "timerwheel"
+    TIMER_LOG = "timerlog"
+    TIMER_CHECK = "timercheck"
+    EPOCH = "epoch"
+    BROKER_IDENTITY = "broker-identity"
+    DLEDGER_DATA = "dledger-data"
+    DLEDGER_INDEX = "dledger-index"
+    DLEDGER = "dledger"
+    COMPACTION_LOG = "compaction-log"
+    COMPACTION_CQ = "compaction-cq"
+    COMPACTION_CHECKPOINT = "compaction-checkpoint"
+    ROCKSDB = "rocksdb"
+    TIERED_INDEX = "tiered-index"
+    ABORT_BACKUP = "abort-backup"
+    SETTINGS = "settings"
+    LEGACY = "legacy"
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """One part of a store that is neither log, queue nor index; `topic`/`queue_id` where it is of a queue.
+
+    `mapped_files` is there for the parts that are mapped file queues; `files` are all its regular files.
+    """
+
+    kind: OtherKind
+    path: Path
+    relative: str
+    files: tuple[StoreFile, ...]
+    mapped_files: MappedFileQueue | None = None
+    topic: str | None = None
+    queue_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A store directory as it was found; nothing in it was opened for writing.
+
+    `delay_levels` is the text of `messageDelayLevel`. `notes` say what was decided while it was opened:
+    which directories were taken for the commitlog and why, which settings could not be followed.
+    """
+
+    root: Path
+    geometry: Geometry
+    dialect_evidence: DialectEvidence
+    commitlog: MappedFileQueue
+    queues: tuple[ConsumeQueue, ...]
+    ext_queues: tuple[ExtQueue, ...]
+    indexes: tuple[IndexFile, ...]
+    checkpoint: StoreFile | None
+    abort: StoreFile | None
+    lock: StoreFile | None
+    configs: tuple[StoreFile, ...]
+    others: tuple[Other, ...]
+    strays: tuple[Stray, ...]
+    live: LiveState
+    settings: Settings
+    delay_levels: str
+    delay_levels_source: Source
+    notes: tuple[Evidence, ...] = ()
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.dialect_evidence.dialect
+
+    def all_files(self) -> Iterator[StoreFile]:
+        """Every regular file that belongs to the store, strays not among them."""
+        yield from self.commitlog.files
+        for queue in self.queues:
+            yield from queue.files
+        for ext in self.ext_queues:
+            yield from ext.files
+        yield from self.indexes
+        for single in (self.checkpoint, self.abort, self.lock):
+            if single is not None:
+                yield single
+        yield from self.configs
+        for other in self.others:
+            yield from other.files

@@ -1,0 +1,281 @@
+"""Opens a store directory read-only: lists it, works out geometry and dialect, tests the lock. No judgement.
+
+Also opens a directory of commitlog files alone, as it is when somebody copied only that.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS_TEXT
+from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.store.areas import (
+    QueueFiles,
+    absolute_path,
+    commitlog_directories,
+    list_commitlog,
+    list_configs,
+    list_indexes,
+    list_queues,
+)
+from rocketfsck.store.clue import Found
+from rocketfsck.store.dialect import infer_dialect
+from rocketfsck.store.geometry import read_geometry
+from rocketfsck.store.listing import Entry, EntryKind, Lister, list_directory, mapped_queue
+from rocketfsck.store.live import read_live_state
+from rocketfsck.store.model import (
+    ConsumeQueue,
+    Evidence,
+    ExtQueue,
+    Geometry,
+    IndexFile,
+    MappedFile,
+    Other,
+    OtherKind,
+    QueueKind,
+    Settings,
+    Source,
+    Store,
+    StoreFile,
+    StrayReason,
+)
+from rocketfsck.store.others import list_other
+from rocketfsck.store.sampling import sample_commitlog
+from rocketfsck.store.settings import read_settings
+
+DIRECTORIES = frozenset(
+    {"commitlog", "consumequeue", "batchconsumequeue", "consumequeue_ext", "index", "config"}
+)
+SINGLE_FILES = frozenset({"checkpoint", "abort", "lock"})
+
+_QUEUE_AREAS: tuple[tuple[str, QueueKind], ...] = (("consumequeue", "file"), ("batchconsumequeue", "batch"))
+_MAX_PEEKED = 64
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What was listed, before sizes are known."""
+
+    singles: dict[str, StoreFile] = field(default_factory=dict)
+    directories: set[str] = field(default_factory=set)
+    commitlog: list[MappedFile] = field(default_factory=list)
+    queues: dict[QueueKind, list[QueueFiles]] = field(default_factory=dict)
+    ext_queues: list[QueueFiles] = field(default_factory=list)
+    indexes: tuple[IndexFile, ...] = ()
+    configs: tuple[StoreFile, ...] = ()
+    others: list[Other] = field(default_factory=list)
+    unknown: list[Entry] = field(default_factory=list)
+
+
+def open_store(
+    root: Path | str,
+    *,
+    broker_conf: Path | None = None,
+    version: str | None = None,
+    commitlog_paths: Sequence[Path] = (),
+    delay_levels: str | None = None,
+) -> Store:
+    """The store below `root`, read-only.
+
+    `broker_conf` gives the settings (file sizes, commitlog paths, delay levels); `version` the broker's
+    version, where the bytes need not tell it; `commitlog_paths` all directories of the commitlog, instead of
+    those in the settings or `<root>/commitlog`; `delay_levels` the text of `messageDelayLevel`.
+
+    Raises StoreError if `root` is not a directory that can be listed, a given commitlog path is no directory,
+    or the broker.conf cannot be read; UsageError for an unknown version. What is wrong *inside* the store
+    raises nothing.
+    """
+    with _collector_paused():
+        return _open_store(absolute_path(Path(root)), broker_conf, version, commitlog_paths, delay_levels)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """All new objects stay alive: the collector would go through hundreds of thousands again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _open_store(
+    base: Path,
+    broker_conf: Path | None,
+    version: str | None,
+    commitlog_paths: Sequence[Path],
+    delay_levels: str | None,
+) -> Store:
+    entries = list_directory(base)
+    settings = Settings() if broker_conf is None else read_settings(broker_conf)
+    lister = Lister(os.fspath(base))
+    directories, notes = commitlog_directories(base, settings, commitlog_paths)
+    if not commitlog_paths and _is_commitlog(entries):
+        directories = (base,)
+        notes = (Evidence("the directory is a commitlog", "it holds mapped files, and nothing of a store"),)
+        entries = []
+    parts = _list_parts(lister, entries, directories)
+    geometry = _geometry(settings, parts)
+    ext_queues = _ext_queues(parts, geometry)
+    queues = _queues(parts, geometry, ext_queues)
+    commitlog = mapped_queue(map(os.fspath, directories), geometry.commitlog_file_size, parts.commitlog)
+    levels, levels_source = _delay_levels(settings, delay_levels)
+    found = Found(
+        sample=sample_commitlog(commitlog.files, parts.indexes, geometry.slot_count),
+        queues=queues,
+        ext_queues=ext_queues,
+        indexes=parts.indexes,
+        geometry=geometry,
+        checkpoint=parts.singles.get("checkpoint"),
+        abort=parts.singles.get("abort"),
+        lock=parts.singles.get("lock"),
+        configs=parts.configs,
+        others=parts.others,
+    )
+    return Store(
+        root=base,
+        geometry=geometry,
+        dialect_evidence=infer_dialect(found, version),
+        commitlog=commitlog,
+        queues=queues,
+        ext_queues=ext_queues,
+        indexes=parts.indexes,
+        checkpoint=found.checkpoint,
+        abort=found.abort,
+        lock=found.lock,
+        configs=parts.configs,
+        others=tuple(parts.others),
+        strays=lister.finished_strays(),
+        live=read_live_state(base / "lock"),
+        settings=settings,
+        delay_levels=levels,
+        delay_levels_source=levels_source,
+        notes=notes,
+    )
+
+
+def _is_commitlog(entries: Sequence[Entry]) -> bool:
+    """Whether the entries are those of a commitlog directory rather than of a store."""
+    if any(entry.name in DIRECTORIES or entry.name in SINGLE_FILES for entry in entries):
+        return False
+    return any(
+        entry.kind is EntryKind.FILE and filename_to_offset(entry.name) is not None for entry in entries
+    )
+
+
+def _list_parts(lister: Lister, entries: Sequence[Entry], directories: Sequence[Path]) -> _Parts:
+    parts = _Parts()
+    parts.commitlog = list_commitlog(lister, directories)
+    commitlogs = {os.fspath(directory) for directory in directories}
+    for entry in entries:
+        if entry.name in DIRECTORIES and entry.kind is EntryKind.DIRECTORY:
+            parts.directories.add(entry.name)
+        elif entry.name in DIRECTORIES:
+            lister.stray(entry, "root", StrayReason.FILE if entry.kind is EntryKind.FILE else None)
+        elif entry.name in SINGLE_FILES and entry.kind is EntryKind.FILE:
+            parts.singles[entry.name] = lister.file(entry)
+        elif entry.path not in commitlogs:
+            found = list_other(lister, entry)
+            if found is None:
+                _stray_at_root(lister, entry)
+            else:
+                parts.others += found
+    if "commitlog" in parts.directories and os.fspath(Path(lister.root) / "commitlog") not in commitlogs:
+        _list_unused_commitlog(lister)
+    for area, kind in _QUEUE_AREAS:
+        if area in parts.directories:
+            parts.queues[kind], databases = list_queues(lister, area)
+            parts.others += databases
+    if "consumequeue_ext" in parts.directories:
+        parts.ext_queues, _ = list_queues(lister, "consumequeue_ext")
+    if "index" in parts.directories:
+        parts.indexes = list_indexes(lister)
+    if "config" in parts.directories:
+        parts.configs, others = list_configs(lister)
+        parts.others += others
+    return parts
+
+
+def _stray_at_root(lister: Lister, entry: Entry) -> None:
+    if entry.kind is EntryKind.DIRECTORY and entry.name not in SINGLE_FILES:
+        detail = "holds mapped files" if _holds_mapped_files(entry) else ""
+        lister.stray(entry, "root", StrayReason.UNKNOWN, detail)
+    elif entry.kind is EntryKind.FILE:
+        temporary = entry.name.endswith(".tmp")
+        lister.stray(entry, "root", StrayReason.TEMPORARY if temporary else StrayReason.UNKNOWN)
+    else:
+        lister.stray(entry, "root")
+
+
+def _holds_mapped_files(directory: Entry) -> bool:
+    """Whether a directory looks like a commitlog path that no setting names. Looks at a few names only."""
+    try:
+        with os.scandir(directory.path) as found:
+            return any(
+                filename_to_offset(entry.name) is not None
+                for entry, _ in zip(found, range(_MAX_PEEKED), strict=False)
+            )
+    except OSError:
+        return False
+
+
+def _list_unused_commitlog(lister: Lister) -> None:
+    """`commitlog/` in the root of a store whose commitlog is said to be elsewhere."""
+    for entry in lister.entries(Path(lister.root) / "commitlog", "commitlog"):
+        lister.stray(entry, "commitlog", StrayReason.UNKNOWN, "the commitlog is read from elsewhere")
+
+
+def _geometry(settings: Settings, parts: _Parts) -> Geometry:
+    streams: dict[str, list[Sequence[MappedFile]]] = {
+        "commitlog_file_size": [parts.commitlog],
+        "consumequeue_file_size": [queue.files for queue in parts.queues.get("file", ())],
+        "batch_file_size": [queue.files for queue in parts.queues.get("batch", ())],
+        "ext_file_size": [queue.files for queue in parts.ext_queues],
+        "timerlog_file_size": [
+            other.mapped_files.files
+            for other in parts.others
+            if other.kind is OtherKind.TIMER_LOG and other.mapped_files is not None
+        ],
+    }
+    return read_geometry(settings, streams, parts.indexes)
+
+
+def _ext_queues(parts: _Parts, geometry: Geometry) -> tuple[ExtQueue, ...]:
+    owners = {(queue.topic, queue.queue_id) for queue in parts.queues.get("file", ())}
+    return tuple(
+        ExtQueue(
+            queue.topic,
+            queue.queue_id,
+            mapped_queue([queue.location], geometry.ext_file_size, queue.files),
+            (queue.topic, queue.queue_id) not in owners,
+        )
+        for queue in parts.ext_queues
+    )
+
+
+def _queues(parts: _Parts, geometry: Geometry, ext_queues: Sequence[ExtQueue]) -> tuple[ConsumeQueue, ...]:
+    ext = {(queue.topic, queue.queue_id): queue.mapped_files for queue in ext_queues}
+    sizes = {"file": geometry.consumequeue_file_size, "batch": geometry.batch_file_size}
+    return tuple(
+        ConsumeQueue(
+            queue.topic,
+            queue.queue_id,
+            kind,
+            mapped_queue([queue.location], sizes[kind], queue.files),
+            ext.get((queue.topic, queue.queue_id)) if kind == "file" else None,
+        )
+        for _, kind in _QUEUE_AREAS
+        for queue in parts.queues.get(kind, ())
+    )
+
+
+def _delay_levels(settings: Settings, given: str | None) -> tuple[str, Source]:
+    text = given if given is not None else settings.get("messageDelayLevel")
+    return (DEFAULT_DELAY_LEVELS_TEXT, "default") if text is None else (text, "given")

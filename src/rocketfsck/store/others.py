@@ -1,0 +1,146 @@
+"""The parts of a store beside log, queues and index: recognised by name and listed, not read.
+
+timerwheel, timerwheel.<n>, timerlog/<20 digits>             reference 1.8
+compaction/{compactionLog,compactionCq}/<topic>/<queueId>/   reference 1.9; compacting/, replicating/ inside
+epochFileCheckpoint, brokerIdentity, each with .bak          reference 1.7
+dledger-<selfId>/{data,index}/<20 digits>                    reference 2.14
+tiered_index_file/, kvStore/ (RocksDB), transaction/         reference 1.10, 1.1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from rocketfsck.formats.javatext import parse_int32
+from rocketfsck.store.areas import flat_directory, single_file
+from rocketfsck.store.geometry import file_size_of
+from rocketfsck.store.listing import Entry, EntryKind, Lister, mapped_queue
+from rocketfsck.store.model import MappedFile, Other, OtherKind, StoreFile, StrayReason
+
+FILE_KINDS: Mapping[str, OtherKind] = {
+    "abort.bak": OtherKind.ABORT_BACKUP,
+    "timerwheel": OtherKind.TIMER_WHEEL,
+    "epochFileCheckpoint": OtherKind.EPOCH,
+    "epochFileCheckpoint.bak": OtherKind.EPOCH,
+    "brokerIdentity": OtherKind.BROKER_IDENTITY,
+    "brokerIdentity.bak": OtherKind.BROKER_IDENTITY,
+}
+DIRECTORY_KINDS: Mapping[str, OtherKind] = {
+    "kvStore": OtherKind.ROCKSDB,
+    "tiered_index_file": OtherKind.TIERED_INDEX,
+    "transaction": OtherKind.LEGACY,
+}
+COMPACTION_KINDS: Mapping[str, OtherKind] = {
+    "compactionLog": OtherKind.COMPACTION_LOG,
+    "compactionCq": OtherKind.COMPACTION_CQ,
+}
+COMPACTION_WORK = frozenset({"compacting", "replicating"})
+"""Work directories inside a compaction queue: left behind by a crash."""
+
+DLEDGER_KINDS: Mapping[str, OtherKind] = {
+    "data": OtherKind.DLEDGER_DATA,
+    "index": OtherKind.DLEDGER_INDEX,
+}
+
+_SIZES: Mapping[OtherKind, tuple[int, int]] = {
+    OtherKind.TIMER_LOG: (100 << 20, 1),
+    OtherKind.DLEDGER_DATA: (1 << 30, 1),
+    OtherKind.DLEDGER_INDEX: (32 * 5 * 1024 * 1024, 32),
+    OtherKind.COMPACTION_LOG: (100 << 20, 1),
+    OtherKind.COMPACTION_CQ: (10 << 20, 46),
+}
+"""Default file size in bytes, and the unit that it is a multiple of."""
+
+
+def list_other(lister: Lister, entry: Entry) -> list[Other] | None:
+    """What an entry at the root holds, if it is one of the parts above; None: it is none of them."""
+    name = entry.name
+    if entry.kind is EntryKind.FILE:
+        kind = FILE_KINDS.get(name)
+        if kind is None and name.startswith("timerwheel."):
+            kind = OtherKind.TIMER_WHEEL
+        return None if kind is None else [single_file(lister, entry, kind)]
+    if entry.kind is not EntryKind.DIRECTORY:
+        return None
+    if name in DIRECTORY_KINDS:
+        return [flat_directory(lister, entry, DIRECTORY_KINDS[name], name)]
+    if name.startswith("dledger-"):
+        return _list_parts(lister, entry, _list_dledger_part)
+    handler = {"timerlog": _list_timer_log, "compaction": _list_compaction}.get(name)
+    return None if handler is None else handler(lister, entry)
+
+
+def _list_timer_log(lister: Lister, entry: Entry) -> list[Other]:
+    return [_mapped(lister, entry, OtherKind.TIMER_LOG, "timerlog")]
+
+
+def _list_parts(
+    lister: Lister, parent: Entry, list_part: Callable[[Lister, Entry], list[Other]]
+) -> list[Other]:
+    return [other for entry in lister.entries(parent.path, parent.name) for other in list_part(lister, entry)]
+
+
+def _list_dledger_part(lister: Lister, entry: Entry) -> list[Other]:
+    if entry.kind is EntryKind.DIRECTORY and entry.name in DLEDGER_KINDS:
+        return [_mapped(lister, entry, DLEDGER_KINDS[entry.name], "dledger")]
+    if entry.kind is EntryKind.FILE:  # currterm, quorum state, checkpoint: text files of DLedger's own
+        return [single_file(lister, entry, OtherKind.DLEDGER)]
+    lister.stray(entry, "dledger")
+    return []
+
+
+def _list_compaction(lister: Lister, parent: Entry) -> list[Other]:
+    found = []
+    for entry in lister.entries(parent.path, "compaction"):
+        if entry.kind is EntryKind.DIRECTORY and entry.name in COMPACTION_KINDS:
+            kind = COMPACTION_KINDS[entry.name]
+            for topic in lister.entries(entry.path, "compaction"):
+                found += _list_compaction_topic(lister, topic, kind)
+        elif entry.kind is EntryKind.FILE and entry.name.removesuffix(".bak") == "position-checkpoint":
+            found.append(single_file(lister, entry, OtherKind.COMPACTION_CHECKPOINT))
+        else:
+            lister.stray(entry, "compaction")
+    return found
+
+
+def _list_compaction_topic(lister: Lister, topic: Entry, kind: OtherKind) -> list[Other]:
+    if topic.kind is not EntryKind.DIRECTORY:
+        lister.stray(topic, "compaction", StrayReason.FILE if topic.kind is EntryKind.FILE else None)
+        return []
+    found = []
+    for entry in lister.entries(topic.path, "compaction"):
+        queue_id = parse_int32(entry.name)
+        if entry.kind is not EntryKind.DIRECTORY:
+            lister.stray(entry, "compaction", StrayReason.FILE if entry.kind is EntryKind.FILE else None)
+        elif queue_id is None or str(queue_id) != entry.name:
+            lister.stray(entry, "compaction", StrayReason.QUEUE_ID)
+        else:
+            found.append(_mapped(lister, entry, kind, "compaction", topic.name, queue_id))
+    return found
+
+
+def _mapped(
+    lister: Lister,
+    directory: Entry,
+    kind: OtherKind,
+    area: str,
+    topic: str | None = None,
+    queue_id: int | None = None,
+) -> Other:
+    """A mapped file queue; work directories of a compaction are listed as its further files."""
+    files: list[MappedFile] = []
+    extra: list[StoreFile] = []
+    prefix = lister.relative(directory.path) + "/"
+    for entry in lister.entries(directory.path, area):
+        if entry.kind is EntryKind.DIRECTORY and topic is not None and entry.name in COMPACTION_WORK:
+            extra += lister.mapped_files(entry.path, area)
+        elif (file := lister.mapped_file(entry, prefix)) is not None:
+            files.append(file)
+        else:
+            lister.stray(entry, area)
+    size = file_size_of(files, *_SIZES[kind])
+    queue = mapped_queue([directory.path], size, files)
+    return Other(
+        kind, Path(directory.path), lister.relative(directory.path), (*files, *extra), queue, topic, queue_id
+    )

@@ -1,0 +1,181 @@
+"""Reading the files of a store: read-only descriptors, `preadv`, no mmap.
+
+A mapped file that shrinks kills the process that reads it; a file read by `preadv` that shrinks is an error
+with a name and a position, which is what everything here raises (`StoreError`). Only regular files are
+opened: a FIFO would block for ever, a device may answer a read with anything.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rocketfsck.errors import StoreError
+
+PathLike = str | os.PathLike[str]
+
+MAX_READ_SIZE = 1 << 30
+"""One system call asks for no more: Linux gives at most 2 GiB - 4096 in a single read."""
+
+_FILE_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a character device"),
+    (stat.S_ISBLK, "a block device"),
+)
+
+_NO_EXTENTS = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})
+
+
+def os_error_text(error: OSError | ValueError) -> str:
+    """What the operating system said, without the path (`StoreError` says that itself).
+
+    A `ValueError` is what Python makes of a path with a NUL in it.
+    """
+    return getattr(error, "strerror", None) or str(error)
+
+
+def file_kind(mode: int) -> str:
+    """What an `st_mode` is, in words: "a regular file", "a FIFO" …"""
+    return next((name for test, name in _FILE_KINDS if test(mode)), "a regular file")
+
+
+def open_regular(path: PathLike) -> int:
+    """A read-only descriptor of a regular file; symbolic links are followed.
+
+    Raises StoreError if there is none, it may not be read, or it is anything but a regular file. The kind is
+    looked at before the opening (opening a device can have effects) and once more after it.
+    """
+    try:
+        mode = Path(path).stat().st_mode
+        if stat.S_ISREG(mode):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            mode = os.fstat(descriptor).st_mode
+            if stat.S_ISREG(mode):
+                return descriptor
+            os.close(descriptor)
+    except (OSError, ValueError) as error:
+        raise StoreError(f"cannot be opened: {os_error_text(error)}", path=os.fspath(path)) from error
+    raise StoreError(f"is {file_kind(mode)}, not a regular file", path=os.fspath(path))
+
+
+class FileReader:
+    """One regular file, open for reading. A context manager; safe to share between threads.
+
+    `size` is the file's length in bytes when it was opened. Every method raises StoreError with the path and
+    the position when bytes that were there at that time cannot be read any more.
+    """
+
+    __slots__ = ("_descriptor", "allocated_size", "mtime_ns", "path", "size")
+
+    def __init__(self, path: PathLike) -> None:
+        self.path = os.fspath(path)
+        self._descriptor = open_regular(path)
+        status = os.fstat(self._descriptor)
+        self.size = status.st_size
+        self.allocated_size = status.st_blocks * 512
+        self.mtime_ns = status.st_mtime_ns
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the descriptor; closing twice does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def read_into(self, view: memoryview | bytearray, pos: int = 0) -> None:
+        """Fill all of `view` (writable, contiguous) with the bytes from position `pos` on."""
+        target = memoryview(view).cast("B")
+        if pos < 0 or pos + len(target) > self.size:
+            raise StoreError(
+                f"has {self.size} bytes; {len(target)} bytes were asked for", path=self.path, offset=pos
+            )
+        done = 0
+        while done < len(target):
+            try:
+                count = os.preadv(self._descriptor, [target[done : done + MAX_READ_SIZE]], pos + done)
+            except OSError as error:
+                raise StoreError(
+                    f"cannot be read: {os_error_text(error)}", path=self.path, offset=pos + done
+                ) from error
+            if count == 0:
+                raise StoreError(
+                    f"ended here while it was read, although it had {self.size} bytes when it was opened",
+                    path=self.path,
+                    offset=pos + done,
+                )
+            done += count
+
+    def read(self, pos: int, size: int) -> bytes:
+        """Exactly `size` bytes from position `pos`; the caller has bounded `size`."""
+        if size < 0 or pos < 0 or pos + size > self.size:
+            raise StoreError(
+                f"has {self.size} bytes; {size} bytes were asked for", path=self.path, offset=pos
+            )
+        buffer = bytearray(size)
+        self.read_into(buffer, pos)
+        return bytes(buffer)
+
+    def read_upto(self, pos: int, size: int) -> bytes:
+        """The bytes in `pos:pos + size` that the file had when it was opened; maybe none."""
+        return self.read(pos, max(0, min(size, self.size - pos))) if 0 <= pos < self.size else b""
+
+    def data_extents(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
+        """The half-open ranges of `start:end` that hold data; what lies between them are holes: zeros.
+
+        Where the file system cannot tell, all of it is said to be data. Zeros may be stored as data, too.
+        """
+        limit = self.size if end is None else min(end, self.size)
+        pos = start
+        while pos < limit:
+            try:
+                data = os.lseek(self._descriptor, pos, os.SEEK_DATA)
+                hole = os.lseek(self._descriptor, data, os.SEEK_HOLE) if data < limit else limit
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # no data behind `pos`
+                    return
+                if error.errno in _NO_EXTENTS:
+                    yield pos, limit
+                    return
+                raise StoreError(
+                    f"cannot be read: {os_error_text(error)}", path=self.path, offset=pos
+                ) from error
+            if data >= limit:
+                return
+            yield data, min(hole, limit)
+            pos = hole
+
+
+def read_at(path: PathLike, pos: int, size: int) -> bytes:
+    """Exactly `size` bytes of a file from position `pos`; raises StoreError with path and position."""
+    with FileReader(path) as reader:
+        return reader.read(pos, size)
+
+
+def read_whole(path: PathLike, limit: int) -> bytes:
+    """All bytes of a file; raises StoreError if it is longer than `limit` bytes."""
+    with FileReader(path) as reader:
+        if reader.size > limit:
+            raise StoreError(
+                f"has {reader.size} bytes; at most {limit} are read of such a file", path=reader.path
+            )
+        return reader.read(0, reader.size)
+
+
+def data_extents(path: PathLike) -> list[tuple[int, int]]:
+    """The half-open byte ranges of a file that are not holes (`FileReader.data_extents`)."""
+    with FileReader(path) as reader:
+        return list(reader.data_extents())

@@ -1,0 +1,157 @@
+"""Takes a few hundred records out of a commitlog, for what they tell of the dialect.
+
+Bounded whatever the store holds: at most SAMPLE_COUNT records from the start of the last and of the first
+commitlog file with data, MAX_SAMPLE_SIZE bytes of each, and the records that the newest index entries point
+at: they are the last that were written, where a file's first may be years older. A walk ends at the first
+thing that is not a record.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.indexfile import ENTRY_SIZE, entry_pos
+from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
+from rocketfsck.formats.record import Record, decode_record, read_frame
+from rocketfsck.store.model import IndexFile, MappedFile
+from rocketfsck.store.reading import FileReader
+
+SAMPLE_COUNT = 200
+LAST_COUNT = 64
+MAX_SAMPLE_SIZE = 4 << 20
+
+_MAX_RECORD_SIZE = 256 << 10
+_BUFFER_SIZE = 64 << 10
+_MAX_EMPTY_FILES = 4  # pre-allocated files behind the one being written, and some more
+_FILLER_SIZE = 4096
+_ENTRY = struct.Struct(">iqii")
+
+
+@dataclass(frozen=True, slots=True)
+class LogSample:
+    """Records: `last` those that the newest index entries point at; `newest` and `oldest` from those files.
+
+    Of a commitlog with one file there is only `newest`. `filler` is the start of the bytes behind the BLANK
+    headers met.
+    """
+
+    last: tuple[Record, ...]
+    newest: tuple[Record, ...]
+    oldest: tuple[Record, ...]
+    filler: bytes
+
+
+def sample_commitlog(files: Sequence[MappedFile], indexes: Sequence[IndexFile], slot_count: int) -> LogSample:
+    """Records of the first and the last file with data; files that cannot be read are passed over."""
+    last = next((file for file in files[: -_MAX_EMPTY_FILES - 1 : -1] if _has_data(file)), None)
+    newest = _sample_file(last) if last is not None else ((), b"")
+    oldest = _sample_file(files[0]) if files and files[0] is not last else ((), b"")
+    pointed = tuple(_records_at(files, _last_offsets(indexes, slot_count)))
+    return LogSample(pointed, newest[0], oldest[0], newest[1] + oldest[1])
+
+
+def _last_offsets(indexes: Sequence[IndexFile], slot_count: int) -> list[int]:
+    """The distinct physical offsets in the last entries of the last index file."""
+    try:
+        with FileReader(indexes[-1].location) as reader:
+            (index_count,) = struct.unpack(">i", reader.read(36, 4))
+            first = max(1, index_count - LAST_COUNT)
+            data = reader.read_upto(entry_pos(first, slot_count), ENTRY_SIZE * max(0, index_count - first))
+    except (StoreError, IndexError):
+        return []
+    whole = data[: len(data) // ENTRY_SIZE * ENTRY_SIZE]
+    return sorted({offset for _, offset, _, _ in _ENTRY.iter_unpack(whole)})
+
+
+def _records_at(files: Sequence[MappedFile], offsets: Sequence[int]) -> Iterator[Record]:
+    """The records at these physical offsets, as far as there are any; offsets ascend."""
+    starts = [file.start_offset or 0 for file in files]
+    for number, group in groupby(offsets, lambda offset: bisect_right(starts, offset) - 1):
+        if number < 0:
+            continue
+        try:
+            with FileReader(files[number].location) as reader:
+                for offset in group:
+                    record = _record_at(reader, offset - starts[number])
+                    if record is not None and record.physical_offset == offset:
+                        yield record
+        except StoreError:
+            continue
+
+
+def _record_at(reader: FileReader, pos: int) -> Record | None:
+    """The record at a position, if one of a moderate size stands there."""
+    head = reader.read_upto(pos, 8)
+    size = read_frame(head)[0] if len(head) == 8 else 0
+    if not MIN_RECORD_SIZE <= size <= _MAX_RECORD_SIZE:
+        return None
+    data = reader.read_upto(pos, size)
+    try:
+        return decode_record(data)
+    except FormatError:
+        return None
+
+
+def _has_data(file: MappedFile) -> bool:
+    try:
+        with FileReader(file.location) as reader:
+            return any(reader.read_upto(0, 8))
+    except StoreError:
+        return False
+
+
+def _sample_file(file: MappedFile) -> tuple[tuple[Record, ...], bytes]:
+    try:
+        with FileReader(file.location) as reader:
+            walk = _Walk(reader)
+            records = tuple(walk.records())
+            return records, walk.filler
+    except StoreError:
+        return (), b""
+
+
+class _Walk:
+    """One walk from the start of a file."""
+
+    def __init__(self, reader: FileReader) -> None:
+        self.reader = reader
+        self.filler = b""
+        self._budget = MAX_SAMPLE_SIZE
+        self._buffer = b""
+        self._start = 0
+
+    def records(self) -> Iterator[Record]:
+        """Up to SAMPLE_COUNT records; large ones are stepped over. Raises StoreError like the reader."""
+        pos = found = 0
+        while found < SAMPLE_COUNT:
+            head = self._bytes(pos, 8)
+            if len(head) < 8:
+                return
+            size, magic = read_frame(head)
+            if magic == MAGIC_BLANK:
+                self.filler = self._bytes(pos + 8, min(_FILLER_SIZE, max(0, size - 8)))
+                return
+            if magic not in (MAGIC_V1, MAGIC_V2) or size < MIN_RECORD_SIZE:
+                return
+            if size <= _MAX_RECORD_SIZE:
+                data = self._bytes(pos, size)
+                try:
+                    yield decode_record(data)
+                except FormatError:
+                    return
+            found += 1
+            pos += size
+
+    def _bytes(self, pos: int, size: int) -> bytes:
+        """`pos:pos + size` of the file, shorter at its end and when enough has been read."""
+        offset = pos - self._start
+        if offset + size > len(self._buffer):
+            wanted = min(max(size, _BUFFER_SIZE), self._budget)
+            self._buffer, self._start, offset = self.reader.read_upto(pos, wanted), pos, 0
+            self._budget -= len(self._buffer)
+        return self._buffer[offset : offset + size]
