@@ -1,0 +1,83 @@
+"""Runs kernels on threads of this process; the kernels' compiled parts release the GIL."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def core_count() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[Task, Result]):
+    """What became of one task: its result, or `None` where the deadline came before it started."""
+
+    index: int
+    task: Task
+    result: Result | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEngine:
+    """Threads in this process. `jobs` is the number of tasks under way at once (default: all cores)."""
+
+    jobs: int = 0
+
+    @property
+    def job_count(self) -> int:
+        """How many tasks run at once, where there are enough."""
+        return self.jobs or core_count()
+
+    def run(
+        self,
+        kernel: Callable[[Task], Result],
+        tasks: Sequence[Task],
+        *,
+        deadline: float | None = None,
+    ) -> Iterator[Outcome[Task, Result]]:
+        """Yield one `Outcome` a task, as they end (not in order); what raises in a kernel raises here.
+
+        `deadline` is a `time.monotonic()` value: no task is started after it, and those left are yielded
+        with `result=None`.
+        """
+        jobs = self.job_count
+        if jobs == 1 or len(tasks) <= 1:
+            for index, task in enumerate(tasks):
+                yield _timed(kernel, index, task, deadline)
+            return
+        waiting = iter(enumerate(tasks))
+        with ThreadPoolExecutor(max_workers=jobs) as pool:
+            running: set[Future[Outcome[Task, Result]]] = set()
+            try:
+                while True:
+                    while len(running) < jobs and (item := next(waiting, None)) is not None:
+                        running.add(pool.submit(_timed, kernel, item[0], item[1], deadline))
+                    if not running:
+                        return
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        yield future.result()
+            finally:
+                for future in running:
+                    future.cancel()
+
+
+def _timed(
+    kernel: Callable[[Task], Result], index: int, task: Task, deadline: float | None
+) -> Outcome[Task, Result]:
+    started = time.monotonic()
+    if deadline is not None and started >= deadline:
+        return Outcome(index, task, None, 0.0)
+    result = kernel(task)
+    return Outcome(index, task, result, time.monotonic() - started)
