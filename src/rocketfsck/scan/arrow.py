@@ -1,0 +1,178 @@
+"""Columns as Arrow record batches; pyarrow is imported when asked for.
+
+The numbers are copied out of the reused batches, so a record batch is the receiver's own. Of a record there
+are the columns of the scan under their own names (`columns.RECORD_DTYPES`) and those below; units and entries
+have the fields of their layouts (reference 3.1, 3.7, 4.1) with names in the same manner: `tags_code`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.javatext import java_decode
+from rocketfsck.formats.magic import BORN_HOST_V6, STORE_HOST_V6
+from rocketfsck.scan.columns import RECORD_DTYPES, RecordBatch
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.model import QueueKind
+from rocketfsck.store.reading import FileReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rocketfsck.formats.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class LogBatch:
+    """A batch, what its numbers refer to, and the file that it was read from (for hosts of IPv6)."""
+
+    batch: RecordBatch
+    table: QueueTable
+    base_offset: int
+    relative: str
+    reader: FileReader
+
+    def file(self) -> pa.Array:
+        """The file's path in the store."""
+        return _dictionary(
+            np.zeros(self.batch.record_count, np.int32), [self.relative.encode("utf-8", "replace").decode()]
+        )
+
+    def offset(self) -> pa.Array:
+        """Where the record stands in the commit log (not what its field says)."""
+        return _array(self.batch["pos"] + np.int64(self.base_offset))
+
+    def topic(self) -> pa.Array:
+        """The topic as Java decodes it; null where the QueueTable was full."""
+        rows, place = np.unique(self.batch["queue_index"], return_inverse=True)
+        texts = [java_decode(self.table.names[row][0]) if row >= 0 else None for row in rows.tolist()]
+        number = {
+            text: at for at, text in enumerate(dict.fromkeys(text for text in texts if text is not None))
+        }
+        codes = np.array([-1 if text is None else number[text] for text in texts], np.int32)
+        return _dictionary(codes[place.reshape(-1)], list(number))
+
+    def run(self) -> pa.Array:
+        """The number of the unbroken run of records in the file."""
+        return _array(np.full(self.batch.record_count, self.batch.run, np.int32))
+
+    def key_hashes(self) -> pa.Array:
+        """The keyHashes of the record's index entries, in their order."""
+        import pyarrow as pa
+
+        starts = np.append(self.batch["key_start"], self.batch.key_count).astype(np.int32)
+        return pa.ListArray.from_arrays(starts, self.batch["key_hash"].copy())
+
+    def born_address(self) -> pa.Array:
+        """bornHost as text."""
+        return self._hosts("born_host", BORN_HOST_V6)
+
+    def store_address(self) -> pa.Array:
+        """storeHost as text."""
+        return self._hosts("store_host", STORE_HOST_V6)
+
+    def _hosts(self, column: str, bit: int) -> pa.Array:
+        """Few different ones, so each is made once, from its bytes on disk."""
+        from rocketfsck.formats.record import decode_host
+
+        batch = self.batch
+        is_v6 = (batch["sys_flag"] & bit) != 0
+        texts: list[str] = []
+        codes = np.zeros(batch.record_count, np.int32)
+        for v6 in (False, True):
+            rows = np.flatnonzero(is_v6 == v6)
+            _, first, inverse = np.unique(batch[column][rows], return_index=True, return_inverse=True)
+            codes[rows] = inverse.reshape(-1) + len(texts)
+            for row in rows[first].tolist():
+                wide_born = bool(int(batch["sys_flag"][row]) & BORN_HOST_V6)
+                at = 48 if column == "born_host" else 64 + 12 * wide_born
+                data = self.reader.read(int(batch["pos"][row]) + at, 20 if v6 else 8)
+                texts.append(decode_host(data).text)
+        return _dictionary(codes, texts)
+
+
+FILE_COLUMNS: dict[str, Callable[[LogBatch], pa.Array]] = {
+    "file": LogBatch.file,
+    "offset": LogBatch.offset,
+    "topic": LogBatch.topic,
+}
+"""Columns that a record has beside those of the scan, always given."""
+
+FURTHER_COLUMNS: dict[str, Callable[[LogBatch], pa.Array]] = {
+    "run": LogBatch.run,
+    "key_hashes": LogBatch.key_hashes,
+    "born_address": LogBatch.born_address,
+    "store_address": LogBatch.store_address,
+}
+"""Columns that are given when they are asked for by name."""
+
+ALL_COLUMNS = (*FILE_COLUMNS, *RECORD_DTYPES, *FURTHER_COLUMNS)
+_MADE = FILE_COLUMNS | FURTHER_COLUMNS
+
+
+def records_to_arrow(rows: LogBatch, columns: Sequence[str]) -> pa.RecordBatch:
+    """Columns (of `ALL_COLUMNS`) of a batch's records as an Arrow record batch of its own memory.
+
+    Raises StoreError when the file cannot be read (for hosts).
+    """
+    import pyarrow as pa
+
+    arrays = [_MADE[name](rows) if name in _MADE else _array(rows.batch[name].copy()) for name in columns]
+    return pa.record_batch(arrays, names=list(columns))
+
+
+def units_to_arrow(
+    index: int, units: NDArray[Any], kinds: NDArray[np.int8], kind_names: Sequence[str], kind: QueueKind
+) -> pa.RecordBatch:
+    """A block of units, the first with number `index` in its queue, and what each one is.
+
+    `kinds` are places in `kind_names`.
+    """
+    from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
+
+    numbers = np.arange(index, index + len(units), dtype=np.int64)
+    head = {"index": _array(numbers), "kind": _dictionary(kinds.astype(np.int32), list(kind_names))}
+    return _of_layout(head, UNIT if kind == "file" else BATCH_UNIT, units)
+
+
+def entries_to_arrow(first: int, entries: NDArray[Any]) -> pa.RecordBatch:
+    """A block of index entries, the first with number `first`."""
+    from rocketfsck.formats.indexfile import ENTRY
+
+    numbers = np.arange(first, first + len(entries), dtype=np.int32)
+    return _of_layout({"entry": _array(numbers)}, ENTRY, entries)
+
+
+def _of_layout(head: dict[str, pa.Array], layout: Layout, rows: NDArray[Any]) -> pa.RecordBatch:
+    """`head` and the fields of a layout, native and named like columns."""
+    import pyarrow as pa
+
+    fields = {_column_name(name): _array(_native(rows[name])) for name in layout.dtype().names or ()}
+    return pa.record_batch(list((head | fields).values()), names=list(head | fields))
+
+
+def _column_name(field: str) -> str:
+    return re.sub("(?<=[a-z])[A-Z]", lambda found: "_" + found[0].lower(), field)
+
+
+def _native(column: NDArray[Any]) -> NDArray[Any]:
+    return np.ascontiguousarray(column.astype(column.dtype.newbyteorder("=")))
+
+
+def _array(values: NDArray[Any]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(values)
+
+
+def _dictionary(codes: NDArray[np.int32], values: list[str]) -> pa.Array:
+    """Texts by their number; -1 is null."""
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(values, pa.string()))

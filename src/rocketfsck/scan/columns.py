@@ -1,0 +1,179 @@
+"""The columns that a scan fills: one row a record, one row an index key, one row a further dispatch.
+
+Reused batches of plain NumPy arrays in native byte order. Both scanners, `scan.plain` (the oracle, and the
+quick path for small files) and `scan.kernels` (compiled), fill the same columns with the same values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+RECORD_DTYPES: dict[str, str] = {
+    "pos": "i8",  # position of the record's first byte in its file
+    "total_size": "i4",
+    "magic_code": "i4",
+    "body_crc": "i4",
+    "queue_id": "i4",
+    "flag": "i4",
+    "queue_offset": "i8",
+    "physical_offset": "i8",  # the field's value, not where the record was found
+    "sys_flag": "i4",
+    "born_timestamp": "i8",
+    "store_timestamp": "i8",
+    "born_host": "i8",  # IPv4: address << 32 | port; IPv6: FNV-1a 64 of the 20 bytes
+    "store_host": "i8",
+    "reconsume_times": "i4",
+    "prepared_transaction_offset": "i8",
+    "body_pos": "i8",  # position of the body in the file
+    "body_size": "i4",  # as on disk (may be negative)
+    "topic_size": "i4",
+    "topic_pos": "i8",
+    "properties_size": "i4",  # as on disk (may be negative)
+    "properties_pos": "i8",
+    "tags_code": "i8",  # sign-extended Java hash of TAGS, 0 without; never the delivery time
+    "delay_level": "i4",  # DELAY as parsed by Integer.parseInt, 0 without
+    "queue_index": "i4",  # row of (topic, queueId) in the QueueTable
+    "batch_size": "i4",  # INNER_NUM of an inner batch, else 1
+    "inner_base": "i8",  # INNER_BASE of an inner batch, else queue_offset
+    "key_start": "i8",  # first row in the key columns
+    "key_count": "i4",
+    "faults": "i4",  # Fault bits
+    "traits": "i4",  # Trait bits
+}
+
+KEY_DTYPES: dict[str, str] = {
+    "key_hash": "i4",  # abs(Java hash of topic#key), abs(-2**31) = 0
+    "key_record": "i4",  # row of the record in the batch
+    "key_pos": "i8",  # position of the key's bytes in the file
+    "key_size": "i4",
+    "key_kind": "i1",  # KEY_UNIQUE or KEY_WORD
+}
+
+DISPATCH_DTYPES: dict[str, str] = {
+    "dispatch_record": "i4",  # row of the record in the batch
+    "dispatch_queue": "i4",  # row in the QueueTable of a further queue that a multi-dispatch record lists
+    "dispatch_offset": "i8",  # its queueOffset there
+}
+
+KEY_UNIQUE = 0
+KEY_WORD = 1
+
+
+class Fault(IntFlag):
+    """What is wrong inside a record whose frame is sound; the scan goes on."""
+
+    BODY_CRC = 1 << 0  # bodySize > 0 and the CRC differs (only when bodies are read)
+    BODY_CRC_NEGATIVE = 1 << 1  # the stored bodyCRC is negative
+    PHYSICAL_OFFSET = 1 << 2  # physicalOffset != base + pos
+    SYS_FLAG = 1 << 3  # bits outside 0x7FF
+    COMPRESSION_TYPE = 1 << 4  # type > 3, or a type without the compressed bit
+    PORT = 1 << 5  # a host's port outside 0..65535
+    QUEUE_ID = 1 << 6  # negative
+    QUEUE_OFFSET = 1 << 7  # negative
+    PREPARED_OFFSET = 1 << 8  # negative
+    BODY_SIZE = 1 << 9  # negative (readers take it as 0)
+    PROPERTIES_SIZE = 1 << 10  # negative (readers take it as 0)
+    TOPIC_EMPTY = 1 << 11
+    TOPIC_CHARSET = 1 << 12  # a byte no path or terminal can take: 0x00-0x1F, 0x7F, '/'; or not UTF-8
+    TOPIC_SIZE = 1 << 13  # V2 above 255
+    PROPERTY_NUL = 1 << 14  # NUL bytes in the properties (torn write)
+    PROPERTY_SHAPE = 1 << 15  # the split and the scan parser would see different pairs, or drop one
+    PROPERTY_CRC = 1 << 16  # __CRC32# is there and differs (only when bodies are read)
+    DELAY = 1 << 17  # DELAY in SCHEDULE_TOPIC_XXXX is not an int32
+    INNER_BATCH = 1 << 18  # INNER_NUM / INNER_BASE do not parse, or INNER_BASE != queueOffset
+    END_OF_FILE = 1 << 19  # the record ends later than fileSize - 8
+    TOPIC_UTF8 = 1 << 20  # not valid UTF-8
+    MULTI_DISPATCH = 1 << 21  # lists of queues and offsets of different lengths, or an offset is no int64
+
+
+class Trait(IntFlag):
+    """What kind of record this is, beyond its columns."""
+
+    MULTI_DISPATCH = 1 << 0  # INNER_MULTI_DISPATCH and INNER_MULTI_QUEUE_OFFSET present
+    INNER_BATCH = 1 << 1  # INNER_NUM and INNER_BASE both present
+    PROPERTY_CRC = 1 << 2  # __CRC32# present
+    TRAILING_SEPARATOR = 1 << 3  # non-empty properties end in 0x02
+    SCHEDULE_TOPIC = 1 << 4  # topic is SCHEDULE_TOPIC_XXXX
+    DELAY = 1 << 5  # DELAY present
+    HAS_UNIQUE_KEY = 1 << 6
+    HAS_KEYS = 1 << 7
+    HAS_PROPERTIES = 1 << 8  # propertiesLength > 0
+
+
+class Stop(IntEnum):
+    """Why a run of records ended; positive ones are structural damage at the position returned."""
+
+    LIMIT = 0  # the end of the bytes given was reached exactly
+    BATCH_FULL = -1
+    NEED_BYTES = -2  # the record at this position continues behind the bytes given (but inside the file)
+    BLANK = -3  # a BLANK header stands at this position
+    ZERO = -4  # totalSize and magic are both 0
+    MAGIC = 1  # not a message magic
+    SIZE = 2  # totalSize below 91 or past the end of the file
+    LENGTHS = 3  # the lengths do not add up to totalSize
+    BODY_LENGTH = 4  # the body runs past the record
+    TOPIC_LENGTH = 5  # the topic length is negative or runs past the record
+    PROPERTIES_LENGTH = 6  # the properties run past the record
+    SHORT = 7  # fewer bytes left in the file than a header takes, and they are not all zero
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """Columns of up to `capacity` records; `counts[0]` rows are filled, `counts[1]` key rows.
+
+    `counts[2]` numbers the run of records that the rows belong to (a batch never holds two), `counts[3]` are
+    the dispatch rows: the further queues of multi-dispatch records (reference 2.13).
+    """
+
+    records: dict[str, NDArray[Any]]
+    keys: dict[str, NDArray[Any]]
+    dispatches: dict[str, NDArray[Any]]
+    counts: NDArray[np.int64]
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """The filled part of a record, key or dispatch column, as a view."""
+        if name in self.records:
+            return self.records[name][: int(self.counts[0])]
+        if name in self.keys:
+            return self.keys[name][: int(self.counts[1])]
+        return self.dispatches[name][: int(self.counts[3])]
+
+    def begin(self, run: int) -> None:
+        """Empty the batch; what follows belongs to this run."""
+        self.counts[:] = (0, 0, run, 0)
+
+    def cut(self, row: int) -> None:
+        """Leave the records from `row` on out."""
+        if row < self.record_count:
+            key_count = int(self.records["key_start"][row])
+            dispatch_count = int(np.searchsorted(self["dispatch_record"], row))
+            self.counts[:] = (row, key_count, self.run, dispatch_count)
+
+    @property
+    def record_count(self) -> int:
+        return int(self.counts[0])
+
+    @property
+    def key_count(self) -> int:
+        return int(self.counts[1])
+
+    @property
+    def run(self) -> int:
+        return int(self.counts[2])
+
+
+def new_batch(
+    record_capacity: int = 16384, key_capacity: int = 262144, dispatch_capacity: int = 32768
+) -> RecordBatch:
+    """An empty batch; a record with more keys or further queues than fit ends the batch before it."""
+    return RecordBatch(
+        {name: np.zeros(record_capacity, kind) for name, kind in RECORD_DTYPES.items()},
+        {name: np.zeros(key_capacity, kind) for name, kind in KEY_DTYPES.items()},
+        {name: np.zeros(dispatch_capacity, kind) for name, kind in DISPATCH_DTYPES.items()},
+        np.zeros(4, np.int64),
+    )

@@ -1,0 +1,180 @@
+"""Whether compiled kernels are wanted, and how they are compiled: lazily, once per user, machine and version.
+
+Numba is imported by `entry` and `helper` only, that is when a module with kernels is imported; whoever
+wants kernels asks `compiled_wanted` first and imports that module after it.
+
+Numba keys its cache by the file that holds an entry, not by the helpers it calls, so the directory's own
+name carries a hash of every source in this folder, of the versions and of the processor. A cache holds
+code: a directory that somebody else could write to is not used, and one that cannot be written to is done
+without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import stat
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rocketfsck.errors import UsageError
+
+COMPILED_FROM = 12 << 20  # bytes; below, plain Python is done before the compiled code is loaded
+COMPILED_COLD_FROM = 192 << 20  # the same where it must first be compiled
+KEPT_COUNT = 8  # sets of compiled kernels that one user's cache keeps
+_CACHE_NAME = re.compile("kernels-[0-9a-f]{20}")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled_wanted(total_bytes: int) -> bool:
+    """Whether work on `total_bytes` bytes is quicker compiled than in plain Python.
+
+    The environment variable ROCKETFSCK_KERNELS (`plain`, `compiled` or `auto`) decides first. Raises
+    UsageError for another value.
+    """
+    mode = os.environ.get("ROCKETFSCK_KERNELS") or "auto"
+    if mode not in ("plain", "compiled", "auto"):
+        raise UsageError(f"ROCKETFSCK_KERNELS is {mode!r}; it can be plain, compiled or auto")
+    if mode == "auto":
+        least = COMPILED_FROM if total_bytes < COMPILED_FROM or _is_warm() else COMPILED_COLD_FROM
+        return total_bytes >= least and sys.byteorder == "little" and _numba_is_there()
+    return mode == "compiled"
+
+
+@cache
+def _is_warm() -> bool:
+    """Whether this user has compiled kernels before, by what the cache looks like from outside."""
+    try:
+        return any(True for _ in _cache_root().glob("kernels-*/*"))
+    except (OSError, RuntimeError):
+        return False
+
+
+@cache
+def _numba_is_there() -> bool:
+    return importlib.util.find_spec("numba") is not None
+
+
+def entry(function: Function) -> Function:
+    """A kernel that Python calls: compiled at its first call, kept in the cache, runs without the GIL."""
+    return _entry(function, nogil=True)
+
+
+def short_entry(function: Function) -> Function:
+    """An `entry` so short that giving up the GIL, and waiting for it again, would be its longest part."""
+    return _entry(function, nogil=False)
+
+
+def _entry(function: Function, *, nogil: bool) -> Function:
+    import numba
+
+    directory = cache_directory()
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = "" if directory is None else str(directory)
+    try:
+        compiled = numba.njit(nogil=nogil, error_model="numpy", cache=directory is not None)(function)
+    finally:
+        numba.config.CACHE_DIR = before
+    return compiled  # type: ignore[no-any-return]
+
+
+def helper(function: Function) -> Function:
+    """A function that only kernels call."""
+    return _compiled(function, forceinline=False)
+
+
+def inlined(function: Function) -> Function:
+    """A helper that becomes part of every kernel that calls it: for small ones on the quick way."""
+    return _compiled(function, forceinline=True)
+
+
+def _compiled(function: Function, *, forceinline: bool) -> Function:
+    import numba
+
+    # without the two wrappers, which only Python and C would call: less to compile
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": forceinline}
+    return numba.njit(nogil=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]
+
+
+@cache
+def cache_directory() -> Path | None:
+    """Where this user's compiled kernels are kept, None where nothing can or should be kept.
+
+    ROCKETFSCK_CACHE_DIR, else $XDG_CACHE_HOME/rocketfsck, else ~/.cache/rocketfsck; below it a directory
+    for this very set of kernels.
+    """
+    try:
+        directory = _cache_root() / f"kernels-{_content_key()}"
+        if not directory.is_dir():
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _forget_old(directory.parent)
+        found = directory.stat()
+        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
+            return None
+        if not os.access(directory, os.W_OK | os.X_OK):
+            return None
+    except (OSError, RuntimeError):  # no home directory is a RuntimeError
+        return None
+    return directory
+
+
+def _forget_old(root: Path) -> None:
+    """Keep the newest sets of kernels only: every version and processor leaves one behind."""
+    kept = [path for path in root.glob("kernels-*") if _CACHE_NAME.fullmatch(path.name)]
+    kept.sort(key=lambda path: path.stat().st_mtime)
+    for path in kept[:-KEPT_COUNT]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _cache_root() -> Path:
+    given = os.environ.get("ROCKETFSCK_CACHE_DIR")
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "rocketfsck"
+
+
+def cpu_features() -> frozenset[str]:
+    """The features that compiled code may use: the processor's, or what Numba was told by its environment."""
+    import llvmlite.binding as llvm
+    import numba
+
+    if numba.config.CPU_FEATURES is not None:
+        pieces = str(numba.config.CPU_FEATURES).split(",")
+        return frozenset(piece[1:] for piece in pieces if piece.startswith("+"))
+    if numba.config.CPU_NAME not in (None, llvm.get_host_cpu_name()):
+        return frozenset()  # another processor's name with this one's features: use nothing that is special
+    features = {name for name, there in llvm.get_host_cpu_features().items() if there}
+    if not numba.config.ENABLE_AVX:
+        features = {name for name in features if "avx" not in name and name != "vpclmulqdq"}
+    return frozenset(features)
+
+
+def _content_key() -> str:
+    import llvmlite
+    import llvmlite.binding as llvm
+    import numba
+    import numpy as np
+
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    versions = (
+        sys.version,
+        numba.__version__,
+        llvmlite.__version__,
+        np.__version__,
+        llvm.get_host_cpu_name(),
+        str(numba.config.CPU_NAME),
+        str(numba.config.BOUNDSCHECK),
+        *sorted(cpu_features()),
+    )
+    digest.update("\0".join(versions).encode())
+    return digest.hexdigest()[:20]

@@ -1,0 +1,23 @@
+"""What a scan of a log file is to read and how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+PropertyParser = Literal["split", "scan"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """How records are read.
+
+    `read_bodies` turns the two checks on that touch every byte (BODY_CRC, PROPERTY_CRC); the level `cross`
+    leaves them out. `property_parser` is the broker's own (reference 2.5, dialect D4). `file_size` is the
+    configured length of a commit log file in bytes, 0 where a file's own length is the truth: it bounds the
+    records, and says what a BLANK's totalSize must be.
+    """
+
+    read_bodies: bool = True
+    property_parser: PropertyParser = "scan"
+    file_size: int = 0

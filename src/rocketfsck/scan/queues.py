@@ -1,0 +1,157 @@
+"""Dense numbers for the queues met in a scan: (topic bytes, queueId) -> row.
+
+Plain NumPy arrays with open addressing, so that compiled code looks names up and adds them without
+touching Python. Bounded: hostile bytes can name a new queue in every record, so a table that holds
+`max_queues` rows or `max_name_size` bytes of names takes no more, and what it does not know gets
+`NO_ROW`. Not safe for use by two threads at once: give every task a table of its own and `absorb` it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+NO_ROW = -1
+MAX_QUEUES = 1 << 20
+MAX_NAME_SIZE = 1 << 26
+MAX_PROBES = 256  # names made to collide must not turn every look-up into a walk of the table
+
+_U32 = 0xFFFFFFFF
+
+
+def name_hash(topic: bytes, queue_id: int) -> int:
+    """The table's own hash, an unsigned 32-bit number; compiled code computes the same."""
+    value = 0
+    for byte in topic:
+        value = (value * 31 + byte) & _U32
+    value = ((value ^ (queue_id & _U32)) * 0x9E3779B1 + len(topic)) & _U32
+    value ^= value >> 15
+    value = (value * 0x85EBCA77) & _U32
+    return value ^ (value >> 13)
+
+
+class QueueTable:
+    """Rows of (topic, queueId) in the order met. `names[row]` gives a row's name back."""
+
+    __slots__ = (
+        "_names",
+        "_rows",
+        "arena",
+        "counts",
+        "max_name_size",
+        "max_queues",
+        "name_pos",
+        "name_size",
+        "queue_id",
+        "slots",
+        "topic_faults",
+        "topic_hash",
+        "topic_state",
+    )
+
+    def __init__(self, *, max_queues: int = MAX_QUEUES, max_name_size: int = MAX_NAME_SIZE) -> None:
+        self.max_queues = max_queues
+        self.max_name_size = max_name_size
+        capacity = min(256, max_queues)
+        # counts: rows, bytes of the arena used, size of the name that did not fit, names turned away
+        self.counts: NDArray[np.int64] = np.zeros(4, np.int64)
+        self.slots: NDArray[np.int32] = np.zeros(1024, np.int32)  # row + 1, 0 is free
+        self.name_pos: NDArray[np.int64] = np.zeros(capacity, np.int64)
+        self.name_size: NDArray[np.int32] = np.zeros(capacity, np.int32)
+        self.queue_id: NDArray[np.int32] = np.zeros(capacity, np.int32)
+        # what compiled code knows of a row's topic; topic_state 0: not looked at yet
+        self.topic_state: NDArray[np.int32] = np.zeros(capacity, np.int32)
+        self.topic_faults: NDArray[np.int32] = np.zeros(capacity, np.int32)
+        self.topic_hash: NDArray[np.int32] = np.zeros(capacity, np.int32)
+        self.arena: NDArray[np.uint8] = np.zeros(min(1 << 15, max_name_size) + 64, np.uint8)
+        self._names: list[tuple[bytes, int]] = []
+        self._rows: dict[tuple[bytes, int], int] = {}
+
+    def __len__(self) -> int:
+        return int(self.counts[0])
+
+    @property
+    def turned_away_count(self) -> int:
+        """How many records named a queue that the full table would not take."""
+        return int(self.counts[3])
+
+    @property
+    def names(self) -> list[tuple[bytes, int]]:
+        """(topic bytes, queueId) of every row. The list grows with the table; do not alter it."""
+        for row in range(len(self._names), int(self.counts[0])):
+            pos, size = int(self.name_pos[row]), int(self.name_size[row])
+            name = (self.arena[pos : pos + size].tobytes(), int(self.queue_id[row]))
+            self._names.append(name)
+            self._rows[name] = row
+        return self._names
+
+    def intern(self, topic: bytes, queue_id: int) -> int:
+        """The row of this queue, added if it is new; `NO_ROW` when it is new and the table is full."""
+        if len(self._names) != self.counts[0]:
+            self.names  # noqa: B018 - takes over the rows that compiled code added
+        row = self._rows.get((topic, queue_id))
+        if row is not None:
+            return row
+        if not self.reserve(len(topic)):
+            self.counts[3] += 1
+            return NO_ROW
+        slot = self._free_slot(name_hash(topic, queue_id))
+        if slot < 0:
+            self.counts[3] += 1
+            return NO_ROW
+        row, pos = int(self.counts[0]), int(self.counts[1])
+        self.slots[slot] = row + 1
+        self.name_pos[row] = pos
+        self.name_size[row] = len(topic)
+        self.queue_id[row] = queue_id
+        self.arena[pos : pos + len(topic)] = np.frombuffer(topic, np.uint8)
+        self.counts[0] = row + 1
+        self.counts[1] = pos + len(topic)
+        self._names.append((topic, queue_id))
+        self._rows[topic, queue_id] = row
+        return row
+
+    def absorb(self, other: QueueTable) -> NDArray[np.int32]:
+        """Takes over another table's rows; element i of the result is the row here of its row i."""
+        return np.array([self.intern(topic, queue_id) for topic, queue_id in other.names], np.int32)
+
+    def reserve(self, name_size: int) -> bool:
+        """Makes room for one more name of this size, growing where allowed; False when full for good."""
+        rows, used = int(self.counts[0]), int(self.counts[1])
+        if rows >= self.max_queues or used + name_size > self.max_name_size:
+            return False
+        if rows >= len(self.queue_id):
+            capacity = min(2 * rows, self.max_queues)
+            for column in ("name_pos", "name_size", "queue_id", "topic_state", "topic_faults", "topic_hash"):
+                setattr(self, column, _grown(getattr(self, column), capacity))
+        if used + name_size + 64 > len(self.arena):  # 64 spare bytes: names are compared in wide pieces
+            self.arena = _grown(
+                self.arena, min(max(2 * len(self.arena), used + name_size + 64), self.max_name_size + 64)
+            )
+        if 2 * (rows + 1) > len(self.slots):
+            self._rehash(4 * len(self.slots))
+        return True
+
+    def _rehash(self, slot_count: int) -> None:
+        names = self.names
+        self.slots = np.zeros(slot_count, np.int32)
+        for row, (topic, queue_id) in enumerate(names):
+            slot = self._free_slot(name_hash(topic, queue_id))
+            if slot >= 0:  # else compiled code finds it no more, but `intern` does
+                self.slots[slot] = row + 1
+
+    def _free_slot(self, value: int) -> int:
+        mask = len(self.slots) - 1
+        for probe in range(MAX_PROBES):
+            slot = (value + probe) & mask
+            if self.slots[slot] == 0:
+                return slot
+        return NO_ROW
+
+
+def _grown(column: NDArray[Any], size: int) -> NDArray[Any]:
+    wider = np.zeros(size, column.dtype)
+    wider[: len(column)] = column
+    return wider

@@ -1,0 +1,148 @@
+"""A commit log file as record batches and regions: the walk that never ends silently.
+
+    file := run* ; run := RECORDS? then one of
+            BLANK FILLER? | ZERO | MALFORMED | DAMAGED | TORN
+
+Every byte is in exactly one region. A run of records goes on as long as frames are sound; where one is not:
+
+- A totalSize that leads to something sound (the next record or the BLANK) frames it: MALFORMED; not so if
+  it leads over sound records on the way there.
+- Else the file is carved from there for a sound record that knows its own place, or a BLANK that fits; what
+  is skipped is DAMAGED and a new run begins (fault catalogue, C2).
+- Else nothing sound follows. If a record started here and only zeros stand behind it, it is TORN (C1);
+  otherwise its bytes up to the last that is not zero are DAMAGED. The rest is ZERO.
+
+A BLANK whose totalSize is not what is left of the file says so (Reason.BLANK_SIZE); records after it are
+still looked for. Reference 2.8, 2.15, 6.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.scan import carve_plain, plain
+from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
+from rocketfsck.scan.large import append_large_record, read_large_record
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.regions import REASON_OF_STOP, Region, RegionKind
+from rocketfsck.scan.resync import Carver, Ground
+from rocketfsck.scan.source import ReadAhead
+from rocketfsck.store.reading import FileReader
+
+
+class RecordScanner(Protocol):
+    """What `plain.scan_records` and the compiled kernel of the same name are."""
+
+    def __call__(
+        self,
+        buffer: NDArray[np.uint8],
+        start: int,
+        end: int,
+        file_pos: int,
+        base_offset: int,
+        file_size: int,
+        options: ScanOptions,
+        batch: RecordBatch,
+        table: QueueTable,
+    ) -> tuple[int, Stop]: ...
+
+
+def scan_log_file(
+    reader: FileReader,
+    base_offset: int,
+    options: ScanOptions,
+    table: QueueTable,
+    *,
+    compiled: bool = False,
+    batch: RecordBatch | None = None,
+    source: ReadAhead | None = None,
+) -> Generator[RecordBatch | Region, None, None]:
+    """Yield the batches of every run of records, and after each run its region and those up to the next.
+
+    `base_offset` is the physical offset of the file's first byte. Regions come in file order and tile the
+    file exactly. **The batch is reused**: it is always the same object, its rows are good only until the
+    next step of the iteration; `batch.run` is the `run` of the region that they belong to. `compiled` says
+    whether to use the kernels (worth it from some 12 MiB on, see `jit.compiled_wanted`). `batch` and
+    `source` let a caller that scans many files reuse the memory or choose its size. Raises StoreError when
+    bytes cannot be read.
+    """
+    scanner, carver = _implementation(compiled)
+    rows = new_batch() if batch is None else batch
+    file_size = max(options.file_size, reader.size)
+    with source or ReadAhead(reader) as window:
+        ground = Ground(reader, window, carver, base_offset, file_size)
+        run_number, other_base, pos = 0, base_offset, 0
+        while pos < reader.size:
+            rows.begin(run_number)
+            window.move_to(pos)
+            count, stop = 0, Stop.BATCH_FULL
+            while stop == Stop.BATCH_FULL:
+                stop = _fill(reader, window, scanner, base_offset, file_size, options, rows, table)
+                if rows.record_count:
+                    last = rows.record_count - 1
+                    other_base = int(rows.records["physical_offset"][last]) - int(rows.records["pos"][last])
+                    count += rows.record_count
+                    yield rows
+                    rows.begin(run_number)
+                elif stop == Stop.BATCH_FULL:
+                    raise ValueError("the batch has no room for one record with all its keys and queues")
+            end = window.file_pos + window.start
+            if count:
+                yield Region(pos, end, RegionKind.RECORDS, REASON_OF_STOP[stop], count, run_number)
+                run_number += 1
+            pos = end
+            if stop != Stop.LIMIT:
+                for region in ground.between(pos, stop, other_base):
+                    yield region
+                    pos = region.end
+
+
+def _fill(
+    reader: FileReader,
+    window: ReadAhead,
+    scanner: RecordScanner,
+    base_offset: int,
+    file_size: int,
+    options: ScanOptions,
+    batch: RecordBatch,
+    table: QueueTable,
+) -> Stop:
+    """Scan from the window's start until the batch is full or the run ends; the window's start is where."""
+    while True:
+        window.start, stop = scanner(
+            window.buffer,
+            window.start,
+            window.end,
+            window.file_pos,
+            base_offset,
+            file_size,
+            options,
+            batch,
+            table,
+        )
+        if stop not in (Stop.LIMIT, Stop.NEED_BYTES):
+            return stop
+        if window.extend():
+            continue
+        if stop == Stop.LIMIT or window.window_end >= reader.size:
+            return stop
+        pos = window.file_pos + window.start
+        record = read_large_record(reader, pos, file_size)
+        if isinstance(record, Stop):
+            return record
+        if not append_large_record(reader, record, base_offset, file_size, options, batch, table):
+            return Stop.BATCH_FULL
+        window.move_to(pos + record.total_size)
+
+
+def _implementation(compiled: bool) -> tuple[RecordScanner, Carver]:
+    if not compiled:
+        return plain.scan_records, carve_plain.find_candidate
+    from rocketfsck.scan import kernels_carve, kernels_records
+
+    return kernels_records.scan_records, kernels_carve.find_candidate
