@@ -1,0 +1,54 @@
+"""Judges a store: rules, checks, findings, the report.
+
+    from rocketfsck.store import open_store
+    from rocketfsck.verify import CheckOptions, check_store, describe
+    report = check_store(open_store("/data/rocketmq/store"), CheckOptions(level="cross"))
+    for finding in report.findings:
+        print(finding.where.file, describe(finding))
+
+`catalog` has the table of rules and the words, `task` the contract between driver and checks. Importing the
+package imports none of its modules: explaining a rule must not cost what checking a store does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rocketfsck.verify.baseline import read_baseline as read_baseline
+    from rocketfsck.verify.baseline import write_baseline as write_baseline
+    from rocketfsck.verify.catalog import RULES as RULES
+    from rocketfsck.verify.catalog import describe as describe
+    from rocketfsck.verify.catalog import find_rule as find_rule
+    from rocketfsck.verify.finding import Finding as Finding
+    from rocketfsck.verify.finding import Severity as Severity
+    from rocketfsck.verify.finding import Where as Where
+    from rocketfsck.verify.options import CheckOptions as CheckOptions
+    from rocketfsck.verify.options import Subset as Subset
+    from rocketfsck.verify.report import Report as Report
+    from rocketfsck.verify.rule import Rule as Rule
+    from rocketfsck.verify.run import check_store as check_store
+
+_HOMES = {
+    "RULES": "catalog",
+    "CheckOptions": "options",
+    "Finding": "finding",
+    "Report": "report",
+    "Rule": "rule",
+    "Severity": "finding",
+    "Subset": "options",
+    "Where": "finding",
+    "check_store": "run",
+    "describe": "catalog",
+    "find_rule": "catalog",
+    "read_baseline": "baseline",
+    "write_baseline": "baseline",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

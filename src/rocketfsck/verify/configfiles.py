@@ -1,0 +1,164 @@
+"""Reads the files in `config/` as a broker does: the file, else its .bak; and tells what is wrong with them.
+
+Reference 1.6.2, 1.6.3; fault class K5. A file counts as sound if fastjson would take all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.config import decode_config, valid_prefix
+from rocketfsck.formats.configviews import (
+    consumer_offsets,
+    data_version,
+    delay_offsets,
+    lmq_consumer_offsets,
+    topic_configs,
+)
+from rocketfsck.store.model import Store, StoreFile, StrayReason
+from rocketfsck.store.reading import read_whole
+from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.report import NotChecked
+
+MAX_SIZE = 64 << 20
+"""Bytes of a config file that are parsed; a parsed one takes several times as much memory."""
+
+_BACKUP = ".bak"
+
+VIEWS: Mapping[str, Callable[[Any], Mapping[Any, Any]]] = {
+    "topics.json": topic_configs,
+    "consumerOffset.json": consumer_offsets,
+    "lmqConsumerOffset.json": lmq_consumer_offsets,
+    "delayOffset.json": delay_offsets,
+}
+"""What is compared with the queues; of other files only the syntax is checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """One file. `value` is there if it is sound; else `reason` and `offset` say what is not.
+
+    `prefix_size` is set where a whole value is followed by something else; `value` is then that value.
+    """
+
+    file: StoreFile
+    value: Any = None
+    reason: str | None = None
+    offset: int = 0
+    prefix_size: int | None = None
+
+    @property
+    def sound(self) -> bool:
+        return self.reason is None
+
+
+@dataclass(frozen=True, slots=True)
+class Configs:
+    """The views of the files that were there and could be read, by name; and from which file each is."""
+
+    views: Mapping[str, Mapping[Any, Any]]
+    files: Mapping[str, str]
+    findings: tuple[Finding | NotChecked, ...]
+
+
+def load_configs(store: Store) -> Configs:
+    """Read every config file, and its .bak; what is wrong is in `findings`."""
+    findings: list[Finding | NotChecked] = []
+    parsed: dict[str, Parsed] = {}
+    for file in store.configs:
+        try:
+            parsed[file.name] = parse_file(file)
+        except StoreError as error:
+            findings.append(NotChecked(file.relative, str(error), operational=True))
+    unreadable = {file.name for file in store.configs} - parsed.keys()
+    views: dict[str, Mapping[Any, Any]] = {}
+    files: dict[str, str] = {}
+    for name in sorted({name.removesuffix(_BACKUP) for name in parsed}):
+        main, backup = parsed.get(name), parsed.get(name + _BACKUP)
+        if name not in unreadable:
+            findings += _check_pair(store, name, main, backup)
+        used = _used(main, backup)
+        if used is None:
+            continue
+        try:
+            if not isinstance(used.value, Mapping):
+                raise FormatError("it is not an object")
+            data_version(used.value)
+            views[name] = VIEWS.get(name, dict)(used.value)
+            files[name] = used.file.relative
+        except FormatError as error:
+            findings.append(Finding("CF007", Where(file=used.file.relative), {"reason": str(error)}))
+    findings += _unfinished(store)
+    return Configs(views, files, tuple(findings))
+
+
+def parse_file(file: StoreFile) -> Parsed:
+    """Parse one file. Raises StoreError if it cannot be read or is too large."""
+    data = read_whole(file.path, MAX_SIZE)
+    if not data:
+        return Parsed(file, reason="it is empty")
+    try:
+        return Parsed(file, decode_config(data))
+    except FormatError as error:
+        reason, offset = str(error), min(error.offset or 0, len(data))
+    try:
+        value, end = valid_prefix(data)
+    except FormatError:
+        if not data.strip(b"\0"):
+            reason = "it is all NUL bytes"
+        return Parsed(file, reason=reason, offset=offset)
+    return Parsed(file, value, reason, offset, end)
+
+
+def _used(main: Parsed | None, backup: Parsed | None) -> Parsed | None:
+    """What a broker goes on with; a whole value with something behind it where it would have nothing."""
+    for candidate in (main, backup):
+        if candidate is not None and candidate.sound:
+            return candidate
+    return main if main is not None and main.prefix_size is not None else None
+
+
+def _check_pair(store: Store, name: str, main: Parsed | None, backup: Parsed | None) -> Iterator[Finding]:
+    backup_sound = backup is not None and backup.sound
+    if main is None:
+        if backup is not None:
+            pending = any(stray.relative == f"config/{name}.tmp" for stray in store.strays)
+            text = "; the text that was being written is in .tmp" if pending else ""
+            yield Finding(
+                "CF004", Where(file=f"config/{name}"), {"pending": text, "backup_sound": backup_sound}
+            )
+    elif main.prefix_size is not None:
+        where = Where(file=main.file.relative, start=main.prefix_size, end=main.file.size)
+        extra = main.file.size - main.prefix_size
+        yield Finding("CF003", where, {"extra_size": extra, "backup_sound": backup_sound})
+    elif not main.sound:
+        where = Where(file=main.file.relative, start=main.offset, end=main.file.size)
+        yield Finding("CF002" if backup_sound else "CF001", where, {"reason": main.reason})
+    elif backup is not None and not backup.sound and backup.file.size:
+        where = Where(file=backup.file.relative, start=backup.offset, end=backup.file.size)
+        yield Finding("CF005", where, {"reason": backup.reason})
+    elif backup is not None and backup.sound:
+        yield from _check_age(main, backup)
+
+
+def _check_age(main: Parsed, backup: Parsed) -> Iterator[Finding]:
+    """A .bak is the state before the last write: never newer."""
+    try:
+        new, old = data_version(main.value), data_version(backup.value)
+    except FormatError:
+        return
+    if new is None or old is None or new.state_version != old.state_version or old.counter <= new.counter:
+        return
+    found: Facts = {"counter": new.counter, "timestamp": new.timestamp}
+    yield Finding(
+        "CF006", Where(file=main.file.relative), found, {"counter": old.counter, "timestamp": old.timestamp}
+    )
+
+
+def _unfinished(store: Store) -> Iterator[Finding]:
+    for stray in store.strays:
+        if stray.area == "config" and stray.reason is StrayReason.TEMPORARY:
+            yield Finding("CF008", Where(file=stray.relative), {"size": stray.size})

@@ -1,0 +1,78 @@
+"""Helpers that turn flagged rows into findings, a bounded number of them a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.store.model import ConsumeQueue
+from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.task import Collector, aggregate
+
+ROW_LIMIT = 1000
+"""Rows of one rule and block that become findings of their own; the rest is counted."""
+
+
+def add_rows(
+    collector: Collector,
+    rule: str,
+    file: str,
+    rows: NDArray[np.integer[Any]],
+    make: Callable[[int], Finding],
+    limit: int = ROW_LIMIT,
+) -> None:
+    """Add `make(row)` for the first `limit` rows, and the count of the others."""
+    for row in rows[:limit].tolist():
+        collector.add(make(row))
+    if len(rows) > limit:
+        collector.add(aggregate(rule, file, len(rows) - limit))
+
+
+def capped(findings: Iterable[Finding], limit: int) -> Iterable[Finding]:
+    """The first `limit` findings of each rule, then one a rule that counts the others."""
+    seen: dict[str, int] = {}
+    further: dict[str, int] = {}
+    for finding in findings:
+        seen[finding.rule] = seen.get(finding.rule, 0) + 1
+        if seen[finding.rule] <= limit:
+            yield finding
+        else:
+            further[finding.rule] = further.get(finding.rule, 0) + finding.count
+    for rule, count in sorted(further.items()):
+        yield aggregate(rule, "", count)
+
+
+TREES = {"file": "consumequeue", "batch": "batchconsumequeue"}
+
+
+def queue_directory(topic: str, queue_id: int, kind: str = "file") -> str:
+    """The directory of a queue, relative to the store's root."""
+    return f"{TREES[kind]}/{topic}/{queue_id}"
+
+
+def unit_place(queue: ConsumeQueue, index: int, count: int = 1, physical_offset: int | None = None) -> Where:
+    """Where units `index:index + count` of a queue are: in the file that holds the first of them."""
+    size = queue.unit_size
+    pos = index * size
+    for file in reversed(queue.files):
+        start = file.start_offset
+        if start is not None and start <= pos:
+            return Where(
+                file=file.relative,
+                start=pos - start,
+                end=min(pos - start + count * size, max(file.size, pos - start)),
+                physical_offset=physical_offset,
+                topic=queue.topic,
+                queue_id=queue.queue_id,
+                queue_offset=index,
+            )
+    return Where(
+        file=queue_directory(queue.topic, queue.queue_id, queue.kind),
+        physical_offset=physical_offset,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        queue_offset=index,
+    )

@@ -1,0 +1,73 @@
+"""The live rows of one record batch as the checks see them: its columns, and places for findings."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.magic import (
+    TRANSACTION_MASK,
+    TRANSACTION_ROLLBACK,
+)
+from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.verify.finding import Where
+
+Longs = NDArray[np.int64]
+
+
+class LogRows:
+    """The records of a batch of the file `relative`, which begins at `base_offset`.
+
+    Good only until the scan goes on: the columns are views of the batch.
+    """
+
+    __slots__ = ("base_offset", "batch", "relative", "table")
+
+    def __init__(self, batch: RecordBatch, table: QueueTable, relative: str, base_offset: int) -> None:
+        self.batch = batch
+        self.table = table
+        self.relative = relative
+        self.base_offset = base_offset
+
+    @property
+    def count(self) -> int:
+        return self.batch.record_count
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """A record column, as a view."""
+        return self.batch[name]
+
+    @property
+    def physical(self) -> Longs:
+        """Where the records stand in the log (not what their field says)."""
+        offsets: Longs = self["pos"] + np.int64(self.base_offset)
+        return offsets
+
+    @property
+    def in_index(self) -> NDArray[np.bool_]:
+        """Whether dispatch indexes the record's keys (reference 8)."""
+        flags: NDArray[np.bool_] = (self["sys_flag"] & TRANSACTION_MASK) != TRANSACTION_ROLLBACK
+        return flags
+
+    def topic(self, row: int) -> str | None:
+        """The topic of a row as the name of a directory; None where the table has no room for it."""
+        number = int(self["queue_index"][row])
+        return os.fsdecode(self.table.names[number][0]) if number >= 0 else None
+
+    def place(self, row: int, last_row: int | None = None) -> Where:
+        """Where a record is, or the run of records from `row` to `last_row`."""
+        last = row if last_row is None else last_row
+        pos, end = int(self["pos"][row]), int(self["pos"][last]) + int(self["total_size"][last])
+        return Where(
+            file=self.relative,
+            start=pos,
+            end=end,
+            physical_offset=self.base_offset + pos,
+            topic=self.topic(row),
+            queue_id=int(self["queue_id"][row]),
+            queue_offset=int(self["queue_offset"][row]),
+        )

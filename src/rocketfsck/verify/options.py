@@ -1,0 +1,126 @@
+"""What a check is asked to do: level, rules, part of the store, time, where to go on.
+
+    --subset n/t     the n-th of t parts; the parts 1/t … t/t together are the whole store
+    --subset x%      tasks until x per cent of the bytes are covered
+    --subset SIZE    tasks until SIZE bytes are covered (K, M, G, T: powers of 1024)
+
+The choice depends on the names of the files only, so that it is the same every time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocketfsck.errors import UsageError
+from rocketfsck.verify.catalog import RULES, printable
+from rocketfsck.verify.rule import LEVELS, Level, Rule
+from rocketfsck.verify.task import DETAIL_LIMIT
+
+_PART = re.compile(r"([0-9]{1,9})/([0-9]{1,9})", re.ASCII)
+_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%", re.ASCII)
+_SIZE = re.compile(r"([0-9]{1,15})([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """Part of the tasks: part `number` of `total`, or `percent`, or `byte_count`; one of the three is set."""
+
+    number: int = 0
+    total: int = 0
+    percent: float | None = None
+    byte_count: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Subset:
+        """`n/t`, `x%` or a size; raises UsageError for anything else, zero included."""
+        part, percent, size = _PART.fullmatch(text), _PERCENT.fullmatch(text), _SIZE.fullmatch(text)
+        if part and 1 <= int(part[1]) <= int(part[2]):
+            return cls(number=int(part[1]), total=int(part[2]))
+        if percent and 0 < float(percent[1]) <= 100:
+            return cls(percent=float(percent[1]))
+        if size and int(size[1]) > 0:
+            return cls(byte_count=int(size[1]) * _UNITS[size[2].upper()])
+        raise UsageError(
+            f"a subset is n/t (1 <= n <= t), x% (0 < x <= 100) or a size, not {printable(text)!r}"
+        )
+
+    def __str__(self) -> str:
+        if self.total:
+            return f"{self.number}/{self.total}"
+        return f"{self.byte_count} bytes" if self.percent is None else f"{self.percent:g}%"
+
+    def choose(self, keys: Sequence[str], sizes: Sequence[int]) -> list[int]:
+        """Indexes of the tasks in the subset, ascending. At least one task if there are any, n/t excepted."""
+        order = sorted(range(len(keys)), key=lambda index: _rank(keys[index]))
+        if self.total:
+            return sorted(order[self.number - 1 :: self.total])
+        wanted = self.byte_count if self.percent is None else sum(sizes) * self.percent / 100
+        chosen: list[int] = []
+        covered = 0
+        for index in order:
+            if chosen and wanted is not None and covered >= wanted:
+                break
+            chosen.append(index)
+            covered += sizes[index]
+        return sorted(chosen)
+
+
+def _rank(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """How to check. `select`/`ignore`: rule ids, slugs or the start of an id ("CQ", "CL0").
+
+    `max_duration` is in seconds: no task is started after it. `baseline` is a file of fingerprints whose
+    findings are counted, not shown. `resume` is a file that keeps what finished; it is made if it is not
+    there. `jobs`: tasks at once, 0 for all cores. `now_timestamp` (ms) replaces the clock.
+    """
+
+    level: Level = "full"
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    baseline: Path | None = None
+    subset: Subset | None = None
+    max_duration: float | None = None
+    resume: Path | None = None
+    jobs: int = 0
+    detail_limit: int = DETAIL_LIMIT
+    now_timestamp: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.level not in LEVELS:
+            raise UsageError(f"a level is one of {', '.join(LEVELS)}, not {printable(self.level)!r}")
+        if self.max_duration is not None and not self.max_duration > 0:
+            raise UsageError("a time limit is a number of seconds above 0")
+        if self.detail_limit < 1 or self.jobs < 0:
+            raise UsageError("the number of findings a rule and file is at least 1, that of jobs at least 0")
+
+    def selected_rules(self) -> frozenset[str]:
+        """Ids of the rules asked for, whatever the level; raises UsageError for a name that fits none."""
+        chosen = _matching(self.select) if self.select else frozenset(RULES)
+        return chosen - _matching(self.ignore)
+
+    def wanted_rules(self) -> frozenset[str]:
+        """Ids of the rules asked for that this level looks at."""
+        return frozenset(name for name in self.selected_rules() if RULES[name].applies_at(self.level))
+
+
+def _matching(names: Iterable[str]) -> frozenset[str]:
+    found: set[str] = set()
+    for name in names:
+        matches = [rule.id for rule in RULES.values() if _matches(rule, name)]
+        if not matches:
+            raise UsageError(f"no rule is called {printable(name)!r} or has an id that starts so")
+        found.update(matches)
+    return frozenset(found)
+
+
+def _matches(rule: Rule, name: str) -> bool:
+    return bool(name) and (rule.slug == name.lower() or rule.id.startswith(name.upper()))

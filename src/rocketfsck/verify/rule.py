@@ -1,0 +1,58 @@
+"""What a rule is: one row of the table that every finding refers to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rocketfsck.verify.finding import Severity
+
+Strictness = Literal["strict", "dialect", "heuristic", "config"]
+"""`strict` holds in every store; `dialect` depends on the broker version; `heuristic` has legal exceptions;
+`config` depends on the broker's configuration."""
+
+Level = Literal["quick", "cross", "full"]
+"""`quick`: names, sizes, headers, tails. `cross`: every frame, unit, chain and cross-reference, no bodies.
+`full`: every body's CRC and every property too."""
+
+LEVELS: tuple[Level, ...] = ("quick", "cross", "full")
+
+FAMILIES: dict[str, str] = {
+    "ST": "store and names",
+    "CL": "commit log",
+    "CQ": "consume queue",
+    "IX": "index",
+    "CP": "checkpoint, abort, lock and epoch",
+    "CF": "config",
+    "XR": "cross-reference",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One invariant: its identity, how bad a breach is, and what to say about it.
+
+    `template` is one line; `{name}` is a value of the finding (`found`, else a part of `where`),
+    `{expected.name}` an expected one. `repair` names the action that answers a breach, if any does;
+    `reference` the section of the format reference; `fault_class` the class of the fault catalogue.
+    """
+
+    id: str
+    slug: str
+    severity: Severity
+    template: str
+    why: str
+    strictness: Strictness
+    level: Level
+    repair: str | None
+    reference: str
+    fault_class: str | None = None
+
+    @property
+    def family(self) -> str:
+        """The two letters before the number, one of `FAMILIES`."""
+        return self.id[:2]
+
+    def applies_at(self, level: Level) -> bool:
+        """Whether a check at this level looks for breaches of this rule."""
+        return LEVELS.index(self.level) <= LEVELS.index(level)

@@ -1,0 +1,1 @@
+"""The rule tables, one module a family; `verify.catalog` joins them."""

@@ -1,0 +1,229 @@
+"""Runs a check from a store to a report.
+
+    plan units -> execute -> merge what needs several files -> store, checkpoint, config checks -> Report
+
+The report is the same for any number of jobs: results are put in store order before anything is made of
+them. Nothing in the store is ever opened for writing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from rocketfsck import __version__
+from rocketfsck.engine import LocalEngine, core_count
+from rocketfsck.errors import StoreError
+from rocketfsck.store.model import OtherKind, Store, StrayReason
+from rocketfsck.verify.advice import continue_command
+from rocketfsck.verify.baseline import read_baseline
+from rocketfsck.verify.catalog import RULES
+from rocketfsck.verify.check_checkpoint import check_checkpoint
+from rocketfsck.verify.check_config import check_config
+from rocketfsck.verify.check_layout import check_layout
+from rocketfsck.verify.diagnoses import diagnose, next_commands
+from rocketfsck.verify.elsewhere import has_log_elsewhere, has_queues_elsewhere
+from rocketfsck.verify.execute import Executed, Progress, execute
+from rocketfsck.verify.facts import Known, gather
+from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.planning import plan_units
+from rocketfsck.verify.report import NotChecked, Report, StoreFacts
+from rocketfsck.verify.task import (
+    Checked,
+    Collector,
+    Context,
+    IndexFileTask,
+    LogFileTask,
+    QueuesTask,
+    TaskResult,
+)
+
+__all__ = ["Progress", "check_store"]
+
+_KINDS = (("commitlog", LogFileTask), ("consumequeue", QueuesTask), ("index", IndexFileTask))
+_READ_OTHERS = frozenset({OtherKind.EPOCH, OtherKind.TIMER_CHECK, OtherKind.ABORT_BACKUP, OtherKind.SETTINGS})
+_NOT_READ = "listed, but its content is not checked by this version"
+
+
+def check_store(
+    store: Store,
+    options: CheckOptions | None = None,
+    *,
+    engine: LocalEngine | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Check a store. What is wrong with it is in the report; what could not be read is, too.
+
+    Raises UsageError for rules, a baseline or a resume file that do not fit, and StoreError if the resume
+    file cannot be written.
+    """
+    options = options or CheckOptions()
+    started = time.monotonic()
+    now = options.now_timestamp if options.now_timestamp is not None else int(time.time() * 1000)
+    selected = options.selected_rules()
+    accepted = read_baseline(options.baseline) if options.baseline is not None else frozenset()
+    engine = engine or LocalEngine(options.jobs)
+    context = Context(
+        store,
+        options.level,
+        now,
+        options.detail_limit,
+        data_size=sum(file.allocated_size for file in (*store.commitlog.files, *store.indexes)),
+        read_ahead=min(engine.job_count, len(store.commitlog.files)) < core_count(),
+    )
+    units = plan_units(context) if _needs_data(selected) else ()
+    ran = execute(context, options, units, engine, progress)
+    known = gather(
+        (fact for result in ran.results if result is not None for fact in result.facts),
+        [file.relative for file in store.commitlog.files],
+        bool(units) and ran.coverage.complete,
+        log_elsewhere=has_log_elsewhere(store),
+        queues_elsewhere=has_queues_elsewhere(store),
+    )
+    items = [*_judge(context, known, ran)]
+    every, suppressed = _sift(ran, items, selected, accepted, options.detail_limit)
+    findings = tuple(sorted(every.findings, key=_report_order))
+    diagnoses = diagnose(findings, str(store.root))
+    commands = next_commands(diagnoses, findings)
+    rest = continue_command(store.root, options, ran.coverage)
+    left_out = [*ran.not_checked, *(item for item in items if isinstance(item, NotChecked)), *_parts(store)]
+    return Report(
+        store=store_facts(store),
+        level=options.level,
+        tool_version=__version__,
+        started_timestamp=now,
+        seconds=round(time.monotonic() - started, 3),
+        checked=_checked(store, ran),
+        coverage=ran.coverage,
+        not_checked=tuple(dict.fromkeys([*left_out, *_levels(options)])),
+        findings=findings,
+        counts=every.counts,
+        suppressed=suppressed,
+        diagnoses=diagnoses,
+        regions={log.file: log.regions for log in known.logs if log is not None},
+        next_commands=commands if rest is None else (*commands, rest),
+    )
+
+
+def store_facts(store: Store) -> StoreFacts:
+    """Which store it is, and how its bytes are read."""
+    evidence, geometry = store.dialect_evidence, store.geometry
+    names = [name for name in type(geometry).__slots__ if isinstance(getattr(geometry, name), int)]
+    files = list(store.all_files())
+    return StoreFacts(
+        root=str(store.root),
+        dialect=str(evidence.dialect.version),
+        versions=tuple(str(version) for version in evidence.versions),
+        dialect_given=evidence.given,
+        known_from=tuple((item.what, item.why) for item in evidence.known_from),
+        geometry={name: getattr(geometry, name) for name in names},
+        geometry_sources={name: geometry.source(name) for name in names},
+        live=store.live.locked,
+        live_known_from=store.live.how,
+        file_count=len(files),
+        byte_count=sum(file.size for file in files),
+        start_offset=store.commitlog.start_offset,
+        end_offset=store.commitlog.end_offset,
+    )
+
+
+def _needs_data(selected: frozenset[str]) -> bool:
+    """Whether any rule asked for needs the data files gone through."""
+    return any(
+        RULES[name].family in ("CL", "CQ", "IX", "XR") or RULES[name].level != "quick" for name in selected
+    )
+
+
+def _judge(context: Context, known: Known, ran: Executed) -> Iterator[Finding | NotChecked]:
+    """What is judged in the driver: what needs several files, and the small files."""
+    by_kind = {name: _results(ran, kind) for name, kind in _KINDS}
+    logs, queues, indexes = by_kind["commitlog"], by_kind["consumequeue"], by_kind["index"]
+    if ran.units:
+        from rocketfsck.verify.indexfile import merge_index_files
+        from rocketfsck.verify.logfile import merge_log_files
+        from rocketfsck.verify.queuefile import merge_queues
+
+        yield from _guarded("commitlog", merge_log_files(context, logs))
+        yield from _guarded("consumequeue", merge_queues(context, queues, logs))
+        yield from _guarded("index", merge_index_files(context, indexes, logs))
+    yield from _guarded("", check_layout(context, known))
+    yield from _guarded("checkpoint", check_checkpoint(context, known))
+    yield from _guarded("config", check_config(context, known))
+
+
+def _results(ran: Executed, kind: type) -> list[TaskResult | None]:
+    return [
+        result for unit, result in zip(ran.units, ran.results, strict=True) if isinstance(unit.task, kind)
+    ]
+
+
+def _guarded(
+    what: str, items: Iterator[Finding | NotChecked] | Iterator[Finding]
+) -> Iterator[Finding | NotChecked]:
+    try:
+        yield from items
+    except StoreError as error:
+        yield NotChecked(error.path or what, str(error), operational=True)
+
+
+def _sift(
+    ran: Executed,
+    items: Sequence[Finding | NotChecked],
+    selected: frozenset[str],
+    accepted: frozenset[str],
+    limit: int,
+) -> tuple[Collector, int]:
+    """The findings that were asked for and are not accepted; and how many are."""
+    kept, suppressed = Collector(limit), 0
+    found = [finding for result in ran.results if result is not None for finding in result.findings]
+    found += [item for item in items if isinstance(item, Finding)]
+    for finding in found:
+        if finding.rule not in selected:
+            continue
+        if accepted and finding.fingerprint in accepted:
+            suppressed += finding.count
+        else:
+            kept.add(finding)
+    return kept, suppressed
+
+
+def _parts(store: Store) -> Iterator[NotChecked]:
+    """Parts of the store that nothing here reads."""
+    for stray in store.strays:
+        if stray.reason is StrayReason.UNREADABLE:
+            yield NotChecked(stray.relative, stray.detail or "cannot be read", operational=True)
+    for other in store.others:
+        if other.kind not in _READ_OTHERS:
+            yield NotChecked(other.relative, f"{other.kind}: {_NOT_READ}")
+
+
+def _levels(options: CheckOptions) -> Iterator[NotChecked]:
+    above = len(options.selected_rules()) - len(options.wanted_rules())
+    if above:
+        yield NotChecked("", f"{above} rules belong to a higher level than {options.level}")
+
+
+def _checked(store: Store, ran: Executed) -> Mapping[str, Checked]:
+    totals = {
+        name: sum((result.checked for result in _results(ran, kind) if result is not None), Checked())
+        for name, kind in _KINDS
+    }
+    small = [file for file in (store.checkpoint, store.abort, store.lock) if file is not None]
+    totals["checkpoint"] = Checked(len(small), sum(file.size for file in small))
+    totals["config"] = Checked(len(store.configs), sum(file.size for file in store.configs))
+    return totals
+
+
+def _report_order(finding: Finding) -> tuple[int, str, str, int, int, str]:
+    """Worst first, then by file and place."""
+    where: Where = finding.where
+    place = next((n for n in (where.start, where.entry, where.slot, where.queue_offset) if n is not None), -1)
+    return (
+        -RULES[finding.rule].severity,
+        where.file,
+        finding.rule,
+        place,
+        where.queue_id if where.queue_id is not None else -1,
+        where.topic or "",
+    )

@@ -1,0 +1,61 @@
+"""Half-open ranges of integers in NumPy arrays: merging, subtracting, grouping of neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Longs = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+def true_spans(flags: Flags) -> tuple[Longs, Longs]:
+    """Starts and ends of the runs of True in a flag array."""
+    padded = np.zeros(len(flags) + 2, np.int8)
+    padded[1:-1] = flags
+    edges = np.flatnonzero(np.diff(padded)).astype(np.int64)
+    return edges[0::2], edges[1::2]
+
+
+def group_bounds(keys: NDArray[Any]) -> Longs:
+    """Bounds of the groups of equal neighbours: `bounds[i]:bounds[i + 1]` is group i."""
+    if not len(keys):
+        return np.zeros(1, np.int64)
+    inner = np.flatnonzero(keys[1:] != keys[:-1]) + 1
+    return np.concatenate(([0], inner, [len(keys)])).astype(np.int64)
+
+
+def merge_spans(starts: Longs, ends: Longs) -> tuple[Longs, Longs]:
+    """The same numbers in the fewest ranges, in order."""
+    if not len(starts):
+        return starts, ends
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    first = np.concatenate(([True], starts[1:] > ends[:-1]))
+    last = np.concatenate((first[1:], [True]))
+    return starts[first], ends[last]
+
+
+def subtract_spans(start: int, end: int, starts: Longs, ends: Longs) -> list[tuple[int, int]]:
+    """What is left of `start:end` without the ranges given (which are merged and in order)."""
+    left: list[tuple[int, int]] = []
+    inside = (ends > start) & (starts < end)
+    at = start
+    for low, high in zip(starts[inside].tolist(), ends[inside].tolist(), strict=True):
+        if low > at:
+            left.append((at, low))
+        at = max(at, high)
+    if at < end:
+        left.append((at, end))
+    return left
+
+
+def find_span(values: Longs, starts: Longs, ends: Longs) -> Longs:
+    """For each value the number of the range (in order, not overlapping) that holds it, -1 for none."""
+    if not len(starts):
+        return np.full(len(values), -1, np.int64)
+    number = np.searchsorted(starts, values, "right") - 1
+    held = (number >= 0) & (values < ends[np.maximum(number, 0)])
+    return np.where(held, number, -1).astype(np.int64)

@@ -1,0 +1,112 @@
+"""Reads units of one consume queue by their place in the queue.
+
+    stream := the files in order of name; a name is the stream's byte position of the file's first byte
+
+A place that no file holds reads as a unit of zeros, which is what a broker would find there. Bounded: a
+read is cut into blocks by the caller, and no more than a few files are open at once. Reference 3.1, 3.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.store.model import ConsumeQueue
+from rocketfsck.store.openfiles import OpenFiles
+
+PRE_BLANK_SIZE = (1 << 31) - 1
+MAX_EXT_ADDRESS = -(1 << 31) - 1
+"""A tagsCode of this or less is the address of an extension unit (reference 3.6)."""
+
+Units = NDArray[Any]
+
+
+@cache
+def unit_dtype(kind: str) -> np.dtype[np.void]:
+    """The big-endian dtype of a unit: fields offset, size, tagsCode, and for "batch" the further ones."""
+    from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
+
+    return (UNIT if kind == "file" else BATCH_UNIT).dtype()
+
+
+class StreamReader(OpenFiles):
+    """The bytes of a mapped file queue by their position in the stream; bytes that no file holds are zero."""
+
+    __slots__ = ()
+
+    @property
+    def start(self) -> int:
+        """Stream position of the first byte on disk; 0 without files."""
+        return self.starts[0] if self.starts else 0
+
+    @property
+    def end(self) -> int:
+        """Stream position behind the last byte on disk; 0 without files."""
+        return max(
+            (start + file.size for start, file in zip(self.starts, self.files, strict=True)), default=0
+        )
+
+    def read(self, pos: int, size: int) -> bytearray:
+        """`size` bytes from stream position `pos` on. Raises StoreError for a file that fails or shrinks."""
+        data = bytearray(size)
+        view = memoryview(data)
+        for index in range(max(self.last_from(pos), 0), len(self.files)):
+            start = self.starts[index]
+            if start >= pos + size:
+                break
+            low, high = max(start, pos), min(start + self.files[index].size, pos + size)
+            if low < high:
+                self.reader(index).read_into(view[low - pos : high - pos], low - start)
+        return data
+
+
+class UnitReader(StreamReader):
+    """The units of a consume queue by index: their place in the stream, for kind "file" the queue offset."""
+
+    __slots__ = ("dtype", "unit_size")
+
+    def __init__(self, queue: ConsumeQueue) -> None:
+        super().__init__(queue.mapped_files)
+        self.dtype = unit_dtype(queue.kind)
+        self.unit_size = queue.unit_size
+
+    @property
+    def first_index(self) -> int:
+        return self.start // self.unit_size
+
+    @property
+    def end_index(self) -> int:
+        """The index behind the last whole unit on disk."""
+        return self.end // self.unit_size
+
+    def units(self, index: int, count: int) -> Units:
+        """`count` units from `index` on, big-endian; zeros where no file is."""
+        data = self.read(index * self.unit_size, count * self.unit_size)
+        return np.frombuffer(data, self.dtype)
+
+    def on_disk(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The parts of the index range `start:end` that files hold, in order of the files."""
+        for file in self.files:
+            first = (file.start_offset or 0) // self.unit_size
+            low, high = max(start, first), min(end, first + file.size // self.unit_size)
+            if low < high:
+                yield low, high
+
+    def find_offset(self, offset: int) -> int:
+        """The index of the first unit whose commitlog offset is `offset` or more, by binary search.
+
+        Trusts that offsets rise; units of zeros count as behind the end. The caller looks at what it gets.
+        """
+        low, high = self.first_index, self.end_index
+        while low < high:
+            middle = (low + high) // 2
+            unit = self.units(middle, 1)[0]
+            if int(unit["size"]) > 0 and int(unit["offset"]) < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
