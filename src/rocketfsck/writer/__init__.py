@@ -1,0 +1,54 @@
+"""Stores as a broker writes them, byte for byte: messages in, a directory out. Reference 1 to 6.
+
+    from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
+    messages = [OutgoingMessage("TopicTest", b"hello", 1_700_000_000_000, properties={"KEYS": "order-1"})]
+    write_store("store", messages, WriteOptions(version="4.9.8"))
+
+Layers: `messages` and `options` say what is wanted, `compose` makes records of messages, `commitlog`,
+`consumequeue` and `indexfile` append, `dispatch` leads from the log to the others, `storewriter` holds the
+state, `restart` and `resume` go on, `writing` publishes the whole. Nothing here is shared with `verify`.
+Names are imported when they are used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rocketfsck.writer.messages import Event as Event
+    from rocketfsck.writer.messages import Expiry as Expiry
+    from rocketfsck.writer.messages import Kind as Kind
+    from rocketfsck.writer.messages import MessageError as MessageError
+    from rocketfsck.writer.messages import OutgoingMessage as OutgoingMessage
+    from rocketfsck.writer.messages import Restart as Restart
+    from rocketfsck.writer.messages import op_message as op_message
+    from rocketfsck.writer.options import EndState as EndState
+    from rocketfsck.writer.options import WriteOptions as WriteOptions
+    from rocketfsck.writer.truth import PutRecord as PutRecord
+    from rocketfsck.writer.truth import WrittenQueue as WrittenQueue
+    from rocketfsck.writer.truth import WrittenStore as WrittenStore
+    from rocketfsck.writer.writing import write_store as write_store
+
+_HOMES = {
+    "EndState": "options",
+    "Event": "messages",
+    "Expiry": "messages",
+    "Kind": "messages",
+    "MessageError": "messages",
+    "OutgoingMessage": "messages",
+    "PutRecord": "truth",
+    "Restart": "messages",
+    "WriteOptions": "options",
+    "WrittenQueue": "truth",
+    "WrittenStore": "truth",
+    "op_message": "messages",
+    "write_store": "writing",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

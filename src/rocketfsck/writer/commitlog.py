@@ -1,0 +1,157 @@
+"""Appending records to the commit log. Reference 2.1, 2.7, 2.8, 2.9.
+
+A record never crosses a file: where it and 8 bytes more do not fit, a BLANK ends the file. Brokers up to
+4.9.0 write that BLANK from the buffer that they encode single messages in, so that bytes of earlier messages
+follow its header; later ones write the 8 bytes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.properties import (
+    MAX_PROPERTIES_SIZE,
+    PROPERTY_CRC_SIZE,
+    PROPERTY_SEPARATOR,
+    property_crc,
+    property_crc_trailer,
+)
+from rocketfsck.formats.record import (
+    BLANK_HEADER_SIZE,
+    Blank,
+    Record,
+    encode_blank,
+    encode_record,
+    make_record,
+)
+from rocketfsck.writer.compose import Draft
+from rocketfsck.writer.messages import Kind, MessageError
+from rocketfsck.writer.options import PROPERTY_ALLOWANCE, WriteOptions
+from rocketfsck.writer.streams import MappedFileStream, create_sparse
+
+CHUNK_SIZE = 1 << 20
+
+
+@dataclass(slots=True)
+class CommitLog:
+    """The log being written: its files, and what stands in the broker's encode buffer (up to 4.9.0)."""
+
+    stream: MappedFileStream
+    dialect: Dialect
+    encode_buffer: bytearray
+    last_record_offset: int | None = None
+    record_count: int = 0
+
+    @property
+    def max_offset(self) -> int:
+        """The physical offset behind the last record."""
+        return self.stream.position
+
+    @property
+    def min_offset(self) -> int:
+        """The physical offset of the first file."""
+        return self.stream.position if self.stream.first_start is None else self.stream.first_start
+
+
+def new_commitlog(root: Path, options: WriteOptions) -> CommitLog:
+    """An empty log below `root` that begins at the options' start offset."""
+    stream = MappedFileStream(root / "commitlog", options.geometry.commitlog_file_size, CHUNK_SIZE)
+    stream.position = options.start_offset
+    return CommitLog(stream, options.dialect, bytearray())
+
+
+def draft_record(draft: Draft, properties: bytes) -> Record:
+    """The record of a draft, its offsets still 0."""
+    message = draft.message
+    return make_record(
+        topic=draft.topic_bytes,
+        queue_id=draft.queue_id,
+        queue_offset=0,
+        physical_offset=0,
+        born_timestamp=draft.born_timestamp,
+        born_host=message.born_host,
+        store_timestamp=message.store_timestamp,
+        store_host=message.store_host,
+        body=draft.body,
+        properties=properties,
+        magic_code=draft.magic_code,
+        flag=draft.flag,
+        sys_flag=draft.sys_flag,
+        reconsume_times=message.reconsume_times,
+        prepared_transaction_offset=message.prepared_transaction_offset,
+    )
+
+
+def room_for_crc(draft: Draft, properties: bytes) -> bytes:
+    """The properties with 20 bytes for the CRC behind them, and a separator where the broker puts one."""
+    separator = PROPERTY_SEPARATOR.encode()
+    # A batch's records get no separator: their properties are as the producer ended them (2.7).
+    joins = draft.message.kind is not Kind.LEGACY_BATCH and properties and not properties.endswith(separator)
+    whole = properties + (separator if joins else b"") + bytes(PROPERTY_CRC_SIZE)
+    if len(whole) > MAX_PROPERTIES_SIZE:
+        raise MessageError(f"properties of {len(whole)} bytes with their CRC: {MAX_PROPERTIES_SIZE} at most")
+    return whole
+
+
+def check_sizes(records: Sequence[Record], options: WriteOptions) -> None:
+    """MessageError for a record, or a batch of them, that is larger than the settings or a file allow."""
+    total = sum(record.total_size for record in records)
+    limit = options.max_message_size
+    if options.dialect.record_limit_spares_properties:
+        for record in records:
+            if record.body_length > limit:
+                raise MessageError(f"body of {record.body_length} bytes: maxMessageSize is {limit}")
+        limit += PROPERTY_ALLOWANCE
+    if total > limit:
+        raise MessageError(f"{total} bytes: {limit} at most")
+    room = options.geometry.commitlog_file_size - BLANK_HEADER_SIZE
+    if total > room:
+        raise MessageError(f"{total} bytes do not fit in a commit log file: {room} at most")
+
+
+def make_room(log: CommitLog, size: int, *, single: bool) -> int:
+    """The physical offset where `size` bytes go next; ends the file before where they do not fit."""
+    stream = log.stream
+    if stream.last_start is None:
+        stream.begin_file(stream.position)
+    elif size + BLANK_HEADER_SIZE > stream.remaining:
+        _end_file(log, single=single)
+        stream.next_file()
+    return stream.position
+
+
+def _end_file(log: CommitLog, *, single: bool) -> None:
+    header = encode_blank(Blank(log.stream.remaining))
+    if log.dialect.stale_blank_filler:
+        log.encode_buffer[: len(header)] = header
+        if single:
+            header = bytes(log.encode_buffer[: log.stream.remaining])
+    log.stream.write(header)
+
+
+def append_record(
+    log: CommitLog, record: Record, queue_offset: int, *, with_crc: bool, single: bool
+) -> Record:
+    """Write a record at the append position, where room was made for it; the record with its offsets."""
+    placed = replace(record, queue_offset=queue_offset, physical_offset=log.stream.position)
+    encoded = encode_record(placed)
+    if with_crc:
+        trailer = property_crc_trailer(property_crc(encoded))
+        encoded = encoded[:-PROPERTY_CRC_SIZE] + trailer
+        placed = replace(placed, properties=placed.properties[:-PROPERTY_CRC_SIZE] + trailer)
+    if single and log.dialect.stale_blank_filler:
+        log.encode_buffer[: len(encoded)] = encoded
+    log.stream.write(encoded)
+    log.last_record_offset = placed.physical_offset
+    log.record_count += 1
+    return placed
+
+
+def preallocate_next(log: CommitLog) -> None:
+    """Make the file that a running broker keeps ready behind the last one."""
+    stream = log.stream
+    if stream.last_start is not None:
+        create_sparse(stream.path_of(stream.last_start + stream.file_size), stream.file_size)

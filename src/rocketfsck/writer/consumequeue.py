@@ -1,0 +1,217 @@
+"""Consume queues as the dispatcher fills them: plain, with ext units, and batch queues. Reference 3.1 to 3.7.
+
+A unit behind the last one's record is appended; one at or before it was dispatched already and is skipped.
+A queue whose first unit has a queue offset above 0 begins in the file of that offset, and what stands before
+it there is filled with pre-blank units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rocketfsck.formats.consumequeue import (
+    BATCH_UNIT,
+    BATCH_UNIT_SIZE,
+    EXT_END_MARK,
+    PRE_BLANK_UNIT,
+    UNIT,
+    UNIT_SIZE,
+    ExtUnit,
+    encode_ext_unit,
+    ext_address,
+    ext_offset,
+    is_ext_address,
+)
+from rocketfsck.formats.dialect import Dialect
+from rocketfsck.writer.options import WriteOptions
+from rocketfsck.writer.streams import MappedFileStream
+
+UNIT_CHUNK_SIZE = 4096
+"""Bytes of units that a queue holds back: small, for there may be many queues."""
+
+_EXT_END_SIZE = 4
+_COMPACTED_OFFSET = -1
+Key = tuple[str, int]
+
+
+@dataclass(slots=True)
+class QueueState:
+    """One queue being written: `next_offset` is the queue offset that the next message of it gets."""
+
+    topic: str
+    queue_id: int
+    is_batch: bool
+    stream: MappedFileStream
+    dialect: Dialect
+    ext: MappedFileStream | None = None
+    max_physic_offset: int = -1
+    next_offset: int = 0
+
+
+@dataclass(slots=True)
+class QueueTable:
+    """All queues of the store by (topic, queueId), in the order of their first message."""
+
+    root: Path
+    options: WriteOptions
+    states: dict[Key, QueueState] = field(default_factory=dict)
+    removed: set[Key] = field(default_factory=set)
+
+    def state(self, topic: str, queue_id: int) -> QueueState:
+        """The queue, made in memory when it is first asked for; its files come with its first unit."""
+        key = topic, queue_id
+        found = self.states.get(key)
+        if found is None:
+            found = self.states[key] = new_queue_state(self.root, self.options, topic, queue_id)
+            if key not in self.removed:
+                found.next_offset = self.options.queue_start_offsets.get(key, 0)
+        return found
+
+    def remove(self, key: Key) -> None:
+        """Forget a queue whose files are deleted: its numbering begins again at 0."""
+        del self.states[key]
+        self.removed.add(key)
+
+    def next_offset(self, topic: str, queue_id: int) -> int:
+        """The queue offset that the next message of this queue gets."""
+        return self.state(topic, queue_id).next_offset
+
+
+def new_queue_state(root: Path, options: WriteOptions, topic: str, queue_id: int) -> QueueState:
+    """A queue without files."""
+    geometry = options.geometry
+    is_batch = topic in options.batch_topics
+    folder = Path(topic) / str(queue_id)
+    if is_batch:
+        stream = MappedFileStream(
+            root / "batchconsumequeue" / folder, geometry.batch_file_size, UNIT_CHUNK_SIZE
+        )
+    else:
+        stream = MappedFileStream(
+            root / "consumequeue" / folder, geometry.consumequeue_file_size, UNIT_CHUNK_SIZE
+        )
+    ext = None
+    if options.consumequeue_ext and not is_batch:
+        ext = MappedFileStream(root / "consumequeue_ext" / folder, geometry.ext_file_size, UNIT_CHUNK_SIZE)
+    return QueueState(topic, queue_id, is_batch, stream, options.dialect, ext)
+
+
+def put_unit(queue: QueueState, offset: int, size: int, tags_code: int, queue_offset: int) -> bool:
+    """Put the unit of a record; whether it was appended, or skipped as one that was there already."""
+    reach = offset + size if queue.dialect.max_physic_offset_is_end else offset
+    if reach <= queue.max_physic_offset:
+        return False
+    stream = queue.stream
+    expected = queue_offset * UNIT_SIZE
+    if stream.last_start is None:
+        stream.begin_file(expected // stream.file_size * stream.file_size)
+        _fill_pre_blank(stream, expected)
+    elif not stream.remaining:
+        stream.next_file()
+    if queue_offset and expected < stream.position and queue.dialect.skips_units_below_current:
+        return False
+    queue.max_physic_offset = reach
+    stream.write(UNIT.build({"offset": offset, "size": size, "tagsCode": tags_code}))
+    return True
+
+
+def _fill_pre_blank(stream: MappedFileStream, until: int) -> None:
+    many = PRE_BLANK_UNIT * (UNIT_CHUNK_SIZE // UNIT_SIZE)
+    while stream.position < until:
+        stream.write(many[: min(until - stream.position, len(many))])
+
+
+def put_ext_unit(queue: QueueState, unit: ExtUnit) -> int | None:
+    """Put an ext unit; its address for the tagsCode, None where it does not fit in any file."""
+    stream = queue.ext
+    assert stream is not None
+    if unit.size > stream.file_size - _EXT_END_SIZE:
+        return None
+    if stream.last_start is None:
+        stream.next_file()
+    elif unit.size > stream.remaining - _EXT_END_SIZE:
+        stream.write(EXT_END_MARK[: stream.remaining])
+        stream.next_file()
+    address = ext_address(stream.position)
+    stream.write(encode_ext_unit(unit))
+    return address
+
+
+def put_batch_unit(
+    queue: QueueState,
+    offset: int,
+    size: int,
+    tags_code: int,
+    store_timestamp: int,
+    base_offset: int,
+    message_count: int,
+) -> bool:
+    """Put the unit of a record of a batch topic; whether it was appended."""
+    if offset <= queue.max_physic_offset:
+        return False
+    if not queue.stream.remaining:
+        queue.stream.next_file()
+    queue.max_physic_offset = offset
+    queue.stream.write(
+        BATCH_UNIT.build({
+            "offset": offset,
+            "size": size,
+            "tagsCode": tags_code,
+            "storeTime": store_timestamp,
+            "msgBaseOffset": base_offset,
+            "batchSize": message_count,
+            "compactedOffset": _COMPACTED_OFFSET,
+            "reserved": 0,
+        })
+    )  # fmt: skip
+    return True
+
+
+def _unit_offset(queue: QueueState, position: int) -> int:
+    layout = BATCH_UNIT if queue.is_batch else UNIT
+    offset: int = layout.parse(queue.stream.read_back(position, layout.size))["offset"]
+    return offset
+
+
+def expire_files(queue: QueueState, min_physical_offset: int) -> None:
+    """Delete leading files whose last unit lies before the log's beginning; never the last file."""
+    stream = queue.stream
+    unit_size = BATCH_UNIT_SIZE if queue.is_batch else UNIT_SIZE
+    while stream.first_start is not None and stream.first_start != stream.last_start:
+        last_unit = stream.first_start + stream.file_size - unit_size
+        if _unit_offset(queue, last_unit) >= min_physical_offset:
+            break
+        stream.delete_first()
+    if queue.ext is not None:
+        _expire_ext(queue, min_physical_offset)
+
+
+def _expire_ext(queue: QueueState, min_physical_offset: int) -> None:
+    """Delete ext files before the one that the queue's first unit in the log points into."""
+    ext, stream = queue.ext, queue.stream
+    if ext is None or stream.first_start is None or stream.last_start is None:
+        return
+    position = stream.first_start
+    while position < min(stream.first_start + stream.file_size, stream.position):
+        unit = UNIT.parse(stream.read_back(position, UNIT_SIZE))
+        if unit["offset"] >= min_physical_offset:
+            if is_ext_address(unit["tagsCode"]):
+                least = ext_offset(unit["tagsCode"])
+                while ext.first_start != ext.last_start and (ext.first_start or 0) + ext.file_size < least:
+                    ext.delete_first()
+            return
+        position += UNIT_SIZE
+
+
+def is_expired(queue: QueueState, min_physical_offset: int) -> bool:
+    """Whether nothing that the queue points at is in the log any more."""
+    stream = queue.stream
+    if stream.last_start is None:
+        return False
+    unit_size = BATCH_UNIT_SIZE if queue.is_batch else UNIT_SIZE
+    unit = (BATCH_UNIT if queue.is_batch else UNIT).parse(
+        stream.read_back(stream.position - unit_size, unit_size)
+    )
+    end: int = unit["offset"] + unit["size"]
+    return end < min_physical_offset

@@ -1,0 +1,247 @@
+"""Faults of the files in `config/` (fault catalogue K5, K6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rocketfsck.errors import FormatError
+from rocketfsck.formats.config import decode_config, encode_config, valid_prefix
+from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
+from rocketfsck.writer.damage.job import Job
+from rocketfsck.writer.damage.model import Damage, Place
+from rocketfsck.writer.damage.related import rules
+
+CONSUMER_OFFSETS = "config/consumerOffset.json"
+DELAY_OFFSETS = "config/delayOffset.json"
+TOPICS = "config/topics.json"
+_SEPARATOR = "@"
+
+
+def _read(job: Job, name: str) -> bytes:
+    return job.editor.read(name, 0, job.editor.size(name))
+
+
+def _parsed(job: Job, name: str) -> Any:
+    try:
+        return decode_config(_read(job, name))
+    except FormatError:
+        return None
+
+
+def _json_file(job: Job, *, versioned: bool = False) -> str:
+    """A sound JSON file of config/ (with a dataVersion, if asked)."""
+    names = [
+        file.relative
+        for file in job.store.configs
+        if file.name.endswith(".json") and job.is_free(file.relative) and job.is_free(f"{file.relative}.bak")
+    ]
+    good = []
+    for name in names:
+        value = _parsed(job, name)
+        if isinstance(value, dict) and (not versioned or isinstance(value.get("dataVersion"), dict)):
+            good.append(name)
+    return job.choose(good, "sound JSON file in config/" + (" with a dataVersion" if versioned else ""))
+
+
+def _backup_is_sound(job: Job, name: str) -> bool:
+    return job.editor.exists(f"{name}.bak") and _parsed(job, f"{name}.bak") is not None
+
+
+def _broken(job: Job, name: str, start: int | None) -> None:
+    """Promise what a file that does not parse from `start` on must cause."""
+    rule = "CF002" if _backup_is_sound(job, name) else "CF001"
+    job.promise(rule, Place(name, start, job.editor.size(name)))
+
+
+def config_cut(job: Job) -> None:
+    """A file was written in part."""
+    name = _json_file(job)
+    data = _read(job, name).rstrip()
+    size = 1 + job.rng.randrange(len(data) - 1)
+    job.editor.truncate(name, size)
+    job.note = f"{name} cut to {size} bytes"
+    _broken(job, name, None)
+
+
+def config_nuls(job: Job) -> None:
+    """A file is all NUL bytes, as after a power cut."""
+    name = _json_file(job)
+    job.editor.write(name, 0, bytes(job.editor.size(name)))
+    job.note = f"{name} is all NUL bytes"
+    _broken(job, name, None)
+
+
+def config_trailing(job: Job) -> None:
+    """A shorter text was written over a longer one."""
+    name = _json_file(job)
+    data = _read(job, name)
+    _, end = valid_prefix(data)
+    rest = data[-(1 + job.rng.randrange(min(len(data) - 1, 40))) :].strip() or b"}"
+    job.editor.replace(name, data[:end] + rest)
+    job.note = f"{len(rest)} bytes behind the value in {name}"
+    job.promise("CF003", Place(name, end, end + len(rest)))
+
+
+def config_missing(job: Job) -> None:
+    """Only the .bak is left."""
+    name = _json_file(job)
+    backup = f"{name}.bak"
+    if not job.editor.exists(backup):
+        job.editor.create(backup, _read(job, name), like=name)
+    job.editor.remove(name)
+    job.note = f"{name} removed"
+    job.promise("CF004", Place(name))
+
+
+def config_backup_newer(job: Job) -> None:
+    """A .bak has a higher dataVersion than its file."""
+    name = _json_file(job, versioned=True)
+    value = _parsed(job, name)
+    value["dataVersion"]["counter"] = int(value["dataVersion"].get("counter", 0)) + 1 + job.rng.randrange(9)
+    backup, data = f"{name}.bak", encode_config(value)
+    if job.editor.exists(backup):
+        job.editor.replace(backup, data)
+    else:
+        job.editor.create(backup, data, like=name)
+    job.note = f"{backup} is newer than {name}"
+    job.promise("CF006", Place(name))
+
+
+def config_backup_damaged(job: Job) -> None:
+    """A .bak does not parse, the file itself does."""
+    name = _json_file(job)
+    data = _read(job, name)[:-1].rstrip() + b"\1"
+    backup = f"{name}.bak"
+    if job.editor.exists(backup):
+        job.editor.replace(backup, data)
+    else:
+        job.editor.create(backup, data, like=name)
+    job.note = f"{backup} does not parse"
+    job.promise("CF005", Place(backup))
+
+
+def config_shape(job: Job) -> None:
+    """A file holds a list where a table belongs."""
+    name = _json_file(job)
+    job.editor.replace(name, b"[]")
+    job.note = f"{name} holds a list"
+    job.promise("CF007", Place(name))
+
+
+def _offsets(job: Job) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
+    """consumerOffset.json, and the (topic@group, queueId) in it whose queue is there."""
+    job.need(job.editor.exists(CONSUMER_OFFSETS) and job.is_free(CONSUMER_OFFSETS), CONSUMER_OFFSETS)
+    value = _parsed(job, CONSUMER_OFFSETS)
+    table = value.get("offsetTable") if isinstance(value, dict) else None
+    job.need(isinstance(table, dict) and table, "consumer offset")
+    assert isinstance(table, dict)
+    queues = {(queue.topic, str(queue.queue_id)) for queue in job.store.queues}
+    found = [
+        (name, queue_id)
+        for name, offsets in table.items()
+        if isinstance(offsets, dict) and name.count(_SEPARATOR) == 1
+        for queue_id in offsets
+        if (name.split(_SEPARATOR)[0], str(queue_id)) in queues
+    ]
+    return value, found
+
+
+def _set_offset(job: Job, value: dict[str, Any], name: str, queue_id: Any, offset: int, rule: str) -> None:
+    value["offsetTable"][name][queue_id] = offset
+    job.editor.replace(CONSUMER_OFFSETS, encode_config(value))
+    topic = name.split(_SEPARATOR)[0]
+    job.note = f"the offset of {name} in queue {queue_id} is {offset}"
+    place = Place(CONSUMER_OFFSETS, topic=topic, queue_id=int(queue_id), queue_offset=offset)
+    job.promise(rule, place)
+    job.rely(f"consumequeue/{topic}/{queue_id}/")
+
+
+def consumer_offset_ahead(job: Job) -> None:
+    """A group is behind the end of its queue."""
+    value, found = _offsets(job)
+    name, queue_id = job.choose(found, "consumer offset of a queue that is there")
+    _set_offset(job, value, name, queue_id, 1_000_000 + job.rng.randrange(1_000_000), "CF010 CF011")
+
+
+def consumer_offset_negative(job: Job) -> None:
+    """A group has a negative offset."""
+    value, found = _offsets(job)
+    name, queue_id = job.choose(found, "consumer offset of a queue that is there")
+    _set_offset(job, value, name, queue_id, -1 - job.rng.randrange(100), "CF014")
+
+
+def consumer_offset_of_lost_units(job: Job) -> None:
+    """A queue lost its last units, a group has consumed them."""
+    value, found = _offsets(job)
+    good = []
+    for name, queue_id in found:
+        topic = name.split(_SEPARATOR)[0]
+        queue = next(
+            queue
+            for queue in job.store.queues
+            if (queue.topic, str(queue.queue_id)) == (topic, str(queue_id))
+        )
+        scene = job.queue(queue)
+        if queue.kind != "file" or not scene.whole or scene.end_index - scene.start_index < 2:
+            continue
+        last = scene.unit(scene.end_index - 1)
+        record = job.record_at(last.offset)
+        if (
+            record is not None
+            and job.unit_of(record) is not None
+            and last.start > 0
+            and job.is_free(last.file.relative, last.start, last.end)
+        ):
+            good.append((name, queue_id, last))
+    name, queue_id, last = job.choose(good, "consumer offset of a queue with units")
+    job.editor.write(last.file.relative, last.start, bytes(last.end - last.start))
+    _set_offset(job, value, name, queue_id, last.index + 1, "CF011")
+    job.note += ", whose last unit is gone"
+
+
+def delay_offset(job: Job) -> None:
+    """The delivery of a level has gone further than its queue."""
+    job.need(job.editor.exists(DELAY_OFFSETS) and job.is_free(DELAY_OFFSETS), DELAY_OFFSETS)
+    value = _parsed(job, DELAY_OFFSETS)
+    table = value.get("offsetTable") if isinstance(value, dict) else None
+    job.need(isinstance(table, dict), "offsetTable in delayOffset.json")
+    assert isinstance(table, dict)
+    level = job.choose(sorted(int(name) for name in table) or [1], "delay level")
+    offset = 1_000_000 + job.rng.randrange(1_000_000)
+    for name in list(table):
+        if int(name) == level:
+            del table[name]
+    table[level] = offset
+    job.editor.replace(DELAY_OFFSETS, encode_config(value))
+    job.note = f"delay level {level} has offset {offset}"
+    place = Place(DELAY_OFFSETS, topic=SCHEDULE_TOPIC, queue_id=delay_queue_id(level), queue_offset=offset)
+    job.promise("CF030", place)
+
+
+_JSON = "a sound JSON file in config/"
+_OFFSETS = "consumerOffset.json with the offset of a queue"
+_LOST_CONFIG = rules("CF006 CF007 CF011 CF014 CF023 CF030 XR002 ST024")
+
+DAMAGES = (
+    Damage("config-cut", "K5", "a JSON file was written in part", ("CF001", "CF002"), _JSON, config_cut,
+           _LOST_CONFIG),
+    Damage("config-nuls", "K5", "a JSON file is all NUL bytes", ("CF001", "CF002"), _JSON, config_nuls,
+           _LOST_CONFIG),
+    Damage("config-trailing", "K5", "bytes of a longer text behind a JSON value", ("CF003",), _JSON,
+           config_trailing),
+    Damage("config-missing", "K5", "a JSON file is gone, its .bak is there", ("CF004",), _JSON,
+           config_missing, _LOST_CONFIG),
+    Damage("config-backup-newer", "K5", "a .bak has a higher dataVersion than its file", ("CF006",),
+           f"{_JSON} with a dataVersion", config_backup_newer),
+    Damage("config-backup-damaged", "K5", "a .bak does not parse", ("CF005",), _JSON, config_backup_damaged),
+    Damage("config-shape", "K5", "a JSON file holds a list where a table belongs", ("CF007",), _JSON,
+           config_shape, _LOST_CONFIG),
+    Damage("consumer-offset-ahead", "K6", "a group is behind the end of its queue", ("CF010", "CF011"),
+           _OFFSETS, consumer_offset_ahead),
+    Damage("consumer-offset-negative", "K6", "a group has a negative offset", ("CF014",), _OFFSETS,
+           consumer_offset_negative),
+    Damage("consumer-offset-of-lost-units", "K6", "a group consumed units that are gone", ("CF011",),
+           _OFFSETS, consumer_offset_of_lost_units, rules("XR001")),
+    Damage("delay-offset", "K6", "a delay level is further than its queue", ("CF030",), "delayOffset.json",
+           delay_offset),
+)  # fmt: skip

@@ -1,0 +1,76 @@
+"""An independent copy of a store: sparse files stay sparse, times of modification are kept.
+
+Symbolic links are followed, so that nothing in the copy leads back to the source; what is no regular file or
+directory is left out. Only data extents are read and written.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.store.reading import FileReader
+
+_CHUNK_SIZE = 1 << 20
+_MAX_DEPTH = 64
+
+
+def check_apart(source: Path, target: Path) -> None:
+    """UsageError unless `target` is a new place outside `source`, and `source` outside it."""
+    real_source, real_target = source.resolve(), target.resolve()
+    if target.exists() or target.is_symlink():
+        raise UsageError(f"{target} exists; damage is done to a new copy")
+    if real_target.is_relative_to(real_source):
+        raise UsageError(f"{target} is inside the store {source}; nothing is written there")
+    if not target.parent.is_dir():
+        raise UsageError(f"{target.parent} is not a directory")
+
+
+def copy_store(source: Path, target: Path) -> None:
+    """Copy the tree below `source` into the existing directory `target`.
+
+    Raises StoreError where something cannot be read or written, or directory links lead in a circle.
+    """
+    try:
+        _copy_directory(os.fspath(source), os.fspath(target), (), 0)
+    except OSError as error:
+        raise StoreError(f"cannot be copied: {error.strerror or error}", path=str(source)) from error
+
+
+def _copy_directory(source: str, target: str, above: tuple[tuple[int, int], ...], depth: int) -> None:
+    status = os.stat(source)  # noqa: PTH116 - names may be any bytes, and there are many
+    identity = (status.st_dev, status.st_ino)
+    if identity in above or depth > _MAX_DEPTH:
+        raise StoreError("directory links lead in a circle", path=source)
+    with os.scandir(source) as entries:
+        listed = sorted(entries, key=lambda entry: entry.name)
+    for entry in listed:
+        place = f"{target}/{entry.name}"
+        if entry.is_dir():
+            os.mkdir(place)  # noqa: PTH102
+            _copy_directory(entry.path, place, (*above, identity), depth + 1)
+        elif entry.is_file():
+            copy_file(entry.path, place)
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def copy_file(source: str, target: str) -> None:
+    """Copy one regular file to a new name, with its holes and its time of modification."""
+    with FileReader(source) as reader:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            os.ftruncate(descriptor, reader.size)
+            for start, end in reader.data_extents():
+                for pos in range(start, end, _CHUNK_SIZE):
+                    _write_all(descriptor, reader.read(pos, min(_CHUNK_SIZE, end - pos)), pos)
+        finally:
+            os.close(descriptor)
+        os.utime(target, ns=(reader.mtime_ns, reader.mtime_ns))
+
+
+def _write_all(descriptor: int, data: bytes, pos: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, pos)
+        view, pos = view[written:], pos + written

@@ -1,0 +1,328 @@
+"""What damage at any place must cause, derived from what stood there: the promises of the generic faults.
+
+Every byte of a store belongs to a field; the field says which rule sees a change of it, if any does. Many
+bytes nothing can see: a producer's flag, the address of a host, a timestamp that stays plausible, what stands
+behind a BLANK. Then nothing is promised, and the reason is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rocketfsck.errors import FormatError
+from rocketfsck.formats.checkpoint import CHECKPOINT, decode_checkpoint
+from rocketfsck.formats.config import decode_config
+from rocketfsck.formats.consumequeue import UNIT
+from rocketfsck.formats.delay import SCHEDULE_TOPIC
+from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, INDEX_HEADER_SIZE, SLOT_SIZE
+from rocketfsck.formats.properties import PROPERTY_CRC_SIZE
+from rocketfsck.scan.columns import Trait
+from rocketfsck.writer.damage.indexscene import IndexScene
+from rocketfsck.writer.damage.job import Job
+from rocketfsck.writer.damage.logscene import LogRecord, LogScene
+from rocketfsck.writer.damage.model import Place
+from rocketfsck.writer.damage.queuescene import QueueScene
+
+PROMISE_LIMIT = 64
+"""Promises that one act makes of one area; what else was hit is told by the hashes."""
+
+STRUCTURE = ("totalSize", "magicCode", "bodyLength", "topicLength", "propertiesLength")
+LOST_RECORD = "CL001 CL002 CL003 CL009 CL020 CL022 CL030"
+TAIL = "CL001 CL002 CL003 CL021 CL022 CL030"
+BLANK = "CL001 CL002 CL003 CL018 CL019 CL020 CL022 CL030"
+LINKS = "IX007 IX008 IX009 IX010 IX011 IX012"
+_BACKUP = ".bak"
+TIME_TOLERANCE = 5
+"""Seconds of an entry's timeDiff that may be rounding, or a clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Bytes of a file that are others now."""
+
+    start: int
+    before: bytes
+    after: bytes
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.before)
+
+    def runs(self) -> list[tuple[int, int]]:
+        """Half-open file positions of the bytes that differ."""
+        old, new = (np.frombuffer(data, np.uint8) for data in (self.before, self.after))
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], (old != new).view(np.int8), [0]))))
+        starts, ends = edges[0::2].tolist(), edges[1::2].tolist()
+        return [(self.start + low, self.start + high) for low, high in zip(starts, ends, strict=True)]
+
+
+def _changed(hits: Iterable[Hit]) -> list[tuple[int, int]]:
+    return sorted(run for hit in hits for run in hit.runs())
+
+
+def _overlaps(runs: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+    return any(low < end and start < high for low, high in runs)
+
+
+def derive_log(job: Job, log: LogScene, hits: Sequence[Hit]) -> str:
+    """Promises for hits on a commit log file; gives why nothing is promised, "" if something is."""
+    runs = _changed(hits)
+    positions, sizes = log.column("pos"), log.column("total_size")
+    ends = positions + sizes
+    touched: list[int] = []
+    for low, high in runs:
+        touched += range(
+            int(np.searchsorted(ends, low, "right")), int(np.searchsorted(positions, high, "left"))
+        )
+    numbers = list(dict.fromkeys(touched))[:PROMISE_LIMIT]
+    reasons = [_derive_record(job, log, log.record(number), runs) for number in numbers]
+    if log.blank_pos is not None and _overlaps(runs, log.blank_pos, log.blank_pos + 8):
+        job.promise(BLANK, Place(log.file.relative, log.blank_pos, log.size), touches=True)
+    behind = [(max(low, log.live_end), high) for low, high in runs if high > log.live_end]
+    if behind and log.blank_pos is not None:
+        reasons.append("what stands behind a BLANK means nothing")
+    elif behind:
+        place = Place(log.file.relative, behind[0][0], behind[-1][1])
+        job.promise(TAIL, place, touches=True)
+    return _why(job, reasons)
+
+
+def _why(job: Job, reasons: Sequence[str]) -> str:
+    return "" if job.promises else "; ".join(dict.fromkeys(reason for reason in reasons if reason))
+
+
+def _derive_record(job: Job, log: LogScene, record: LogRecord, runs: Sequence[tuple[int, int]]) -> str:
+    spans = record.spans()
+    hit = {name for name, (start, end) in spans.items() if _overlaps(runs, start, end)}
+    place = job.record_place(record)
+    if hit & set(STRUCTURE):
+        rest = job.editor.read(record.file.relative, record.pos, log.live_end)
+        if not any(rest) and log.blank_pos is None:
+            return _derive_lost_end(job, record)
+        start = record.pos
+        if start and not job.editor.read(record.file.relative, start, start + 8).strip(b"\0"):
+            start = max(start - 3, 0)
+        job.promise(LOST_RECORD, Place(place.file, start, record.end), touches=True)
+        return ""
+    if record.traits & Trait.PROPERTY_CRC and _overlaps(runs, record.pos, record.end - PROPERTY_CRC_SIZE):
+        job.promise("CL005 CL012", place, touches=True)
+    if hit & {"body", "bodyCRC"} and record.body_size > 0:
+        job.promise("CL004", place, touches=True)
+        return ""
+    if "physicalOffset" in hit:
+        job.promise("CL006", place, touches=True)
+        return ""
+    if "topic" in hit:
+        unit = job.unit_of(record)
+        if unit is not None:
+            job.promise("XR005", Place(unit.file.relative, unit.start, unit.end), touches=True)
+            return ""
+    if "properties" in hit and 0 in job.editor.read(record.file.relative, *spans["properties"]):
+        job.promise("CL012", place, touches=True)
+        return ""
+    for name in ("bornHost", "storeHost"):
+        port = spans[name][1] - 4
+        if name in hit and any(job.editor.read(record.file.relative, port, port + 2)):
+            job.promise("CL008", place, touches=True)
+            return ""
+    return f"no rule sees every change of {', '.join(sorted(hit))}"
+
+
+def _derive_lost_end(job: Job, record: LogRecord) -> str:
+    """Nothing is left of the log from this record on: only what refers to it can tell."""
+    unit = job.unit_of(record)
+    if unit is None:
+        return "the end of the log is zeros, and no unit points there"
+    job.promise("XR004", Place(topic=unit.queue.topic, queue_id=unit.queue.queue_id))
+    return ""
+
+
+def derive_queue(job: Job, scene: QueueScene, file: str, hits: Sequence[Hit]) -> str:
+    """Promises for hits on a consume queue file."""
+    runs = _changed(hits)
+    size = scene.queue.unit_size
+    start = next(item.start_offset or 0 for item in scene.files if item.relative == file)
+    touched = sorted(
+        {(start + pos) // size for low, high in runs for pos in (*range(low, high, size), high - 1)}
+    )
+    reasons: list[str] = []
+    before = -2
+    for index in touched[:PROMISE_LIMIT]:
+        neighbour, before = index == before + 1, index
+        if index >= scene.file_end_index:
+            continue
+        unit = scene.unit(index)
+        place = Place(unit.file.relative, unit.start, unit.end)
+        if index >= scene.end_index:
+            if not neighbour:
+                job.promise("CQ002 CQ003 CQ004 CQ005 XR004 XR005", place, touches=True)
+            continue
+        record = job.record_at(unit.offset)
+        own = job.unit_of(record) if record is not None else None
+        if own is None or own.index != index:
+            reasons.append("the record of the unit is not in the log")
+            continue
+        if neighbour:
+            continue  # findings on neighbours are told at the first of them
+        low, high = unit.start, unit.start + UNIT.offset("tagsCode")
+        if scene.queue.kind == "batch":
+            rules = "CQ001 CQ002 CQ005 CQ014 CQ015 XR001 XR004 XR005 XR007 XR008 XR010 XR014"
+            job.promise(rules, Place(topic=scene.queue.topic, queue_id=scene.queue.queue_id))
+        elif _overlaps(runs, low, low + 8):
+            job.promise("XR001 XR006", place, touches=True)
+        elif _overlaps(runs, low + 8, high):
+            job.promise("XR007 XR001", place, touches=True)
+        elif scene.queue.topic != SCHEDULE_TOPIC:
+            job.promise("XR008 XR012 CQ011", place, touches=True)
+        else:
+            reasons.append("a delivery time is compared with those of the other units")
+    return _why(job, reasons)
+
+
+def derive_index(job: Job, index: IndexScene, hits: Sequence[Hit]) -> str:
+    """Promises for hits on an index file."""
+    if not index.sound or not index.used:
+        return "the index file was not sound before, or is empty"
+    runs = _changed(hits)
+    file = index.file.relative
+    reasons: list[str] = []
+    count_start = HEADER.offset("indexCount")
+    if _overlaps(runs, count_start, count_start + 4):
+        job.promise("IX001 IX002 IX005 IX006 IX013 IX017 IX019", Place(file))
+        return ""
+    entries = _touched_entries(index, runs)
+    hashes = [
+        entry
+        for entry in entries
+        if 0 < entry <= index.used and _overlaps(runs, *_span(index, entry, "keyHash"))
+    ]
+    if hashes:
+        job.promise(f"{LINKS} IX005 IX006 IX013 IX014 XR024", Place(file))
+        return ""
+    reasons += _derive_header(job, index, runs)
+    first = INDEX_HEADER_SIZE
+    slots = sorted(
+        {
+            (pos - first) // SLOT_SIZE
+            for low, high in runs
+            for pos in (*range(max(low, first), high, SLOT_SIZE), high - 1)
+            if first <= pos < index.pos_of(0)
+        }
+    )
+    for slot in slots[:PROMISE_LIMIT]:
+        job.promise("IX005 IX006", index.slot_place(slot))
+    for entry in entries[:PROMISE_LIMIT]:
+        reasons.append(_derive_entry(job, index, entry, runs))
+    return _why(job, reasons)
+
+
+def _span(index: IndexScene, entry: int, field: str) -> tuple[int, int]:
+    start = index.pos_of(entry) + ENTRY.offset(field)
+    return start, start + (8 if field == "phyOffset" else 4)
+
+
+def _touched_entries(index: IndexScene, runs: Sequence[tuple[int, int]]) -> list[int]:
+    first = index.pos_of(0)
+    return sorted(
+        {
+            (pos - first) // ENTRY_SIZE
+            for low, high in runs
+            for pos in (*range(max(low, first), high, ENTRY_SIZE), high - 1)
+            if pos >= first
+        }
+    )
+
+
+def _derive_header(job: Job, index: IndexScene, runs: Sequence[tuple[int, int]]) -> list[str]:
+    reasons = []
+    for name, entry in (
+        ("beginPhyOffset", 1),
+        ("endPhyOffset", -1),
+        ("beginTimestamp", 1),
+        ("endTimestamp", -1),
+    ):
+        start = HEADER.offset(name)
+        if not _overlaps(runs, start, start + 8):
+            continue
+        number = entry if entry > 0 else index.used
+        if name.endswith("PhyOffset") or job.record_at(int(index.offsets[number])) is not None:
+            job.promise("IX004", Place(index.file.relative, start, start + 8))
+        else:
+            reasons.append(f"the record that {name} is of is not in the log")
+    start = HEADER.offset("hashSlotCount")
+    if _overlaps(runs, start, start + 4):
+        value = int.from_bytes(job.editor.read(index.file.relative, start, start + 4), "big", signed=True)
+        if not len(np.unique(index.slot_of[1:])) <= value <= index.used:
+            job.promise("IX003", Place(index.file.relative, start, start + 4))
+        else:
+            reasons.append("hashSlotCount is still between used slots and puts")
+    return reasons
+
+
+def _derive_entry(job: Job, index: IndexScene, entry: int, runs: Sequence[tuple[int, int]]) -> str:
+    place = index.entry_place(entry) if entry <= index.used else None
+    start = index.pos_of(entry)
+    if entry == 0:
+        job.promise("IX018", Place(index.file.relative, start, start + ENTRY_SIZE))
+        return ""
+    if place is None:
+        job.promise("IX017", Place(index.file.relative, start, start + ENTRY_SIZE), touches=True)
+        return ""
+    if _overlaps(runs, *_span(index, entry, "prevIndex")):
+        job.promise(LINKS, place)
+        return ""
+    if _overlaps(runs, *_span(index, entry, "phyOffset")):
+        rules = "IX004 IX016 IX022 XR022 XR023 XR024 XR028 XR029 XR030"
+        job.promise(rules, Place(index.file.relative))
+        return ""
+    low, high = _span(index, entry, "timeDiff")
+    value = int.from_bytes(job.editor.read(index.file.relative, low, high), "big", signed=True)
+    if value < 0:
+        job.promise("IX015", Place(place.file, place.start, place.end))
+        return ""
+    known = job.record_at(int(index.offsets[entry])) is not None
+    if known and entry > 1 and abs(value - int(index.entries["timeDiff"][entry])) > TIME_TOLERANCE:
+        job.promise("XR026", Place(place.file, place.start, place.end), touches=True)
+        return ""
+    return "a timeDiff that may be rounding, or of a record that is not in the log"
+
+
+def derive_checkpoint(job: Job, hits: Sequence[Hit]) -> str:
+    """Promises for hits on the checkpoint."""
+    runs = _changed(hits)
+    file = "checkpoint"
+    data = job.editor.read(file, 0, job.editor.size(file))
+    behind = [run for run in runs if run[1] > CHECKPOINT.size]
+    if behind and any(data[CHECKPOINT.size :]):
+        job.promise("CP008", Place(file))
+    checkpoint = decode_checkpoint(data)
+    values = dict(zip((field.name for field in CHECKPOINT.fields), _values(checkpoint), strict=True))
+    for name in job.store.dialect.checkpoint_fields:
+        start = CHECKPOINT.offset(name)
+        if values[name] < 0 and _overlaps(runs, start, start + 8):
+            job.promise("CP009", Place(file, start, start + 8))
+    if not any(data[:16]) and _overlaps(runs, 0, 16):
+        job.promise("CP017", Place(file, 0, 16))
+    return _why(job, ["a time or an offset that is still plausible"])
+
+
+def _values(checkpoint: object) -> list[int]:
+    return [getattr(checkpoint, name) for name in type(checkpoint).__slots__]  # type: ignore[attr-defined]
+
+
+def derive_config(job: Job, file: str) -> str:
+    """Promises for a hit on a JSON file."""
+    try:
+        decode_config(job.editor.read(file, 0, job.editor.size(file)))
+    except FormatError:
+        if not file.endswith(_BACKUP):
+            job.promise("CF001 CF002 CF003", Place(file))
+            return ""
+        if not job.editor.exists(file.removesuffix(_BACKUP)):
+            return "there is only this .bak"
+        job.promise("CF005", Place(file))
+        return ""
+    return "the text still parses"

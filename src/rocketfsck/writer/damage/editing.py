@@ -1,0 +1,183 @@
+"""The only code that changes a file of the copy. Every change is recorded with hashes of before and after.
+
+A path that leads out of the copy, or to a file that has another name elsewhere, is refused. Times of
+modification are kept: a disk that loses bytes does not change them, and brokers read them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from rocketfsck.errors import StoreError
+from rocketfsck.writer.damage.model import Change, Extent
+
+_CHUNK_SIZE = 1 << 20
+
+
+class Editor:
+    """Changes files below `root`; `changes` are what was done, in order.
+
+    With `shared` files may have further names (hard links): only for work in place.
+    """
+
+    def __init__(self, root: Path, *, shared: bool = False) -> None:
+        self.root = root
+        self._real_root = os.path.realpath(root)
+        self._shared = shared
+        self.changes: list[Change] = []
+
+    def read(self, file: str, start: int, end: int) -> bytes:
+        """Bytes `start:end` of a file of the copy, as far as there are any."""
+        with self._path(file).open("rb") as stream:
+            stream.seek(start)
+            return stream.read(max(end - start, 0))
+
+    def size(self, file: str) -> int:
+        """The length of a file in bytes."""
+        return self._path(file).stat().st_size
+
+    def write(self, file: str, pos: int, data: bytes) -> None:
+        """Overwrite bytes; the file does not grow."""
+        end = pos + len(data)
+        if not 0 <= pos <= end <= self.size(file):
+            raise StoreError("a write behind the end", path=file, offset=pos)
+        before = self.read(file, pos, end)
+        descriptor, status = self._open(file)
+        try:
+            view, at = memoryview(data), pos
+            while view:
+                done = os.pwrite(descriptor, view, at)
+                view, at = view[done:], at + done
+        finally:
+            os.close(descriptor)
+        self._keep_times(file, status)
+        self._record("write", file, _extent(pos, before), _extent(pos, data))
+
+    def truncate(self, file: str, size: int) -> None:
+        """Give a file another length; what is added reads as zeros."""
+        old = self.size(file)
+        start, end = min(old, size), max(old, size)
+        before = self._hashed(file, start, old)
+        descriptor, status = self._open(file)
+        try:
+            os.ftruncate(descriptor, size)
+        finally:
+            os.close(descriptor)
+        self._keep_times(file, status)
+        after = self._hashed(file, start, size) if size == end else Extent(size, size, _digest(b""))
+        self._record("truncate", file, before, after)
+
+    def create(self, file: str, data: bytes = b"", size: int | None = None, like: str | None = None) -> None:
+        """Make a new file of `data` and zeros up to `size`; its times are those of `like`."""
+        path = self._path(file)
+        self._directories(path.parent)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            view, pos = memoryview(data), 0
+            while view:
+                done = os.pwrite(descriptor, view, pos)
+                view, pos = view[done:], pos + done
+            os.ftruncate(descriptor, len(data) if size is None else size)
+        finally:
+            os.close(descriptor)
+        if like is not None:
+            self._keep_times(file, self._path(like).stat())
+        self._record("create", file, None, self._hashed(file, 0, self.size(file)))
+
+    def replace(self, file: str, data: bytes) -> None:
+        """Give a file other contents altogether."""
+        before = self._hashed(file, 0, self.size(file))
+        descriptor, status = self._open(file)
+        try:
+            os.ftruncate(descriptor, 0)
+            view, pos = memoryview(data), 0
+            while view:
+                done = os.pwrite(descriptor, view, pos)
+                view, pos = view[done:], pos + done
+        finally:
+            os.close(descriptor)
+        self._keep_times(file, status)
+        self._record("write", file, before, _extent(0, data))
+
+    def remove(self, file: str) -> None:
+        """Remove a file."""
+        before = self._hashed(file, 0, self.size(file))
+        self._path(file).unlink()
+        self._record("remove", file, before, None)
+
+    def remove_tree(self, directory: str) -> None:
+        """Remove a directory and all that is in it; every file is recorded."""
+        top = self._path(directory)
+        for folder, _, names in sorted(os.walk(top)):
+            for name in sorted(names):
+                file = Path(folder, name)
+                relative = os.fspath(file.relative_to(self.root))
+                self._record("remove", relative, self._hashed(relative, 0, file.stat().st_size), None)
+        shutil.rmtree(top)
+
+    def rename(self, file: str, renamed_to: str) -> None:
+        """Give a file a name that no other has."""
+        path, other = self._path(file), self._path(renamed_to)
+        if other.exists() or other.is_symlink():
+            raise StoreError("exists already", path=renamed_to)
+        extent = self._hashed(file, 0, self.size(file))
+        path.rename(other)
+        self.changes.append(Change("rename", file, extent, extent, renamed_to))
+
+    def make_directory(self, directory: str) -> None:
+        """Make an empty directory."""
+        self._directories(self._path(directory))
+        self.changes.append(Change("mkdir", directory))
+
+    def exists(self, name: str) -> bool:
+        """Whether something of this name is there."""
+        return self._path(name).exists()
+
+    def _path(self, name: str) -> Path:
+        path = self.root / name
+        parent = os.path.realpath(path.parent)
+        if parent != self._real_root and not parent.startswith(self._real_root + os.sep):
+            raise StoreError("is outside the copy", path=name)
+        if path.is_symlink():
+            raise StoreError("is a symbolic link", path=name)
+        return path
+
+    def _open(self, file: str) -> tuple[int, os.stat_result]:
+        path = self._path(file)
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or (status.st_nlink > 1 and not self._shared):
+            os.close(descriptor)
+            raise StoreError("is no file of the copy alone", path=file)
+        return descriptor, status
+
+    def _keep_times(self, file: str, status: os.stat_result) -> None:
+        os.utime(self._path(file), ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    def _directories(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+
+    def _hashed(self, file: str, start: int, end: int) -> Extent:
+        digest = hashlib.sha256()
+        with self._path(file).open("rb") as stream:
+            stream.seek(start)
+            left = end - start
+            while left > 0 and (chunk := stream.read(min(_CHUNK_SIZE, left))):
+                digest.update(chunk)
+                left -= len(chunk)
+        return Extent(start, end, digest.hexdigest())
+
+    def _record(self, action: str, file: str, before: Extent | None, after: Extent | None) -> None:
+        self.changes.append(Change(action, file, before, after))  # type: ignore[arg-type]
+
+
+def _extent(pos: int, data: bytes) -> Extent:
+    return Extent(pos, pos + len(data), _digest(data))
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,200 @@
+"""Faults that a disk makes anywhere: flipped bits, lost sectors and pages, torn writes, swapped pages.
+
+The place is seeded (or given with `file` and `at`); what it must cause is derived from what stood there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rocketfsck.writer.damage.derive import (
+    Hit,
+    derive_checkpoint,
+    derive_config,
+    derive_index,
+    derive_log,
+    derive_queue,
+)
+from rocketfsck.writer.damage.job import Job
+from rocketfsck.writer.damage.model import Damage, DamageError
+from rocketfsck.writer.damage.related import ANY_INDEX, ANY_LOG, ANY_QUEUE, rules
+
+SECTOR_SIZE = 512
+PAGE_SIZE = 4096
+AREAS = ("commitlog", "consumequeue", "index", "checkpoint", "config")
+_OPTIONS = {
+    "area": f"one of {', '.join(AREAS)}",
+    "file": "a file, relative to the store",
+    "at": "a byte position in it",
+}
+_TAIL_CHANCE = 8
+
+
+def _files(job: Job) -> dict[str, list[str]]:
+    """Files that hold something, by area."""
+    store = job.store
+    found = {
+        "commitlog": [file.relative for file in store.commitlog.files],
+        "consumequeue": [file.relative for queue in store.queues for file in queue.files],
+        "index": [file.relative for file in store.indexes],
+        "checkpoint": [store.checkpoint.relative] if store.checkpoint is not None else [],
+        "config": [file.relative for file in store.configs],
+    }
+    return {area: [name for name in names if job.editor.size(name)] for area, names in found.items()}
+
+
+def _place(job: Job, size: int, align: int) -> tuple[str, str, int]:
+    """Area, file and position where `size` bytes are to be hit."""
+    files = _files(job)
+    name = job.options.get("file")
+    if name is not None:
+        area = next((area for area, names in files.items() if name in names), None)
+        if area is None:
+            raise DamageError(f"the store has no data file {name}")
+    else:
+        area = job.options.get("area") or job.choose([area for area in AREAS if files[area]], "file")
+        if area not in AREAS:
+            raise DamageError(f"area={area}: one of {', '.join(AREAS)}")
+        name = job.choose(files[area], f"file in {area}")
+    length = job.editor.size(name)
+    at = job.options.get("at")
+    pos = job.number("at", 0, 0) if at is not None else _seeded(job, name, length)
+    pos -= pos % align
+    if pos >= length:
+        raise DamageError(f"{name} has {length} bytes; byte {pos} is not among them")
+    job.need(job.is_free(name, pos, min(pos + size, length)), "free place there")
+    return area, name, pos
+
+
+def _seeded(job: Job, name: str, length: int) -> int:
+    """A position: mostly among the bytes in use, seldom anywhere."""
+    used = length
+    chunk = 1 << 16
+    while used:
+        start = max(used - chunk, 0)
+        kept = len(job.editor.read(name, start, used).rstrip(b"\0"))
+        if kept:
+            used = start + kept
+            break
+        used = start
+    limit = length if not used or job.rng.randrange(_TAIL_CHANCE) == 0 else used
+    return job.rng.randrange(limit)
+
+
+def _derive(job: Job, area: str, name: str, hits: Sequence[Hit]) -> None:
+    """Say what the hits must cause; the scenes were read before the first write."""
+    if not any(hit.runs() for hit in hits):
+        job.unseen = "the bytes are the same as before"
+    elif area == "commitlog":
+        job.also(" ".join(ANY_LOG))
+        file = next(file for file in job.store.commitlog.files if file.relative == name)
+        job.unseen = derive_log(job, job.log(file), hits)
+    elif area == "consumequeue":
+        job.also(" ".join(ANY_QUEUE))
+        queue = next(
+            queue for queue in job.store.queues if any(file.relative == name for file in queue.files)
+        )
+        job.unseen = derive_queue(job, job.queue(queue), name, hits)
+    elif area == "index":
+        job.also(" ".join(ANY_INDEX))
+        index = next(file for file in job.store.indexes if file.relative == name)
+        job.unseen = derive_index(job, job.index(index), hits)
+    elif area == "checkpoint":
+        job.also("CP003 CP005 CP007 CP008 CP009 CP010 CP011 CP013 CP014 CP015 CP017")
+        job.unseen = derive_checkpoint(job, hits)
+    else:
+        job.also("CF001 CF002 CF003 CF005 CF006 CF007 CF011 CF014 CF023 CF030 CF041 XR002 ST024")
+        job.unseen = derive_config(job, name)
+
+
+def _read_scenes(job: Job, area: str, name: str) -> None:
+    """Everything that the derivation looks at is read while the store is as it was."""
+    for file in job.store.commitlog.files:
+        if file.start_offset is not None:
+            job.log(file)
+    for queue in job.store.queues:
+        job.queue(queue)
+    if area == "index":
+        for index in job.store.indexes:
+            job.index(index)
+    assert name
+
+
+def _hit(job: Job, area: str, name: str, changes: Sequence[tuple[int, bytes]]) -> None:
+    """Write and derive."""
+    _read_scenes(job, area, name)
+    hits = []
+    for pos, data in changes:
+        hits.append(Hit(pos, job.editor.read(name, pos, pos + len(data)), data))
+    for hit in hits:
+        job.editor.write(name, hit.start, hit.after)
+    _derive(job, area, name, hits)
+
+
+def bit_flip(job: Job) -> None:
+    """One bit is another."""
+    area, name, pos = _place(job, 1, 1)
+    byte = job.editor.read(name, pos, pos + 1)[0]
+    bit = job.number("bit", job.rng.randrange(8), 0, 7)
+    job.note = f"bit {bit} of byte {pos} of {name}"
+    _hit(job, area, name, [(pos, bytes([byte ^ 1 << bit]))])
+
+
+def _zero(job: Job, size: int) -> None:
+    area, name, pos = _place(job, size, size)
+    count = min(size, job.editor.size(name) - pos)
+    job.note = f"{count} bytes of {name} from byte {pos} on are zeros"
+    _hit(job, area, name, [(pos, bytes(count))])
+
+
+def zero_sector(job: Job) -> None:
+    """A sector of 512 bytes reads as zeros."""
+    _zero(job, SECTOR_SIZE)
+
+
+def zero_page(job: Job) -> None:
+    """A page of 4096 bytes reads as zeros."""
+    _zero(job, PAGE_SIZE)
+
+
+def torn_write(job: Job) -> None:
+    """Of a page only the first sectors reached the disk."""
+    area, name, pos = _place(job, PAGE_SIZE, PAGE_SIZE)
+    kept = SECTOR_SIZE * (1 + job.rng.randrange(PAGE_SIZE // SECTOR_SIZE - 1))
+    count = min(PAGE_SIZE, job.editor.size(name) - pos) - kept
+    job.need(count > 0, "page of several sectors there")
+    job.note = f"of the page at byte {pos} of {name} only {kept} bytes were written"
+    _hit(job, area, name, [(pos + kept, bytes(count))])
+
+
+def swapped_pages(job: Job) -> None:
+    """Two pages of a file changed places."""
+    area, name, pos = _place(job, PAGE_SIZE, PAGE_SIZE)
+    pages = job.editor.size(name) // PAGE_SIZE
+    others = [
+        PAGE_SIZE * page
+        for page in range(pages)
+        if PAGE_SIZE * page != pos and job.is_free(name, PAGE_SIZE * page, PAGE_SIZE * (page + 1))
+    ]
+    job.need(pos // PAGE_SIZE < pages, "second page in that file")
+    other = job.choose(others, "second page in that file")
+    first, second = (job.editor.read(name, at, at + PAGE_SIZE) for at in (pos, other))
+    job.note = f"the pages at bytes {pos} and {other} of {name} changed places"
+    _hit(job, area, name, [(pos, second), (other, first)])
+
+
+_CAUSES = tuple(sorted(ANY_LOG | ANY_QUEUE | ANY_INDEX | rules("CP008 CP009 CP017 CF001 CF002 CF003 CF005")))
+_ANY = "a file"
+
+DAMAGES = (
+    Damage("bit-flip", None, "one bit somewhere is another", _CAUSES, _ANY, bit_flip,
+           options={**_OPTIONS, "bit": "which bit, from 0"}),
+    Damage("zero-sector", None, "a sector of 512 bytes reads as zeros", _CAUSES, _ANY, zero_sector,
+           options=_OPTIONS),
+    Damage("zero-page", None, "a page of 4096 bytes reads as zeros", _CAUSES, _ANY, zero_page,
+           options=_OPTIONS),
+    Damage("torn-write", None, "of a page only the first sectors were written", _CAUSES, _ANY, torn_write,
+           options=_OPTIONS),
+    Damage("swapped-pages", None, "two pages of a file changed places", _CAUSES, _ANY, swapped_pages,
+           options=_OPTIONS),
+)  # fmt: skip

@@ -1,0 +1,525 @@
+"""Faults of index files (fault catalogue I1 to I12)."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from datetime import timedelta
+
+from rocketfsck.formats.filename import index_filename
+from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, SLOT_SIZE, index_file_size, slot_pos
+from rocketfsck.formats.javatext import INT32_MAX
+from rocketfsck.writer.damage.indexscene import IndexScene
+from rocketfsck.writer.damage.job import Job, at
+from rocketfsck.writer.damage.model import Damage, Place
+from rocketfsck.writer.damage.related import CHAINS, ENTRIES_LOST, rules
+
+_INT = struct.Struct(">i")
+_LONG = struct.Struct(">q")
+
+
+def _is_free(job: Job, index: IndexScene) -> bool:
+    return job.is_free(index.file.relative)
+
+
+def _chain(job: Job, length: int) -> tuple[IndexScene, int, list[int]]:
+    """A sound file, one of its slots, and the entries of that slot's chain, newest first."""
+    index = job.index_file(
+        f"index chain of {length} entries", lambda item: _is_free(job, item) and item.chains(length)
+    )
+    slot = job.choose(index.chains(length), "index chain")
+    return index, slot, index.chain(slot)
+
+
+def _entry(job: Job, low: int = 1) -> tuple[IndexScene, int]:
+    """A sound file and one of its entries, from `low` on and not the last, whose record is in the log."""
+    index = job.index_file("index entry", lambda item: _is_free(job, item) and item.used > low + 1)
+    for entry in job.shuffled(range(low, index.used)):
+        record = job.record_at(int(index.offsets[entry]))
+        if record is not None:
+            job.rely(record.file.relative, record.pos, record.end)
+            return index, entry
+    job.need(False, "index entry that points to a record")
+    raise AssertionError
+
+
+def _set_link(job: Job, index: IndexScene, entry: int, value: int) -> None:
+    job.editor.write(index.file.relative, index.link_pos(entry), _INT.pack(value))
+    job.note = f"prevIndex of entry {entry} of {index.file.relative} is {value}"
+
+
+def _set_field(job: Job, index: IndexScene, entry: int, field: str, data: bytes) -> None:
+    job.editor.write(index.file.relative, index.pos_of(entry) + ENTRY.offset(field), data)
+    job.note = f"{field} of entry {entry} of {index.file.relative}"
+
+
+def _set_slot(job: Job, index: IndexScene, slot: int, value: int) -> None:
+    job.editor.write(index.file.relative, slot_pos(slot), _INT.pack(value))
+    job.note = f"slot {slot} of {index.file.relative} holds {value}"
+
+
+def chain_cycle(job: Job) -> None:
+    """A chain leads back to one of its newer entries."""
+    index, slot, chain = _chain(job, 3)
+    last = 1 + job.rng.randrange(len(chain) - 1)
+    target = chain[job.rng.randrange(last)]
+    _set_link(job, index, chain[last], target)
+    place = index.entry_place(chain[last], slot=True)
+    job.promise("IX008", place)
+    job.promise("IX009", place)
+    assert place.slot == slot
+
+
+def self_loop(job: Job) -> None:
+    """An entry names itself as the previous one."""
+    index, _, chain = _chain(job, 2)
+    entry = job.choose(chain, "entry")
+    _set_link(job, index, entry, entry)
+    job.promise("IX007", index.entry_place(entry, slot=True))
+
+
+def cross_link(job: Job) -> None:
+    """A chain leads into another slot's."""
+    index, slot, chain = _chain(job, 2)
+    pairs = [
+        (entry, other)
+        for entry in chain
+        for other in range(max(entry - 20, 1), entry)
+        if int(index.slot_of[other]) != slot
+    ]
+    entry, other = job.choose(pairs, "older entry of another slot")
+    _set_link(job, index, entry, other)
+    job.promise("IX011", index.entry_place(entry, slot=True))
+
+
+def not_decreasing(job: Job) -> None:
+    """An entry names a later one as the previous."""
+    index, slot, chain = _chain(job, 2)
+    entries = [entry for entry in chain if entry < index.used]
+    entry = job.choose(entries, "entry with another behind it")
+    _set_link(job, index, entry, entry + 1 + job.rng.randrange(index.used - entry))
+    job.promise("IX009", index.entry_place(entry, slot=True))
+    assert slot >= 0
+
+
+def out_of_range(job: Job) -> None:
+    """An entry names one that is not there."""
+    index, _, chain = _chain(job, 2)
+    entry = job.choose(chain, "entry")
+    value = job.choose((-1 - job.rng.randrange(1000), INT32_MAX, index.entry_count + 5), "value")
+    _set_link(job, index, entry, value)
+    job.promise("IX010", index.entry_place(entry, slot=True))
+
+
+def orphan(job: Job) -> None:
+    """A chain passes an entry over."""
+    index, _, chain = _chain(job, 3)
+    number = job.rng.randrange(len(chain) - 2)
+    _set_link(job, index, chain[number], chain[number + 2])
+    job.promise("IX012", index.entry_place(chain[number], slot=True))
+    job.promise("IX013", index.entry_place(chain[number + 1], slot=True))
+
+
+def slot_out_of_range(job: Job) -> None:
+    """A slot holds an entry number that cannot be."""
+    index, slot, chain = _chain(job, 1)
+    _set_slot(job, index, slot, job.choose((-1 - job.rng.randrange(1000), INT32_MAX), "value"))
+    job.promise("IX005", index.slot_place(slot))
+    job.promise("IX013", index.entry_place(chain[-1], slot=True))
+
+
+def slot_behind(job: Job) -> None:
+    """A slot holds the number of an entry that has not been put."""
+    index = job.index_file(
+        "index file that is not full",
+        lambda item: _is_free(job, item) and item.used + 2 < item.last_entry and item.chains(1),
+    )
+    slot = job.choose(index.chains(1), "slot")
+    chain = index.chain(slot)
+    _set_slot(job, index, slot, index.used + 1 + job.rng.randrange(index.last_entry - index.used))
+    job.promise("IX005", index.slot_place(slot))
+    job.promise("IX013", index.entry_place(chain[-1], slot=True))
+
+
+def wrong_slot(job: Job) -> None:
+    """A slot holds an entry of another slot."""
+    index, slot, _ = _chain(job, 1)
+    others = [entry for entry in range(1, index.used + 1) if int(index.slot_of[entry]) != slot]
+    _set_slot(job, index, slot, job.choose(others, "entry of another slot"))
+    job.promise("IX006", index.slot_place(slot))
+
+
+def slot_emptied(job: Job) -> None:
+    """A slot lost its chain."""
+    index, slot, chain = _chain(job, 1)
+    _set_slot(job, index, slot, 0)
+    job.promise("IX006", index.slot_place(slot))
+    job.promise("IX013", index.entry_place(chain[-1], slot=True))
+
+
+def slot_passes_newer(job: Job) -> None:
+    """A slot holds an older entry of its chain."""
+    index, slot, chain = _chain(job, 2)
+    _set_slot(job, index, slot, chain[1])
+    job.promise("IX006", index.slot_place(slot))
+    job.promise("IX013", index.entry_place(chain[0], slot=True))
+
+
+def _header(job: Job, what: str, low: int = 1) -> IndexScene:
+    return job.index_file(what, lambda item: _is_free(job, item) and item.used > low)
+
+
+def _set_header(job: Job, index: IndexScene, field: str, value: int) -> Place:
+    start = HEADER.offset(field)
+    size = 4 if field in ("hashSlotCount", "indexCount") else 8
+    job.editor.write(index.file.relative, start, value.to_bytes(size, "big", signed=True))
+    job.note = f"{field} of {index.file.relative} is {value}"
+    return Place(index.file.relative, start, start + size)
+
+
+def _geometry_is_told(job: Job) -> bool:
+    """Whether slots and entries are known without this file's own indexCount."""
+    sources = {job.store.geometry.source(name) for name in ("slot_count", "entry_count")}
+    default = job.store.geometry.index_file_size == index_file_size()
+    return default or "inferred" not in sources or len(job.store.indexes) > 1
+
+
+def index_count_low(job: Job) -> None:
+    """indexCount is less than the entries that are there."""
+    job.need(_geometry_is_told(job), "second index file: alone its indexCount tells the geometry")
+    index = _header(job, "index file with several entries", 3)
+    lost = 1 + job.rng.randrange(min(index.used - 2, 5))
+    _set_header(job, index, "indexCount", index.used + 1 - lost)
+    place = index.entry_place(index.used + 1 - lost)
+    job.promise("IX017", at(place, end=(place.start or 0) + ENTRY_SIZE * lost))
+
+
+def index_count_high(job: Job) -> None:
+    """indexCount is more than the entries that are there."""
+    job.need(_geometry_is_told(job), "second index file: alone its indexCount tells the geometry")
+    index = job.index_file(
+        "index file that is not full", lambda item: _is_free(job, item) and item.used + 2 < item.last_entry
+    )
+    value = index.used + 2 + job.rng.randrange(index.last_entry - index.used)
+    job.promise("IX002", _set_header(job, index, "indexCount", value))
+
+
+def hash_slot_count(job: Job) -> None:
+    """hashSlotCount is neither the puts nor the used slots."""
+    index = _header(job, "index file with entries")
+    value = index.used + 1 + job.rng.randrange(1000)
+    job.promise("IX003", _set_header(job, index, "hashSlotCount", value))
+
+
+def header_range(job: Job) -> None:
+    """A time or an offset of the header is not that of the first or last entry."""
+    index = _header(job, "index file with entries whose records are there")
+    first = job.record_at(int(index.offsets[1]))
+    last = job.record_at(int(index.offsets[index.used]))
+    fields = ["beginPhyOffset"]
+    fields += ["beginTimestamp"] if first is not None else []
+    fields += ["endTimestamp"] if last is not None else []
+    field = job.choose(fields, "field")
+    names = ("beginTimestamp", "endTimestamp", "beginPhyOffset", "endPhyOffset")
+    header = index.header
+    values = (header.begin_timestamp, header.end_timestamp, header.begin_phy_offset, header.end_phy_offset)
+    value = dict(zip(names, values, strict=True))[field]
+    for record in (first, last):
+        if record is not None:
+            job.rely(record.file.relative, record.pos, record.end)
+    delta = 10_000 + job.rng.randrange(10_000)
+    job.promise("IX004", _set_header(job, index, field, value - delta if value > delta else value + delta))
+
+
+def index_ahead(job: Job) -> None:
+    """The newest index file says that it reaches behind the log."""
+    newest = [job.index(file) for file in job.store.indexes]
+    used = [index for index in newest if index.used]
+    job.need(used and used[-1].sound and _is_free(job, used[-1]), "sound newest index file")
+    place = _set_header(job, used[-1], "endPhyOffset", job.log_end + 1 + job.rng.randrange(1 << 20))
+    job.promise("XR027", place)
+    job.promise("IX004", place)
+
+
+def time_diff(job: Job) -> None:
+    """An entry's timeDiff is another than its record's time."""
+    index, entry = _entry(job, 2)
+    seconds = int(index.entries["timeDiff"][entry]) + 3600 + job.rng.randrange(3600)
+    _set_field(job, index, entry, "timeDiff", _INT.pack(seconds))
+    place = index.entry_place(entry)
+    job.promise("XR026", at(place, physical_offset=int(index.offsets[entry])))
+
+
+def time_negative(job: Job) -> None:
+    """An entry's timeDiff is negative."""
+    index, entry = _entry(job)
+    _set_field(job, index, entry, "timeDiff", _INT.pack(-1 - job.rng.randrange(1000)))
+    place = index.entry_place(entry)
+    job.promise("IX015", at(place, physical_offset=int(index.offsets[entry])))
+
+
+def entry_elsewhere(job: Job) -> None:
+    """An entry points into the middle of its record."""
+    index, entry = _entry(job)
+    record = job.record_at(int(index.offsets[entry]))
+    assert record is not None
+    inside = record.physical_offset + 1 + job.rng.randrange(record.total_size - 1)
+    _set_field(job, index, entry, "phyOffset", _LONG.pack(inside))
+    job.promise("XR023", index.entry_place(entry, bounded=False))
+
+
+def entry_beyond(job: Job) -> None:
+    """The last entry points behind the log."""
+    used = [index for index in (job.index(file) for file in job.store.indexes) if index.used]
+    job.need(used and used[-1].sound and _is_free(job, used[-1]), "sound newest index file")
+    index = used[-1]
+    offset = job.log_end + 1 + job.rng.randrange(1000)
+    _set_field(job, index, index.used, "phyOffset", _LONG.pack(offset))
+    job.promise("XR022", index.entry_place(index.used, bounded=False))
+
+
+def entry_key(job: Job) -> None:
+    """An entry has the hash of no key of its record (and of the same slot)."""
+    index, entry = _entry(job)
+    value = int(index.entries["keyHash"][entry])
+    step = index.slot_count * (1 + job.rng.randrange(100))
+    _set_field(
+        job, index, entry, "keyHash", _INT.pack(value + step if value + step <= INT32_MAX else value - step)
+    )
+    place = index.entry_place(entry)
+    job.promise("XR024", at(place, physical_offset=int(index.offsets[entry])))
+
+
+def entry_hash_negative(job: Job) -> None:
+    """An entry's hash is negative."""
+    index, entry = _entry(job)
+    value = int(index.entries["keyHash"][entry])
+    _set_field(job, index, entry, "keyHash", _INT.pack(-1 - value))
+    place = index.entry_place(entry)
+    job.promise("IX014", at(place, physical_offset=int(index.offsets[entry])))
+
+
+def entry_order(job: Job) -> None:
+    """Two neighbouring entries changed their places."""
+    index = job.index_file("index file with entries of several records", lambda item: _is_free(job, item))
+    pairs = [
+        entry
+        for entry in range(1, index.used)
+        if index.offsets[entry] < index.offsets[entry + 1] and job.record_at(int(index.offsets[entry]))
+    ]
+    entry = job.choose(pairs, "neighbouring entries of different records")
+    first, second = int(index.offsets[entry]), int(index.offsets[entry + 1])
+    _set_field(job, index, entry, "phyOffset", _LONG.pack(second))
+    _set_field(job, index, entry + 1, "phyOffset", _LONG.pack(first))
+    job.promise("IX016", at(index.entry_place(entry + 1), physical_offset=first))
+
+
+def entry_zero(job: Job) -> None:
+    """Entry 0, which is never used, is not zero."""
+    index = _header(job, "index file with entries")
+    _set_field(job, index, 0, "timeDiff", _INT.pack(1 + job.rng.randrange(1 << 20)))
+    job.promise("IX018", index.entry_place(0))
+
+
+def _key_count(job: Job, offset: int) -> int:
+    """Keys of the record at an offset, 0 where there is none."""
+    record = job.record_at(offset)
+    return 0 if record is None else record.key_count
+
+
+def entry_duplicate(job: Job) -> None:
+    """The last entry was put twice."""
+    index = job.index_file(
+        "index file that is not full whose last entry points to a record",
+        lambda item: (
+            _is_free(job, item)
+            and item.used < item.last_entry
+            and _key_count(job, int(item.offsets[item.used])) == 1
+        ),
+    )
+    number, slot = index.used + 1, int(index.slot_of[index.used])
+    values = {name: int(index.entries[name][index.used]) for name in ("keyHash", "phyOffset", "timeDiff")}
+    data = ENTRY.build({**values, "prevIndex": int(index.slots[slot])})
+    job.editor.write(index.file.relative, index.pos_of(number), data)
+    job.editor.write(index.file.relative, slot_pos(slot), _INT.pack(number))
+    _set_header(job, index, "indexCount", number + 1)
+    if job.store.dialect.counts_entries_in_hash_slot_count:
+        _set_header(job, index, "hashSlotCount", index.header.hash_slot_count + 1)
+    start = index.pos_of(number - 1)
+    job.note = f"entry {number} of {index.file.relative} repeats the one before"
+    place = Place(index.file.relative, start, start + 2 * ENTRY_SIZE)
+    job.promise("XR025", place, touches=True)
+
+
+def index_truncated(job: Job) -> None:
+    """An index file was cut within its entries."""
+    job.need(len(job.store.indexes) > 1, "second index file")
+    whole = [index.whole for index in map(job.index, job.store.indexes)]
+    index = job.index_file(
+        "index file with entries beside others of its length",
+        lambda item: _is_free(job, item) and item.used > 2 and sum(whole) > 1,
+    )
+    low, high = index.pos_of(2), index.pos_of(index.used)
+    size = low + job.rng.randrange(max(high - low, 1))
+    job.editor.truncate(index.file.relative, size)
+    job.note = f"{index.file.relative} cut to {size} bytes"
+    full = job.store.geometry.index_file_size
+    job.promise("IX001", Place(index.file.relative, size, full))
+
+
+def names_swapped(job: Job) -> None:
+    """Two neighbouring index files have each other's name."""
+    files = [file for file in job.store.indexes if file.created is not None]
+    pairs = [
+        (first, second)
+        for first, second in itertools.pairwise(files)
+        if job.index(first).sound
+        and job.index(second).sound
+        and job.index(first).used
+        and job.index(second).used
+        and int(job.index(first).offsets[1]) < int(job.index(second).offsets[-1])
+        and job.is_free(first.relative)
+        and job.is_free(second.relative)
+    ]
+    first, second = job.choose(pairs, "two index files with entries")
+    aside = f"{first.relative}.aside"
+    job.editor.rename(first.relative, aside)
+    job.editor.rename(second.relative, first.relative)
+    job.editor.rename(aside, second.relative)
+    job.note = f"{first.relative} and {second.relative} changed names"
+    job.promise("IX022", Place(second.relative, 16, 24))
+
+
+def empty_files(job: Job) -> None:
+    """Index files that were made and never mapped."""
+    job.need(job.store.indexes and job.store.indexes[-1].created is not None, "index file")
+    last = job.store.indexes[-1]
+    assert last.created is not None
+    names = [f"index/{index_filename(last.created + timedelta(seconds=number + 1))}" for number in range(3)]
+    for name in names:
+        job.editor.create(name, size=job.store.geometry.index_file_size, like=last.relative)
+    job.note = f"{len(names)} empty index files from {names[0]} on"
+    job.promise("IX020", Place("index"))
+    job.promise("IX019", Place(names[0]))
+
+
+def strange_name(job: Job) -> None:
+    """An index file whose name is a number, but no time."""
+    job.need(job.store.indexes, "index file")
+    last = job.store.indexes[-1]
+    name = "index/99999999999999999"
+    job.need(not job.editor.exists(name), "place for a further index file")
+    job.editor.create(name, size=job.store.geometry.index_file_size, like=last.relative)
+    job.note = f"{name} made"
+    job.promise("ST033", Place(name, 0, job.store.geometry.index_file_size))
+
+
+def index_lost(job: Job) -> None:
+    """One of several index files is gone."""
+    job.need(len(job.store.indexes) > 1, "second index file")
+
+    def alone(index: IndexScene) -> bool:
+        return _is_free(job, index) and _first_lost(job, index) is not None
+
+    index = job.index_file("index file whose records are in the log", alone)
+    offset = _first_lost(job, index)
+    assert offset is not None
+    record = job.record_at(offset)
+    assert record is not None
+    job.rely(record.file.relative, record.pos, record.end)
+    job.editor.remove(index.file.relative)
+    job.note = f"{index.file.relative} removed"
+    job.promise("XR020", Place(record.file.relative, record.pos, physical_offset=offset))
+
+
+def _first_lost(job: Job, index: IndexScene) -> int | None:
+    """The first record that no other index file names, if it is in the log."""
+    others: set[int] = set()
+    for file in job.store.indexes:
+        if file is not index.file:
+            others.update(job.index(file).offsets[1:].tolist())
+    own = sorted(set(index.offsets[1:].tolist()) - others)
+    return own[0] if own and job.record_at(own[0]) is not None else None
+
+
+def index_gone(job: Job) -> None:
+    """There is no index file."""
+    job.index_file(
+        "index file whose records are in the log",
+        lambda item: job.record_at(int(item.offsets[item.used])) is not None,
+    )
+    for file in job.store.indexes:
+        job.editor.remove(file.relative)
+    job.note = "every index file removed"
+    job.promise("XR031", Place("index"))
+
+
+_ONE_FILE = "an index file with entries"
+_HEADER_MAY = rules("XR026 XR028 IX022 XR027 CP003 IX023")
+_SLOTS_CHANGED = CHAINS | rules("XR020 XR021 XR024 XR025 IX003")
+
+DAMAGES = (
+    Damage("chain-cycle", "I3", "a chain leads back to a newer entry", ("IX008", "IX009"),
+           "an index chain of 3 entries", chain_cycle, CHAINS),
+    Damage("self-loop", "I3", "an entry names itself as the previous one", ("IX007",),
+           "an index chain of 2 entries", self_loop, CHAINS),
+    Damage("cross-link", "I3", "a chain leads into another slot's", ("IX011",),
+           "an index chain of 2 entries", cross_link, CHAINS),
+    Damage("not-decreasing", "I3", "an entry names a later one as the previous", ("IX009",),
+           "an index chain of 2 entries", not_decreasing, CHAINS),
+    Damage("out-of-range", "I3", "an entry names one that is not there", ("IX010",),
+           "an index chain of 2 entries", out_of_range, CHAINS),
+    Damage("orphan", "I3", "a chain passes an entry over", ("IX012", "IX013"),
+           "an index chain of 3 entries", orphan, CHAINS),
+    Damage("slot-out-of-range", "I3", "a slot holds an impossible entry number", ("IX005", "IX013"),
+           _ONE_FILE, slot_out_of_range, CHAINS),
+    Damage("slot-behind", "I3", "a slot holds an entry that was never put", ("IX005", "IX013"),
+           "an index file that is not full", slot_behind, CHAINS),
+    Damage("wrong-slot", "I3", "a slot holds an entry of another slot", ("IX006",), _ONE_FILE, wrong_slot,
+           CHAINS),
+    Damage("slot-emptied", "I3", "a slot lost its chain", ("IX006", "IX013"), _ONE_FILE, slot_emptied,
+           CHAINS),
+    Damage("slot-passes-newer", "I3", "a slot holds an older entry", ("IX006", "IX013"),
+           "an index chain of 2 entries", slot_passes_newer, CHAINS),
+    Damage("entry-hash-negative", "I3", "an entry's hash is negative", ("IX014",), _ONE_FILE,
+           entry_hash_negative, _SLOTS_CHANGED),
+    Damage("entry-order", "I3", "two neighbouring entries changed their offsets", ("IX016",),
+           "entries of two records", entry_order,
+           rules("XR020 XR021 XR024 XR025 XR026 IX004 IX022")),
+    Damage("index-count-low", "I6", "indexCount is less than the entries that are there", ("IX017",),
+           "an index file with 4 entries", index_count_low,
+           ENTRIES_LOST | CHAINS | rules("IX003 IX004")),
+    Damage("index-count-high", "I6", "indexCount is more than the entries that are there", ("IX002",),
+           "an index file that is not full", index_count_high, rules("CP003")),
+    Damage("hash-slot-count", "I6", "hashSlotCount is no count of puts or slots", ("IX003",), _ONE_FILE,
+           hash_slot_count),
+    Damage("header-range", "I6", "a time or offset of the header is another", ("IX004",), _ONE_FILE,
+           header_range, _HEADER_MAY),
+    Damage("entry-zero", "I6", "entry 0 is not zero", ("IX018",), _ONE_FILE, entry_zero),
+    Damage("time-diff", "I7", "an entry's timeDiff is another", ("XR026",), _ONE_FILE, time_diff),
+    Damage("time-negative", "I7", "an entry's timeDiff is negative", ("IX015",), _ONE_FILE, time_negative,
+           rules("XR026")),
+    Damage("entry-elsewhere", "I12", "an entry points into the middle of a record", ("XR023",), _ONE_FILE,
+           entry_elsewhere, rules("IX004 IX016 IX022 XR020 XR021")),
+    Damage("entry-key", "I12", "an entry has the hash of no key of its record", ("XR024",), _ONE_FILE,
+           entry_key, rules("XR020 XR021 XR025")),
+    Damage("entry-beyond", "I2", "the last entry points behind the log", ("XR022",), _ONE_FILE, entry_beyond,
+           rules("IX004 IX016 XR020 XR021 XR027")),
+    Damage("index-ahead", "I2", "the newest index file says that it reaches behind the log",
+           ("XR027", "IX004"), _ONE_FILE, index_ahead),
+    Damage("entry-duplicate", "I8", "the last entry was put twice", ("XR025",),
+           "an index file that is not full", entry_duplicate),
+    Damage("index-truncated", "I10", "an index file was cut within its entries", ("IX001",),
+           "two index files", index_truncated,
+           ENTRIES_LOST | CHAINS | rules("IX002 IX004 IX022 XR027 CP003")),
+    Damage("names-swapped", "I9", "two index files have each other's name", ("IX022",), "two index files",
+           names_swapped, rules("CP003 XR027 CP013")),
+    Damage("strange-name", "I9", "an index file whose name is no time", ("ST033",), "an index file",
+           strange_name, rules("IX020")),
+    Damage("empty-files", "I4", "three empty index files", ("IX020", "IX019"), "an index file", empty_files),
+    Damage("index-lost", "I1", "one of several index files is gone", ("XR020",), "two index files",
+           index_lost, ENTRIES_LOST | rules("IX022 XR027")),
+    Damage("index-gone", "I1", "there is no index file", ("XR031",), "an index file", index_gone, alone=True),
+)  # fmt: skip
+
+assert _INT.size == SLOT_SIZE

@@ -1,0 +1,224 @@
+"""What a fault works with: the store before it, the editor of the copy, seeded choices, promises.
+
+Places that an earlier fault of the same copy changed, or whose findings it promised, are not chosen again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from rocketfsck.formats.magic import is_in_consume_queue
+from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, Store
+from rocketfsck.writer.damage.editing import Editor
+from rocketfsck.writer.damage.indexscene import IndexScene
+from rocketfsck.writer.damage.logscene import LogRecord, LogScene
+from rocketfsck.writer.damage.model import DamageError, Place, Promise
+from rocketfsck.writer.damage.queuescene import QueueScene, Unit
+
+Item = TypeVar("Item")
+Taken = tuple[str, int, int | None]
+"""A file (or a directory, ending in `/`) and the byte range of it that is spoken for; None: to its end."""
+
+_TRIES = 400
+
+
+@dataclass(slots=True)
+class Job:
+    """One fault under way."""
+
+    store: Store
+    editor: Editor
+    rng: random.Random
+    options: Mapping[str, str]
+    taken: list[Taken]
+    note: str = ""
+    unseen: str = ""
+    promises: list[Promise] = field(default_factory=list)
+    may_also: set[str] = field(default_factory=set)
+    relied: list[Taken] = field(default_factory=list)
+    commitlog_paths: tuple[str, ...] = ()
+    _logs: dict[str, LogScene] = field(default_factory=dict)
+    _queues: dict[tuple[str, str, int], QueueScene] = field(default_factory=dict)
+    _indexes: dict[str, IndexScene] = field(default_factory=dict)
+
+    # choices
+
+    def choose(self, items: Sequence[Item], what: str) -> Item:
+        """One of the items; DamageError if there is none."""
+        if not items:
+            raise DamageError(f"the store has no {what}")
+        return items[self.rng.randrange(len(items))]
+
+    def shuffled(self, items: Iterable[Item]) -> list[Item]:
+        """The items in a seeded order."""
+        listed = list(items)
+        self.rng.shuffle(listed)
+        return listed
+
+    def need(self, condition: object, what: str) -> None:
+        """DamageError unless the store has what the fault needs."""
+        if not condition:
+            raise DamageError(f"the store has no {what}")
+
+    def number(self, name: str, default: int, low: int = 1, high: int = 1 << 40) -> int:
+        """A numeric option."""
+        text = self.options.get(name)
+        if text is None:
+            return default
+        if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
+            raise DamageError(f"{name}={text}: needs a number from {low} to {high}")
+        return int(text)
+
+    # promises
+
+    def promise(self, rules: str, place: Place | None = None, *, touches: bool = False) -> None:
+        """A check must find one of these rules (parted by blanks) at the place."""
+        self.promises.append(Promise(tuple(rules.split()), place or Place(), touches))
+
+    def also(self, rules: str) -> None:
+        """A check may find these rules, too."""
+        self.may_also.update(rules.split())
+
+    def rely(self, file: str, start: int = 0, end: int | None = None) -> None:
+        """The promises hold only as long as these bytes stay as they are."""
+        self.relied.append((file, start, end))
+
+    def is_free(self, file: str, start: int = 0, end: int | None = None) -> bool:
+        """Whether no earlier fault has to do with these bytes (of a file, or of all below a directory)."""
+        for name, low, high in self.taken:
+            if file.endswith("/") or name.endswith("/"):
+                if name.startswith(file) or file.startswith(name):
+                    return False
+            elif name == file and (high is None or start < high) and (end is None or low < end):
+                return False
+        return True
+
+    # the commit log
+
+    def log(self, file: MappedFile) -> LogScene:
+        """A commit log file's records."""
+        if file.relative not in self._logs:
+            self._logs[file.relative] = LogScene(self.store, file)
+        return self._logs[file.relative]
+
+    @property
+    def log_files(self) -> list[MappedFile]:
+        return [file for file in self.store.commitlog.files if file.start_offset is not None]
+
+    def last_log(self) -> LogScene:
+        """The file that holds the last record."""
+        for file in reversed(self.log_files):
+            log = self.log(file)
+            if len(log):
+                return log
+        raise DamageError("the store has no record")
+
+    @property
+    def log_start(self) -> int:
+        return self.log_files[0].start_offset or 0 if self.log_files else 0
+
+    @property
+    def log_end(self) -> int:
+        """The physical offset behind the last record, or behind the BLANK that follows it."""
+        log = self.last_log()
+        return (log.file.start_offset or 0) + log.live_end
+
+    def logs(self) -> Iterator[LogScene]:
+        """Every file with records, in a seeded order."""
+        for file in self.shuffled(self.log_files):
+            log = self.log(file)
+            if len(log):
+                yield log
+
+    def record(
+        self, what: str, wanted: Callable[[LogScene, LogRecord], object] = lambda _log, _record: True
+    ) -> LogRecord:
+        """A record that is wanted and free; DamageError if there is none."""
+        for log in self.logs():
+            size = len(log)
+            numbers: Iterable[int] = (
+                self.shuffled(range(size))
+                if size <= 1 << 16
+                else (self.rng.randrange(size) for _ in range(_TRIES * 10))
+            )
+            for number in numbers:
+                record = log.record(number)
+                if self.is_free(log.file.relative, record.pos, record.end) and wanted(log, record):
+                    return record
+        raise DamageError(f"the store has no {what}")
+
+    def record_place(self, record: LogRecord) -> Place:
+        """Where a finding on this record is."""
+        return Place(
+            file=record.file.relative,
+            start=record.pos,
+            end=record.end,
+            physical_offset=record.physical_offset,
+        )
+
+    # consume queues
+
+    def queue(self, queue: ConsumeQueue) -> QueueScene:
+        """A queue's units."""
+        key = (queue.kind, queue.topic, queue.queue_id)
+        if key not in self._queues:
+            self._queues[key] = QueueScene(queue)
+        return self._queues[key]
+
+    def queue_of(self, record: LogRecord) -> ConsumeQueue | None:
+        """The queue that the record is dispatched to, None where it has none."""
+        found = [
+            queue
+            for queue in self.store.queues
+            if (queue.topic, queue.queue_id) == (record.topic, record.queue_id)
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def unit_of(self, record: LogRecord) -> Unit | None:
+        """The unit that points to a record, where it stands in its place; None if it does not."""
+        queue = self.queue_of(record) if is_in_consume_queue(record.sys_flag) else None
+        if queue is None:
+            return None
+        scene = self.queue(queue)
+        if not scene.whole:
+            return None
+        unit = scene.find(record.physical_offset)
+        if unit is None or unit.base != record.queue_offset or unit.size != record.total_size:
+            return None
+        return unit
+
+    def record_at(self, physical_offset: int) -> LogRecord | None:
+        """The record that starts at an offset of the log."""
+        for file in self.log_files:
+            pos = physical_offset - (file.start_offset or 0)
+            if 0 <= pos < file.size:
+                log = self.log(file)
+                number = log.by_pos.get(pos)
+                return None if number is None else log.record(number)
+        return None
+
+    # index files
+
+    def index(self, file: IndexFile) -> IndexScene:
+        """An index file."""
+        if file.relative not in self._indexes:
+            self._indexes[file.relative] = IndexScene(file, self.store.geometry)
+        return self._indexes[file.relative]
+
+    def index_file(
+        self, what: str, wanted: Callable[[IndexScene], object] = lambda _index: True
+    ) -> IndexScene:
+        """A sound index file with entries that is wanted; DamageError if there is none."""
+        for file in self.shuffled(self.store.indexes):
+            index = self.index(file)
+            if index.sound and index.used and wanted(index):
+                return index
+        raise DamageError(f"the store has no {what}")
+
+
+def at(place: Place, **facts: int | str | None) -> Place:
+    """The place with other facts."""
+    return replace(place, **facts)  # type: ignore[arg-type]

@@ -1,0 +1,223 @@
+"""What damage is, as data: a named fault, the changes it made, and the findings that it must cause.
+
+Rules are named by id, as text: what writes shares no code with what judges. A `Promise` says that a check of
+the damaged store must report one of a few rules at an exact place; everything that a fault may cause besides
+is in `Damage.may_also`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from rocketfsck.errors import UsageError
+
+if TYPE_CHECKING:
+    from rocketfsck.writer.damage.job import Job
+
+SCHEMA_VERSION = 1
+
+
+class DamageError(UsageError):
+    """The store has nothing that this fault could be done to, or an option makes no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a finding must be; what is None is not said. The fields are those of a finding's place.
+
+    `file` is relative to the store's root. `start`/`end` are byte positions in it, half-open.
+    """
+
+    file: str | None = None
+    start: int | None = None
+    end: int | None = None
+    physical_offset: int | None = None
+    topic: str | None = None
+    queue_id: int | None = None
+    queue_offset: int | None = None
+    slot: int | None = None
+    entry: int | None = None
+
+    def facts(self) -> dict[str, int | str]:
+        """What is said, by name."""
+        named = ((item.name, getattr(self, item.name)) for item in fields(self))
+        return {name: value for name, value in named if value is not None}
+
+
+class Located(Protocol):
+    """Anything with the fields of a place, such as the `where` of a finding."""
+
+    @property
+    def file(self) -> str: ...
+
+    @property
+    def start(self) -> int | None: ...
+
+    @property
+    def end(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A check must find one of `rules` at `place`.
+
+    With `touches` the finding need not have the very bytes of the place: they must overlap (a finding that
+    has a `start` only reaches to the end of its file).
+    """
+
+    rules: tuple[str, ...]
+    place: Place = field(default_factory=Place)
+    touches: bool = False
+
+    def is_kept_by(self, rule: str, where: Located) -> bool:
+        """Whether a finding of this rule at this place is the one that was promised."""
+        facts = self.place.facts()
+        if rule not in self.rules:
+            return False
+        if self.touches:
+            low, high = facts.pop("start", 0), facts.pop("end", None)
+            start, end = where.start or 0, where.end
+            if (high is not None and start >= int(high)) or (end is not None and end <= int(low)):
+                return False
+        return all(getattr(where, name) == value for name, value in facts.items())
+
+
+Action = Literal["write", "truncate", "create", "remove", "rename", "mkdir"]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Bytes `start:end` of a file and the SHA-256 of them (hexadecimal)."""
+
+    start: int
+    end: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of one file; `before`/`after` are None where there was or is no file.
+
+    `renamed_to` is the new name of a file that was renamed (its bytes did not change).
+    """
+
+    action: Action
+    file: str
+    before: Extent | None = None
+    after: Extent | None = None
+    renamed_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One fault as it was done: what was chosen, what was changed, what a check must find.
+
+    `commitlog_paths` are the commit log's directories, relative to the root, where it has several now: the
+    check must be given them. `unseen` says why no finding is promised, where that is so.
+    """
+
+    fault: str
+    fault_class: str | None
+    options: Mapping[str, str]
+    note: str
+    changes: tuple[Change, ...]
+    promises: tuple[Promise, ...]
+    may_also: frozenset[str]
+    commitlog_paths: tuple[str, ...] = ()
+    unseen: str = ""
+
+    @property
+    def related(self) -> frozenset[str]:
+        """Every rule that this act can be the cause of."""
+        return self.may_also.union(*(promise.rules for promise in self.promises))
+
+
+@dataclass(frozen=True, slots=True)
+class DamageReport:
+    """What was done to which copy. The same store, faults and seed give the same report and bytes."""
+
+    source: str
+    target: str
+    seed: int
+    acts: tuple[Act, ...]
+
+    @property
+    def commitlog_paths(self) -> tuple[str, ...]:
+        """The commit log's directories, relative to the target, where a check must be given them."""
+        return tuple(dict.fromkeys(path for act in self.acts for path in act.commitlog_paths))
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain values."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "kind": "rocketfsck.damage",
+            "source": _text(self.source),
+            "target": _text(self.target),
+            "seed": self.seed,
+            "commitlog_paths": list(self.commitlog_paths),
+            "acts": [_act_to_json(act) for act in self.acts],
+        }
+
+
+def _act_to_json(act: Act) -> dict[str, Any]:
+    return {
+        "fault": act.fault,
+        "fault_class": act.fault_class,
+        "options": dict(act.options),
+        "note": _text(act.note),
+        "unseen": act.unseen,
+        "changes": [_change_to_json(change) for change in act.changes],
+        "must_find": [
+            {
+                "rules": list(promise.rules),
+                "where": {name: _text(value) for name, value in promise.place.facts().items()},
+                "touches": promise.touches,
+            }
+            for promise in act.promises
+        ],
+        "may_also_find": sorted(act.may_also),
+    }
+
+
+def _change_to_json(change: Change) -> dict[str, Any]:
+    def extent(value: Extent | None) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        return {"start": value.start, "end": value.end, "sha256": value.sha256}
+
+    return {
+        "action": change.action,
+        "file": _text(change.file),
+        "before": extent(change.before),
+        "after": extent(change.after),
+        "renamed_to": _text(change.renamed_to),
+    }
+
+
+def _text(value: Any) -> Any:
+    """Names whose bytes are not UTF-8 keep their surrogates as `\\udcXX` escapes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A named fault. `apply` does it to the copy that a `Job` holds.
+
+    `fault_class` is the class of the fault catalogue (None: none). `causes` are the rules that it promises
+    (of which one act may promise a part), `needs` what a store must have. `options` are the names that may be
+    given with a value, and what they mean. `alone`: nothing else can be done to the same copy.
+    """
+
+    name: str
+    fault_class: str | None
+    summary: str
+    causes: tuple[str, ...]
+    needs: str
+    apply: Callable[[Job], None]
+    may_also: frozenset[str] = frozenset()
+    options: Mapping[str, str] = field(default_factory=dict)
+    alone: bool = False

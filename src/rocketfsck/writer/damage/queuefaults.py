@@ -1,0 +1,237 @@
+"""Faults of whole consume queues (fault catalogue Q7, Q8, Q9, Q10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rocketfsck.errors import FormatError
+from rocketfsck.formats.config import decode_config, encode_config
+from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT
+from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.magic import is_in_consume_queue
+from rocketfsck.store.model import ConsumeQueue
+from rocketfsck.writer.damage.job import Job
+from rocketfsck.writer.damage.model import Damage, Place
+from rocketfsck.writer.damage.queuescene import queue_directory
+from rocketfsck.writer.damage.related import QUEUE_LOST, rules
+
+TOPICS = "config/topics.json"
+GHOST = "GhostTopic"
+
+
+def _queue_place(queue: ConsumeQueue) -> Place:
+    return Place(queue_directory(queue), topic=queue.topic, queue_id=queue.queue_id)
+
+
+def configured_topics(job: Job) -> Mapping[str, Any] | None:
+    """The topics in topics.json; None where it is not there or cannot be read."""
+    if not job.editor.exists(TOPICS):
+        return None
+    try:
+        value = decode_config(job.editor.read(TOPICS, 0, job.editor.size(TOPICS)))
+    except FormatError:
+        return None
+    table = value.get("topicConfigTable") if isinstance(value, dict) else None
+    return table if isinstance(table, dict) else None
+
+
+def _has_records(job: Job, queue: ConsumeQueue) -> bool:
+    """Whether the log holds a record that its dispatch put into this queue."""
+    scene = job.queue(queue)
+    for offset in reversed(scene.offsets().tolist()):
+        record = job.record_at(offset)
+        if record is not None and (record.topic, record.queue_id) == (queue.topic, queue.queue_id):
+            return is_in_consume_queue(record.sys_flag)
+    return False
+
+
+def _candidates(job: Job) -> list[ConsumeQueue]:
+    return [
+        queue
+        for queue in job.store.queues
+        if queue.kind == "file" and job.is_free(f"{queue_directory(queue)}/") and _has_records(job, queue)
+    ]
+
+
+def _known(job: Job, topic: str, *, others: bool) -> str:
+    """The rule for a queue that is missing: deleted topics are not missed."""
+    topics = configured_topics(job)
+    return "XR003" if topics is not None and topic not in topics and not others else "XR002"
+
+
+def missing_queue(job: Job) -> None:
+    """The directory of one queue is gone."""
+    queue = job.choose(_candidates(job), "queue with records in the log")
+    others = any(item.topic == queue.topic and item is not queue for item in job.store.queues)
+    job.editor.remove_tree(queue_directory(queue))
+    job.note = f"{queue_directory(queue)} removed"
+    left = any(item is not queue for item in job.store.queues)
+    job.promise(_known(job, queue.topic, others=others or not left), _queue_place(queue))
+
+
+def missing_queue_ext(job: Job) -> None:
+    """The directory of a queue is gone, its extension is still there."""
+    queues = [queue for queue in _candidates(job) if queue.ext is not None and queue.ext.files]
+    queue = job.choose(queues, "queue with an extension")
+    job.editor.remove_tree(queue_directory(queue))
+    job.note = f"{queue_directory(queue)} removed, its extension left"
+    place = Place(
+        f"consumequeue_ext/{queue.topic}/{queue.queue_id}", topic=queue.topic, queue_id=queue.queue_id
+    )
+    job.promise("ST026", place)
+    job.promise("XR002 XR003", _queue_place(queue))
+
+
+def ext_missing(job: Job) -> None:
+    """The extension of a queue is gone."""
+    queues = [queue for queue in job.store.queues if queue.ext is not None and queue.ext.files]
+    free = [
+        queue for queue in queues if job.is_free(f"{queue_directory(queue)}/") and _has_addresses(job, queue)
+    ]
+    queue = job.choose(free, "queue with an extension")
+    scene = job.queue(queue)
+    directory = f"consumequeue_ext/{queue.topic}/{queue.queue_id}"
+    job.editor.remove_tree(directory)
+    job.note = f"{directory} removed"
+    first = next(
+        scene.unit(index)
+        for index in range(scene.start_index, scene.end_index)
+        if scene.unit(index).tags_code < -(1 << 31)
+    )
+    job.promise("CQ011", Place(first.file.relative, first.start, first.end, queue_offset=first.index))
+
+
+def _has_addresses(job: Job, queue: ConsumeQueue) -> bool:
+    scene = job.queue(queue)
+    return bool((scene.units["tagsCode"] < -(1 << 31)).any())
+
+
+def missing_topic(job: Job) -> None:
+    """All queues of a topic are gone."""
+    candidates = _candidates(job)
+    topics = list(dict.fromkeys(queue.topic for queue in candidates))
+    whole = [
+        topic
+        for topic in topics
+        if job.is_free(f"consumequeue/{topic}/") and any(item.topic != topic for item in job.store.queues)
+    ]
+    topic = job.choose(whole, "topic with queues and records")
+    job.editor.remove_tree(f"consumequeue/{topic}")
+    job.note = f"consumequeue/{topic} removed"
+    for queue in candidates:
+        if queue.topic == topic:
+            job.promise(_known(job, topic, others=False), _queue_place(queue))
+
+
+def missing_all(job: Job) -> None:
+    """Every consume queue is gone."""
+    candidates = _candidates(job)
+    job.need(candidates, "consume queue with records in the log")
+    job.editor.remove_tree("consumequeue")
+    job.note = "consumequeue removed"
+    for queue in candidates:
+        job.promise("XR002 XR003", _queue_place(queue))
+
+
+def ghost_queue(job: Job) -> None:
+    """A queue of a topic that is not configured, none of whose units points into the log."""
+    topics = configured_topics(job)
+    directory = f"consumequeue/{GHOST}/0"
+    size = job.store.geometry.consumequeue_file_size
+    job.need(not job.editor.exists(directory) and job.log_files and size >= 60, "room for a further topic")
+    expired = job.log_start >= 1000
+    first = 100 if expired else job.log_end + 1000
+    data = b"".join(
+        UNIT.build({"offset": first + 200 * number, "size": 200, "tagsCode": 0}) for number in range(3)
+    )
+    name = f"{directory}/{offset_to_filename(0)}"
+    job.editor.create(name, data, size=size, like=job.log_files[0].relative)
+    job.note = f"{name} with 3 units"
+    queue = Place(topic=GHOST, queue_id=0)
+    if not expired:
+        job.promise("XR004", Place(name, 0, 60, first, GHOST, 0, 0))
+    elif topics is not None:
+        job.promise("CF023", Place(directory, topic=GHOST, queue_id=0))
+    else:
+        job.promise("CQ008", queue)
+
+
+def kind_twice(job: Job) -> None:
+    """A topic has a queue in the batch tree, too."""
+    if not job.store.dialect.batch_queues:
+        job.need(False, "version with batch queues (5.0+)")
+    topics = sorted({queue.topic for queue in job.store.queues if queue.kind == "file"})
+    batch = {queue.topic for queue in job.store.queues if queue.kind == "batch"}
+    topic = job.choose([topic for topic in topics if topic not in batch], "topic with consume queues")
+    number = 1 + max(queue.queue_id for queue in job.store.queues if queue.topic == topic)
+    name = f"batchconsumequeue/{topic}/{number}/{offset_to_filename(0)}"
+    known = bool(batch) or job.store.geometry.source("batch_file_size") == "given"
+    size = job.store.geometry.batch_file_size if known else 20 * BATCH_UNIT_SIZE
+    job.editor.create(name, size=size, like=job.log_files[0].relative if job.log_files else None)
+    job.note = f"{name}, all zeros"
+    job.promise("ST023", Place("batchconsumequeue", topic=topic))
+
+
+def kind_attribute(job: Job) -> None:
+    """topics.json asks for another kind of queue than the topic has."""
+    topics = configured_topics(job)
+    job.need(topics and job.is_free(TOPICS), "topics.json")
+    assert topics is not None
+    queues = [queue for queue in job.store.queues if queue.topic in topics and queue.files]
+    queue = job.choose(queues, "configured topic with queues")
+    value = decode_config(job.editor.read(TOPICS, 0, job.editor.size(TOPICS)))
+    wrong = "BatchCQ" if queue.kind == "file" else "SimpleCQ"
+    value["topicConfigTable"][queue.topic]["attributes"] = {"queue.type": wrong}
+    job.editor.replace(TOPICS, encode_config(value))
+    job.note = f"topics.json says queue.type={wrong} for {queue.topic}"
+    job.promise("ST024", Place(TOPICS, topic=queue.topic, queue_id=queue.queue_id))
+
+
+def queue_id_name(job: Job) -> None:
+    """A directory among the queues of a topic whose name is no number."""
+    queue = job.choose(list(job.store.queues), "consume queue")
+    name = f"{queue_directory(queue).rpartition('/')[0]}/0{queue.queue_id}"
+    job.need(not job.editor.exists(name), "place for a further directory")
+    job.editor.make_directory(name)
+    job.note = f"{name} made"
+    job.promise("ST022", Place(name))
+
+
+DAMAGES = (
+    Damage(
+        "missing-queue", "Q7", "the directory of one queue is gone", ("XR002", "XR003"),
+        "a queue with records in the log", missing_queue, QUEUE_LOST,
+    ),
+    Damage(
+        "missing-topic", "Q7", "all queues of a topic are gone", ("XR002", "XR003"),
+        "a topic with records in the log", missing_topic, QUEUE_LOST,
+    ),
+    Damage(
+        "missing-all-queues", "Q7", "every consume queue is gone", ("XR002", "XR003"),
+        "a queue with records in the log", missing_all, QUEUE_LOST, alone=True,
+    ),
+    Damage(
+        "ghost-queue", "Q8", "a queue of an unknown topic that points to no record",
+        ("XR004", "CF023", "CQ008"), "a commit log", ghost_queue,
+    ),
+    Damage(
+        "missing-queue-ext-left", "Q9", "a queue is gone, its extension is left", ("ST026", "XR002", "XR003"),
+        "a queue with an extension", missing_queue_ext, QUEUE_LOST,
+    ),
+    Damage(
+        "ext-missing", "Q9", "the extension of a queue is gone", ("CQ011",), "a queue with an extension",
+        ext_missing, rules("CQ011"),
+    ),
+    Damage(
+        "kind-twice", "Q10", "a topic has queues of both kinds", ("ST023",), "a topic (5.0+)", kind_twice,
+    ),
+    Damage(
+        "kind-attribute", "Q10", "topics.json asks for another kind of queue", ("ST024",),
+        "topics.json with a topic that has queues", kind_attribute, rules("CF006"),
+    ),
+    Damage(
+        "queue-id-name", "Q10", "a queue directory whose name is no queueId", ("ST022",), "a consume queue",
+        queue_id_name,
+    ),
+)  # fmt: skip

@@ -1,0 +1,181 @@
+"""Damages a copy of a store: copy, one fault after the other, and the truth beside it.
+
+The copy is built under another name and appears whole; after any error nothing of it is left. Only with
+`in_place` the store itself is changed, and then no broker may hold its lock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.store.model import Store
+from rocketfsck.store.opening import open_store
+from rocketfsck.writer.damage.copying import check_apart, copy_store
+from rocketfsck.writer.damage.editing import Editor
+from rocketfsck.writer.damage.job import Job, Taken
+from rocketfsck.writer.damage.model import Act, Change, Damage, DamageError, DamageReport
+from rocketfsck.writer.damage.table import find_damage
+from rocketfsck.writer.publish import building_directory
+
+TRUTH_SUFFIX = ".damage.json"
+
+
+def truth_path(target: Path | str) -> Path:
+    """The file beside a damaged copy that says what was done to it."""
+    path = Path(target).absolute()
+    return path.with_name(path.name + TRUTH_SUFFIX)
+
+
+def damage_store(
+    source: Path | str,
+    target: Path | str | None,
+    faults: Sequence[str],
+    seed: int = 0,
+    *,
+    version: str | None = None,
+    broker_conf: Path | None = None,
+    in_place: bool = False,
+    write_truth: bool = True,
+) -> DamageReport:
+    """Copy the store at `source` to `target`, which must not exist, and do the faults to the copy.
+
+    A fault is a name of `DAMAGES`, with options behind a colon: `stale-tail:count=3,…`. Later faults keep off
+    the places of earlier ones. `version` is the broker's and `broker_conf` its settings, where the bytes need
+    not tell them. What was done is returned and, with `write_truth`, written as JSON to
+    `truth_path(target)`. With `in_place` (then `target` is None) the source itself is changed. The same
+    store, faults and seed give the same bytes.
+
+    Raises DamageError (a UsageError) for an unknown fault, for one that the store has no place for, and for
+    faults that cannot go together; UsageError for a target that exists or lies inside the source; StoreError
+    where bytes cannot be read or written, or a broker is at work.
+    """
+    chosen = [_parse(text) for text in faults]
+    if not chosen:
+        raise DamageError("no fault is named")
+    if len(chosen) > 1 and (alone := next((item for item, _ in chosen if item.alone), None)):
+        raise DamageError(f"{alone.name} leaves nothing that another fault could be told by")
+    origin = Path(source).absolute()
+    store = open_store(origin, version=version, broker_conf=broker_conf)
+    if not all(path.is_relative_to(origin) for path in store.commitlog.directories):
+        raise UsageError("the commit log is not below the store's own directory")
+    opening = _Opening(version, broker_conf)
+    if in_place:
+        if target is not None:
+            raise UsageError("in place there is no other target")
+        if store.live.locked is not False:
+            raise StoreError(f"a broker may be at work here: {store.live.how}", path=str(origin))
+        acts = _run(origin, chosen, seed, opening, shared=True)
+        report = DamageReport(str(origin), str(origin), seed, acts)
+        if write_truth:
+            _write_truth(origin, report)
+        return report
+    if target is None:
+        raise UsageError("no target is given")
+    place = Path(target).absolute()
+    check_apart(origin, place)
+    if write_truth and truth_path(place).exists():
+        raise UsageError(f"{truth_path(place)} exists")
+    try:
+        with building_directory(place, replace=False, sync=False) as building:
+            copy_store(origin, building)
+            acts = _run(building, chosen, seed, opening)
+    except OSError as error:
+        raise StoreError(f"cannot be written: {error.strerror or error}", path=str(place)) from error
+    report = DamageReport(str(origin), str(place), seed, acts)
+    if write_truth:
+        _write_truth(place, report)
+    return report
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """How the copy is opened: a broker.conf may name the commit log of the source, which is not looked at."""
+
+    version: str | None
+    broker_conf: Path | None
+
+    def store(self, root: Path) -> Store:
+        paths = [] if self.broker_conf is None else [root / "commitlog"]
+        return open_store(root, version=self.version, broker_conf=self.broker_conf, commitlog_paths=paths)
+
+
+def _parse(text: str) -> tuple[Damage, dict[str, str]]:
+    """`name` or `name:option=value,option=value`."""
+    name, _, rest = text.partition(":")
+    damage = find_damage(name)
+    options: dict[str, str] = {}
+    for part in rest.split(",") if rest else ():
+        option, equals, value = part.partition("=")
+        if not equals or option not in damage.options:
+            known = ", ".join(damage.options) or "none"
+            raise DamageError(f"{name} has no option {part!r}; its options: {known}")
+        options[option] = value
+    return damage, options
+
+
+def _run(
+    root: Path,
+    chosen: Sequence[tuple[Damage, dict[str, str]]],
+    seed: int,
+    opening: _Opening,
+    *,
+    shared: bool = False,
+) -> tuple[Act, ...]:
+    taken: list[Taken] = []
+    acts: list[Act] = []
+    for number, (damage, options) in enumerate(chosen):
+        editor = Editor(root, shared=shared)
+        rng = random.Random(f"{seed}/{number}/{damage.name}")
+        job = Job(opening.store(root), editor, rng, options, list(taken))
+        try:
+            damage.apply(job)
+        except DamageError as error:
+            raise DamageError(f"{damage.name}: {error}") from error
+        acts.append(
+            Act(
+                damage.name,
+                damage.fault_class,
+                options,
+                job.note,
+                tuple(editor.changes),
+                tuple(job.promises),
+                damage.may_also | job.may_also,
+                job.commitlog_paths,
+                job.unseen,
+            )
+        )
+        taken += [*_spoken_for(editor.changes), *job.relied]
+        for promise in job.promises:
+            if promise.place.file and promise.place.start is not None:
+                taken.append((promise.place.file, promise.place.start, promise.place.end))
+    return tuple(acts)
+
+
+def _spoken_for(changes: Sequence[Change]) -> list[Taken]:
+    found: list[Taken] = []
+    for change in changes:
+        if change.action != "write" or change.before is None or change.after is None:
+            found.append((change.file, 0, None))
+            if change.renamed_to is not None:
+                found.append((change.renamed_to, 0, None))
+            continue
+        found.append((change.file, change.before.start, max(change.before.end, change.after.end)))
+    return found
+
+
+def _write_truth(target: Path, report: DamageReport) -> None:
+    path = truth_path(target)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(json.dumps(report.to_json(), indent=2) + "\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,312 @@
+"""Faults of whole commit log files and of what lies between them (fault catalogue C2, C5 to C9, Q5)."""
+
+from __future__ import annotations
+
+import itertools
+
+from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.store.model import MappedFile
+from rocketfsck.writer.damage.job import Job
+from rocketfsck.writer.damage.logscene import LogScene
+from rocketfsck.writer.damage.model import Damage, Place
+from rocketfsck.writer.damage.queuescene import QueueScene, unit_place
+from rocketfsck.writer.damage.related import (
+    ANY_LOG,
+    QUEUE_LOST,
+    RECORD_LOST,
+    SEGMENT_LOST,
+    rules,
+)
+
+SECOND_PATH = "commitlog2"
+_MORE_EMPTY_FILES = 3
+
+
+def _file_size(job: Job) -> int:
+    return job.store.geometry.commitlog_file_size
+
+
+def _between(job: Job) -> list[int]:
+    """Numbers of the whole commit log files that stand between two others with records."""
+    files = job.log_files
+    return [
+        number
+        for number in range(1, len(files) - 1)
+        if job.is_free(files[number].relative)
+        and files[number].size == _file_size(job)
+        and files[number - 1].start_offset == (files[number].start_offset or 0) - _file_size(job)
+        and files[number + 1].start_offset == (files[number].start_offset or 0) + _file_size(job)
+        and len(job.log(files[number + 1]))
+        and len(job.log(files[number]))
+    ]
+
+
+def _promise_lost_units(job: Job, start: int, end: int) -> None:
+    """Every queue's units that point to `start:end` of the log are told as lost, with their exact range."""
+    for queue in job.store.queues:
+        scene: QueueScene = job.queue(queue)
+        offsets = scene.offsets()
+        rows = ((offsets >= start) & (offsets < end)).nonzero()[0].tolist()
+        if not rows or not scene.whole or rows[-1] - rows[0] + 1 != len(rows):
+            continue
+        first = scene.unit(scene.start_index + rows[0])
+        job.promise("XR011", unit_place(first, len(rows), first.offset))
+        job.rely(first.file.relative, first.start)
+
+
+def missing_segment(job: Job) -> None:
+    """A file between two others is gone."""
+    number = job.choose(_between(job), "commit log file between two others")
+    file, following = job.log_files[number], job.log_files[number + 1]
+    start = file.start_offset or 0
+    _promise_lost_units(job, start, start + file.size)
+    job.editor.remove(file.relative)
+    job.note = f"{file.relative} removed"
+    job.promise("ST010", Place(following.relative))
+    job.rely("commitlog/")
+
+
+def first_segment_missing(job: Job) -> None:
+    """The first file is gone, as when it expired."""
+    files = job.log_files
+    job.need(
+        len(files) > 1 and len(job.log(files[1])) and job.is_free("commitlog/"), "second commit log file"
+    )
+    file = files[0]
+    limit = files[1].start_offset or 0
+    job.editor.remove(file.relative)
+    job.note = f"{file.relative} removed"
+    for queue in job.store.queues:
+        scene = job.queue(queue)
+        offsets = scene.offsets()
+        gone = int((offsets < limit).sum())
+        if gone and scene.whole:
+            directory = unit_place(scene.unit(scene.start_index)).file or ""
+            place = Place(directory.rpartition("/")[0], topic=queue.topic, queue_id=queue.queue_id)
+            job.promise("CQ008" if gone == len(offsets) else "CQ009", place)
+    job.rely("commitlog/")
+
+
+def zero_segment(job: Job) -> None:
+    """A file between two others holds nothing but zeros."""
+    number = job.choose(_between(job), "commit log file between two others")
+    file = job.log_files[number]
+    size = file.size
+    job.editor.truncate(file.relative, 0)
+    job.editor.truncate(file.relative, size)
+    job.note = f"{file.relative} is all zeros"
+    job.promise("ST017", Place(file.relative, 0, size, file.start_offset))
+
+
+def _finished(job: Job) -> list[LogScene]:
+    """Files that end with a BLANK and that another with records follows."""
+    files = job.log_files
+    return [
+        job.log(file)
+        for file, following in itertools.pairwise(files)
+        if job.log(file).sound and job.log(file).blank_pos is not None and len(job.log(following))
+    ]
+
+
+def blank_missing(job: Job) -> None:
+    """The BLANK that ends a file is gone."""
+    log = job.choose(
+        [log for log in _finished(job) if job.is_free(log.file.relative, log.blank_pos or 0)],
+        "commit log file that ends with a BLANK before another",
+    )
+    pos, start = log.blank_pos or 0, log.file.start_offset or 0
+    job.editor.write(log.file.relative, pos, bytes(log.size - pos))
+    job.note = f"the BLANK of {log.file.relative} removed"
+    job.promise("CL019", Place(log.file.relative, pos, log.size, start + pos))
+
+
+def blank_size(job: Job) -> None:
+    """A BLANK does not say what is left of its file."""
+    log = job.choose(
+        [
+            log
+            for log in _finished(job)
+            if job.is_free(log.file.relative, log.blank_pos or 0) and log.size - (log.blank_pos or 0) > 8
+        ],
+        "commit log file that ends with a BLANK before another",
+    )
+    pos, start = log.blank_pos or 0, log.file.start_offset or 0
+    wrong = log.size - pos + 1 + job.rng.randrange(1000)
+    job.editor.write(log.file.relative, pos, wrong.to_bytes(4, "big"))
+    job.note = f"the BLANK of {log.file.relative} says {wrong} bytes"
+    job.promise("CL018", Place(log.file.relative, pos, pos + 8, start + pos))
+
+
+def short_segment(job: Job) -> None:
+    """The last file was cut somewhere behind its last record."""
+    log = job.last_log()
+    low, high = log.live_end + 1, log.size - 1
+    job.need(log.sound and low < high and log.file is job.log_files[-1], "room behind its last record")
+    job.need(job.is_free(log.file.relative, log.live_end), "room behind its last record")
+    size = low + job.rng.randrange(high - low)
+    size -= size % 1024 == 0  # a whole number of KiB would pass for a setting
+    job.editor.truncate(log.file.relative, size)
+    job.note = f"{log.file.relative} cut to {size} bytes"
+    job.promise("ST001", Place(log.file.relative, 0, size))
+
+
+def _next_start(job: Job) -> int:
+    last = job.log_files[-1] if job.log_files else None
+    if last is None:
+        job.need(False, "commit log file")
+    assert last is not None
+    return (last.start_offset or 0) + _file_size(job)
+
+
+def empty_segment(job: Job) -> None:
+    """A last file of no bytes: the broker died between making it and giving it its length."""
+    name = f"commitlog/{offset_to_filename(_next_start(job))}"
+    job.need(job.is_free(name), "place for a further commit log file")
+    job.editor.create(name, like=job.log_files[-1].relative)
+    job.note = f"{name} has no bytes"
+    job.promise("ST002 ST001", Place(name, 0, 0))
+
+
+def never_filled(job: Job) -> None:
+    """More files were made than a broker makes in advance, and nothing is in them."""
+    start = _next_start(job)
+    zeros: list[MappedFile] = []
+    for file in reversed(job.log_files):
+        log = job.log(file)
+        if len(log) or log.live_end:
+            break
+        zeros.append(file)
+    names = [f"commitlog/{offset_to_filename(start + n * _file_size(job))}" for n in range(_MORE_EMPTY_FILES)]
+    job.need(all(job.is_free(name) for name in names), "place for further commit log files")
+    for name in names:
+        job.editor.create(name, size=_file_size(job), like=job.log_files[-1].relative)
+    first = zeros[-1].relative if zeros else names[0]
+    job.note = f"{len(names)} files without data from {names[0]} on"
+    job.promise("ST016", Place(first, 0, _file_size(job), zeros[-1].start_offset if zeros else start))
+
+
+def stray_file(job: Job) -> None:
+    """A file that is no segment, sorting before them."""
+    directory = job.options.get("in", "commitlog")
+    if directory == "consumequeue":
+        queue = job.choose([queue for queue in job.store.queues if queue.files], "consume queue")
+        directory = unit_place(job.queue(queue).unit(job.queue(queue).first_index)).file or ""
+        directory = directory.rpartition("/")[0]
+    name = f"{directory}/.DS_Store"
+    job.need(job.store.commitlog.files and not job.editor.exists(name), "commit log file")
+    size = 1 + job.rng.randrange(6148)
+    data = bytes(job.rng.randrange(256) for _ in range(size))
+    job.editor.create(name, data, like=job.log_files[0].relative)
+    job.note = f"{name} of {size} bytes"
+    job.promise("ST003", Place(name, 0, size))
+
+
+def segment_renamed(job: Job) -> None:
+    """A file between two others got a name that is no offset, as an operator renames it away."""
+    number = job.choose(_between(job), "commit log file between two others")
+    file, following = job.log_files[number], job.log_files[number + 1]
+    start = file.start_offset or 0
+    _promise_lost_units(job, start, start + file.size)
+    name = f"{file.relative}.old"
+    job.editor.rename(file.relative, name)
+    job.note = f"{file.relative} renamed to {name}"
+    job.promise("ST003", Place(name, 0, file.size))
+    job.promise("ST010", Place(following.relative))
+    job.rely("commitlog/")
+
+
+def segment_misnumbered(job: Job) -> None:
+    """A file got the number of a later one that does not exist."""
+    log = job.last_log()
+    file = log.file
+    job.need(file is job.log_files[-1] and log.sound and job.is_free(file.relative), "free last file")
+    start = (file.start_offset or 0) + 2 * _file_size(job)
+    name = f"commitlog/{offset_to_filename(start)}"
+    first = log.record(0)
+    job.editor.rename(file.relative, name)
+    job.note = f"{file.relative} renamed to {name}"
+    job.promise("CL006", Place(name, first.pos, physical_offset=start + first.pos))
+    job.rely("commitlog/")
+
+
+def segment_twice(job: Job) -> None:
+    """A second commit log directory holds an all-zero file of the same name."""
+    file = job.choose(
+        [file for file in job.log_files if file.size == _file_size(job)], "whole commit log file"
+    )
+    twin = f"{SECOND_PATH}/{file.name}"
+    job.need(not job.editor.exists(SECOND_PATH), "single commit log directory")
+    job.editor.create(twin, size=file.size, like=file.relative)
+    job.commitlog_paths = ("commitlog", SECOND_PATH)
+    job.note = f"{twin}, all zeros, beside {file.relative}"
+    job.promise("ST012", Place(twin))
+
+
+def commitlog_gone(job: Job) -> None:
+    """The commit log's directory is empty: a disk that is not mounted."""
+    job.need(job.store.commitlog.files, "commit log file")
+    job.need(any(queue.files for queue in job.store.queues), "consume queue")
+    for file in job.store.commitlog.files:
+        job.editor.remove(file.relative)
+    job.note = "every commit log file removed"
+    job.promise("ST019", Place("commitlog"))
+
+
+DAMAGES = (
+    Damage(
+        "missing-segment", "C5", "a commit log file between two others is gone", ("ST010", "XR011"),
+        "three commit log files", missing_segment, SEGMENT_LOST,
+    ),
+    Damage(
+        "segment-renamed", "C6", "a commit log file has a name that is no offset",
+        ("ST003", "ST010", "XR011"), "three commit log files", segment_renamed, SEGMENT_LOST,
+    ),
+    Damage(
+        "segment-misnumbered", "C6", "the last commit log file has a later one's number", ("CL006",),
+        "a commit log file", segment_misnumbered,
+        ANY_LOG | SEGMENT_LOST | rules("ST020 ST010 ST013 XR022 XR027 CL006"),
+    ),
+    Damage(
+        "short-segment", "C6", "the last commit log file was cut behind its records", ("ST001",),
+        "room behind the last record", short_segment, frozenset(),
+    ),
+    Damage(
+        "empty-segment", "C6", "a last commit log file of no bytes", ("ST001", "ST002"),
+        "a commit log file", empty_segment, frozenset(),
+    ),
+    Damage(
+        "stray-file", "C6", "a file that is no segment, sorting first", ("ST003",),
+        "a commit log file", stray_file, frozenset(),
+        {"in": "commitlog (default) or consumequeue"},
+    ),
+    Damage(
+        "segment-twice", "C7", "a second commit log directory has a file of the same name, all zeros",
+        ("ST012",), "a commit log file", segment_twice,
+        ANY_LOG | SEGMENT_LOST | rules("XR022 XR027 ST011"), alone=True,
+    ),
+    Damage(
+        "commitlog-gone", "C8", "no commit log file is there, but queues are", ("ST019",),
+        "a commit log and consume queues", commitlog_gone, QUEUE_LOST | rules("CF023 CP011"), alone=True,
+    ),
+    Damage(
+        "never-filled", "C9", "more empty commit log files than a broker makes in advance", ("ST016",),
+        "a commit log file", never_filled, rules("CL019"),
+    ),
+    Damage(
+        "zero-segment", "C2", "a commit log file between two others is all zeros", ("ST017",),
+        "three commit log files", zero_segment, RECORD_LOST | rules("CL019 XR004 XR005 XR023 CL030"),
+    ),
+    Damage(
+        "blank-missing", "C2", "the BLANK at the end of a file is gone", ("CL019",),
+        "two commit log files", blank_missing, frozenset(),
+    ),
+    Damage(
+        "blank-size", "C10", "a BLANK does not say what is left of its file", ("CL018",),
+        "two commit log files", blank_size, frozenset(),
+    ),
+    Damage(
+        "first-segment-missing", "Q5", "the first commit log file is gone, as by expiry",
+        ("CQ008", "CQ009"), "two commit log files", first_segment_missing,
+        rules("CF023 CP014 CP024 CL028"),
+    ),
+)  # fmt: skip

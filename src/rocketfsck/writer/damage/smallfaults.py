@@ -1,0 +1,247 @@
+"""Faults of checkpoint, abort, epoch file and timer progress (fault catalogue K1 to K4, H3, H5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rocketfsck.formats.checkpoint import (
+    CHECKPOINT,
+    CHECKPOINT_SIZE,
+    decode_checkpoint,
+    encode_checkpoint,
+)
+from rocketfsck.formats.epoch import EpochEntry, encode_epochs
+from rocketfsck.formats.markers import ABORT_NAME, encode_abort
+from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
+from rocketfsck.writer.damage.job import Job
+from rocketfsck.writer.damage.model import Damage, Place
+from rocketfsck.writer.damage.related import rules
+
+FAR_FUTURE = 4_102_444_800_000
+"""2100-01-01 in ms."""
+
+CHECKPOINT_NAME = "checkpoint"
+EPOCHS = "epochFileCheckpoint"
+TIMER_CHECK_NAME = "config/timercheck"
+_PID = 4242
+
+
+def _checkpoint(job: Job) -> None:
+    job.need(job.store.checkpoint is not None and job.is_free(CHECKPOINT_NAME), "checkpoint")
+    job.need(job.editor.size(CHECKPOINT_NAME) == CHECKPOINT_SIZE, "checkpoint of one page")
+
+
+def _field_place(name: str) -> Place:
+    start = CHECKPOINT.offset(name)
+    return Place(CHECKPOINT_NAME, start, start + 8)
+
+
+def _set(job: Job, name: str, value: int) -> None:
+    job.editor.write(CHECKPOINT_NAME, CHECKPOINT.offset(name), value.to_bytes(8, "big", signed=True))
+    job.note = f"{name} of the checkpoint is {value}"
+
+
+def checkpoint_zeroed(job: Job) -> None:
+    """The whole page is zeros."""
+    _checkpoint(job)
+    job.need(job.log_files and len(job.log(job.log_files[0])), "commit log with records")
+    job.editor.write(CHECKPOINT_NAME, 0, bytes(CHECKPOINT_SIZE))
+    job.note = "the checkpoint is all zeros"
+    job.promise("CP017", Place(CHECKPOINT_NAME, 0, 16))
+
+
+def checkpoint_missing(job: Job) -> None:
+    """The file is gone."""
+    _checkpoint(job)
+    job.need(job.store.commitlog.files, "commit log")
+    job.editor.remove(CHECKPOINT_NAME)
+    job.note = "checkpoint removed"
+    job.promise("CP006", Place(CHECKPOINT_NAME))
+
+
+def checkpoint_future(job: Job) -> None:
+    """Its times are in the year 2100."""
+    _checkpoint(job)
+    names = ("physicMsgTimestamp", "logicsMsgTimestamp")
+    values = decode_checkpoint(job.editor.read(CHECKPOINT_NAME, 0, CHECKPOINT_SIZE))
+    data = encode_checkpoint(
+        replace(values, physic_msg_timestamp=FAR_FUTURE, logics_msg_timestamp=FAR_FUTURE)
+    )
+    job.editor.write(CHECKPOINT_NAME, 0, data[:16])
+    job.note = "the checkpoint's times are in the year 2100"
+    for name in names:
+        job.promise("CP010", _field_place(name))
+
+
+def checkpoint_ahead(job: Job) -> None:
+    """logicsMsgTimestamp is later than the newest record."""
+    _checkpoint(job)
+    newest = max(int(log.column("store_timestamp").max()) for log in map(job.log, job.log_files) if len(log))
+    _set(job, "logicsMsgTimestamp", newest + 1 + job.rng.randrange(60_000))
+    job.promise("CP011 CP010", _field_place("logicsMsgTimestamp"))
+
+
+def checkpoint_negative(job: Job) -> None:
+    """A time is negative."""
+    _checkpoint(job)
+    _set(job, "physicMsgTimestamp", -1 - job.rng.randrange(1 << 40))
+    job.promise("CP009", _field_place("physicMsgTimestamp"))
+
+
+def checkpoint_tail(job: Job) -> None:
+    """There is something behind its fields."""
+    _checkpoint(job)
+    start = CHECKPOINT.size + job.rng.randrange(CHECKPOINT_SIZE - CHECKPOINT.size - 16)
+    job.editor.write(CHECKPOINT_NAME, start, bytes(1 + job.rng.randrange(255) for _ in range(16)))
+    job.note = f"16 bytes at byte {start} of the checkpoint"
+    job.promise("CP008", Place(CHECKPOINT_NAME, start, start + 16))
+
+
+def checkpoint_short(job: Job) -> None:
+    """It is less than a page."""
+    _checkpoint(job)
+    size = CHECKPOINT.size + job.rng.randrange(CHECKPOINT_SIZE - CHECKPOINT.size)
+    job.editor.truncate(CHECKPOINT_NAME, size)
+    job.note = f"the checkpoint was cut to {size} bytes"
+    job.promise("CP007", Place(CHECKPOINT_NAME, 0, size))
+
+
+def confirm_offset(job: Job) -> None:
+    """confirmPhyOffset is behind the log."""
+    _checkpoint(job)
+    known = "confirmPhyOffset" in job.store.dialect.checkpoint_fields
+    job.need(known and job.log_files, "version with confirmPhyOffset (5.1.1+)")
+    value = job.log_end + 1 + job.rng.randrange(1 << 30)
+    _set(job, "confirmPhyOffset", value)
+    job.promise("CP015", replace(_field_place("confirmPhyOffset"), physical_offset=value))
+
+
+def confirm_inside(job: Job) -> None:
+    """confirmPhyOffset is in the middle of a record."""
+    _checkpoint(job)
+    known = "confirmPhyOffset" in job.store.dialect.checkpoint_fields
+    job.need(known, "version with confirmPhyOffset (5.1.1+)")
+    record = job.record("record")
+    value = record.physical_offset + 1 + job.rng.randrange(record.total_size - 1)
+    _set(job, "confirmPhyOffset", value)
+    job.rely(record.file.relative, record.pos, record.end)
+    job.promise("CP014", replace(_field_place("confirmPhyOffset"), physical_offset=value))
+
+
+def abort_present(job: Job) -> None:
+    """The broker was killed."""
+    job.need(job.store.abort is None and not job.editor.exists(ABORT_NAME), "clean stop")
+    data = encode_abort(_PID if job.store.dialect.abort_has_pid else None)
+    like = job.store.checkpoint.relative if job.store.checkpoint is not None else None
+    job.editor.create(ABORT_NAME, data, like=like)
+    job.note = "abort made"
+    job.promise("CP001", Place(ABORT_NAME, 0, len(data)))
+    used = [index for index in map(job.index, job.store.indexes) if index.used and index.whole]
+    if used and job.store.checkpoint is not None:
+        checkpoint = decode_checkpoint(job.editor.read(CHECKPOINT_NAME, 0, CHECKPOINT_SIZE))
+        newest = used[-1]
+        if newest.header.end_timestamp > checkpoint.index_msg_timestamp:
+            job.promise("CP003", Place(newest.file.relative, 0, newest.file.size))
+
+
+def _epochs(job: Job, entries: list[EpochEntry]) -> bytes:
+    job.need(job.log_files and not job.editor.exists(EPOCHS), "commit log without an epoch file")
+    return encode_epochs(entries)
+
+
+def epoch_damaged(job: Job) -> None:
+    """The epoch file's CRC does not fit."""
+    data = _epochs(job, [EpochEntry(1, job.log_start)])
+    first, crc, rest = data.split(b"\n", 2)
+    job.editor.create(EPOCHS, b"\n".join((first, str(int(crc) ^ 1 or 2).encode(), rest)))
+    job.note = "the epoch file's CRC is another"
+    job.promise("CP020", Place(EPOCHS, len(first) + 1))
+
+
+def epoch_order(job: Job) -> None:
+    """Epochs do not ascend."""
+    start = job.log_start
+    data = _epochs(job, [EpochEntry(2, start), EpochEntry(1, start)])
+    job.editor.create(EPOCHS, data)
+    job.note = "epoch 1 follows epoch 2"
+    job.promise("CP022", Place(EPOCHS, physical_offset=start))
+
+
+def epoch_range(job: Job) -> None:
+    """An epoch starts behind the log."""
+    beyond = job.log_end + 1 + job.rng.randrange(1 << 30)
+    job.editor.create(EPOCHS, _epochs(job, [EpochEntry(1, job.log_start), EpochEntry(2, beyond)]))
+    job.note = f"epoch 2 starts at {beyond}"
+    job.promise("CP023", Place(EPOCHS, physical_offset=beyond))
+
+
+def epoch_boundary(job: Job) -> None:
+    """An epoch starts in the middle of a record."""
+    record = job.record("record", lambda _, item: item.physical_offset > job.log_start)
+    inside = record.physical_offset + 1 + job.rng.randrange(record.total_size - 1)
+    job.editor.create(EPOCHS, _epochs(job, [EpochEntry(1, job.log_start), EpochEntry(2, inside)]))
+    job.rely(record.file.relative, record.pos, record.end)
+    job.note = f"epoch 2 starts at {inside}"
+    job.promise("CP024", Place(EPOCHS, physical_offset=inside))
+
+
+def _timer(job: Job, size: int) -> None:
+    values = dict.fromkeys((field.name for field in TIMER_CHECK.fields), 0)
+    values["lastReadTimeMs"] = FAR_FUTURE
+    data = TIMER_CHECK.build(values)
+    if job.editor.exists(TIMER_CHECK_NAME):
+        job.need(job.is_free(TIMER_CHECK_NAME), "free timercheck")
+        data += job.editor.read(TIMER_CHECK_NAME, len(data), TIMER_CHECK_SIZE)
+        job.editor.replace(TIMER_CHECK_NAME, data.ljust(TIMER_CHECK_SIZE, b"\0")[:size])
+    else:
+        job.editor.create(TIMER_CHECK_NAME, data, size=size)
+
+
+def timer_check(job: Job) -> None:
+    """The timer has read up to the year 2100."""
+    _timer(job, TIMER_CHECK_SIZE)
+    job.note = "timercheck says that slots were read up to the year 2100"
+    job.promise("CF041", Place(TIMER_CHECK_NAME, 0, 8))
+
+
+def timer_check_short(job: Job) -> None:
+    """timercheck is less than a page."""
+    size = TIMER_CHECK.size + job.rng.randrange(1000)
+    _timer(job, size)
+    job.note = f"timercheck has {size} bytes"
+    job.promise("CF040", Place(TIMER_CHECK_NAME, 0, size))
+
+
+_CP = "a checkpoint"
+_LOG = "a commit log"
+_WITH_ABORT = rules("CP003 CP005")
+
+DAMAGES = (
+    Damage("checkpoint-zeroed", "K1", "the checkpoint is all zeros", ("CP017",), _CP, checkpoint_zeroed,
+           _WITH_ABORT),
+    Damage("checkpoint-missing", "K1", "the checkpoint is gone", ("CP006",), _CP, checkpoint_missing,
+           _WITH_ABORT),
+    Damage("checkpoint-negative", "K1", "a time of the checkpoint is negative", ("CP009",), _CP,
+           checkpoint_negative, _WITH_ABORT),
+    Damage("checkpoint-tail", "K1", "bytes behind the checkpoint's fields", ("CP008",), _CP, checkpoint_tail),
+    Damage("checkpoint-short", "K1", "the checkpoint is less than a page", ("CP007",), _CP, checkpoint_short),
+    Damage("checkpoint-future", "K2", "the checkpoint's times are in the year 2100", ("CP010",), _CP,
+           checkpoint_future, _WITH_ABORT),
+    Damage("checkpoint-ahead", "K2", "logicsMsgTimestamp is later than the newest record",
+           ("CP011", "CP010"), _CP, checkpoint_ahead, _WITH_ABORT),
+    Damage("confirm-offset", "K3", "confirmPhyOffset is behind the log", ("CP015",),
+           "a checkpoint with confirmPhyOffset (5.1.1+)", confirm_offset),
+    Damage("confirm-inside", "K3", "confirmPhyOffset is in the middle of a record", ("CP014",),
+           "a checkpoint with confirmPhyOffset (5.1.1+)", confirm_inside),
+    Damage("abort-present", "K4", "abort is there: the broker was killed", ("CP001", "CP003"),
+           "a cleanly stopped broker", abort_present, rules("CP003 CP005")),
+    Damage("epoch-damaged", "H3", "the epoch file's CRC does not fit", ("CP020",), _LOG, epoch_damaged),
+    Damage("epoch-order", "H3", "epochs do not ascend", ("CP022",), _LOG, epoch_order),
+    Damage("epoch-range", "H3", "an epoch starts behind the log", ("CP023",), _LOG, epoch_range),
+    Damage("epoch-boundary", "H3", "an epoch starts in the middle of a record", ("CP024",), _LOG,
+           epoch_boundary),
+    Damage("timer-check", "H5", "timercheck names a time that has not come", ("CF041",), "anything",
+           timer_check),
+    Damage("timer-check-short", "H5", "timercheck is less than a page", ("CF040",), "anything",
+           timer_check_short, rules("CF041")),
+)  # fmt: skip

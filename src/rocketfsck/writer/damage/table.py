@@ -1,0 +1,54 @@
+"""The table of all named faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from itertools import chain
+from types import MappingProxyType
+
+from rocketfsck.writer.damage import (
+    configfaults,
+    genericfaults,
+    indexfaults,
+    queuefaults,
+    recordfaults,
+    segmentfaults,
+    smallfaults,
+    unitfaults,
+)
+from rocketfsck.writer.damage.model import Damage, DamageError
+
+
+def build_table(damages: Iterable[Damage]) -> Mapping[str, Damage]:
+    """Faults by name, in the order given; ValueError for a name that is used twice."""
+    table: dict[str, Damage] = {}
+    for damage in damages:
+        if damage.name in table:
+            raise ValueError(f"two faults are called {damage.name}")
+        table[damage.name] = damage
+    return MappingProxyType(table)
+
+
+DAMAGES: Mapping[str, Damage] = build_table(
+    chain(
+        recordfaults.DAMAGES,
+        segmentfaults.DAMAGES,
+        unitfaults.DAMAGES,
+        queuefaults.DAMAGES,
+        indexfaults.DAMAGES,
+        smallfaults.DAMAGES,
+        configfaults.DAMAGES,
+        genericfaults.DAMAGES,
+    )
+)
+
+
+def find_damage(name: str) -> Damage:
+    """The fault of this name; DamageError, with the nearest name, for none."""
+    damage = DAMAGES.get(name)
+    if damage is None:
+        near = get_close_matches(name, DAMAGES, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise DamageError(f"no fault is called {name!r}{hint}")
+    return damage

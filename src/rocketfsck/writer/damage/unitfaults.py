@@ -1,0 +1,442 @@
+"""Faults of consume queue units (fault catalogue Q1 to Q3, Q6, Q9, Q11)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from rocketfsck.formats.consumequeue import (
+    BATCH_UNIT,
+    EXT_UNIT,
+    PRE_BLANK_UNIT,
+    UNIT,
+    ext_address,
+    ext_offset,
+    is_ext_address,
+)
+from rocketfsck.formats.delay import SCHEDULE_TOPIC
+from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.javatext import INT32_MAX
+from rocketfsck.scan.columns import Trait
+from rocketfsck.store.model import MappedFile
+from rocketfsck.writer.damage.job import Job
+from rocketfsck.writer.damage.logscene import LogRecord
+from rocketfsck.writer.damage.model import Damage, Place
+from rocketfsck.writer.damage.queuescene import QueueScene, Unit, unit_place
+from rocketfsck.writer.damage.related import ANY_QUEUE, UNITS_LOST, rules
+
+Wanted = Callable[[Unit, QueueScene, LogRecord], object]
+
+
+def _is_free(job: Job, unit: Unit) -> bool:
+    return job.is_free(unit.file.relative, unit.start, unit.end)
+
+
+def _unit(
+    job: Job, what: str, wanted: Wanted = lambda _unit, _scene, _record: True
+) -> tuple[Unit, LogRecord]:
+    """A unit of a plain queue that stands in its place, and its record."""
+    found: list[Unit] = []
+
+    def has_unit(_: object, record: LogRecord) -> bool:
+        unit = job.unit_of(record)
+        if unit is None or unit.queue.kind != "file" or not _is_free(job, unit):
+            return False
+        if wanted(unit, job.queue(unit.queue), record):
+            found.append(unit)
+            return True
+        return False
+
+    record = job.record(what, has_unit)
+    job.rely(record.file.relative, record.pos, record.end)
+    return found[-1], record
+
+
+def _is_inside(unit: Unit, scene: QueueScene, _record: LogRecord) -> bool:
+    return scene.start_index < unit.index < scene.end_index - 1
+
+
+def _is_normal(unit: Unit, _scene: QueueScene, record: LogRecord) -> bool:
+    return not record.traits & Trait.SCHEDULE_TOPIC and not is_ext_address(unit.tags_code)
+
+
+def _told(job: Job, unit: Unit, what: str) -> None:
+    job.note = f"{what} of {unit.queue.topic}/{unit.queue.queue_id} at queue offset {unit.index}"
+
+
+def _write(job: Job, unit: Unit, offset: int, size: int, tags_code: int) -> None:
+    data = UNIT.build({"offset": offset, "size": size, "tagsCode": tags_code})
+    job.editor.write(unit.file.relative, unit.start, data)
+
+
+def _without_unit(unit: Unit, record: LogRecord) -> Place:
+    """Where the finding is that a record has no unit."""
+    return unit_place(unit, 1, record.physical_offset)
+
+
+def queue_behind(job: Job) -> None:
+    """The last units were never written."""
+    unit, record = _unit(
+        job,
+        "queue with several units in its last file",
+        lambda unit, scene, _: (
+            _is_inside(unit, scene, _)
+            and unit.start > 0
+            and unit.file is scene.files[-1]
+            and job.is_free(unit.file.relative, unit.start, None)
+        ),
+    )
+    scene = job.queue(unit.queue)
+    end = scene.unit(scene.end_index - 1).end
+    job.editor.write(unit.file.relative, unit.start, bytes(end - unit.start))
+    _told(job, unit, f"the last {scene.end_index - unit.index} units")
+    job.promise("XR001", _without_unit(unit, record))
+
+
+def _room(job: Job, count: int) -> QueueScene:
+    """A queue with units whose last file has room for more."""
+    for queue in job.shuffled([queue for queue in job.store.queues if queue.kind == "file"]):
+        scene = job.queue(queue)
+        if scene.whole and scene.start_index < scene.end_index <= scene.file_end_index - count:
+            last = scene.unit(scene.end_index - 1)
+            if last.file is scene.files[-1] and job.is_free(last.file.relative, last.start):
+                return scene
+    job.need(False, f"queue with room for {count} more units")
+    raise AssertionError
+
+
+def dangling_tail(job: Job) -> None:
+    """Units behind the last one point to where the log has not come."""
+    count = job.number("count", 1 + job.rng.randrange(4), 1, 1000)
+    scene = _room(job, count)
+    first = scene.unit(scene.end_index)
+    end = job.log_end
+    size = 100 + job.rng.randrange(200)
+    for number in range(count):
+        _write(job, scene.unit(scene.end_index + number), end + number * size, size, 0)
+    _told(job, first, f"{count} units behind the last one")
+    job.rely(job.last_log().file.relative, job.last_log().live_end)
+    job.promise("XR004", unit_place(first, count, end))
+
+
+def unit_order(job: Job) -> None:
+    """A unit points to the record of the one before it."""
+    unit, record = _unit(
+        job,
+        "unit between two others",
+        lambda unit, scene, record: (
+            _is_inside(unit, scene, record)
+            and scene.unit(unit.index - 1).offset >= job.log_start
+            and job.record_at(scene.unit(unit.index - 1).offset) is not None
+        ),
+    )
+    before = job.queue(unit.queue).unit(unit.index - 1)
+    _write(job, unit, before.offset, before.size, before.tags_code)
+    job.rely(before.file.relative, before.start, before.end)
+    _told(job, unit, "the unit")
+    job.promise("CQ002", unit_place(unit, 1, before.offset))
+    job.promise("XR001", _without_unit(unit, record))
+
+
+def unit_ghost(job: Job) -> None:
+    """A unit points into the middle of its record."""
+    unit, record = _unit(job, "unit")
+    inside = record.physical_offset + 1 + job.rng.randrange(record.total_size - 1)
+    _write(job, unit, inside, record.total_size, unit.tags_code)
+    _told(job, unit, "the offset of the unit")
+    job.promise("XR005", unit_place(unit, 1, inside))
+    job.promise("XR001", _without_unit(unit, record))
+
+
+def queue_hole(job: Job) -> None:
+    """Units are empty although later ones are not."""
+    unit, record = _unit(
+        job,
+        "unit between two others",
+        lambda unit, scene, record: _is_inside(unit, scene, record) and unit.end <= unit.file.size,
+    )
+    _write(job, unit, 0, 0, 0)
+    _told(job, unit, "the unit")
+    job.promise("CQ001", unit_place(unit))
+    job.promise("XR001", _without_unit(unit, record))
+
+
+def queue_shift(job: Job) -> None:
+    """A unit is missing, and the later ones of the queue stand one place too early."""
+
+    def fits(unit: Unit, scene: QueueScene, record: LogRecord) -> bool:
+        rest = [scene.unit(index) for index in range(unit.index + 1, scene.end_index)]
+        return (
+            _is_inside(unit, scene, record)
+            and unit.file is scene.files[-1]
+            and unit.queue.topic != SCHEDULE_TOPIC
+            and job.is_free(unit.file.relative, unit.start)
+            and all(_record_of(job, item) for item in rest)
+        )
+
+    unit, record = _unit(job, "unit with others behind it in the last file", fits)
+    scene = job.queue(unit.queue)
+    end = scene.unit(scene.end_index - 1).end
+    data = job.editor.read(unit.file.relative, unit.end, end)
+    job.editor.write(unit.file.relative, unit.start, data + bytes(unit.end - unit.start))
+    _told(job, unit, "the unit removed, the later ones moved")
+    following = scene.unit(unit.index + 1)
+    job.promise("XR006", replace(unit_place(unit, 1, following.offset), end=None))
+    job.promise("XR001", _without_unit(unit, record))
+
+
+def _record_of(job: Job, unit: Unit) -> bool:
+    record = job.record_at(unit.offset)
+    return record is not None and record.queue_offset == unit.base and record.topic == unit.queue.topic
+
+
+def pre_blank(job: Job) -> None:
+    """A pre-blank unit in the middle."""
+    unit, record = _unit(job, "unit between two others", _is_inside)
+    job.editor.write(unit.file.relative, unit.start, PRE_BLANK_UNIT)
+    _told(job, unit, "the unit")
+    job.promise("CQ003", unit_place(unit))
+    job.promise("XR001", _without_unit(unit, record))
+
+
+def unit_invalid(job: Job) -> None:
+    """A size below zero."""
+    unit, record = _unit(job, "unit between two others", _is_inside)
+    _write(job, unit, unit.offset, -1 - job.rng.randrange(1 << 20), unit.tags_code)
+    _told(job, unit, "the size of the unit")
+    job.promise("CQ005", unit_place(unit, 1, unit.offset))
+    job.promise("XR001", _without_unit(unit, record))
+
+
+def units_stale(job: Job) -> None:
+    """Behind the end of the queue and an empty unit stands one of before."""
+    scene = _room(job, 2)
+    old = scene.unit(scene.end_index - 1)
+    unit = scene.unit(scene.end_index + 1)
+    _write(job, unit, old.offset, old.size, old.tags_code)
+    _told(job, unit, "an old unit")
+    job.promise("CQ004", unit_place(unit))
+
+
+def wrong_size(job: Job) -> None:
+    """A unit says another size than its record."""
+    unit, record = _unit(job, "unit")
+    size = record.total_size + 1 + job.rng.randrange(500)
+    _write(job, unit, unit.offset, size, unit.tags_code)
+    _told(job, unit, "the size of the unit")
+    job.promise("XR007", unit_place(unit, 1, record.physical_offset))
+
+
+def wrong_tags(job: Job) -> None:
+    """A unit has another tagsCode than its record's TAGS."""
+    unit, record = _unit(job, "unit of a plain message", _is_normal)
+    code = unit.tags_code + 1 + job.rng.randrange(1000)
+    _write(job, unit, unit.offset, unit.size, code if code <= INT32_MAX else unit.tags_code - 1)
+    _told(job, unit, "the tagsCode of the unit")
+    job.promise("XR008", unit_place(unit, 1, record.physical_offset))
+
+
+def wrong_delivery(job: Job) -> None:
+    """A delayed message's unit has another time of delivery than its level gives."""
+
+    def common(unit: Unit, scene: QueueScene, record: LogRecord) -> bool:
+        wanted = Trait.SCHEDULE_TOPIC | Trait.DELAY
+        plain = record.traits & wanted == wanted and not is_ext_address(unit.tags_code)
+        return plain and scene.end_index - scene.start_index >= 3
+
+    unit, record = _unit(job, "queue of three delayed messages of one level", common)
+    _write(job, unit, unit.offset, unit.size, unit.tags_code + 7_777_000)
+    _told(job, unit, "the delivery time of the unit")
+    job.promise("XR008", unit_place(unit, 1, record.physical_offset))
+
+
+def partial_unit(job: Job) -> None:
+    """The last file was cut within a unit."""
+
+    def fits(unit: Unit, scene: QueueScene, record: LogRecord) -> bool:
+        sizes = [file.size for queue in job.store.queues for file in queue.files]
+        return (
+            _is_inside(unit, scene, record)
+            and unit.file is scene.files[-1]
+            and job.is_free(unit.file.relative)
+            and sizes.count(unit.file.size) > 2
+            and unit.start > 0
+        )
+
+    unit, record = _unit(job, "unit between two others in a last file", fits)
+    offset_end = 8 - len(unit.offset.to_bytes(8, "big").lstrip(b"\0")) + 1
+    size = unit.start + offset_end + job.rng.randrange(20 - offset_end)
+    job.editor.truncate(unit.file.relative, size)
+    _told(job, unit, f"{unit.file.relative} cut to {size} bytes, within the unit")
+    place = Place(unit.file.relative, unit.start, size, topic=unit.queue.topic, queue_id=unit.queue.queue_id)
+    job.promise("CQ006", place)
+    job.promise("ST001", replace(place, start=0))
+    job.promise("XR001", replace(_without_unit(unit, record), start=None, end=None))
+
+
+def empty_last_file(job: Job) -> None:
+    """A further file of the queue, all zeros."""
+    scene = _room(job, 0)
+    last = scene.files[-1]
+    start = (last.start_offset or 0) + last.size
+    name = f"{last.relative.rpartition('/')[0]}/{offset_to_filename(start)}"
+    job.need(job.is_free(name) and not job.editor.exists(name), "place for a further file of a queue")
+    job.editor.create(name, size=last.size, like=last.relative)
+    made = Unit(scene.queue, start // scene.queue.unit_size, _made(last, name, start), 0, 0, 0, 0, 0)
+    _told(job, made, f"{name}, all zeros,")
+    job.promise("CQ007", unit_place(made, last.size // scene.queue.unit_size))
+
+
+def _made(like: MappedFile, relative: str, start: int) -> MappedFile:
+    return replace(like, location=relative, relative=relative, start_offset=start)
+
+
+def _ext_unit(job: Job) -> tuple[Unit, LogRecord, MappedFile, int]:
+    """A unit with an extension address; the extension file and the position there."""
+    unit, record = _unit(
+        job,
+        "unit with an extension (enableConsumeQueueExt)",
+        lambda unit, _scene, _record: is_ext_address(unit.tags_code) and unit.queue.ext is not None,
+    )
+    pos = ext_offset(unit.tags_code)
+    assert unit.queue.ext is not None
+    file = next(file for file in reversed(unit.queue.ext.files) if (file.start_offset or 0) <= pos)
+    return unit, record, file, pos - (file.start_offset or 0)
+
+
+def ext_dangling(job: Job) -> None:
+    """An extension address behind the end of the extension files."""
+    unit, _, file, _ = _ext_unit(job)
+    end = (file.start_offset or 0) + 100 * file.size
+    _write(job, unit, unit.offset, unit.size, ext_address(end))
+    _told(job, unit, "the extension address")
+    job.promise("CQ011", unit_place(unit))
+
+
+def ext_malformed(job: Job) -> None:
+    """An extension unit with an impossible size."""
+    unit, _, file, pos = _ext_unit(job)
+    job.editor.write(file.relative, pos, b"\0\5")
+    _told(job, unit, "the size of the extension unit")
+    job.promise("CQ011", unit_place(unit))
+
+
+def ext_content(job: Job) -> None:
+    """An extension unit with another storeTimestamp."""
+    unit, record, file, pos = _ext_unit(job)
+    start = pos + EXT_UNIT.offset("msgStoreTime")
+    job.editor.write(
+        file.relative, start, (record.store_timestamp + 1 + job.rng.randrange(9)).to_bytes(8, "big")
+    )
+    _told(job, unit, "msgStoreTime of the extension unit")
+    job.promise("XR012", unit_place(unit, 1, record.physical_offset))
+
+
+def _batch_unit(job: Job) -> tuple[Unit, QueueScene]:
+    for queue in job.shuffled([queue for queue in job.store.queues if queue.kind == "batch"]):
+        scene = job.queue(queue)
+        indexes = range(scene.start_index + 1, scene.end_index - 1)
+        units = [scene.unit(index) for index in indexes] if scene.whole else []
+        free = [unit for unit in units if _is_free(job, unit) and unit.offset >= job.log_start]
+        if free:
+            return job.choose(free, "batch unit"), scene
+    job.need(False, "batch unit between two others (5.0+)")
+    raise AssertionError
+
+
+def batch_base(job: Job) -> None:
+    """A batch unit's base does not follow the one before."""
+    unit, _ = _batch_unit(job)
+    base = unit.base + 1 + job.rng.randrange(5)
+    start = unit.start + BATCH_UNIT.offset("msgBaseOffset")
+    job.editor.write(unit.file.relative, start, base.to_bytes(8, "big"))
+    _told(job, unit, "msgBaseOffset of the batch unit")
+    job.promise("CQ014", replace(unit_place(unit), queue_offset=base))
+
+
+def batch_reserved(job: Job) -> None:
+    """A batch unit's compactedOffset is not -1."""
+    unit, _ = _batch_unit(job)
+    start = unit.start + BATCH_UNIT.offset("compactedOffset")
+    job.editor.write(unit.file.relative, start, job.rng.randrange(1 << 20).to_bytes(4, "big"))
+    _told(job, unit, "compactedOffset of the batch unit")
+    job.promise("CQ015", replace(unit_place(unit), queue_offset=unit.base))
+
+
+DAMAGES = (
+    Damage(
+        "queue-behind", "Q1", "the last units of a queue were never written", ("XR001",),
+        "a queue with three units in its last file", queue_behind, UNITS_LOST,
+    ),
+    Damage(
+        "dangling-tail", "Q2", "units behind the last one point behind the log", ("XR004",),
+        "a queue with room in its last file", dangling_tail, rules("CF011"), {"count": "how many units"},
+    ),
+    Damage(
+        "unit-order", "Q2", "a unit repeats the one before it", ("CQ002", "XR001"),
+        "a unit between two others", unit_order, UNITS_LOST | rules("XR005 XR006 XR010"),
+    ),
+    Damage(
+        "unit-ghost", "Q2", "a unit points into the middle of a record", ("XR005", "XR001"), "a unit",
+        unit_ghost, UNITS_LOST | rules("CQ002"),
+    ),
+    Damage(
+        "units-stale", "Q2", "an old unit behind the end of a queue", ("CQ004",),
+        "a queue with room in its last file", units_stale, UNITS_LOST | rules("XR005"),
+    ),
+    Damage(
+        "queue-hole", "Q3", "a unit is empty although later ones are not", ("CQ001", "XR001"),
+        "a unit between two others", queue_hole, UNITS_LOST,
+    ),
+    Damage(
+        "queue-shift", "Q3", "a unit is missing and the later ones moved up", ("XR006", "XR001"),
+        "a unit between two others in a last file", queue_shift, UNITS_LOST,
+    ),
+    Damage(
+        "pre-blank-misplaced", "Q3", "a pre-blank unit in the middle", ("CQ003", "XR001"),
+        "a unit between two others", pre_blank, UNITS_LOST,
+    ),
+    Damage(
+        "partial-unit", "Q6", "a last file that was cut within a unit", ("CQ006", "ST001", "XR001"),
+        "several queue files of one length", partial_unit, UNITS_LOST,
+    ),
+    Damage(
+        "empty-last-file", "Q6", "a further file of a queue, all zeros", ("CQ007",), "a queue with units",
+        empty_last_file, rules("CF011"),
+    ),
+    Damage(
+        "unit-invalid", "Q11", "a unit with a negative size", ("CQ005", "XR001"),
+        "a unit between two others", unit_invalid, UNITS_LOST,
+    ),
+    Damage(
+        "wrong-size", "Q11", "a unit says another size than its record", ("XR007",), "a unit", wrong_size,
+    ),
+    Damage(
+        "wrong-tags", "Q11", "a unit has another tagsCode than its record", ("XR008",),
+        "a unit of a plain message", wrong_tags,
+    ),
+    Damage(
+        "wrong-delivery", "Q11", "a delayed message's unit has another delivery time", ("XR008",),
+        "a queue of three delayed messages", wrong_delivery,
+    ),
+    Damage(
+        "batch-base", "Q11", "a batch unit's base does not follow the one before", ("CQ014",),
+        "a batch unit between two others (5.0+)", batch_base, rules("XR014 XR001 XR005"),
+    ),
+    Damage(
+        "batch-reserved", "Q11", "a batch unit's compactedOffset is not -1", ("CQ015",),
+        "a batch unit between two others (5.0+)", batch_reserved,
+    ),
+    Damage(
+        "ext-dangling", "Q9", "an extension address behind the extension files", ("CQ011",),
+        "a unit with an extension", ext_dangling, rules("XR012"),
+    ),
+    Damage(
+        "ext-malformed", "Q9", "an extension unit with an impossible size", ("CQ011",),
+        "a unit with an extension", ext_malformed, ANY_QUEUE & rules("CQ011 CQ012 CQ013"),
+    ),
+    Damage(
+        "ext-content", "Q9", "an extension unit of another message", ("XR012",),
+        "a unit with an extension", ext_content,
+    ),
+)  # fmt: skip

@@ -1,0 +1,160 @@
+"""A store and its manifest, from an input or from a seed: all of it under its names, or nothing.
+
+The store and the manifest are built under temporary names beside their places. The manifest gets its name
+when the store has its own; if anything fails before, or is interrupted, nothing is left of either.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.writer.inputs import MessageSource
+from rocketfsck.writer.manifest import (
+    ManifestLevel,
+    manifest_document,
+    manifest_paths,
+    message_line,
+    write_document,
+)
+from rocketfsck.writer.messages import MessageError
+from rocketfsck.writer.options import WriteOptions, check_options
+from rocketfsck.writer.publish import building_directory
+from rocketfsck.writer.storewriter import StoreWriter, finish, new_writer, put
+from rocketfsck.writer.truth import PutRecord, WrittenStore
+from rocketfsck.writer.writing import describe
+
+OnPut = Callable[[PutRecord], None]
+Progress = Callable[[int, int | None], None]
+"""Told how many bytes of the commit log are done, and of how many, where that is known."""
+
+Sums = Mapping[str, int]
+"""CRC-32 of whole files by their paths below the store: of those that it is known of."""
+
+Fill = Callable[[StoreWriter, OnPut | None], Sums]
+"""Puts all messages into a new store and tells every record to the second argument, if there is one."""
+
+PROGRESS_EVERY = 1000
+"""Messages between two reports of progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A store that was made, and the files that were written beside it."""
+
+    store: WrittenStore
+    manifest: Path | None
+    messages: Path | None
+
+
+class _SideFile:
+    """A text file beside the store that gets its name last."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        self.stream = self._part.open("x", encoding="ascii", newline="\n")
+
+    def complete(self, *, sync: bool) -> None:
+        self.stream.flush()
+        if sync:
+            os.fsync(self.stream.fileno())
+        self.stream.close()
+
+    def publish(self) -> None:
+        self._part.rename(self._path)
+
+    def discard(self) -> None:
+        """Leave nothing of what has no name yet."""
+        try:
+            self.stream.close()
+        except OSError:
+            pass  # what could not be written is deleted anyway
+        finally:
+            self._part.unlink(missing_ok=True)
+
+
+def make_store(
+    path: Path | str,
+    fill: Fill,
+    options: WriteOptions,
+    source: Mapping[str, Any],
+    *,
+    manifest: ManifestLevel = ManifestLevel.BRIEF,
+    manifest_path: Path | None = None,
+) -> Made:
+    """Make a store at `path` of what `fill` puts, and its manifest, which says `source`.
+
+    Nothing may stand at any of their places. Raises UsageError for impossible options and places that are
+    taken, what `fill` raises, StoreError when files cannot be written; after any error nothing is left.
+    """
+    target = Path(path).absolute()
+    paths = manifest_paths(target, manifest_path)
+    full = manifest is ManifestLevel.FULL
+    report_path = None if manifest is ManifestLevel.NONE else paths.manifest
+    messages_path = paths.messages if full else None
+    check_options(options)
+    for place in (target, report_path, messages_path):
+        if place is not None and (place.exists() or place.is_symlink()):
+            raise UsageError(f"{place} exists; nothing is written over")
+    side: list[_SideFile] = []
+    try:
+        on_put = None
+        if messages_path is not None:
+            side.append(_SideFile(messages_path))
+            on_put = _line_writer(side[0], options)
+        if report_path is not None:
+            side.append(_SideFile(report_path))
+        with building_directory(target, replace=False, sync=options.sync) as building:
+            writer = new_writer(building, options)
+            known = fill(writer, on_put)
+            finish(writer)
+            written = describe(writer, target)
+            if report_path is not None:
+                with_sha256 = manifest is not ManifestLevel.BRIEF
+                document = manifest_document(
+                    written, options, source, building, known, with_sha256=with_sha256
+                )
+                write_document(side[-1].stream, document)
+            for file in side:
+                file.complete(sync=options.sync)
+        for file in side:
+            file.publish()
+    except OSError as error:
+        raise StoreError(f"cannot write the store: {error.strerror or error}", path=str(target)) from error
+    finally:
+        for file in side:
+            file.discard()
+    return Made(written, report_path, messages_path)
+
+
+def _line_writer(file: _SideFile, options: WriteOptions) -> OnPut:
+    dialect = options.dialect
+
+    def write(record: PutRecord) -> None:
+        file.stream.write(message_line(record, dialect))
+
+    return write
+
+
+def fill_from(source: MessageSource, progress: Progress | None = None) -> Fill:
+    """Puts the messages of an input; InputError, with the row, for one that a broker would refuse."""
+
+    def fill(writer: StoreWriter, on_put: OnPut | None) -> Sums:
+        for message in source:
+            try:
+                records = put(writer, message)
+            except MessageError as error:
+                raise source.refusal(error) from error
+            if on_put is not None:
+                for record in records:
+                    on_put(record)
+            if progress is not None and writer.message_count % PROGRESS_EVERY == 0:
+                progress(writer.log.max_offset - writer.options.start_offset, None)
+        return {}
+
+    return fill

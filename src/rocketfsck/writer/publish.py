@@ -1,0 +1,91 @@
+"""Making a directory appear whole or not at all.
+
+It is built under a temporary name beside its place, made durable, and renamed. Where a directory stands at
+that place already, the two change names in one step if the system can (renameat2), else in two.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+@contextmanager
+def building_directory(target: Path, *, replace: bool, sync: bool) -> Iterator[Path]:
+    """Yield a new directory beside `target` that takes its place when the block ends without an error.
+
+    With an error nothing is left of it and `target` is as it was. Raises FileExistsError if `target` exists
+    and `replace` is not set; OSError as the system gives it.
+    """
+    if not replace and (target.exists() or target.is_symlink()):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    building = Path(tempfile.mkdtemp(prefix=f".{target.name[:200]}.", suffix=".part", dir=target.parent))
+    try:
+        building.chmod(0o777 & ~_umask())
+        yield building
+        if sync:
+            sync_tree(building)
+        _publish(building, target, replace=replace)
+        if sync:
+            _sync(target.parent)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def _publish(building: Path, target: Path, *, replace: bool) -> None:
+    if replace and target.exists():
+        if not _exchange(building, target):
+            aside = building.with_suffix(".old")
+            target.rename(aside)
+            try:
+                building.rename(target)
+            except BaseException:
+                aside.rename(target)
+                raise
+            shutil.rmtree(aside)
+        return
+    # An empty directory made meanwhile would be replaced by a rename; it is not ours.
+    if target.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    building.rename(target)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Let two directories change names at once; False where the system cannot."""
+    try:
+        renameat2 = ctypes.CDLL(None).renameat2
+    except (OSError, AttributeError):  # a C library that does not have it
+        return False
+    arguments = (_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE)
+    return bool(renameat2(*arguments) == 0)
+
+
+def sync_tree(directory: Path) -> None:
+    """Make every file and directory below durable."""
+    for folder, _, names in os.walk(directory, topdown=False):
+        for name in names:
+            _sync(Path(folder) / name)
+        _sync(Path(folder))
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,221 @@
+"""Writing a store: every message goes through the append lock and is dispatched at once.
+
+`write_store` builds the directory under a temporary name and publishes it whole. Memory holds what is not
+written of each file yet and the state of each queue, nothing else that grows with the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocketfsck.formats.checkpoint import Checkpoint
+from rocketfsck.formats.properties import (
+    INNER_BASE,
+    INNER_MULTI_QUEUE_OFFSET,
+    MULTI_DISPATCH_SEPARATOR,
+    WAIT,
+)
+from rocketfsck.formats.record import Record
+from rocketfsck.writer.checkpoint import CheckpointState
+from rocketfsck.writer.commitlog import (
+    CommitLog,
+    append_record,
+    check_sizes,
+    draft_record,
+    make_room,
+    new_commitlog,
+    preallocate_next,
+    room_for_crc,
+)
+from rocketfsck.writer.compose import Draft, compose, multi_dispatch_names, multi_dispatch_queue_id
+from rocketfsck.writer.consumequeue import QueueTable, expire_files, is_expired
+from rocketfsck.writer.dispatch import dispatch_record
+from rocketfsck.writer.indexfile import IndexService, close_file, expire_index_files
+from rocketfsck.writer.messages import Expiry, Kind, MessageError, OutgoingMessage
+from rocketfsck.writer.options import EndState, WriteOptions, check_options
+from rocketfsck.writer.propertytext import as_map, property_bytes, with_properties, without_property
+from rocketfsck.writer.sidefiles import (
+    TOPICS_NAME,
+    stored_topics,
+    topics_document,
+    write_checkpoint,
+    write_config,
+    write_markers,
+)
+from rocketfsck.writer.truth import PutRecord
+
+OnPut = Callable[[PutRecord], None]
+_SYSTEM_TOPICS = ("SCHEDULE_TOPIC_XXXX",)
+
+
+@dataclass(slots=True)
+class StoreWriter:
+    """The state of a store in the making below `root`: one field a family of files."""
+
+    root: Path
+    options: WriteOptions
+    log: CommitLog
+    queues: QueueTable
+    index: IndexService
+    checkpoint: CheckpointState
+    message_count: int = 0
+    last_timestamp: int = 0
+    abort_backup: bytes = b""
+
+
+def new_writer(root: Path, options: WriteOptions) -> StoreWriter:
+    """A writer of an empty store in an existing directory; UsageError for impossible options."""
+    check_options(options)
+    for name in ("commitlog", "consumequeue"):
+        (root / name).mkdir(exist_ok=True)
+    return StoreWriter(
+        root,
+        options,
+        new_commitlog(root, options),
+        QueueTable(root, options),
+        IndexService(root / "index", options),
+        CheckpointState(
+            options.dialect,
+            master_flushed_offset=options.master_flushed_offset,
+            confirm_phy_offset=options.confirm_phy_offset,
+        ),
+    )
+
+
+def put(writer: StoreWriter, message: OutgoingMessage) -> list[PutRecord]:
+    """Append a message and dispatch it; the records that it became.
+
+    MessageError, with the message's number, if a broker would refuse it: then nothing was written.
+    """
+    number = writer.message_count
+    try:
+        drafts = compose(message, writer.options)
+        records = [_settled(writer, draft) for draft in drafts]
+        check_sizes(records, writer.options)
+    except MessageError as error:
+        raise MessageError(error.reason, number) from None
+    single = message.kind is not Kind.LEGACY_BATCH
+    make_room(writer.log, sum(record.total_size for record in records), single=single)
+    done = [
+        _put_record(writer, draft, record, number, single=single)
+        for draft, record in zip(drafts, records, strict=True)
+    ]
+    writer.message_count += 1
+    writer.last_timestamp = message.store_timestamp
+    return done
+
+
+def _settled(writer: StoreWriter, draft: Draft) -> Record:
+    """The record with what the append lock adds to its properties."""
+    options, dialect = writer.options, writer.options.dialect
+    properties = draft.properties
+    if draft.message.kind is Kind.INNER_BATCH:
+        base = writer.queues.next_offset(draft.topic, draft.queue_id)
+        properties = with_properties(properties, {INNER_BASE: str(base)}, dialect)
+    names = multi_dispatch_names(draft, options)
+    if names:
+        offsets = [
+            str(writer.queues.next_offset(name, multi_dispatch_queue_id(name, draft.queue_id)))
+            for name in names
+        ]
+        added = {INNER_MULTI_QUEUE_OFFSET: MULTI_DISPATCH_SEPARATOR.join(offsets)}
+        properties = without_property(with_properties(properties, added, dialect), WAIT, dialect)
+    encoded = property_bytes(properties, dialect, options.property_map_capacity)
+    if options.append_property_crc:
+        encoded = room_for_crc(draft, encoded)
+    return draft_record(draft, encoded)
+
+
+def _put_record(writer: StoreWriter, draft: Draft, record: Record, number: int, *, single: bool) -> PutRecord:
+    options = writer.options
+    queue = writer.queues.state(draft.topic, draft.queue_id)
+    queue_offset = queue.next_offset if draft.message_count else 0
+    placed = append_record(
+        writer.log, record, queue_offset, with_crc=options.append_property_crc, single=single
+    )
+    queue.next_offset += draft.message_count
+    for name in multi_dispatch_names(draft, options):
+        other = writer.queues.state(name, multi_dispatch_queue_id(name, draft.queue_id))
+        other.next_offset += 1
+    done = dispatch_record(placed, writer.queues, writer.index, draft.message.filter_bit_map)
+    full = done.full_index_files
+    if not options.sync_flush or _is_waited_for(draft, options):
+        writer.checkpoint.physic_msg_timestamp = record.store_timestamp
+    writer.checkpoint.dispatched(
+        record.store_timestamp,
+        in_queue=done.in_queue,
+        full_index_timestamp=full[-1].end_timestamp if full else None,
+    )
+    return PutRecord(number, placed, draft.message_count, done.in_queue, done.extra_units)
+
+
+def _is_waited_for(draft: Draft, options: WriteOptions) -> bool:
+    """Whether the put returns only when the message is flushed; only then the checkpoint hears of it."""
+    if draft.message.kind is Kind.DELIVERED:
+        return False
+    wait = as_map(draft.properties, options.dialect).get(WAIT)
+    return wait is None or wait.lower() == "true"
+
+
+def expire(writer: StoreWriter, expiry: Expiry) -> None:
+    """Delete the oldest files as the broker's cleaning does."""
+    stream = writer.log.stream
+    for _ in range(expiry.file_count):
+        if stream.first_start == stream.last_start:
+            break
+        stream.delete_first()
+    minimum = writer.log.min_offset
+    for queue in writer.queues.states.values():
+        expire_files(queue, minimum)
+    expire_index_files(writer.index, minimum)
+    if expiry.whole_queues:
+        _remove_expired_queues(writer, minimum)
+
+
+def _remove_expired_queues(writer: StoreWriter, minimum: int) -> None:
+    for key, queue in list(writer.queues.states.items()):
+        if queue.topic in _SYSTEM_TOPICS or not is_expired(queue, minimum):
+            continue
+        for stream in (queue.stream, queue.ext):
+            if stream is not None and stream.last_start is not None:
+                while stream.first_start != stream.last_start:
+                    stream.delete_first()
+                stream.path_of(stream.last_start).unlink()
+                stream.directory.rmdir()
+                if not any(stream.directory.parent.iterdir()):
+                    stream.directory.parent.rmdir()
+        writer.queues.remove(key)
+
+
+def finish(writer: StoreWriter) -> None:
+    """End the broker's life: write out everything, then the checkpoint, the markers and `config/`."""
+    options, dialect = writer.options, writer.options.dialect
+    clean = options.end_state is EndState.CLEAN
+    writer.log.stream.flush()
+    for queue in writer.queues.states.values():
+        queue.stream.flush()
+        if queue.ext is not None:
+            queue.ext.flush()
+    # 4.x does not flush the index at its end; what a flush changes is the count of an empty file.
+    close_file(writer.index, flushed=clean and dialect.abort_has_pid)
+    if not clean and options.preallocate:
+        preallocate_next(writer.log)
+    write_checkpoint(writer.root, final_checkpoint(writer))
+    write_markers(writer.root, options, writer.abort_backup)
+    files = dict(options.config)
+    if options.topics_file and TOPICS_NAME not in files and writer.queues.states:
+        files[TOPICS_NAME] = topics_document(
+            writer.queues.states, options, writer.last_timestamp, stored_topics(writer.root)
+        )
+    write_config(writer.root, files)
+
+
+def final_checkpoint(writer: StoreWriter) -> Checkpoint:
+    """The checkpoint that stands on disk when the broker has ended."""
+    if writer.options.checkpoint is not None:
+        return writer.options.checkpoint
+    if writer.options.end_state is EndState.CLEAN:
+        return writer.checkpoint.in_memory
+    return writer.checkpoint.flushed

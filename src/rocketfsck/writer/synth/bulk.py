@@ -1,0 +1,340 @@
+"""Plain made-up messages in bulk: kernels fill whole buffers, the writer's streams take them.
+
+The result is that of `stories` and `storewriter.put` message by message, byte for byte: a test holds the two
+together for every version. What happens once a file (its making, its end, an index file's first entry and
+its header, the first unit of a queue) is left to the writer's own functions. Reference 2.1, 2.8, 3.4, 4.4.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.consumequeue import UNIT_SIZE
+from rocketfsck.formats.indexfile import ENTRY_SIZE, entry_pos
+from rocketfsck.formats.javatext import INT64_MAX
+from rocketfsck.scan import kernels_synth as kernels
+from rocketfsck.scan.crc import chosen
+from rocketfsck.scan.kernels_index import BLOCK
+from rocketfsck.scan.replay import division_factor
+from rocketfsck.writer.checkpoint import CheckpointState
+from rocketfsck.writer.commitlog import CommitLog, make_room
+from rocketfsck.writer.consumequeue import QueueState, put_unit
+from rocketfsck.writer.filesums import RunningCrc, crc32_of_zeros
+from rocketfsck.writer.indexfile import IndexFileState, IndexService, fetch_file, put_key
+from rocketfsck.writer.making import Fill, OnPut, Progress, Sums
+from rocketfsck.writer.storewriter import StoreWriter
+from rocketfsck.writer.streams import write_at
+from rocketfsck.writer.synth.flushing import Flusher, background_flushing
+from rocketfsck.writer.synth.kernelinput import KernelInput, Numbers, kernel_input
+from rocketfsck.writer.synth.plan import Plan
+
+ROWS = 1 << 15
+KEY_ROWS = 1 << 17
+INDEX_CHUNK_SIZE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the kernels tell of the records in the buffer, one row a record, one row a key."""
+
+    queue: Numbers
+    size: Numbers
+    offset: Numbers
+    time: Numbers
+    tags: Numbers
+    key_hash: Numbers
+    key_record: Numbers
+
+
+def bulk_fill(plan: Plan, size: int | None, limit: int, progress: Progress | None = None) -> Fill:
+    """Puts the messages of a plain plan, as `synthesis.story_fill` does."""
+
+    def fill(writer: StoreWriter, on_put: OnPut | None) -> Sums:
+        assert on_put is None
+        with background_flushing() as flusher:
+            bulk = _Bulk(writer, plan, size, limit, flusher)
+            bulk.run(progress)
+        return bulk.sums
+
+    return fill
+
+
+class _Bulk:
+    """One run: the writer, what the kernels are told, and what they keep between calls."""
+
+    def __init__(
+        self, writer: StoreWriter, plan: Plan, size: int | None, limit: int, flusher: Flusher
+    ) -> None:
+        external = chosen()
+        if external is None:
+            raise StoreError("no CRC-32 works on this machine; set ROCKETFSCK_KERNELS=plain")
+        self.writer = writer
+        self.flusher = flusher
+        self.plan = plan
+        self.size = size
+        options = writer.options
+        self.given: KernelInput = kernel_input(plan, options, external)
+        parameters = self.given.parameters
+        parameters[kernels.P_ROWS], parameters[kernels.P_KEY_ROWS] = ROWS, KEY_ROWS
+        parameters[kernels.P_END_NUMBER] = limit
+        parameters[kernels.P_END_OFFSET] = INT64_MAX if size is None else options.start_offset + size
+        self.state = np.zeros(kernels.STATE, np.int64)
+        self.state[[kernels.S_OFFSET, kernels.S_END]] = writer.log.max_offset
+        self.state[kernels.S_STEP_NUMBER] = -1
+        self.columns = Columns(
+            *(np.zeros(ROWS, np.int64) for _ in range(5)), *(np.zeros(KEY_ROWS, np.int64) for _ in range(2))
+        )
+        count = plan.mix.topics * plan.mix.queues
+        starts = options.queue_start_offsets
+        self.next_offset = np.array(
+            [starts.get(self._queue_key(queue), 0) for queue in range(count)], np.int64
+        )
+        self.queues: dict[int, QueueState] = {}
+        self.units = np.empty(ROWS * UNIT_SIZE, np.uint8)
+        self.entries = np.empty(KEY_ROWS * ENTRY_SIZE, np.uint8)
+        self.scratch = np.empty(BLOCK, np.int64)
+        self.factor = division_factor(options.geometry.slot_count)
+        self.sums: dict[str, int] = {}
+        self.running = RunningCrc(sys.maxsize)
+        self.crc = 0
+
+    def _queue_key(self, queue: int) -> tuple[str, int]:
+        topic, queue_id = divmod(queue, self.plan.mix.queues)
+        return self.plan.topics[topic], queue_id
+
+    def run(self, progress: Progress | None) -> None:
+        """Everything, buffer by buffer."""
+        log, options = self.writer.log, self.writer.options
+        stop = kernels.STOP_BUFFER
+        while stop != kernels.STOP_END:
+            count, stop = self._make_records()
+            if count:
+                self._append(count)
+            if stop == kernels.STOP_FILE:
+                self._end_file(int(self.state[kernels.S_NEEDED]))
+                self.state[kernels.S_OFFSET] = log.max_offset
+            if progress is not None:
+                progress(log.max_offset - options.start_offset, self.size)
+        if log.stream.last_start is not None:
+            self._settle_crc(log.stream.last_start, log.max_offset)
+
+    def _end_file(self, needed: int) -> None:
+        """Go on in the next file, where `needed` bytes fit."""
+        stream = self.writer.log.stream
+        pos = stream.position
+        make_room(self.writer.log, needed, single=True)
+        end = stream.position
+        if end > pos:
+            self.crc = self.running.update(self.crc, memoryview(stream.read_back(pos, end - pos)))
+            self._settle_crc(end - stream.file_size, end)
+
+    def _settle_crc(self, start: int, end: int) -> None:
+        """Note the CRC of the file at `start`, of which `self.crc` is known up to `end`."""
+        stream = self.writer.log.stream
+        path = str(stream.path_of(start).relative_to(self.writer.root))
+        self.sums[path] = crc32_of_zeros(self.crc, start + stream.file_size - end)
+        self.crc = 0
+
+    def _make_records(self) -> tuple[int, int]:
+        given, columns = self.given, self.columns
+        count, stop = kernels.make_records(
+            given.parameters,
+            self.state,
+            given.buffer.ctypes.data,
+            given.thresholds,
+            given.aliases,
+            given.topics.places,
+            given.topics.address,
+            given.topic_hashes,
+            given.producers,
+            given.prefixes.address,
+            given.tags.places,
+            given.tags.address,
+            given.tag_codes,
+            given.order,
+            given.names.places,
+            given.names.address,
+            len(given.names.data) - 1 - int(given.names.places[-2]),
+            given.fragments.address,
+            self.next_offset,
+            columns.queue,
+            columns.size,
+            columns.offset,
+            columns.time,
+            columns.tags,
+            columns.key_hash,
+            columns.key_record,
+        )
+        return int(count), int(stop)
+
+    def _append(self, count: int) -> None:
+        """Takes the records of the buffer over into log, queues, index and checkpoint."""
+        writer, times = self.writer, self.columns.time
+        self._append_log(count)
+        self._append_units(count)
+        rolls = []
+        if writer.options.message_index:
+            rolls = self._append_entries(int(self.state[kernels.S_KEYS]))
+        follow_checkpoint(writer.checkpoint, times, count, rolls)
+        writer.message_count += count
+        writer.last_timestamp = int(times[count - 1])
+
+    def _append_log(self, count: int) -> None:
+        log, columns = self.writer.log, self.columns
+        used = int(self.state[kernels.S_USED])
+        data = self.given.buffer[:used].data
+        stream = log.stream
+        make_room(log, int(columns.size[0]), single=True)  # the first file is made by the first record
+        assert stream.last_start is not None
+        path = stream.path_of(stream.last_start)
+        write_at(path, data, stream.position - stream.last_start)
+        self.flusher.written(path, used)
+        self.crc = self.running.update(self.crc, data)
+        stream.skip_to(stream.position + used)
+        if log.dialect.stale_blank_filler:
+            _remember(log, data, columns.size[:count])
+        log.last_record_offset = int(columns.offset[count - 1])
+        log.record_count += count
+
+    def _append_units(self, count: int) -> None:
+        columns = self.columns
+        queue = columns.queue[:count]
+        counts = np.bincount(queue, minlength=len(self.next_offset))
+        starts = np.cumsum(counts) - counts
+        kernels.make_units(
+            count, columns.queue, columns.size, columns.offset, columns.tags, starts, self.units.ctypes.data
+        )
+        # After the kernel, a queue's start is its end.
+        seen = np.flatnonzero(counts)
+        if any(number not in self.queues for number in seen.tolist()):
+            # In the order of their first messages: the order of topics.json can depend on it.
+            seen, first = np.unique(queue, return_index=True)
+            seen = seen[np.argsort(first)]
+        for number in seen.tolist():
+            end = int(starts[number])
+            self._append_queue(number, end - int(counts[number]), end)
+        reach = columns.offset[:count] + (columns.size[:count] if self._reach_is_end else 0)
+        last = np.zeros(len(self.next_offset), np.int64)
+        last[queue] = reach  # of equal places the last one stays
+        for number in seen.tolist():
+            state = self.queues[number]
+            state.max_physic_offset = int(last[number])
+            state.next_offset = int(self.next_offset[number])
+
+    @property
+    def _reach_is_end(self) -> bool:
+        return self.plan.dialect.max_physic_offset_is_end
+
+    def _append_queue(self, number: int, start: int, end: int) -> None:
+        state = self.queues.get(number)
+        if state is None:
+            state = self.queues[number] = self.writer.queues.state(*self._queue_key(number))
+        data = self.units[start * UNIT_SIZE : end * UNIT_SIZE].data
+        stream = state.stream
+        if stream.last_start is None:
+            unit = data[:UNIT_SIZE]
+            offset, size = int.from_bytes(unit[:8], "big"), int.from_bytes(unit[8:12], "big")
+            put_unit(state, offset, size, int.from_bytes(unit[12:], "big", signed=True), state.next_offset)
+            data = data[UNIT_SIZE:]
+        while data:
+            if not stream.remaining:
+                stream.next_file()
+            part = data[: stream.remaining]
+            stream.write(bytes(part))
+            data = data[len(part) :]
+
+    def _append_entries(self, count: int) -> list[tuple[int, int]]:
+        """Puts the keys; the rows that found an index file full, each with that file's endTimestamp."""
+        service, columns = self.writer.index, self.columns
+        rolls = []
+        pos = 0
+        while pos < count:
+            row = int(columns.key_record[pos])
+            timestamp = int(columns.time[row])
+            file, full = fetch_file(service, timestamp)
+            if full is not None:
+                rolls.append((row, full.end_timestamp))
+            if file.next_entry == 1:
+                # timeDiff of a file's first entry counts from the file before: the writer knows.
+                put_key(service, file, int(columns.key_hash[pos]), int(columns.offset[row]), timestamp)
+                pos += 1
+                continue
+            taken = min(service.entry_count - file.header.index_count, count - pos)
+            self._put_keys(service, file, pos, taken)
+            pos += taken
+        return rolls
+
+    def _put_keys(self, service: IndexService, file: IndexFileState, pos: int, count: int) -> None:
+        columns, header = self.columns, file.header
+        empty = kernels.make_entries(
+            columns.key_hash,
+            columns.key_record,
+            pos,
+            count,
+            columns.offset,
+            columns.time,
+            file.next_entry,
+            header.begin_timestamp,
+            service.slot_count,
+            self.factor,
+            np.frombuffer(file.slots, np.int32).ctypes.data,
+            self.scratch.ctypes.data,
+            self.entries.ctypes.data,
+        )
+        file.pending += self.entries[: count * ENTRY_SIZE].data
+        row = int(columns.key_record[pos + count - 1])
+        counts_all = self.plan.dialect.counts_entries_in_hash_slot_count
+        file.header = replace(
+            header,
+            end_timestamp=int(columns.time[row]),
+            end_phy_offset=int(columns.offset[row]),
+            hash_slot_count=header.hash_slot_count + (count if counts_all else int(empty)),
+            index_count=header.index_count + count,
+        )
+        if len(file.pending) >= INDEX_CHUNK_SIZE:
+            first = file.next_entry - len(file.pending) // ENTRY_SIZE
+            write_at(file.path, file.pending, entry_pos(first, service.slot_count))
+            file.pending.clear()
+
+
+def _remember(log: CommitLog, data: memoryview, sizes: NDArray[np.int64]) -> None:
+    """Keep what the broker's encode buffer holds after these records: each one's bytes, as far as no later
+    one was as long."""
+    ends = np.cumsum(sizes)
+    backwards = sizes[::-1]
+    longest = np.maximum.accumulate(backwards)
+    is_seen = np.ones(len(sizes), np.bool_)
+    is_seen[1:] = backwards[1:] > longest[:-1]
+    for row in (len(sizes) - 1 - np.flatnonzero(is_seen))[::-1].tolist():
+        size, end = int(sizes[row]), int(ends[row])
+        log.encode_buffer[:size] = data[end - size : end]
+
+
+def follow_checkpoint(state: CheckpointState, times: Any, count: int, rolls: list[tuple[int, int]]) -> None:
+    """What `CheckpointState.dispatched` makes of these records, told only those that it flushes at."""
+    full = dict(rolls)
+    row = 0
+    for stop in [*sorted(full), count]:
+        while row < stop:
+            if state.flushed_timestamp is not None:
+                due = state.flushed_timestamp + state.cadence
+                row = int(kernels.first_from(times, row, stop, due))
+                if row == stop:
+                    break
+            _dispatched(state, int(times[row]), None)
+            row += 1
+        if stop < count:
+            _dispatched(state, int(times[stop]), full[stop])
+            row = stop + 1
+    state.physic_msg_timestamp = state.logics_msg_timestamp = int(times[count - 1])
+
+
+def _dispatched(state: CheckpointState, timestamp: int, full_index_timestamp: int | None) -> None:
+    state.physic_msg_timestamp = timestamp
+    state.dispatched(timestamp, in_queue=True, full_index_timestamp=full_index_timestamp)

@@ -1,0 +1,196 @@
+"""What made-up messages are like: a mix, from a preset's name and NAME=VALUE pairs.
+
+topics=8        topics, of which the one of rank r is chosen with weight 1 / r**zipf
+zipf=1.0        0.0 (all alike) to 3.0, in tenths
+queues=4        queues of a topic
+body=1024       bytes of a body; LOW:HIGH evenly, log:LOW:HIGH with as many small as large ones
+content=random  bytes of bodies: random, text (compresses well), or both
+keys=2          words in KEYS, N or LOW:HIGH; UNIQ_KEY always stands beside them
+words=1000000   different words
+skew=uniform    how words are chosen: uniform, or zipf (as 1 / rank)
+tags=4          different TAGS, and as many without; 0: none
+producers=4     hosts that messages are born on
+rate=10000      messages a second of the broker's clock
+steps=0:0       EVERY:MOST, every so many messages the clock steps by up to MOST ms, back or forth
+delay=5 …       share of a kind of message, relative to normal=100 (KIND_NAMES)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from rocketfsck.errors import UsageError
+from rocketfsck.writer.synth.draws import MAX_BELOW, ZIPF_TENTHS_LIMIT
+
+KIND_NAMES: Mapping[str, str] = {
+    "normal": "a plain message with keys",
+    "delay": "delayed: goes to SCHEDULE_TOPIC_XXXX",
+    "delivered": "delayed before, its time has come",
+    "transaction": "half message, then commit or rollback and op message; prepared records up to 4.2.0",
+    "retry": "goes to %RETRY%group",
+    "dlq": "goes to %DLQ%group",
+    "batch": "legacy batch, one record an item",
+    "inner": "inner batch in a batch topic",
+    "lmq": "dispatched to light queues (LMQ), too",
+    "long": "topic of more than 127 bytes: a V2 record",
+    "ipv6": "IPv6 hosts",
+    "compressed": "a body in zlib's or zstd's form",
+    "edge": "odd properties, keys, flags, sizes",
+}
+"""Kinds that a version does not have become normal messages."""
+
+SKEWS = ("uniform", "zipf")
+CONTENTS = ("random", "text", "both")
+MAX_KEYS = 64
+MAX_TOPICS = 10_000
+MAX_QUEUES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BodySizes:
+    """Sizes of bodies in bytes, `low` to `high`; `octaves`: as many small as large ones."""
+
+    low: int
+    high: int
+    octaves: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """A mix (see the module); `zipf` in tenths, `key_words` as (least, most), `shares` by kind."""
+
+    topics: int = 8
+    zipf: int = 10
+    queues: int = 4
+    body: BodySizes = BodySizes(1024, 1024)
+    content: str = "random"
+    keys: tuple[int, int] = (2, 2)
+    words: int = 1_000_000
+    skew: str = "uniform"
+    tags: int = 4
+    producers: int = 4
+    rate: int = 10_000
+    steps: tuple[int, int] = (0, 0)
+    shares: Mapping[str, int] = field(default_factory=lambda: {"normal": 100})
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there are normal messages only."""
+        return all(share == 0 for kind, share in self.shares.items() if kind != "normal")
+
+    def document(self) -> dict[str, Any]:
+        """The mix as JSON."""
+        return asdict(self)
+
+
+_SMALL = {"body": BodySizes(16, 4096, octaves=True), "content": "both", "keys": (0, 3), "skew": "zipf"}
+_SOME = {
+    "normal": 100, "delay": 5, "delivered": 3, "transaction": 6, "retry": 4, "dlq": 1, "batch": 4,
+    "compressed": 3,
+}  # fmt: skip
+PRESETS: Mapping[str, Mix] = {
+    "plain": Mix(),
+    "mixed": Mix(**_SMALL, shares=_SOME),  # type: ignore[arg-type]
+    "everything": Mix(
+        **_SMALL,  # type: ignore[arg-type]
+        steps=(500, 2000),
+        shares=_SOME | {"inner": 6, "lmq": 6, "long": 2, "ipv6": 5, "edge": 6},
+    ),
+}
+
+
+def parse_mix(text: str) -> Mix:
+    """The mix that `PRESET,NAME=VALUE,…` says; UsageError, with the piece, for what it does not know."""
+    mix = PRESETS["plain"]
+    for number, piece in enumerate(piece.strip() for piece in text.split(",")):
+        name, equals, value = (part.strip() for part in piece.partition("="))
+        if not equals:
+            if number or name not in PRESETS:
+                raise UsageError(f"{piece!r} is neither {', '.join(PRESETS)} nor NAME=VALUE")
+            mix = PRESETS[name]
+            continue
+        if name in KIND_NAMES:
+            mix = replace(mix, shares={**mix.shares, name: _number(name, value, 0, 1 << 20)})
+        elif name in _PARSERS:
+            mix = replace(mix, **{name: _PARSERS[name](name, value)})
+        else:
+            known = ", ".join((*_PARSERS, *KIND_NAMES))
+            raise UsageError(f"{name!r} is not one of {known}")
+    if mix.topics * mix.queues > MAX_QUEUES:
+        raise UsageError(f"{mix.topics} topics of {mix.queues} queues: {MAX_QUEUES} queues at most in all")
+    if not any(mix.shares.values()):
+        raise UsageError("a mix without any kind of message")
+    return mix
+
+
+def _number(name: str, value: str, least: int, most: int) -> int:
+    digits = value.removesuffix("KiB").removesuffix("MiB")
+    scale = {"KiB": 1 << 10, "MiB": 1 << 20}.get(value[len(digits) :], 1)
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 12:
+        raise UsageError(f"{name}={value}: not a number")
+    number = int(digits) * scale
+    if not least <= number <= most:
+        raise UsageError(f"{name}={value}: needs {least} .. {most}")
+    return number
+
+
+def _range(least: int, most: int) -> Callable[[str, str], int]:
+    return lambda name, value: _number(name, value, least, most)
+
+
+def _choice(choices: tuple[str, ...]) -> Callable[[str, str], str]:
+    def parse(name: str, value: str) -> str:
+        if value not in choices:
+            raise UsageError(f"{name}={value}: needs {' or '.join(choices)}")
+        return value
+
+    return parse
+
+
+def _zipf(name: str, value: str) -> int:
+    whole, _, tenth = value.partition(".")
+    digits = whole + (tenth or "0")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) != 2 or int(digits) > ZIPF_TENTHS_LIMIT:
+        raise UsageError(f"{name}={value}: needs 0.0 .. 3.0, one digit behind the point")
+    return int(digits)
+
+
+def _bounds(name: str, value: str, least: int, most: int) -> tuple[int, int]:
+    low, colon, high = value.partition(":")
+    first = _number(name, low, least, most)
+    last = _number(name, high, least, most) if colon else first
+    if first > last:
+        raise UsageError(f"{name}={value}: {first} is more than {last}")
+    return first, last
+
+
+def _body(name: str, value: str) -> BodySizes:
+    octaves = value.startswith("log:")
+    low, high = _bounds(name, value.removeprefix("log:"), int(octaves), 1 << 30)
+    return BodySizes(low, high, octaves)
+
+
+def _steps(name: str, value: str) -> tuple[int, int]:
+    every, colon, most = value.partition(":")
+    if not colon:
+        raise UsageError(f"{name}={value}: needs EVERY:MOST")
+    return _number(name, every, 0, 1 << 30), _number(name, most, 0, 1 << 30)
+
+
+_PARSERS: Mapping[str, Callable[[str, str], Any]] = {
+    "topics": _range(1, MAX_TOPICS),
+    "zipf": _zipf,
+    "queues": _range(1, MAX_QUEUES),
+    "body": _body,
+    "content": _choice(CONTENTS),
+    "keys": lambda name, value: _bounds(name, value, 0, MAX_KEYS),
+    "words": _range(1, MAX_BELOW),
+    "skew": _choice(SKEWS),
+    "tags": _range(0, 1000),
+    "producers": _range(1, 60_000),
+    "rate": _range(1, 10_000_000),
+    "steps": _steps,
+}
+assert set(_PARSERS) | {"shares"} == {item.name for item in fields(Mix)}

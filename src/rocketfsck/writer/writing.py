@@ -1,0 +1,120 @@
+"""From an iterable of messages to a store under its name: all of it, or nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.store.model import Store
+from rocketfsck.writer.messages import Event, Expiry, Restart
+from rocketfsck.writer.options import WriteOptions, check_options
+from rocketfsck.writer.publish import building_directory
+from rocketfsck.writer.restart import restart
+from rocketfsck.writer.resume import clone_store, open_for_append, resumed_writer
+from rocketfsck.writer.storewriter import StoreWriter, expire, final_checkpoint, finish, new_writer, put
+from rocketfsck.writer.truth import PutRecord, WrittenQueue, WrittenStore
+
+OnPut = Callable[[PutRecord], None]
+
+
+def write_store(
+    path: Path | str,
+    messages: Iterable[Event],
+    options: WriteOptions | None = None,
+    *,
+    overwrite: bool = False,
+    append: bool = False,
+    on_put: OnPut | None = None,
+) -> WrittenStore:
+    """Write a store of these messages at `path`, which must not exist unless `overwrite` is set.
+
+    With `append` the messages go behind those of the store at `path`, whose broker stopped in order and
+    whose geometry and version the options state: as if the broker had been started and stopped again.
+    `on_put` is told every record as it is placed. The store is built beside `path` and appears whole; after
+    any error nothing of it is left and what stood at `path` stands there still. Raises UsageError for
+    impossible options or a path that exists, MessageError (a UsageError) with the message's number for one
+    that a broker would refuse, StoreError when files cannot be written.
+    """
+    options = WriteOptions() if options is None else options
+    target = Path(path).absolute()
+    if overwrite and append:
+        raise UsageError("a store is overwritten or appended to, not both")
+    check_options(options)
+    store = _existing(target, options, overwrite=overwrite, append=append)
+    try:
+        with building_directory(target, replace=overwrite or append, sync=options.sync) as building:
+            if store is None:
+                writer = new_writer(building, options)
+            else:
+                clone_store(store, building)
+                writer = resumed_writer(building, store, options)
+                restart(writer, Restart())
+            put_all(writer, messages, on_put)
+            finish(writer)
+            return describe(writer, target)
+    except OSError as error:
+        raise StoreError(f"cannot write the store: {error.strerror or error}", path=str(target)) from error
+
+
+def _existing(target: Path, options: WriteOptions, *, overwrite: bool, append: bool) -> Store | None:
+    """The store to append to, None for a new one; UsageError where what stands at the path forbids it."""
+    if append:
+        return open_for_append(target, options)
+    if target.exists() or target.is_symlink():
+        if not overwrite:
+            raise UsageError(f"{target} exists; it is overwritten only when that is asked for")
+        if target.is_symlink() or not target.is_dir():
+            raise UsageError(f"{target} is not a directory")
+    return None
+
+
+def put_all(writer: StoreWriter, messages: Iterable[Event], on_put: OnPut | None) -> None:
+    """Put every message, in order; expire and restart where that is asked for."""
+    for item in messages:
+        if isinstance(item, Expiry):
+            expire(writer, item)
+            continue
+        if isinstance(item, Restart):
+            restart(writer, item)
+            continue
+        for record in put(writer, item):
+            if on_put is not None:
+                on_put(record)
+
+
+def describe(writer: StoreWriter, target: Path) -> WrittenStore:
+    """The truth about a finished store."""
+    queues = tuple(
+        WrittenQueue(
+            queue.topic,
+            queue.queue_id,
+            queue.is_batch,
+            queue.stream.first_start,
+            queue.stream.position,
+            queue.next_offset,
+            queue.max_physic_offset,
+        )
+        for queue in writer.queues.states.values()
+    )
+    return WrittenStore(
+        path=target,
+        version=str(writer.options.dialect.version),
+        geometry=writer.options.geometry,
+        min_offset=writer.log.min_offset,
+        max_offset=writer.log.max_offset,
+        message_count=writer.message_count,
+        record_count=writer.log.record_count,
+        queues=queues,
+        index_files=tuple(writer.index.finished),
+        checkpoint=final_checkpoint(writer),
+        files=tuple(sorted(_files(writer.root))),
+    )
+
+
+def _files(root: Path) -> Iterable[tuple[str, int]]:
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = Path(folder) / name
+            yield str(path.relative_to(root)), path.stat().st_size
