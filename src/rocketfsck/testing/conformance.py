@@ -1,0 +1,92 @@
+"""Whether a directory is a store that a broker could have written: a full check, as an assertion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rocketfsck.engine import LocalEngine
+from rocketfsck.store.opening import open_store
+from rocketfsck.verify.catalog import RULES, describe, printable, severity_of
+from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.report import Report
+from rocketfsck.verify.rule import Level
+from rocketfsck.verify.run import check_store
+
+SHOWN = 20
+"""Breaches that an error's text shows; `report` holds them all."""
+
+
+class NotConformantError(AssertionError):
+    """The directory is no conformant store. `report` is the whole report, `findings` the breaches."""
+
+    def __init__(self, message: str, report: Report, findings: tuple[Finding, ...]) -> None:
+        super().__init__(message)
+        self.report = report
+        self.findings = findings
+
+
+def breaches(report: Report) -> tuple[Finding, ...]:
+    """The findings of a report that a store must not have: everything above info, worst first."""
+    return tuple(finding for finding in report.findings if severity_of(finding) > Severity.INFO)
+
+
+def assert_conformant(
+    directory: Path | str,
+    *,
+    version: str | None = None,
+    level: Level = "full",
+    ignore: Iterable[str] = (),
+    broker_conf: Path | None = None,
+    commitlog_paths: Sequence[Path] = (),
+    delay_levels: str | None = None,
+    now_timestamp: int | None = None,
+) -> Report:
+    """Assert that a directory is a store without any fault; gives the report of the check.
+
+    `version` names the broker version whose bytes are meant (else it is inferred, and whatever some version
+    writes is right). `level` is quick, cross or full. `ignore` names rules that need not hold: ids, slugs or
+    starts of ids, such as CP001 for the directory of a program that was killed. `broker_conf` gives file
+    sizes and settings that the bytes do not tell, `delay_levels` the messageDelayLevel. `now_timestamp` (ms)
+    replaces the clock. Nothing in the directory is opened for writing.
+
+    Raises NotConformantError, an AssertionError that lists every breach with its place; StoreError for a
+    directory that cannot be read, and UsageError for rules or versions that there are not.
+    """
+    store = open_store(
+        directory,
+        broker_conf=broker_conf,
+        version=version,
+        commitlog_paths=commitlog_paths,
+        delay_levels=delay_levels,
+    )
+    options = CheckOptions(level=level, ignore=tuple(ignore), now_timestamp=now_timestamp)
+    report = check_store(store, options, engine=LocalEngine(1))
+    findings = breaches(report)
+    unread = [item for item in report.not_checked if item.operational]
+    if not findings and not unread:
+        return report
+    lines = [f"{printable(str(directory))} is no conformant store ({_as(report)}):"]
+    lines += [_line(finding) for finding in findings[:SHOWN]]
+    if len(findings) > SHOWN:
+        lines.append(f"  ... and {len(findings) - SHOWN} more")
+    lines += [
+        f"  {printable(item.what)} could not be read: {printable(item.reason)}" for item in unread[:SHOWN]
+    ]
+    lines += [f"  {item.fault_class}, {item.title}: {item.text}" for item in report.diagnoses[:3]]
+    lines += [f"  next: {command}" for command in report.next_commands[:2]]
+    raise NotConformantError("\n".join(lines), report, findings)
+
+
+def _as(report: Report) -> str:
+    how = "given" if report.store.dialect_given else "inferred"
+    return f"as {report.store.dialect}, {how}; level {report.level}"
+
+
+def _line(finding: Finding) -> str:
+    rule, where = RULES[finding.rule], finding.where
+    place = printable(where.file) or "the store"
+    if where.start is not None:
+        place += f" at byte {where.start}"
+    return f"  {rule.id} {rule.slug}, {place}: {describe(finding)}"

@@ -1,0 +1,93 @@
+"""The pytest plugin: fixtures for tests of programs that write or read stores.
+
+    assert_rocketmq_store      asserts that a directory is a conformant store; --rocketmq-version and
+                               --rocketmq-level give the defaults of the run
+    rocketmq_store             writes messages, or what a strategy drew, into a new store; gives its directory
+    damaged_rocketmq_store     damages a copy of a store; gives its directory and what a check must find
+
+Loaded where rocketfsck is installed. Nothing of rocketfsck is imported until a fixture is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+if TYPE_CHECKING:
+    from rocketfsck.testing.planned import PlannedStore
+    from rocketfsck.verify.report import Report
+    from rocketfsck.writer import Event, WriteOptions
+    from rocketfsck.writer.damage import DamageReport
+
+_LEVELS = ("quick", "cross", "full")
+
+
+class AssertStore(Protocol):
+    """`rocketfsck.testing.assert_conformant` with the defaults of the run."""
+
+    def __call__(self, directory: Path | str, **options: Any) -> Report: ...
+
+
+class MakeStore(Protocol):
+    """Writes a store into a new directory."""
+
+    def __call__(self, what: PlannedStore | Iterable[Event], options: WriteOptions | None = None) -> Path: ...
+
+
+DamageStore = Callable[..., "tuple[Path, DamageReport]"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of the run."""
+    group = parser.getgroup("rocketfsck", "conformance of RocketMQ stores")
+    group.addoption(
+        "--rocketmq-version", metavar="VERSION", help="the broker version that stores are held to"
+    )
+    group.addoption("--rocketmq-level", choices=_LEVELS, default="full", help="how deep stores are checked")
+
+
+@pytest.fixture(scope="session")
+def assert_rocketmq_store(pytestconfig: pytest.Config) -> AssertStore:
+    """Assert that a directory is a conformant store: `assert_rocketmq_store(directory, version=…, …)`."""
+    from rocketfsck.testing.conformance import assert_conformant
+
+    version = pytestconfig.getoption("--rocketmq-version")
+    level = pytestconfig.getoption("--rocketmq-level")
+
+    def assert_store(directory: Path | str, **options: Any) -> Report:
+        __tracebackhide__ = True
+        return assert_conformant(directory, **{"version": version, "level": level, **options})
+
+    return assert_store
+
+
+@pytest.fixture
+def rocketmq_store(tmp_path_factory: pytest.TempPathFactory) -> MakeStore:
+    """Write messages (or a `PlannedStore`) into a new store; gives its directory."""
+    from rocketfsck.testing.planned import PlannedStore
+    from rocketfsck.writer import WriteOptions, write_store
+
+    def make(what: PlannedStore | Iterable[Event], options: WriteOptions | None = None) -> Path:
+        directory = tmp_path_factory.mktemp("rocketmq") / "store"
+        if isinstance(what, PlannedStore):
+            what.write(directory)
+        else:
+            write_store(directory, what, WriteOptions(sync=False) if options is None else options)
+        return directory
+
+    return make
+
+
+@pytest.fixture
+def damaged_rocketmq_store(tmp_path_factory: pytest.TempPathFactory) -> DamageStore:
+    """Damage a copy: `damaged_rocketmq_store(store, "torn-tail", …, seed=0)` gives (directory, report)."""
+    from rocketfsck.writer.damage import damage_store
+
+    def damage(store: Path | str, *faults: str, seed: int = 0) -> tuple[Path, DamageReport]:
+        directory = tmp_path_factory.mktemp("damaged") / "store"
+        return directory, damage_store(store, directory, faults, seed)
+
+    return damage
