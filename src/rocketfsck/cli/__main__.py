@@ -1,0 +1,5 @@
+"""`python -m rocketfsck.cli`."""
+
+from rocketfsck.cli import main
+
+main()

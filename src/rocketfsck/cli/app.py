@@ -1,0 +1,196 @@
+"""The click group, its commands by name, and the exit status of every way to end.
+
+A command is a module of `rocketfsck.cli.commands` with an attribute `command`, imported when it is called;
+the group's own help is made from the table here and imports none of them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from io import TextIOWrapper
+from typing import Any
+
+import click
+
+from rocketfsck import __version__
+from rocketfsck.cli.base import Command, Settings, common_options, terminal_width, write_exit_status
+from rocketfsck.errors import (
+    EXIT_CANCELLED,
+    EXIT_CLEAN,
+    EXIT_INTERNAL,
+    EXIT_OPERATIONAL,
+    EXIT_USAGE,
+    RocketfsckError,
+)
+
+COMMANDS: dict[str, str] = {
+    "info": "Tell what is in a store or file, without a scan.",
+    "dump": "Show the contents of any file, directory or store.",
+    "check": "Verify a store; say what is wrong, where, and what to do.",
+    "write": "Write a store as a broker would, from messages or a seed.",
+    "damage": "Break a copy of a store, and tell what a check must find.",
+    "explain": "Explain a rule or a class of faults.",
+    "completion": "Print the completion script for a shell.",
+}
+
+
+class OutputClosedError(Exception):
+    """Whoever read standard output has gone; nobody is left to tell."""
+
+
+class Group(click.Group):
+    """A group that knows its commands' names and one-liners, and imports a command when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"rocketfsck.cli.commands.{cmd_name}").command
+        assert isinstance(command, Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        write_exit_status(formatter)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise OutputClosedError from error
+        return result
+
+
+@click.command(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="rocketfsck")
+@common_options
+def group() -> None:
+    """Reads, verifies, explains and writes Apache RocketMQ message stores, offline.
+
+    What is read is only ever opened for reading; what is written is new.
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit status; nothing is raised."""
+    settings = Settings(debug="--debug" in arguments)
+    _open_closed_streams()
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets its escape, not a traceback.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    # numpy's BLAS would start a thread a core on import; nothing here multiplies matrices.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    try:
+        # With the width given, click need not ask shutil, whose import is a tenth of the time to help.
+        help_width = max(50, min(terminal_width(80), 80) - 2)
+        if not arguments and "_ROCKETFSCK_COMPLETE" not in os.environ:
+            bare = click.Context(
+                group, info_name="rocketfsck", terminal_width=help_width, **group.context_settings
+            )
+            print(group.get_help(bare), file=sys.stderr)
+            return EXIT_USAGE
+        result = group.main(
+            list(arguments), "rocketfsck", standalone_mode=False, obj=settings, terminal_width=help_width
+        )
+    except click.ClickException as error:
+        usage = error.ctx.get_usage() if isinstance(error, click.UsageError) and error.ctx else ""
+        print(usage, end="\n" if usage else "", file=sys.stderr)
+        _complain(f"Error: {error.format_message()}")
+        return EXIT_USAGE if isinstance(error, click.UsageError) else EXIT_OPERATIONAL
+    except OutputClosedError:
+        return _reader_gone()
+    except (click.Abort, KeyboardInterrupt):
+        _complain("Cancelled.")
+        return EXIT_CANCELLED
+    except RocketfsckError as error:
+        _trace(settings)
+        _complain(f"Error: {error}")
+        return error.exit_code
+    except SystemExit as stop:
+        # click itself ends so: after completion (0), or with 1 where the reader of its help has gone.
+        return EXIT_CLEAN if not stop.code else _reader_gone()
+    except Exception as error:  # noqa: BLE001  the last line of defence: short words, never a traceback
+        _trace(settings)
+        return _unexpected(error)
+    return result if isinstance(result, int) else EXIT_CLEAN
+
+
+def _open_closed_streams() -> None:
+    """Give standard streams that were closed by the caller something to be.
+
+    What is written to a closed standard output fails as it does for other programs; complaints that nobody
+    can get go nowhere.
+    """
+    for name, flags in (("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), "w", encoding="utf-8"))
+
+
+def _trace(settings: Settings) -> None:
+    """The traceback of what is being handled, if --debug asks for it."""
+    if settings.debug:
+        from traceback import format_exc
+
+        _complain(*format_exc().rstrip().split("\n"))
+
+
+def _reader_gone() -> int:
+    _drop_output()
+    return EXIT_CANCELLED
+
+
+def _drop_output() -> None:
+    """Let the interpreter flush into nothing at its end, or it would complain about the closed pipe."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _unexpected(error: Exception) -> int:
+    if isinstance(error, MemoryError):
+        _complain("Error: out of memory.")
+        return EXIT_OPERATIONAL
+    if isinstance(error, OSError):
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _drop_output()
+        name = f"{error.filename}: " if error.filename is not None else ""
+        _complain(f"Error: {name}{error.strerror or error}")
+        return EXIT_OPERATIONAL
+    _complain(
+        f"Internal error: {type(error).__name__}: {error}",
+        "This is a bug of rocketfsck, not of your store. Please report it with the output of the same",
+        "command with --debug added; the store has not been changed.",
+    )
+    return EXIT_INTERNAL
+
+
+def _complain(*lines: str) -> None:
+    """Lines on standard error; whatever is quoted in them, each stays one printable line."""
+    from rocketfsck.cli.text import visible
+
+    for line in lines:
+        print(visible(line, keep_backslash=True), file=sys.stderr)

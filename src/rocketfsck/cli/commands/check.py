@@ -1,0 +1,201 @@
+"""`rocketfsck check STORE`: what is wrong with a store, where, what it means and what to run next."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
+from rocketfsck.cli.output import (
+    BINARY_FORMATS,
+    Column,
+    Format,
+    open_output,
+    open_rows,
+    refuse_inside,
+    to_json,
+)
+from rocketfsck.cli.palette import Palette
+from rocketfsck.cli.params import Duration, output_options, path_argument, store_options
+from rocketfsck.cli.progress import progress
+
+if TYPE_CHECKING:
+    from rocketfsck.store import Store
+    from rocketfsck.verify.options import CheckOptions
+    from rocketfsck.verify.report import Report
+
+FINDING_COLUMNS = (
+    Column("rule", "text"),
+    Column("slug", "text"),
+    Column("severity", "text"),
+    Column("message", "text"),
+    Column("file", "name"),
+    Column("start", "int"),
+    Column("end", "int"),
+    Column("physical_offset", "int"),
+    Column("topic", "name"),
+    Column("queue_id", "int"),
+    Column("queue_offset", "int"),
+    Column("slot", "int"),
+    Column("entry", "int"),
+    Column("found", "json"),
+    Column("expected", "json"),
+    Column("count", "int"),
+    Column("fingerprint", "text"),
+    Column("fault_class", "text"),
+    Column("repair", "text"),
+)
+
+
+@click.command(cls=Command)
+@path_argument("path")
+@click.option(
+    "--level",
+    type=click.Choice(["quick", "cross", "full"]),
+    default="full",
+    show_default=True,
+    help="quick: names, sizes, headers, tails. cross: every frame, unit, chain and reference, no bodies. "
+    "full: every checksum and property, too.",
+)
+@click.option("--select", multiple=True, metavar="RULES", help="Only these rules: ids, slugs, starts of ids.")
+@click.option("--ignore", multiple=True, metavar="RULES", help="All but these rules.")
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Count, but do not show, the findings of this file.",
+)
+@click.option(
+    "--write-baseline",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write what is found to a baseline.",
+)
+@click.option("--subset", metavar="N/T|X%|SIZE", help="Only part of the files, the same part every time.")
+@click.option("--max-duration", type=Duration(), help="Start nothing new after this time.")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Keep what is done in this file, and go on from it.",
+)
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Files at once; default: one a core.")
+@click.option("--delay-levels", metavar="LEVELS", help="messageDelayLevel of the broker: '1s 5s 10s …'.")
+@click.option("--all", "all_places", is_flag=True, help="Show every finding, not the first few of a rule.")
+@store_options
+@output_options()
+@click.pass_context
+@common_options
+def command(
+    context: click.Context,
+    /,
+    path: Path,
+    broker_conf: Path | None,
+    broker_version: str | None,
+    commitlog_paths: tuple[Path, ...],
+    delay_levels: str | None,
+    write_baseline: Path | None,
+    all_places: bool,
+    output_format: Format,
+    output: Path | None,
+    **choices: Any,
+) -> int:
+    """Check the store at PATH and say what is wrong, where, what it means, and what to run next.
+
+    Nothing is written but what you ask for. Exit status 4 says that something is wrong, 8 that something
+    could not be read.
+    """
+    from rocketfsck.store import open_store
+    from rocketfsck.verify.baseline import write_baseline as write_baseline_file
+
+    options = _options(**choices)
+    stores = [path, *commitlog_paths]
+    for written in (write_baseline, options.resume):
+        if written is not None:
+            refuse_inside(written, stores)
+    store = open_store(
+        path,
+        broker_conf=broker_conf,
+        version=broker_version,
+        commitlog_paths=commitlog_paths,
+        delay_levels=delay_levels,
+    )
+    stores += store.commitlog.directories  # a broker.conf may name some outside
+    for written in (write_baseline, options.resume):
+        if written is not None:
+            refuse_inside(written, stores)
+    report = _check(store, options, path)
+    if write_baseline is not None:
+        write_baseline_file(write_baseline, report.findings)
+    with open_output(output, binary=output_format in BINARY_FORMATS, forbidden=stores) as stream:
+        if output_format == "text":
+            from rocketfsck.cli.reporttext import report_lines
+
+            palette = Palette(output is None and settings_of(context).colored(stream))
+            columns = min(terminal_width(100), 120)
+            for line in report_lines(report, palette, columns=columns, all_places=all_places):
+                stream.write(line + "\n")
+        elif output_format == "json":
+            stream.write(to_json(report.to_json(), indent=2) + "\n")
+        else:
+            head = {"kind": "rocketfsck.check.findings", "store": str(path)}
+            with open_rows(stream, output_format, FINDING_COLUMNS, head) as writer:
+                for row in _rows(report, output_format):
+                    writer.write(row)
+    return report.exit_code
+
+
+def _options(
+    level: Any,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    baseline: Path | None,
+    subset: str | None,
+    max_duration: float | None,
+    resume: Path | None,
+    jobs: int | None,
+) -> CheckOptions:
+    from rocketfsck.verify.options import CheckOptions, Subset
+
+    return CheckOptions(
+        level=level,
+        select=_names(select),
+        ignore=_names(ignore),
+        baseline=baseline,
+        subset=None if subset is None else Subset.parse(subset),
+        max_duration=max_duration,
+        resume=resume,
+        jobs=jobs or 0,
+    )
+
+
+def _names(values: tuple[str, ...]) -> tuple[str, ...]:
+    """`--select CL,CQ --select index-cycle` as single names."""
+    return tuple(name for value in values for name in value.replace(",", " ").split())
+
+
+def _check(store: Store, options: CheckOptions, path: Path) -> Report:
+    from rocketfsck.verify.run import check_store
+
+    with progress(f"check {os.fspath(path)}") as bar:
+
+        def advance(done_byte_count: int, total_byte_count: int) -> None:
+            bar.update(done_byte_count, total_byte_count)
+
+        return check_store(store, options, progress=advance)
+
+
+def _rows(report: Report, output_format: Format) -> Iterator[dict[str, Any]]:
+    """A row a finding. JSON lines begin with the report's head, without its findings."""
+    if output_format == "jsonl":
+        yield {name: value for name, value in report.to_json().items() if name != "findings"}
+    from rocketfsck.verify.report import finding_to_json
+
+    for finding in report.findings:
+        row = finding_to_json(finding)
+        if output_format == "jsonl":
+            yield {"kind": "rocketfsck.finding", **row}
+            continue
+        where = {name: getattr(finding.where, name) for name in type(finding.where).__slots__}
+        yield row | where | {"found": dict(finding.found), "expected": dict(finding.expected)}

@@ -1,0 +1,151 @@
+"""`rocketfsck damage STORE --into DIR --fault NAME`: break a copy of a store, tell what a check must find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.output import (
+    SCHEMA_VERSION,
+    Format,
+    open_output,
+    plain_values,
+    refuse_inside,
+    to_json,
+)
+from rocketfsck.cli.params import output_options
+
+if TYPE_CHECKING:
+    from rocketfsck.writer.damage import Act, DamageReport
+
+_SHOWN = 12
+
+
+@click.command(cls=Command)
+@click.argument("path", metavar="STORE", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--into", type=click.Path(path_type=Path), metavar="DIR", help="The damaged copy; it must not exist."
+)
+@click.option(
+    "--fault", "faults", multiple=True, metavar="NAME[:OPTION=VALUE,...]", help="What to break; repeatable."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed breaks the same place.")
+@click.option("--in-place", is_flag=True, help="Damage STORE itself, not a copy. There is no way back.")
+@click.option("--list", "list_faults", is_flag=True, help="List the faults and what each needs and causes.")
+@click.option(
+    "--broker-version", metavar="VERSION", help="The broker that wrote last, like 4.9.8; else inferred."
+)
+@click.option(
+    "--broker-conf",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The broker's settings: file sizes.",
+)
+@output_options("text", "json")
+@click.pass_context
+@common_options
+def command(
+    context: click.Context,
+    /,
+    path: Path | None,
+    into: Path | None,
+    faults: tuple[str, ...],
+    seed: int,
+    in_place: bool,
+    list_faults: bool,
+    broker_version: str | None,
+    broker_conf: Path | None,
+    output_format: Format,
+    output: Path | None,
+) -> None:
+    """Damage a copy of STORE with named faults, at places that the seed chooses.
+
+    Told, and written to DIR.damage.json, is what was changed and what a check must find. STORE itself is only
+    read, unless you ask for --in-place.
+    """
+    from rocketfsck.writer.damage import damage_store
+
+    if list_faults:
+        with open_output(output, binary=False) as stream:
+            stream.write(_json_of_faults() if output_format == "json" else "".join(_lines_of_faults()))
+        return
+    if path is None:
+        raise click.UsageError("Missing argument 'STORE'.", context)
+    if (into is None) != in_place:
+        raise click.UsageError("Give --into DIR, or --in-place.", context)
+    if output is not None:
+        refuse_inside(output, [path, *([into] if into is not None else [])])
+    report = damage_store(
+        path, into, faults, seed, version=broker_version, broker_conf=broker_conf, in_place=in_place
+    )
+    with open_output(output, binary=False, forbidden=[path]) as stream:
+        if output_format == "json":
+            stream.write(to_json(plain_values(report.to_json()), indent=2) + "\n")
+        else:
+            stream.writelines(f"{line}\n" for line in _lines(report))
+
+
+def _lines(report: DamageReport) -> Iterator[str]:
+    from rocketfsck.cli.text import visible
+    from rocketfsck.writer.damage import truth_path
+
+    for act in report.acts:
+        yield visible(f"{act.fault}: {act.note}")
+        yield from (f"  {visible(line)}" for line in _lines_of(act))
+    yield f"The truth is in {visible(str(truth_path(report.target)))}."
+    paths = "".join(
+        f" --commitlog-path {visible(f'{report.target}/{path}')}" for path in report.commitlog_paths
+    )
+    yield f"Next: rocketfsck check {visible(report.target)}{paths}"
+
+
+def _lines_of(act: Act) -> Iterator[str]:
+    for change in act.changes[:_SHOWN]:
+        extent = change.before or change.after
+        place = "" if extent is None else f" bytes {extent.start} to {extent.end}"
+        to = "" if change.renamed_to is None else f" to {change.renamed_to}"
+        yield f"{change.action} {change.file}{place}{to}"
+    if len(act.changes) > _SHOWN:
+        yield f"... and {len(act.changes) - _SHOWN} more changes"
+    for promise in act.promises[:_SHOWN]:
+        facts = ", ".join(f"{name} {value}" for name, value in promise.place.facts().items())
+        yield f"must be found: {' or '.join(promise.rules)}{f' at {facts}' if facts else ''}"
+    if len(act.promises) > _SHOWN:
+        yield f"... and {len(act.promises) - _SHOWN} more"
+    if act.unseen:
+        yield f"nothing is promised: {act.unseen}"
+
+
+def _lines_of_faults() -> Iterator[str]:
+    from rocketfsck.cli.table import aligned
+    from rocketfsck.writer.damage import DAMAGES
+
+    rows = [
+        (damage.name, damage.fault_class or "-", damage.summary, f"needs {damage.needs}")
+        for damage in DAMAGES.values()
+    ]
+    for line in aligned([("FAULT", "CLASS", "WHAT", ""), *rows]):
+        yield line + "\n"
+
+
+def _json_of_faults() -> str:
+    from rocketfsck.writer.damage import DAMAGES
+
+    rows: list[dict[str, Any]] = [
+        {
+            "name": damage.name,
+            "fault_class": damage.fault_class,
+            "summary": damage.summary,
+            "needs": damage.needs,
+            "causes": list(damage.causes),
+            "may_also": sorted(damage.may_also),
+            "options": dict(damage.options),
+            "alone": damage.alone,
+        }
+        for damage in DAMAGES.values()
+    ]
+    head = {"schema_version": SCHEMA_VERSION, "kind": "rocketfsck.damage.faults"}
+    return to_json({**head, "faults": rows}, indent=2) + "\n"

@@ -1,0 +1,226 @@
+"""`rocketfsck dump PATH`: the contents of a file, of a directory of a store, or of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rocketfsck.cli.base import Command, common_options, settings_of
+from rocketfsck.cli.dump.item import Item
+from rocketfsck.cli.dump.kinds import KINDS, Kind, load_kind
+from rocketfsck.cli.dump.source import BodyForm, Source, Wanted
+from rocketfsck.cli.dump.targets import ALL, StoreHints, Target, find_targets, store_root
+from rocketfsck.cli.output import BINARY_FORMATS, Column, Format, open_output, open_rows
+from rocketfsck.cli.palette import Palette
+from rocketfsck.cli.params import NumberRange, Timestamp, output_options, store_options
+from rocketfsck.cli.progress import Progress, progress
+from rocketfsck.errors import UsageError
+
+
+@click.command(cls=Command)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--kind", type=click.Choice([*KINDS, ALL]), help="What PATH is, or which files of a store.")
+@click.option("--topic", help="Only this topic.")
+@click.option("--queue", "queue_id", type=int, metavar="ID", help="Only this queueId.")
+@click.option("--tag", help="Only messages with this TAGS value.")
+@click.option("--key", help="Only messages with this key, among KEYS or as UNIQ_KEY.")
+@click.option("--time-from", type=Timestamp(), help="Only what was stored at this time or later.")
+@click.option("--time-to", type=Timestamp(), help="Only what was stored before this time.")
+@click.option("--offset-from", type=int, help="Only what begins at this physical offset or behind it.")
+@click.option("--offset-to", type=int, help="Only what begins before this physical offset.")
+@click.option("--queue-offset", "queue_offsets", type=NumberRange(), help="Only these queue offsets.")
+@click.option("--pos", "positions", type=NumberRange(), help="Only what touches these byte positions.")
+@click.option("--slot", type=int, help="The chain of this hash slot (index), or this slot (timer wheel).")
+@click.option("--limit", type=click.IntRange(0), help="Stop after so many items.")
+@click.option(
+    "--body",
+    type=click.Choice(["none", "text", "hex", "base64"]),
+    default="none",
+    help="Show message bodies, and how.",
+)
+@click.option("--hex", "as_hex", is_flag=True, help="Show every byte beside the field that it belongs to.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every field of every item.")
+@click.option("--start-offset", type=int, help="Stream offset of a file that lost its name.")
+@click.option("--slots", "slot_count", type=click.IntRange(1), help="Hash slots of an index file.")
+@click.option("--entries", "entry_count", type=click.IntRange(1), help="Entries of an index file.")
+@store_options
+@output_options()
+@click.pass_context
+@common_options
+def command(
+    context: click.Context,
+    /,
+    paths: tuple[Path, ...],
+    kind: str | None,
+    limit: int | None,
+    body: BodyForm,
+    as_hex: bool,
+    verbose: bool,
+    start_offset: int | None,
+    slot_count: int | None,
+    entry_count: int | None,
+    broker_conf: Path | None,
+    broker_version: str | None,
+    commitlog_paths: tuple[Path, ...],
+    output_format: Format,
+    output: Path | None,
+    **filters: Any,
+) -> None:
+    """Show what is in each PATH: any file of a store, a directory in one, or a store (its messages).
+
+    Every byte of a file is shown as something: a record, a unit, an entry, zeros, or bytes that are nothing
+    known. With a filter only what matches is shown. Bodies are shown only with --body.
+    """
+    if as_hex and output_format != "text":
+        raise UsageError("--hex goes with --format text only")
+    wanted = Wanted(body=body, **filters)
+    hints = StoreHints(broker_conf, broker_version, commitlog_paths)
+    targets = [
+        target for path in paths for target in find_targets(path, kind, hints) if _concerns(target, wanted)
+    ]
+    kinds = {name: load_kind(name, wanted) for name in {target.kind for target in targets}}
+    if len(kinds) > 1 and output_format in ("csv", "arrow", "parquet"):
+        raise UsageError(
+            f"these are files of several kinds; choose one with --kind: {', '.join(sorted(kinds))}"
+        )
+    run = _Run(wanted, limit, broker_version, start_offset, slot_count, entry_count)
+    with (
+        open_output(output, binary=output_format in BINARY_FORMATS, forbidden=_stores(paths)) as stream,
+        progress("dump", wanted=not (output is None and stream.isatty())) as bar,
+    ):
+        if output_format == "text":
+            palette = Palette(output is None and settings_of(context).colored(stream))
+            for line in run.text(targets, kinds, palette, bar, as_hex=as_hex, verbose=verbose):
+                stream.write(line + "\n")
+            return
+        columns = _columns(kinds)
+        head = {"kind": "rocketfsck.dump", "paths": list(map(str, paths))}
+        with open_rows(stream, output_format, columns, head) as writer:
+            for source, item in run.items(targets, kinds, bar):
+                row = {"kind": item.kind, "file": source.name, "start": item.start, "end": item.end}
+                writer.write(row | dict(item.values))
+
+
+def _stores(paths: tuple[Path, ...]) -> list[Path]:
+    """The files that are read and the stores that they are in: nothing may be written there."""
+    return [*paths, *(root for path in paths if (root := store_root(path.resolve())) is not None)]
+
+
+def _columns(kinds: dict[str, Kind]) -> tuple[Column, ...]:
+    return tuple(dict.fromkeys(column for kind in kinds.values() for column in kind.columns))
+
+
+def _concerns(target: Target, wanted: Wanted) -> bool:
+    """Whether a file can hold what is wanted, by the queue that it belongs to."""
+    if target.topic is None:
+        return True
+    return (wanted.topic is None or target.topic == wanted.topic) and (
+        wanted.queue_id is None or target.queue_id is None or target.queue_id == wanted.queue_id
+    )
+
+
+class _Run:
+    """One dump: opens the files one after the other and counts what is shown."""
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        limit: int | None,
+        version: str | None,
+        start_offset: int | None,
+        slot_count: int | None,
+        entry_count: int | None,
+    ) -> None:
+        self.wanted = wanted
+        self.left = limit
+        self.version = version
+        self.start_offset = start_offset
+        self.slot_count = slot_count
+        self.entry_count = entry_count
+
+    def sources(self, targets: list[Target]) -> Iterator[tuple[Target, Source]]:
+        from rocketfsck.store.reading import FileReader
+
+        for target in targets:
+            if self.left == 0:
+                return
+            with FileReader(target.path) as reader:
+                yield (
+                    target,
+                    Source(
+                        reader=reader,
+                        name=target.name,
+                        start_offset=target.start_offset if self.start_offset is None else self.start_offset,
+                        topic=target.topic,
+                        queue_id=target.queue_id,
+                        store=target.store,
+                        property_parser=self._parser(target),
+                        slot_count=self.slot_count if self.slot_count is not None else target.slot_count,
+                        entry_count=self.entry_count if self.entry_count is not None else target.entry_count,
+                    ),
+                )
+
+    def _parser(self, target: Target) -> Any:
+        if target.kind != "commitlog":
+            return "scan"
+        if target.store is not None:
+            return target.store.dialect.property_parser
+        if self.version is None:
+            return "scan"
+        from rocketfsck.formats.dialect import dialect_for
+
+        return dialect_for(self.version).property_parser
+
+    def file_items(self, source: Source, kind: Kind, bar: Progress, before: int) -> Iterator[Item]:
+        if source.size == 0:
+            whole: Iterable[Item] = () if self.wanted.any else [Item("empty", 0, 0, {}, "the file is empty")]
+        else:
+            whole = kind.items(source, self.wanted)
+        for item in whole:
+            bar.update(before + item.end)
+            if not self.wanted.has_positions(item.start, item.end):
+                continue
+            if self.left == 0:
+                return
+            if self.left is not None:
+                self.left -= 1
+            yield item
+
+    def items(
+        self, targets: list[Target], kinds: dict[str, Kind], bar: Progress
+    ) -> Iterator[tuple[Source, Item]]:
+        done = 0
+        bar.update(0, sum(target.path.stat().st_size for target in targets))
+        for target, source in self.sources(targets):
+            for item in self.file_items(source, kinds[target.kind], bar, done):
+                yield source, item
+            done += source.size
+
+    def text(
+        self,
+        targets: list[Target],
+        kinds: dict[str, Kind],
+        palette: Palette,
+        bar: Progress,
+        *,
+        as_hex: bool,
+        verbose: bool,
+    ) -> Iterator[str]:
+        from rocketfsck.cli.dump.render import TextRenderer, heading, hex_item_lines
+
+        shown_name: str | None = None
+        renderer: TextRenderer | None = None
+        by_name = {target.name: kinds[target.kind] for target in targets}
+        for source, item in self.items(targets, kinds, bar):
+            kind = by_name[source.name]
+            if source.name != shown_name:
+                shown_name = source.name
+                renderer = TextRenderer(kind, palette, verbose=verbose, body=self.wanted.body != "none")
+                yield heading(source, kind, palette)
+            assert renderer is not None
+            yield from hex_item_lines(source, item, palette) if as_hex else renderer.lines(item)
+        if shown_name is None and (self.wanted.any or self.wanted.positions is not None):
+            yield palette.dim("nothing matches")

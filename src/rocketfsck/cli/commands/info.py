@@ -1,0 +1,66 @@
+"""`rocketfsck info PATH`: what is there, without a scan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
+from rocketfsck.cli.output import SCHEMA_VERSION, Format, open_output, plain_values, to_json
+from rocketfsck.cli.palette import Palette
+from rocketfsck.cli.params import output_options, path_argument, store_options
+
+
+@click.command(cls=Command)
+@path_argument("path")
+@click.option("-v", "--verbose", is_flag=True, help="List every file and queue.")
+@store_options
+@output_options("text", "json", "jsonl")
+@click.pass_context
+@common_options
+def command(
+    context: click.Context,
+    /,
+    path: Path,
+    verbose: bool,
+    broker_conf: Path | None,
+    broker_version: str | None,
+    commitlog_paths: tuple[Path, ...],
+    output_format: Format,
+    output: Path | None,
+) -> None:
+    """Tell what PATH is: the files of a store, its queues with their offsets, sizes, times, the broker
+    version that wrote it and how that is known, whether a broker runs on it; or what a single file is.
+
+    Only headers, first records and last units are read, so that it is quick on any store.
+    """
+    from rocketfsck.cli.storefacts import file_facts, store_facts
+
+    facts: dict[str, Any]
+    if path.is_dir():
+        from rocketfsck.store import open_store
+
+        store = open_store(
+            path, broker_conf=broker_conf, version=broker_version, commitlog_paths=commitlog_paths
+        )
+        kind, facts = "rocketfsck.info.store", store_facts(store)
+    else:
+        kind, facts = "rocketfsck.info.file", file_facts(path)
+    with open_output(output, binary=False, forbidden=[path, *commitlog_paths]) as stream:
+        if output_format != "text":
+            document = {"schema_version": SCHEMA_VERSION, "kind": kind, **plain_values(facts)}
+            stream.write(to_json(document, indent=2 if output_format == "json" else None) + "\n")
+            return
+        from rocketfsck.cli.infotext import file_lines, store_lines
+
+        palette = Palette(output is None and settings_of(context).colored(stream))
+        columns = min(terminal_width(100), 140)
+        lines = (
+            store_lines(facts, palette, columns=columns, everything=verbose)
+            if path.is_dir()
+            else file_lines(facts, palette)
+        )
+        for line in lines:
+            stream.write(line + "\n")

@@ -1,0 +1,191 @@
+"""`rocketfsck write`: a store as a broker writes it, from messages or from a seed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.params import Timestamp
+from rocketfsck.cli.progress import progress
+from rocketfsck.cli.text import byte_size, count_of, visible
+from rocketfsck.cli.writeoptions import ByteSize, shape_options, write_options
+from rocketfsck.errors import EXIT_CLEAN, UsageError
+
+if TYPE_CHECKING:
+    from rocketfsck.writer.making import Made, Progress
+    from rocketfsck.writer.manifest import ManifestLevel
+    from rocketfsck.writer.options import WriteOptions
+
+
+@click.command(cls=Command)
+@click.argument("input_path", metavar="[INPUT]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--into",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The store's directory, which must not exist and appears when it is whole.",
+)
+@click.option(
+    "--synth",
+    metavar="MIX",
+    is_flag=False,
+    flag_value="plain",
+    help="Make the messages up: plain (the default), mixed, everything, or NAME=VALUE,… (see the guide).",
+)
+@click.option("--seed", type=int, help="Same seed, same bytes, on any machine; default 0.")
+@click.option("--size", type=ByteSize(), help="Make up messages until the commit log is this long.")
+@click.option("--messages", type=click.IntRange(0), metavar="N", help="Make up so many messages.")
+@click.option(
+    "--start-time",
+    type=Timestamp(),
+    default="2024-01-01",
+    show_default=True,
+    help="When the first message is stored, if it does not say so itself.",
+)
+@click.option(
+    "--manifest",
+    "manifest_level",
+    type=click.Choice(["none", "brief", "hashes", "full"]),
+    default="brief",
+    show_default=True,
+    help="What is written down beside the store: queues, offsets, CRCs of all files; SHA-256, too; every "
+    "message, too.",
+)
+@click.option(
+    "--manifest-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where the manifest goes; default: beside the store, NAME.manifest.json.",
+)
+@shape_options
+@common_options
+def command(
+    input_path: Path | None,
+    into: Path,
+    synth: str | None,
+    seed: int | None,
+    size: int | None,
+    messages: int | None,
+    start_time: int,
+    manifest_level: str,
+    manifest_file: Path | None,
+    **shape: Any,
+) -> int:
+    """Write a store into a new directory, byte for byte as a broker would.
+
+    The messages come from INPUT (JSON lines, Parquet or Arrow; - for JSON lines on standard input) or are
+    made up (--synth). After any error, and when it is interrupted, nothing is left.
+    """
+    from rocketfsck.writer.manifest import ManifestLevel
+
+    if (input_path is None) == (synth is None):
+        raise UsageError("give either INPUT or --synth")
+    options = write_options(**shape)
+    level = ManifestLevel(manifest_level)
+    with _terminated_as_interrupted(), progress(f"write {into}") as bar:
+        if input_path is not None:
+            if seed is not None or size is not None or messages is not None:
+                raise UsageError("--seed, --size and --messages are for --synth")
+            made = _from_input(input_path, into, options, start_time, level, manifest_file, bar.update)
+        else:
+            assert synth is not None
+            made = _from_seed(
+                synth,
+                into,
+                options,
+                (seed or 0, size, messages),
+                start_time,
+                level,
+                manifest_file,
+                bar.update,
+            )
+    _tell(made, into)
+    return EXIT_CLEAN
+
+
+def _from_input(
+    input_path: Path,
+    into: Path,
+    options: WriteOptions,
+    start_time: int,
+    level: ManifestLevel,
+    manifest_file: Path | None,
+    update: Progress,
+) -> Made:
+    from rocketfsck.writer.inputs import open_messages
+    from rocketfsck.writer.making import fill_from, make_store
+
+    with open_messages(input_path, start_time) as source:
+        return make_store(
+            into,
+            fill_from(source, update),
+            options,
+            {"input": input_path.name},
+            manifest=level,
+            manifest_path=manifest_file,
+        )
+
+
+def _from_seed(
+    mix: str,
+    into: Path,
+    options: WriteOptions,
+    limits: tuple[int, int | None, int | None],
+    start_time: int,
+    level: ManifestLevel,
+    manifest_file: Path | None,
+    update: Progress,
+) -> Made:
+    from rocketfsck.writer.synth import parse_mix, synthesize
+
+    seed, size, message_count = limits
+    return synthesize(
+        into,
+        parse_mix(mix),
+        options,
+        seed=seed,
+        size=size,
+        message_count=message_count,
+        start_time=start_time,
+        manifest=level,
+        manifest_path=manifest_file,
+        progress=update,
+    )
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """A SIGTERM ends the work as Ctrl-C does, so that nothing is left of it."""
+
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not the main thread: whoever runs us there handles signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _tell(made: Made, into: Path) -> None:
+    store = made.store
+    topics = len({queue.topic for queue in store.queues})
+    print(
+        f"{visible(str(into))}: {count_of(store.message_count, 'message')}, "
+        f"{count_of(store.record_count, 'record')}, {byte_size(store.max_offset - store.min_offset)} of "
+        f"commit log; {count_of(topics, 'topic')}, {count_of(len(store.queues), 'queue')}, "
+        f"{count_of(len(store.index_files), 'index file')}; as {store.version}"
+    )
+    for path in (made.manifest, made.messages):
+        if path is not None:
+            print(f"  {visible(str(path))}")
+    print(f"Next: rocketfsck check {visible(str(into))}")

@@ -1,0 +1,238 @@
+"""Index files: header, hash slots, entries, and the chain of one slot. Reference 4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rocketfsck.cli.dump.fixed import unit_items
+from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_spans
+from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.cli.output import Column
+from rocketfsck.cli.text import timestamp, visible
+from rocketfsck.errors import UsageError
+from rocketfsck.formats.filename import index_filename_time
+from rocketfsck.formats.indexfile import (
+    ENTRY,
+    ENTRY_SIZE,
+    HEADER,
+    INDEX_HEADER_SIZE,
+    SLOT,
+    SLOT_SIZE,
+    decode_header,
+    entry_pos,
+    index_file_size,
+    infer_geometry,
+    slot_of,
+    slot_pos,
+)
+from rocketfsck.formats.javatext import index_hash
+
+COLUMNS = (
+    *(Column(item.name, "int") for item in HEADER.fields),
+    Column("slot", "int"),
+    Column("newestIndex", "int"),
+    Column("entry", "int"),
+    *(Column(item.name, "int") for item in ENTRY.fields),
+    Column("timestamp", "int"),
+    Column("count", "int"),
+    Column("chainEnd", "text"),
+)
+TEXT = (
+    TextColumn("slot", "slot", 8),
+    TextColumn("newest", "newestIndex", 9),
+    TextColumn("entry", "entry", 9),
+    TextColumn("keyHash", "keyHash", 11),
+    TextColumn("phyOffset", "phyOffset", 14),
+    TextColumn("timeDiff", "timeDiff", 10),
+    TextColumn("prevIndex", "prevIndex", 9),
+    TextColumn("time", "timestamp", 24, render=timestamp),
+)
+FILTERS = ("topic", "key", "slot", "time_from", "time_to", "offset_from", "offset_to")
+_INFERENCE_SIZE = 64 << 20
+_NEIGHBOURS = 50
+
+
+def index_geometry(source: Source) -> tuple[int, int] | None:
+    """Slots and entries of the file: as given, as its store has them, as its length and bytes allow, or as
+    the files beside it have them. None where nothing tells."""
+    if source.slot_count is not None and source.entry_count is not None:
+        return source.slot_count, source.entry_count
+    geometry = source.store.geometry if source.store else None
+    if geometry and geometry.index_file_size == source.size:
+        return geometry.slot_count, geometry.entry_count
+    data = source.read(0, min(source.size, _INFERENCE_SIZE))
+    found = infer_geometry(
+        source.size, slot_count=source.slot_count, entry_count=source.entry_count, data=data
+    )
+    if found:
+        return found[0]
+    return (geometry.slot_count, geometry.entry_count) if geometry else _neighbours_geometry(source)
+
+
+def _neighbours_geometry(source: Source) -> tuple[int, int] | None:
+    """What the other index files of the directory say, if this one was cut or grew."""
+    from rocketfsck.store import identify_file
+
+    path = Path(source.reader.path)
+    for other in sorted(path.parent.iterdir())[:_NEIGHBOURS]:
+        if index_filename_time(other.name) is None or other.name == path.name or not other.is_file():
+            continue
+        found = identify_file(other)
+        if found.slot_count is not None and found.entry_count is not None:
+            return found.slot_count, found.entry_count
+    return None
+
+
+def index_items(source: Source, wanted: Wanted) -> Iterator[Item]:
+    """Header, slots and entries in file order; with --slot a chain in its own order."""
+    if wanted.topic is not None and wanted.key is None:
+        raise UsageError("an index file holds hashes of topic#key, no topics: give --key, too")
+    if wanted.key is not None and wanted.topic is None:
+        raise UsageError("an index file holds hashes of topic#key: give --topic, too")
+    if source.size < INDEX_HEADER_SIZE:
+        yield Item("partial", 0, source.size, {}, f"{source.size} bytes, less than a header")
+        return
+    geometry = index_geometry(source)
+    if geometry is None:
+        yield from _without_geometry(source, wanted)
+        return
+    slot_count, entry_count = geometry
+    if wanted.slot is not None:
+        yield from _chain(source, wanted, slot_count)
+        return
+    if not wanted.any:
+        yield _header(source, _shape(source, slot_count, entry_count))
+        slots_end = min(entry_pos(0, slot_count), source.size)
+
+        def slot(pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str]:
+            return "slot", {"slot": (pos - INDEX_HEADER_SIZE) // SLOT_SIZE, **values}, ""
+
+        yield from unit_items(source, SLOT, slot, start=INDEX_HEADER_SIZE, end=slots_end, what="slot")
+    yield from _entries(source, wanted, slot_count, entry_count)
+
+
+def _without_geometry(source: Source, wanted: Wanted) -> Iterator[Item]:
+    """The header; where slots end and entries begin is not known."""
+    unknown = "nothing tells how many slots and entries the file has; give --slots and --entries"
+    if wanted.any:
+        raise UsageError(f"{visible(source.name)}: {unknown}")
+    yield _header(source, unknown)
+    if source.size > INDEX_HEADER_SIZE:
+        yield Item("unknown", INDEX_HEADER_SIZE, source.size, {}, "slots and entries")
+
+
+def _shape(source: Source, slot_count: int, entry_count: int) -> str:
+    expected = index_file_size(slot_count, entry_count)
+    fits = "" if expected == source.size else f", which makes {expected} bytes; the file has {source.size}"
+    return f"{slot_count} slots and {entry_count} entries{fits}"
+
+
+def _header(source: Source, note: str) -> Item:
+    values = HEADER.parse(source.read(0, INDEX_HEADER_SIZE))
+    return Item(
+        "header", 0, INDEX_HEADER_SIZE, values, note, lambda: layout_spans(HEADER, 0, values), block=True
+    )
+
+
+def _entries(source: Source, wanted: Wanted, slot_count: int, entry_count: int) -> Iterator[Item]:
+    header = decode_header(source.read(0, INDEX_HEADER_SIZE))
+    first = entry_pos(0, slot_count)
+    end = min(entry_pos(entry_count, slot_count), source.size)
+    wished = _wished_hash(wanted)
+
+    def entry(pos: int, values: dict[str, Any]) -> tuple[str, dict[str, Any], str] | None:
+        number = (pos - first) // ENTRY_SIZE
+        if wished is not None and values["keyHash"] != wished:
+            return None
+        shown = _entry_values(number, values, slot_count, header.begin_timestamp)
+        if not wanted.has_offset(values["phyOffset"]) or not wanted.has_time(shown["timestamp"]):
+            return None
+        used = 1 <= number <= header.entry_count
+        if wanted.any and not used:
+            return None
+        return "entry" if used else "unused", shown, "" if used else "not in use"
+
+    if wanted.any:
+        end = min(end, entry_pos(header.entry_count + 1, slot_count))
+    for start, stop in _stretches(source, first, end, wished):
+        yield from unit_items(
+            source, ENTRY, entry, start=start, end=stop, zeros=not wanted.any, what="entry", plural="entries"
+        )
+    if end < source.size and not wanted.any:
+        yield Item("surplus", end, source.size, {}, f"{source.size - end} bytes behind the last entry")
+
+
+def _stretches(source: Source, first: int, end: int, wished: int | None) -> Iterator[tuple[int, int]]:
+    """The entries to look at: all of them, or each that has a hash, found without decoding the others."""
+    if wished is None:
+        if first < end:
+            yield first, end
+        return
+    pattern = wished.to_bytes(4, "big", signed=True)
+    for pos, piece in source.pieces(first, end, ENTRY_SIZE):
+        at = piece.find(pattern)
+        while at >= 0:
+            if at % ENTRY_SIZE == 0:
+                yield pos + at, min(pos + at + ENTRY_SIZE, end)
+            at = piece.find(pattern, at + 1)
+
+
+def _wished_hash(wanted: Wanted) -> int | None:
+    if wanted.topic is None or wanted.key is None:
+        return None
+    return index_hash(wanted.topic, wanted.key)
+
+
+def _entry_values(number: int, values: dict[str, Any], slot_count: int, begin: int) -> dict[str, Any]:
+    return {
+        "slot": slot_of(values["keyHash"], slot_count),
+        "entry": number,
+        **values,
+        "timestamp": begin + values["timeDiff"] * 1000,
+    }
+
+
+def _chain(source: Source, wanted: Wanted, slot_count: int) -> Iterator[Item]:
+    """The slot, then its entries from the newest on, then why the chain ends."""
+    assert wanted.slot is not None
+    if not 0 <= wanted.slot < slot_count:
+        raise UsageError(f"--slot: the file has the slots 0 to {slot_count - 1}")
+    header = decode_header(source.read(0, INDEX_HEADER_SIZE))
+    pos = slot_pos(wanted.slot)
+    newest = SLOT.parse(source.read(pos, SLOT_SIZE))["newestIndex"]
+    yield Item("slot", pos, pos + SLOT_SIZE, {"slot": wanted.slot, "newestIndex": newest})
+    number, before, seen = newest, None, set[int]()
+    while (reason := _end_of_chain(number, before, seen, header.entry_count)) is None:
+        pos = entry_pos(number, slot_count)
+        if pos + ENTRY_SIZE > source.size:
+            reason = f"entry {number} would be behind the end of the file"
+            break
+        seen.add(number)
+        values = ENTRY.parse(source.read(pos, ENTRY_SIZE))
+        shown = _entry_values(number, values, slot_count, header.begin_timestamp)
+        note = "" if shown["slot"] == wanted.slot else f"its hash belongs to slot {shown['slot']}"
+        if wanted.has_offset(values["phyOffset"]) and wanted.has_time(shown["timestamp"]):
+            yield Item("entry", pos, pos + ENTRY_SIZE, shown, note)
+        before, number = number, values["prevIndex"]
+    yield Item("chain-end", pos, pos, {"slot": wanted.slot, "chainEnd": reason}, f"the chain ends: {reason}")
+
+
+def _end_of_chain(number: int, before: int | None, seen: set[int], used: int) -> str | None:
+    """Why a walk ends before entry `number`; None while it goes on."""
+    link = "the slot is empty" if before is None else f"prevIndex of entry {before} is {number}"
+    if number == 0:
+        return link
+    if number < 0 or number > used:
+        return (
+            f"{link}, and entries 1 to {used} are in use"
+            if before is not None
+            else (f"the slot says {number}, and entries 1 to {used} are in use")
+        )
+    if number in seen:
+        return f"{link}, which the chain came by already: a cycle"
+    return None
+
+
+SPECS = {"index": Spec(COLUMNS, TEXT, FILTERS, index_items)}

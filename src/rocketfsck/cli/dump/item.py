@@ -1,0 +1,127 @@
+"""An item of a dump: one structure, or one run of bytes that is none, at its place in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rocketfsck.cli.hexview import Span
+from rocketfsck.cli.output import Column
+from rocketfsck.cli.text import timestamp, visible
+
+if TYPE_CHECKING:
+    from rocketfsck.cli.dump.source import Source, Wanted
+    from rocketfsck.formats.layout import Field, Layout
+
+COMMON_COLUMNS = (
+    Column("kind", "text"),
+    Column("file", "name"),
+    Column("start", "int"),
+    Column("end", "int"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Bytes `start:end` of a file. The items of a file, unfiltered, follow each other without a gap.
+
+    `values` are the fields by RocketMQ's names, and what follows from them; `note` is for text only. With
+    `block`, text shows every value on a line of its own.
+    """
+
+    kind: str
+    start: int
+    end: int
+    values: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+    spans: Callable[[], Sequence[Span]] | None = None
+    block: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """A column of the text form: the value of that name, at least `width` wide, right-aligned if `right`."""
+
+    title: str
+    name: str
+    width: int
+    right: bool = True
+    render: Callable[[Any], str] | None = None
+
+    def cell(self, item: Item) -> str:
+        value = item.values.get(self.name)
+        if value is None:
+            return ""
+        return self.render(value) if self.render else value_text(value)
+
+
+class Spec(NamedTuple):
+    """What one kind of file is to the dump: machine columns behind the common ones (they may depend on what
+    is wanted), text columns, the filters that say something about it, and who reads it."""
+
+    columns: tuple[Column, ...] | Callable[[Wanted], tuple[Column, ...]]
+    text: tuple[TextColumn, ...]
+    filters: tuple[str, ...]
+    items: Callable[[Source, Wanted], Iterator[Item]]
+
+
+def value_text(value: Any) -> str:
+    """A value as printable text."""
+    if isinstance(value, (str, bytes)):
+        return visible(value)
+    if isinstance(value, Mapping):
+        return " ".join(f"{visible(name)}={value_text(item)}" for name, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(value_text, value))
+    return "true" if value is True else "false" if value is False else str(value)
+
+
+def hex32(value: int) -> str:
+    """An i32 as the 8 hex digits that stand on disk."""
+    return f"0x{value & 0xFFFFFFFF:08x}"
+
+
+def field_text(declared: Field, value: Any) -> str:
+    """A field's value for the hex view and blocks: its number, and what it says."""
+    if isinstance(value, bytes):
+        return f'"{visible(value)}"' if value else ""
+    if declared.unit == "ms" and value and declared.size == 8:  # 4 bytes hold a duration, no time
+        return f"{value} ({timestamp(value)})"
+    return f"{hex32(value)} ({value})" if declared.name.startswith("magic") else str(value)
+
+
+def layout_spans(
+    layout: Layout,
+    start: int,
+    values: Mapping[str, Any],
+    *,
+    sizes: Mapping[str, int] | None = None,
+    texts: Mapping[str, str] | None = None,
+    hidden: frozenset[str] = frozenset(),
+) -> list[Span]:
+    """The fields of a structure at `start` with their values as spans.
+
+    `sizes` are the byte counts of fields whose width depends on the record (byte fields have their own
+    length); `texts` replaces what is said of a field; `hidden` fields keep their bytes out of the view.
+    """
+    spans = []
+    pos = start
+    for declared in layout.fields:
+        value = values[declared.name]
+        size = declared.size
+        if size is None:
+            size = len(value) if isinstance(value, bytes) else (sizes or {})[declared.name]
+        if size:
+            text = (texts or {}).get(declared.name)
+            secret = declared.name in hidden
+            if text is None:
+                text = "" if secret else field_text(declared, value)
+            spans.append(Span(declared.name, pos, pos + size, text, secret))
+        pos += size
+    return spans
+
+
+def layout_columns(layout: Layout, skip: frozenset[str] = frozenset()) -> tuple[Column, ...]:
+    """The columns of a fixed layout of integers."""
+    return tuple(Column(item.name, "int") for item in layout.fields if item.name not in skip)

@@ -1,0 +1,53 @@
+"""The kinds of files that can be dumped: their names for --kind, their titles, and who reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from rocketfsck.cli.dump.item import COMMON_COLUMNS, Item, Spec, TextColumn
+
+if TYPE_CHECKING:
+    from rocketfsck.cli.dump.source import Source, Wanted
+    from rocketfsck.cli.output import Column
+
+KINDS: Mapping[str, tuple[str, str]] = {
+    "commitlog": ("commit log file", "records"),
+    "consumequeue": ("consume queue file", "queues"),
+    "batchconsumequeue": ("batch consume queue file", "queues"),
+    "consumequeue-ext": ("consume queue extension file", "queues"),
+    "index": ("index file", "index"),
+    "checkpoint": ("checkpoint", "small"),
+    "config": ("JSON config", "small"),
+    "epoch": ("epoch file", "small"),
+    "text": ("text file", "small"),
+    "raw": ("file of no known kind", "small"),
+    "timerwheel": ("timer wheel", "timers"),
+    "timerlog": ("timer log file", "timers"),
+    "timercheck": ("timer progress file", "timers"),
+    "dledger-data": ("DLedger data file", "dledger"),
+    "dledger-index": ("DLedger index file", "dledger"),
+}
+"""By --kind's name: the title and the module that reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind with its module loaded."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    text: tuple[TextColumn, ...]
+    items: Callable[[Source, Wanted], Iterator[Item]]
+
+
+def load_kind(name: str, wanted: Wanted) -> Kind:
+    """The kind of that name; raises UsageError for a filter that it knows nothing of."""
+    title, module = KINDS[name]
+    spec: Spec = import_module(f"rocketfsck.cli.dump.{module}").SPECS[name]
+    wanted.require(f"{'an' if title[0] in 'aei' else 'a'} {title}", *spec.filters)
+    columns = spec.columns if isinstance(spec.columns, tuple) else spec.columns(wanted)
+    return Kind(name, title, (*COMMON_COLUMNS, *columns), spec.text, spec.items)

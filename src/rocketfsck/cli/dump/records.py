@@ -1,0 +1,243 @@
+"""Commit log files, and the compaction logs that copy their form: records, BLANKs, and what is neither.
+
+Which bytes are what, `scan` says: its regions tile the file, and its filters act on columns, so that only
+the records asked for are read a second time. A body of more than 64 MiB is not shown (null).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_spans
+from rocketfsck.cli.dump.recordspans import record_spans
+from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.cli.output import Column
+from rocketfsck.cli.text import count_of, timestamp
+from rocketfsck.formats.magic import (
+    COMPRESSED,
+    COMPRESSION_NAMES,
+    INNER_BATCH,
+    TRANSACTION_NAMES,
+    compression_type,
+    transaction_type,
+)
+from rocketfsck.formats.record import BLANK
+
+if TYPE_CHECKING:
+    from rocketfsck.scan.messages import Message
+    from rocketfsck.scan.regions import Region
+
+FILTERS = (
+    "topic",
+    "queue_id",
+    "tag",
+    "key",
+    "time_from",
+    "time_to",
+    "offset_from",
+    "offset_to",
+    "queue_offsets",
+)
+TEXT = (
+    TextColumn("physicalOffset", "physicalOffset", 14),
+    TextColumn("totalSize", "totalSize", 9),
+    TextColumn("storeTimestamp", "storeTimestamp", 24, render=timestamp),
+    TextColumn("topic", "topic", 20, right=False),
+    TextColumn("queueId", "queueId", 7),
+    TextColumn("queueOffset", "queueOffset", 11),
+    TextColumn("tags", "tags", 8, right=False),
+    TextColumn("keys", "keys", 16, right=False),
+    TextColumn("uniqKey", "uniqKey", 32, right=False),
+)
+
+_NUMBERS = (
+    "queueOffset",
+    "physicalOffset",
+    "totalSize",
+    "magicCode",
+    "bodyCRC",
+    "flag",
+    "sysFlag",
+    "bornTimestamp",
+    "storeTimestamp",
+    "reconsumeTimes",
+    "preparedTransactionOffset",
+    "bodyLength",
+    "propertiesLength",
+)
+
+_REASONS = {
+    "": "",
+    "end": "up to the end of the file",
+    "blank-size": "its totalSize is not what is left of the file",
+    "magic": "no message's magic code",
+    "size": "a totalSize that cannot be",
+    "lengths": "lengths that do not add up to totalSize",
+    "body-length": "a body that runs past its record",
+    "topic-length": "a topic that runs past its record",
+    "properties-length": "properties that run past their record",
+    "short": "fewer bytes than a header takes",
+    "cut": "the file ends before the record does",
+    "garbage": "bytes behind zeros that start no record",
+}
+
+
+def columns(wanted: Wanted) -> tuple[Column, ...]:
+    """The machine columns; the body's depend on --body."""
+    body = {
+        "none": (),
+        "text": (Column("body", "name"),),
+        "hex": (Column("body_hex", "text"),),
+        "base64": (Column("body", "blob"),),
+    }[wanted.body]
+    return (
+        Column("topic", "name"),
+        Column("queueId", "int"),
+        *(Column(name, "int") for name in _NUMBERS),
+        Column("bornHost", "text"),
+        Column("storeHost", "text"),
+        Column("transaction", "text"),
+        Column("compression", "text"),
+        Column("tags", "text"),
+        Column("keys", "json"),
+        Column("uniqKey", "text"),
+        Column("properties", "map"),
+        Column("properties_raw", "blob"),
+        *body,
+        Column("faults", "json"),
+        Column("reason", "text"),
+    )
+
+
+def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
+    """Records and regions of the file in order; with a filter on what only records have, records alone."""
+    from rocketfsck.scan.jit import compiled_wanted
+    from rocketfsck.scan.messages import MAX_BODY_SIZE, Message, MessageFilter, walk_messages
+    from rocketfsck.scan.options import ScanOptions
+    from rocketfsck.scan.regions import RegionKind
+
+    filters = MessageFilter(
+        topic=wanted.topic,
+        queue_id=wanted.queue_id,
+        tag=wanted.tag,
+        key=wanted.key,
+        begin_timestamp=wanted.time_from,
+        end_timestamp=wanted.time_to,
+        begin_offset=wanted.offset_from,
+        end_offset=wanted.offset_to,
+    )
+    for found in walk_messages(
+        source.reader,
+        source.start_offset,
+        ScanOptions(property_parser=source.property_parser, file_size=source.size),
+        filters if wanted.any else None,
+        compiled=compiled_wanted(source.size),
+        max_body_size=0 if wanted.body == "none" else MAX_BODY_SIZE,
+    ):
+        if isinstance(found, Message):
+            if wanted.has_queue_offset(found.queue_offset):
+                yield _record_item(source, wanted, found)
+        elif found.kind is not RegionKind.RECORDS and not _only_records(wanted):
+            start = source.start_offset + found.start
+            if wanted.has_offset(start, start + found.size):
+                yield _region_item(source, wanted, found)
+
+
+def _only_records(wanted: Wanted) -> bool:
+    """Whether a filter asks for something that only records have."""
+    asked = (wanted.topic, wanted.queue_id, wanted.tag, wanted.key, wanted.queue_offsets)
+    return any(value is not None for value in (*asked, wanted.time_from, wanted.time_to))
+
+
+def _region_item(source: Source, wanted: Wanted, region: Region) -> Item:
+    kind = str(region.kind)
+    reason = _REASONS.get(str(region.reason), str(region.reason))
+    note = f"{count_of(region.size, 'byte')}{f': {reason}' if reason else ''}"
+    values: dict[str, Any] = {"reason": str(region.reason) or None}
+    if kind == "blank":
+        header = BLANK.parse(source.read(region.start, BLANK.size))
+        note = f"end of the file's records, totalSize {header['totalSize']}{f': {reason}' if reason else ''}"
+        return Item(
+            kind,
+            region.start,
+            region.end,
+            {**header, **values},
+            note,
+            lambda: layout_spans(BLANK, region.start, header),
+        )
+    partial = kind in ("torn", "malformed", "damaged")
+    return Item(
+        kind,
+        region.start,
+        region.end,
+        values,
+        note,
+        (lambda: record_spans(source, region.start, region.end, wanted.body)) if partial else None,
+    )
+
+
+def _record_item(source: Source, wanted: Wanted, message: Message) -> Item:
+    start, end = message.pos, message.pos + message.total_size
+    values = _values(message)
+    if wanted.body == "hex":
+        values["body_hex"] = None if message.body is None else message.body.hex()
+    elif wanted.body != "none":
+        values["body"] = message.body
+    return Item(
+        "record", start, end, values, _note(message), lambda: record_spans(source, start, end, wanted.body)
+    )
+
+
+def _values(message: Message) -> dict[str, Any]:
+    kind = compression_type(message.sys_flag)
+    return {
+        "topic": message.topic_bytes,
+        "queueId": message.queue_id,
+        "queueOffset": message.queue_offset,
+        "physicalOffset": message.physical_offset,
+        "totalSize": message.total_size,
+        "magicCode": message.magic_code,
+        "bodyCRC": message.body_crc,
+        "flag": message.flag,
+        "sysFlag": message.sys_flag,
+        "bornTimestamp": message.born_timestamp,
+        "storeTimestamp": message.store_timestamp,
+        "reconsumeTimes": message.reconsume_times,
+        "preparedTransactionOffset": message.prepared_transaction_offset,
+        "bodyLength": message.body_size,
+        "propertiesLength": message.properties_size,
+        "bornHost": message.born_host,
+        "storeHost": message.store_host,
+        "transaction": TRANSACTION_NAMES[transaction_type(message.sys_flag)],
+        "compression": COMPRESSION_NAMES.get(kind, f"type {kind}") if message.sys_flag & COMPRESSED else None,
+        "tags": message.tags,
+        "keys": message.keys,
+        "uniqKey": message.unique_key,
+        "properties": message.properties,
+        "properties_raw": None if _is_utf8(message.properties_bytes) else message.properties_bytes,
+        "faults": [_word(fault.name) for fault in message.faults],
+    }
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _word(name: str | None) -> str:
+    return str(name).lower().replace("_", "-")
+
+
+def _note(message: Message) -> str:
+    transaction = transaction_type(message.sys_flag)
+    said = [TRANSACTION_NAMES[transaction]] if transaction else []
+    if message.sys_flag & INNER_BATCH:
+        said.append("inner batch")
+    return ", ".join((*said, *(f"odd: {_word(fault.name)}" for fault in message.faults)))
+
+
+SPECS = {"commitlog": Spec(columns, TEXT, FILTERS, log_items)}

@@ -1,0 +1,191 @@
+"""From a path to the files to dump: one file, a directory of a store, or a store.
+
+A file is recognised by where it stands and what it is called (`store.identify_file`), or told by --kind. A
+directory inside a store stands for the store's files in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocketfsck.cli.dump.kinds import KINDS
+from rocketfsck.errors import StoreError, UsageError
+
+if TYPE_CHECKING:
+    from rocketfsck.store import Store
+    from rocketfsck.store.model import MappedFile, StoreFile
+
+ALL = "all"
+ROOT_NAMES = ("commitlog", "consumequeue", "batchconsumequeue", "index", "config")
+KIND_OF_FILE = {
+    "consumequeue_ext": "consumequeue-ext",
+    "abort": "text",
+    "lock": "text",
+    "unknown": "raw",
+    "broker-identity": "text",
+    "compaction-log": "commitlog",
+    "compaction-cq": "batchconsumequeue",
+    "compaction-checkpoint": "config",
+}
+"""Kinds of `store.FileKind` whose dump has another name."""
+
+KIND_OF_OTHER = {
+    "timerwheel": "timerwheel",
+    "timerlog": "timerlog",
+    "timercheck": "timercheck",
+    "epoch": "epoch",
+    "broker-identity": "text",
+    "abort-backup": "text",
+    "settings": "text",
+    "dledger-data": "dledger-data",
+    "dledger-index": "dledger-index",
+    "compaction-log": "commitlog",
+    "compaction-cq": "batchconsumequeue",
+    "compaction-checkpoint": "config",
+}
+"""Kinds of `store.OtherKind` and how they are dumped; the others are databases that nothing here reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One file to dump. `store` is there if a directory was asked for, and was opened as a store.
+
+    `how` says how the kind of a single file is known; `slot_count` and `entry_count` are an index file's.
+    """
+
+    path: Path
+    name: str
+    kind: str
+    start_offset: int = 0
+    topic: str | None = None
+    queue_id: int | None = None
+    store: Store | None = None
+    how: str = ""
+    slot_count: int | None = None
+    entry_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreHints:
+    """What the user told about the store."""
+
+    broker_conf: Path | None = None
+    version: str | None = None
+    commitlog_paths: tuple[Path, ...] = ()
+
+    def open(self, root: Path) -> Store:
+        """The store at `root`, read with these hints. Raises StoreError or UsageError."""
+        from rocketfsck.store import open_store
+
+        return open_store(
+            root,
+            broker_conf=self.broker_conf,
+            version=self.version,
+            commitlog_paths=self.commitlog_paths,
+        )
+
+
+def find_targets(path: Path, kind: str | None, hints: StoreHints) -> list[Target]:
+    """The files to dump, in the order of the store. Raises StoreError or UsageError."""
+    if not path.is_dir():
+        if kind == ALL:
+            raise UsageError("--kind all is for a store or a directory in one")
+        return [file_target(path, kind)]
+    base = path.resolve()
+    root = store_root(base)
+    if root is None:
+        return _loose_files(path, kind)
+    wanted = kind or ("commitlog" if root == base else ALL)
+    targets = [
+        target
+        for target in store_targets(hints.open(path if root == base else root))
+        if wanted in (ALL, target.kind) and (root == base or target.path.resolve().is_relative_to(base))
+    ]
+    if not targets:
+        what = "file" if wanted == ALL else KINDS[wanted][0]
+        raise StoreError(f"there is no {what} in it that can be dumped", path=str(path))
+    return targets
+
+
+def store_root(directory: Path) -> Path | None:
+    """`directory`, or the nearest one above it that is a store with it inside; None if there is none."""
+    if directory.name not in ROOT_NAMES and any((directory / name).is_dir() for name in ROOT_NAMES):
+        return directory
+    for above in directory.parents:
+        part = directory.relative_to(above).parts[0]
+        if _is_store_part(part) and above.name not in ROOT_NAMES:
+            return above
+    return None
+
+
+def _is_store_part(name: str) -> bool:
+    return name in (*ROOT_NAMES, "consumequeue_ext", "timerlog", "compaction") or name.startswith("dledger-")
+
+
+def _loose_files(directory: Path, kind: str | None) -> list[Target]:
+    try:
+        files = sorted(entry for entry in directory.iterdir() if entry.is_file())
+    except OSError as error:
+        raise StoreError(f"cannot be listed: {error.strerror}", path=str(directory)) from error
+    if not files:
+        raise StoreError("is no store and in none, and there are no files in it", path=str(directory))
+    return [file_target(file, None if kind == ALL else kind) for file in files]
+
+
+def file_target(path: Path, kind: str | None) -> Target:
+    """A file on its own, recognised, or taken for the `kind` that the user says it is."""
+    from rocketfsck.store import identify_file
+
+    found = identify_file(path)
+    known = kind or KIND_OF_FILE.get(found.kind, str(found.kind))
+    return Target(
+        path,
+        str(path),
+        known,
+        found.start_offset or 0,
+        found.topic,
+        found.queue_id,
+        how=f"as told with --kind {kind}" if kind else found.how,
+        slot_count=found.slot_count,
+        entry_count=found.entry_count,
+    )
+
+
+def store_targets(store: Store) -> Iterator[Target]:
+    """Every file of a store that can be dumped."""
+
+    def mapped(
+        files: tuple[MappedFile, ...], kind: str, topic: str | None = None, queue_id: int | None = None
+    ) -> Iterator[Target]:
+        for file in files:
+            yield Target(file.path, file.relative, kind, file.start_offset or 0, topic, queue_id, store)
+
+    def single(file: StoreFile | None, kind: str) -> Iterator[Target]:
+        if file is not None:
+            yield Target(file.path, file.relative, kind, store=store)
+
+    yield from mapped(store.commitlog.files, "commitlog")
+    for queue in store.queues:
+        kind = "consumequeue" if queue.kind == "file" else "batchconsumequeue"
+        yield from mapped(queue.files, kind, queue.topic, queue.queue_id)
+    for ext in store.ext_queues:
+        yield from mapped(ext.files, "consumequeue-ext", ext.topic, ext.queue_id)
+    for index in store.indexes:
+        yield from single(index, "index")
+    yield from single(store.checkpoint, "checkpoint")
+    yield from single(store.abort, "text")
+    yield from single(store.lock, "text")
+    for config in store.configs:
+        yield from single(config, "config")
+    for other in store.others:
+        other_kind = KIND_OF_OTHER.get(other.kind)
+        if other_kind is None:
+            continue
+        if other.mapped_files is not None:
+            yield from mapped(other.mapped_files.files, other_kind, other.topic, other.queue_id)
+        else:
+            for file in other.files:
+                yield from single(file, other_kind)

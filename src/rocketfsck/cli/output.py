@@ -1,0 +1,256 @@
+"""Where results go (standard output or a file) and the machine formats: json, jsonl, csv, arrow, parquet.
+
+A row is a mapping from column names to values; a `Column` says what is in it. The same columns have the same
+names in every format:
+
+    int      an exact integer (JSON: all 64 bits, as a number)
+    name     text that may be no UTF-8: `topic`, or else `topic_b64` (base64 of the bytes); never both
+    blob     bytes: binary `body` in Arrow and Parquet, base64 `body_b64` elsewhere
+    map      text by text: an object in JSON, a map in Arrow and Parquet, JSON text in CSV
+    json     anything that JSON can say: as it is in JSON, JSON text elsewhere
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import isfinite
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple, Protocol
+
+from rocketfsck.cli.text import visible
+from rocketfsck.errors import StoreError, UsageError
+
+SCHEMA_VERSION = 1
+"""Version of the JSON objects; it grows when a field changes its meaning or goes, not when one is added."""
+
+Format = Literal["text", "json", "jsonl", "csv", "arrow", "parquet"]
+FORMATS: tuple[Format, ...] = ("text", "json", "jsonl", "csv", "arrow", "parquet")
+BINARY_FORMATS = ("arrow", "parquet")
+
+ColumnKind = Literal["int", "bool", "text", "name", "blob", "map", "json"]
+ROWS_A_BATCH = 8192
+
+
+class Column(NamedTuple):
+    """One column of a table."""
+
+    name: str
+    kind: ColumnKind
+
+
+class RowWriter(Protocol):
+    """Takes rows, one after the other; `close` ends the document."""
+
+    def write(self, row: Mapping[str, Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def plain_values(row: Mapping[str, Any]) -> dict[str, Any]:
+    """`row` as JSON says it: bytes as text if they are UTF-8, else as `<name>_b64`."""
+    values: dict[str, Any] = {}
+    for name, value in row.items():
+        key, plain = _plain(name, value)
+        values[key] = plain
+    return values
+
+
+def _plain(name: str, value: Any) -> tuple[str, Any]:
+    if isinstance(value, str):
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            return f"{name}_b64", _base64(_bytes_of(value))
+        return name, value
+    if isinstance(value, bytes):
+        try:
+            return name, value.decode("utf-8")
+        except UnicodeDecodeError:
+            return f"{name}_b64", _base64(value)
+    if isinstance(value, Mapping):
+        return name, plain_values({str(key): item for key, item in value.items()})
+    if isinstance(value, (list, tuple)):
+        return name, [_plain("", item)[1] for item in value]
+    if isinstance(value, float) and not isfinite(value):  # a config may hold 1e999; JSON has no infinity
+        return name, str(value)
+    return name, value
+
+
+def _bytes_of(text: str) -> bytes:
+    """The bytes of a name that is not UTF-8; a lone surrogate that stands for no byte as three of its own."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _base64(value: bytes) -> str:
+    return b64encode(value).decode("ascii")
+
+
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    """JSON in printable ASCII only: nothing in it can act on a terminal."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, indent=indent)
+    return text.replace("\x7f", "\\u007f")
+
+
+class JsonLinesWriter:
+    """One object a line, each with `schema_version`."""
+
+    def __init__(self, stream: IO[str], columns: Sequence[Column]) -> None:
+        self._stream = stream
+        self._blobs = _blob_names(columns)
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        line = to_json({"schema_version": SCHEMA_VERSION, **_json_row(row, self._blobs)})
+        self._stream.write(line + "\n")
+
+    def close(self) -> None:
+        pass
+
+
+class JsonWriter:
+    """One object with `schema_version`, what `head` says, and `rows`."""
+
+    def __init__(self, stream: IO[str], columns: Sequence[Column], head: Mapping[str, Any]) -> None:
+        self._stream = stream
+        self._blobs = _blob_names(columns)
+        self._before = "\n  "
+        opening = to_json({"schema_version": SCHEMA_VERSION, **plain_values(head)})
+        self._stream.write(f'{opening[:-1]}, "rows": [')
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        self._stream.write(self._before + to_json(_json_row(row, self._blobs)))
+        self._before = ",\n  "
+
+    def close(self) -> None:
+        self._stream.write("\n]}\n")
+
+
+def _blob_names(columns: Sequence[Column]) -> frozenset[str]:
+    return frozenset(column.name for column in columns if column.kind == "blob")
+
+
+def _json_row(row: Mapping[str, Any], blobs: frozenset[str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in row.items():
+        if name in blobs:
+            values[f"{name}_b64"] = None if value is None else _base64(value)
+        else:
+            key, values[key] = name, None
+            key, plain = _plain(name, value)
+            if key != name:
+                del values[name]
+            values[key] = plain
+    return values
+
+
+class CsvWriter:
+    """RFC 4180 with a header line; on a terminal, what is not printable is shown as escapes."""
+
+    def __init__(self, stream: IO[str], columns: Sequence[Column]) -> None:
+        import csv
+
+        self._columns = columns
+        self._names = frozenset(column.name for column in columns if column.kind == "name")
+        self._visible = stream.isatty()
+        self._writer = csv.writer(stream, lineterminator="\n")
+        self._writer.writerow([name for column in columns for name in csv_names(column)])
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        cells: list[Any] = []
+        for column in self._columns:
+            cells.extend(_csv_cells(column, row.get(column.name)))
+        if self._visible:
+            cells = [visible(cell) if isinstance(cell, str) else cell for cell in cells]
+        self._writer.writerow(cells)
+
+    def close(self) -> None:
+        pass
+
+
+def csv_names(column: Column) -> tuple[str, ...]:
+    """The CSV columns of one column."""
+    if column.kind == "name":
+        return column.name, f"{column.name}_b64"
+    return (f"{column.name}_b64",) if column.kind == "blob" else (column.name,)
+
+
+def _csv_cells(column: Column, value: Any) -> tuple[Any, ...]:
+    if column.kind == "name":
+        return name_pair(value)
+    if value is None:
+        return (None,)
+    if column.kind == "blob":
+        return (_base64(value),)
+    if column.kind == "bool":
+        return ("true" if value else "false",)
+    return (to_json(_plain("", value)[1]),) if column.kind in ("map", "json") else (value,)
+
+
+def name_pair(value: str | bytes | None) -> tuple[str | None, str | None]:
+    """A name as (text, None), or as (None, base64) where it is no UTF-8."""
+    if value is None:
+        return None, None
+    key, plain = _plain("n", value)
+    return (plain, None) if key == "n" else (None, plain)
+
+
+def refuse_inside(path: Path, stores: Sequence[Path]) -> None:
+    """Raise UsageError if `path` is one of the files or inside one of the directories that are read."""
+    if any(path.resolve().is_relative_to(store.resolve()) for store in stores):
+        raise UsageError(f"{visible(str(path))} is inside the store that is read; choose another place")
+
+
+@contextmanager
+def open_output(path: Path | None, *, binary: bool, forbidden: Sequence[Path] = ()) -> Iterator[IO[Any]]:
+    """Standard output, or a file that appears under its name only when it is whole.
+
+    `forbidden` are the stores that are read: nothing is ever written into them. Raises UsageError for a
+    path inside one, or for binary output to a terminal; StoreError if the file cannot be written.
+    """
+    if path is None:
+        if binary and sys.stdout.isatty():
+            raise UsageError("this format is not for terminals; give -o FILE or redirect standard output")
+        yield sys.stdout.buffer if binary else sys.stdout
+        return
+    refuse_inside(path, forbidden)
+    target = path.absolute()
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") if binary else part.open("w", encoding="utf-8", newline="") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(target)
+    except OSError as error:
+        if error.filename is not None and Path(error.filename) not in (part, target):
+            raise
+        raise StoreError(f"cannot be written: {error.strerror}", path=str(path)) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def open_rows(
+    stream: IO[Any], output_format: Format, columns: Sequence[Column], head: Mapping[str, Any]
+) -> Iterator[RowWriter]:
+    """A writer of rows in a machine format (any but "text"), closed at the end if nothing was raised."""
+    writer: RowWriter
+    if output_format == "json":
+        writer = JsonWriter(stream, columns, head)
+    elif output_format == "jsonl":
+        writer = JsonLinesWriter(stream, columns)
+    elif output_format == "csv":
+        writer = CsvWriter(stream, columns)
+    else:
+        from rocketfsck.cli.arrow import ArrowWriter
+
+        writer = ArrowWriter(stream, columns, output_format == "parquet", head)
+    yield writer
+    writer.close()

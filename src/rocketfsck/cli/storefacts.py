@@ -1,0 +1,284 @@
+"""What `info` tells of a store, as plain data: everything that is had without a scan.
+
+Of a queue the end is found by bisection in its last file, on the broker's own test of a unit; that the valid
+units are a prefix of the file is taken for granted here and verified by `check`. Sizes in bytes, times in ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rocketfsck.errors import StoreError
+from rocketfsck.store.reading import FileReader
+
+if TYPE_CHECKING:
+    from rocketfsck.store import Store
+    from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, StoreFile
+
+_EMPTY_FILES = 4  # files at a queue's end that may hold nothing yet
+
+
+def store_facts(store: Store) -> dict[str, Any]:
+    """Everything about an open store. A file that cannot be read has an `error` instead of its facts."""
+    evidence, geometry = store.dialect_evidence, store.geometry
+    queues = [queue_facts(queue) for queue in store.queues]
+    return {
+        "root": str(store.root),
+        "written_by": {
+            "dialect": str(evidence.dialect.version),
+            "versions": [str(version) for version in evidence.versions],
+            "given": evidence.given,
+            "conflict": evidence.conflict,
+            "known_from": [{"what": item.what, "why": item.why} for item in evidence.known_from],
+        },
+        "notes": [{"what": item.what, "why": item.why} for item in store.notes],
+        "geometry": {
+            name: {
+                "value": getattr(geometry, name),
+                "source": geometry.source(name),
+                "note": geometry.notes.get(name),
+            }
+            for name in type(geometry).__slots__
+            if isinstance(getattr(geometry, name), int)
+        },
+        "live": {
+            "state": str(store.live.state),
+            "how": store.live.how,
+            "pid": store.live.holder_pid,
+            "command": store.live.holder_command,
+        },
+        "abort": _abort(store.abort),
+        "checkpoint": _checkpoint(store.checkpoint),
+        "commitlog": {
+            "directories": [str(directory) for directory in store.commitlog.directories],
+            "file_size": store.commitlog.file_size,
+            "start_offset": store.commitlog.start_offset,
+            "end_offset": store.commitlog.end_offset,
+            "dispatched_end_offset": max((queue["physical_end"] or 0 for queue in queues), default=None),
+            "files": [log_facts(file) for file in store.commitlog.files],
+        },
+        "queues": queues,
+        "ext_queues": [
+            {
+                "topic": ext.topic,
+                "queue_id": ext.queue_id,
+                "orphan": ext.orphan,
+                "files": _sizes(ext.files),
+            }
+            for ext in store.ext_queues
+        ],
+        "indexes": [index_facts(file) for file in store.indexes],
+        "configs": [{"file": file.relative, "size": file.size} for file in store.configs],
+        "others": [
+            {
+                "kind": str(other.kind),
+                "file": other.relative,
+                "topic": other.topic,
+                "queue_id": other.queue_id,
+                **_sizes(other.files),
+            }
+            for other in store.others
+        ],
+        "strays": [
+            {"file": stray.relative, "reason": str(stray.reason), "size": stray.size, "detail": stray.detail}
+            for stray in store.strays
+        ],
+    }
+
+
+def _sizes(files: Sequence[StoreFile]) -> dict[str, int]:
+    return {
+        "file_count": len(files),
+        "byte_count": sum(file.size for file in files),
+        "allocated_byte_count": sum(file.allocated_size for file in files),
+    }
+
+
+def _abort(file: StoreFile | None) -> dict[str, Any]:
+    """Presence is what counts; the process id is there from 5.0.0 on."""
+    if file is None:
+        return {"present": False, "pid": None}
+    from rocketfsck.formats.markers import decode_abort
+
+    try:
+        with FileReader(file.path) as reader:
+            return {"present": True, "pid": decode_abort(reader.read_upto(0, 64))}
+    except StoreError as error:
+        return {"present": True, "pid": None, "error": str(error)}
+
+
+def _checkpoint(file: StoreFile | None) -> dict[str, Any] | None:
+    if file is None:
+        return None
+    from rocketfsck.formats.checkpoint import CHECKPOINT
+
+    try:
+        with FileReader(file.path) as reader:
+            return CHECKPOINT.parse(reader.read_upto(0, CHECKPOINT.size))
+    except StoreError as error:
+        return {"error": str(error)}
+
+
+def log_facts(file: MappedFile) -> dict[str, Any]:
+    """A commit log file: its place, and when its first record was stored."""
+    facts: dict[str, Any] = {
+        "file": file.relative,
+        "start_offset": file.start_offset,
+        "size": file.size,
+        "allocated_size": file.allocated_size,
+        "first_store_timestamp": None,
+    }
+    try:
+        with FileReader(file.path) as reader:
+            facts["first_store_timestamp"] = first_store_timestamp(reader)
+    except StoreError as error:
+        facts["error"] = str(error)
+    return facts
+
+
+def first_store_timestamp(reader: FileReader, pos: int = 0) -> int | None:
+    """storeTimestamp of the record at `pos`; None if its magic code is no message's."""
+    from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V1, MAGIC_V2
+    from rocketfsck.formats.record import RECORD_HEADER
+
+    head = reader.read_upto(pos, RECORD_HEADER.size + 12)
+    if len(head) < RECORD_HEADER.size:
+        return None
+    header = RECORD_HEADER.parse(head)
+    if header["magicCode"] not in (MAGIC_V1, MAGIC_V2):
+        return None
+    if not header["sysFlag"] & BORN_HOST_V6:
+        return int(header["storeTimestamp"])
+    at = RECORD_HEADER.offset("storeTimestamp") + 12
+    return int.from_bytes(head[at : at + 8], "big", signed=True)
+
+
+def queue_facts(queue: ConsumeQueue) -> dict[str, Any]:
+    """A consume queue: first queue offset on disk, the one behind its last unit, and where that ends."""
+    facts: dict[str, Any] = {
+        "topic": queue.topic,
+        "queue_id": queue.queue_id,
+        "kind": queue.kind,
+        **_sizes(queue.files),
+        "min_offset": None,
+        "max_offset": None,
+        "physical_end": None,
+    }
+    try:
+        first, last = _bounds(queue)
+    except StoreError as error:
+        return facts | {"error": str(error)}
+    if first is not None:
+        facts["min_offset"] = first
+    if last is not None:
+        facts["max_offset"], facts["physical_end"] = last
+    elif first is not None:
+        facts["max_offset"] = first
+    return facts
+
+
+def _bounds(queue: ConsumeQueue) -> tuple[int | None, tuple[int, int] | None]:
+    if not queue.files:
+        return None, None
+    from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
+
+    layout = UNIT if queue.kind == "file" else BATCH_UNIT
+    size = layout.size
+    start = queue.files[0].start_offset or 0
+    first: int | None = start // size
+    if queue.kind == "batch":
+        with FileReader(queue.files[0].path) as reader:
+            head = layout.parse(reader.read(0, size)) if reader.size >= size else None
+            first = head["msgBaseOffset"] if head and head["size"] > 0 else None
+    for file in queue.files[: -_EMPTY_FILES - 1 : -1]:
+        with FileReader(file.path) as reader:
+            count = unit_count(reader, size)
+            if count:
+                unit = layout.parse(reader.read((count - 1) * size, size))
+                end = ((file.start_offset or 0) + count * size) // size
+                if queue.kind == "batch":
+                    end = unit["msgBaseOffset"] + unit["batchSize"]
+                return first, (end, unit["offset"] + unit["size"])
+    return first, None
+
+
+def unit_count(reader: FileReader, unit_size: int) -> int:
+    """How many units of the file are valid, if they are a prefix of it: offset >= 0 and size > 0."""
+    low, high = 0, reader.size // unit_size
+    while low < high:
+        middle = (low + high) // 2
+        head = reader.read(middle * unit_size, 12)
+        offset = int.from_bytes(head[:8], "big", signed=True)
+        size = int.from_bytes(head[8:], "big", signed=True)
+        if offset >= 0 and size > 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def index_facts(file: IndexFile) -> dict[str, Any]:
+    """An index file's header, by the format's own names."""
+    facts: dict[str, Any] = {"file": file.relative, "size": file.size, "allocated_size": file.allocated_size}
+    try:
+        with FileReader(file.path) as reader:
+            facts |= index_header(reader)
+    except StoreError as error:
+        facts["error"] = str(error)
+    return facts
+
+
+def index_header(reader: FileReader) -> dict[str, Any]:
+    """The header's fields and the number of entries in use."""
+    from rocketfsck.formats.indexfile import HEADER, decode_header
+
+    head = reader.read_upto(0, HEADER.size)
+    return {**HEADER.parse(head), "used_entry_count": decode_header(head).entry_count}
+
+
+def file_facts(path: Any) -> dict[str, Any]:
+    """What a single file is, how that is known, and what its first bytes say."""
+    from rocketfsck.store import identify_file
+
+    found = identify_file(path)
+    facts: dict[str, Any] = {
+        "path": str(path),
+        "file_kind": str(found.kind),
+        "how": found.how,
+        "size": found.size,
+        **{
+            name: getattr(found, name)
+            for name in ("start_offset", "file_size", "topic", "queue_id", "slot_count", "entry_count")
+            if getattr(found, name) is not None
+        },
+    }
+    with FileReader(found.path) as reader:
+        facts["allocated_size"] = reader.allocated_size
+        try:
+            facts |= dict(_inside(reader, str(found.kind), found.start_offset or 0))
+        except StoreError as error:
+            facts["error"] = str(error)
+    return facts
+
+
+def _inside(reader: FileReader, kind: str, start_offset: int) -> Iterator[tuple[str, Any]]:
+    if kind in ("commitlog", "compaction-log"):
+        yield "first_store_timestamp", first_store_timestamp(reader)
+    elif kind == "consumequeue":
+        count = unit_count(reader, 20)
+        yield "unit_count", count
+        yield "min_offset", start_offset // 20
+        yield "max_offset", start_offset // 20 + count
+    elif kind in ("batchconsumequeue", "compaction-cq"):
+        yield "unit_count", unit_count(reader, 46)
+    elif kind == "index":
+        yield from index_header(reader).items()
+    elif kind == "checkpoint":
+        from rocketfsck.formats.checkpoint import CHECKPOINT
+
+        yield from CHECKPOINT.parse(reader.read_upto(0, CHECKPOINT.size)).items()
+    elif kind == "timercheck":
+        from rocketfsck.formats.timer import TIMER_CHECK
+
+        yield from TIMER_CHECK.parse(reader.read_upto(0, TIMER_CHECK.size)).items()

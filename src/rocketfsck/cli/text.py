@@ -1,0 +1,97 @@
+"""Text for terminals: everything that a store says is hostile until it went through here.
+
+What comes out of `visible` is printable characters and spaces only: no control characters, no escape
+sequences, no bidirectional or invisible formatting, no line breaks, no lone surrogates. What was there
+instead is shown as a backslash escape (`\\n`, `\\x1b`, `\\u202e`), and a backslash as two, so that different
+texts stay different.
+"""
+
+from __future__ import annotations
+
+import time
+
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_FIRST_YEAR_MS = -62135596800000
+_LAST_YEAR_MS = 253402300800000
+
+
+def visible(text: str | bytes, *, keep_backslash: bool = False) -> str:
+    """`text` with every unprintable character as an escape; bytes are taken as UTF-8, others as `\\xNN`.
+
+    `keep_backslash` leaves backslashes single: for the tool's own sentences, not for names.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    if text.isprintable() and ("\\" not in text or keep_backslash):
+        return text
+    return "".join(
+        character if character.isprintable() and (character != "\\" or keep_backslash) else _escape(character)
+        for character in text
+    )
+
+
+def _escape(character: str) -> str:
+    if character in _SHORT:
+        return _SHORT[character]
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, as os.fsdecode and surrogateescape give it
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def shorten(text: str, limit: int) -> str:
+    """At most `limit` characters of `text`, the last one an ellipsis where it was longer."""
+    return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"
+
+
+def width(text: str) -> int:
+    """Terminal columns of a printable text: two for a wide character, none for a combining one."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def pad(text: str, columns: int, *, right: bool = False) -> str:
+    """`text` filled with spaces to `columns`; `right` puts it at the right edge."""
+    fill = " " * (columns - width(text))
+    return fill + text if right else text + fill
+
+
+def timestamp(value: int) -> str:
+    """Milliseconds since 1970 as `2023-03-01T08:00:00.123Z`; what no calendar holds stays a number."""
+    if not _FIRST_YEAR_MS <= value < _LAST_YEAR_MS:
+        return f"{value} ms"
+    seconds, millis = divmod(value, 1000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).rjust(19, "0") + f".{millis:03d}Z"
+
+
+def byte_size(count: int) -> str:
+    """`1536` as `1.5 KiB`."""
+    amount = float(count)
+    for unit in _UNITS:
+        if abs(amount) < 1024 or unit == _UNITS[-1]:
+            return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    raise AssertionError
+
+
+def count_of(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 file`, `2 files`, `12,345 entries`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """`0.3 s`, `12 s`, `3 min 05 s`, `2 h 10 min`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
