@@ -1,0 +1,381 @@
+"""The real broker's store code as a function: a store directory and settings in, what it answered out.
+
+The code is that of Maven's org.apache.rocketmq:rocketmq-store, driven by the classes in `java/` next to this
+file. One process takes any number of jobs. Stores that are to be killed stay open until the last job is
+answered, then the process halts without an orderly end of any of them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rocketfsck.store.model import Geometry
+
+VERSIONS = ("4.4.0", "4.9.8", "5.1.4", "5.3.3")
+BUILD = Path(__file__).parent / "build"
+STORES_AT_ONCE = 12
+_BUILD_SECONDS = 600
+_RUN_SECONDS = 240
+_JVM_FLAGS = (
+    "-Xms32m",
+    "-Xmx384m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Djava.net.preferIPv4Stack=true",
+    # Space on the machine's disk is no concern of these stores.
+    "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.999",
+    "-Drocketmq.broker.diskSpaceCleanForciblyRatio=0.999",
+    # Unmapping files as the store code did on Java 8.
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
+)
+_ALWAYS = {
+    "haListenPort": 0,
+    "diskMaxUsedSpaceRatio": 95,
+    "cleanFileForciblyEnable": False,
+    "fileReservedTime": 876000,
+    "maxMessageSize": 262144,
+}
+_SIZES = {
+    "commitlog_file_size": "mappedFileSizeCommitLog",
+    "consumequeue_file_size": "mappedFileSizeConsumeQueue",
+    "ext_file_size": "mappedFileSizeConsumeQueueExt",
+    "slot_count": "maxHashSlotNum",
+    "entry_count": "maxIndexNum",
+    "batch_file_size": "mapperFileSizeBatchConsumeQueue",
+}
+_NAMES_OF_44 = {
+    "mappedFileSizeCommitLog": "mapedFileSizeCommitLog",
+    "mappedFileSizeConsumeQueue": "mapedFileSizeConsumeQueue",
+}
+
+Host = tuple[str, int]
+Key = tuple[str, str]
+QueueName = tuple[str, int]
+
+
+class OracleError(Exception):
+    """The harness itself went wrong: no answer, or one that says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A message of a client's batch."""
+
+    body: bytes
+    properties: Mapping[str, str] = field(default_factory=dict)
+    flag: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A message handed to the store; with `items` it goes in as a client's batch, without a body."""
+
+    topic: str
+    body: bytes = b""
+    queue_id: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
+    items: tuple[Item, ...] = ()
+    sys_flag: int = 0
+    flag: int = 0
+    born_timestamp: int = 1_700_000_000_000
+    born_host: Host = ("10.1.2.3", 40000)
+    store_host: Host = ("10.1.2.4", 10911)
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One store to be loaded, read, perhaps appended to, and stopped or killed.
+
+    `settings` are MessageStoreConfig's own names; they come after what `geometry` says. The store runs on
+    for `linger_ms` before its last state is taken.
+    """
+
+    store: Path
+    geometry: Geometry
+    keys: tuple[Key, ...] = ()
+    append: tuple[Put, ...] = ()
+    kill: bool = False
+    batch_topics: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    linger_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What the store gave for a queue offset. Without a message `status` says why and the rest is empty.
+
+    `physical_offset` and `size` are where it was read, `fields` what the real decoder made of it, by
+    RocketMQ's names; None if it could not decode it.
+    """
+
+    queue_offset: int
+    status: str
+    physical_offset: int = -1
+    size: int = -1
+    record_sha256: str = ""
+    fields: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    min_offset: int
+    max_offset: int
+    messages: tuple[Served, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ByKey:
+    """Physical offsets: `indexed` from IndexService.queryOffset, `served` from queryMessage."""
+
+    indexed: tuple[int, ...]
+    served: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    min_offset: int
+    max_offset: int
+    queues: Mapping[QueueName, Queue]
+    keys: Mapping[Key, ByKey]
+
+
+@dataclass(frozen=True, slots=True)
+class PutAnswer:
+    status: str
+    physical_offset: int = -1
+    size: int = -1
+    queue_offset: int = -1
+    store_timestamp: int = -1
+    msg_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`before` is the state once dispatch had caught up, `after` that after the messages were put."""
+
+    loaded: bool
+    refusal: str | None
+    before: State | None = None
+    put: tuple[PutAnswer, ...] = ()
+    after: State | None = None
+
+    @property
+    def final(self) -> State:
+        """The last state; OracleError if the store was not loaded."""
+        state = self.after or self.before
+        if state is None:
+            raise OracleError(f"not loaded: {self.refusal}")
+        return state
+
+
+def available(version: str) -> str | None:
+    """None if this version's code can be run here (it is built where need be), else why not, in a word."""
+    missing = [name for name in ("java", "mvn") if shutil.which(name) is None]
+    if missing:
+        return f"no {' and no '.join(missing)} on this machine"
+    _, reason = _home(version)
+    return reason
+
+
+def run(
+    version: str,
+    store: Path,
+    geometry: Geometry,
+    *,
+    keys: Iterable[Key] = (),
+    append: Iterable[Put] = (),
+    kill: bool = False,
+    batch_topics: Iterable[str] = (),
+    settings: Mapping[str, Any] | None = None,
+) -> Answer:
+    """One store through the code of `version`, which alters it. OracleError if there is no answer."""
+    job = Job(store, geometry, tuple(keys), tuple(append), kill, tuple(batch_topics), dict(settings or {}))
+    return run_jobs(version, [job])[0]
+
+
+def run_jobs(version: str, jobs: Sequence[Job]) -> list[Answer]:
+    """Many stores in one process, some at once; the answers in the order of the jobs."""
+    home, reason = _home(version)
+    if home is None:
+        raise OracleError(reason or "not built")
+    libraries = (home / "classpath").read_text().strip()
+    with tempfile.TemporaryDirectory() as user_home:
+        command = ["java", *_JVM_FLAGS, f"-Duser.home={user_home}", f"-Djava.io.tmpdir={user_home}"]
+        command += [
+            "-cp",
+            f"{home / 'oracle.jar'}:{libraries}",
+            "rocketfsck.oracle.Oracle",
+            str(STORES_AT_ONCE),
+        ]
+        lines = "".join(
+            json.dumps(_job_document(version, number, job)) + "\n" for number, job in enumerate(jobs)
+        )
+        answered = _process(version, command, lines.encode())
+    answers = {row["id"]: row for row in map(json.loads, answered.splitlines())}
+    failures = [
+        f"{jobs[number].store}: {row['failure']}" for number, row in answers.items() if "failure" in row
+    ]
+    if failures or len(answers) != len(jobs):
+        raise OracleError(f"{len(answers)} of {len(jobs)} answers; {'; '.join(failures)}")
+    return [_answer(answers[number]) for number in range(len(jobs))]
+
+
+def _process(version: str, command: Sequence[str], lines: bytes) -> bytes:
+    """What the process printed. One that takes too long says what its threads do, and is killed."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        try:
+            answered, said = process.communicate(lines, timeout=_RUN_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGQUIT)
+            time.sleep(1)
+            process.kill()
+            dump = process.communicate()[0].decode(errors="replace")
+            stacks = dump.partition("Full thread dump")[2][:20000]
+            raise OracleError(f"no end of {version} after {_RUN_SECONDS} s: {stacks}") from None
+    if process.returncode:
+        words = said.decode(errors="replace")[-2000:]
+        raise OracleError(f"the {version} process ended with {process.returncode}: {words}")
+    return answered
+
+
+@cache
+def _home(version: str) -> tuple[Path | None, str | None]:
+    """The directory of what is built, or why there is none."""
+    try:
+        done = subprocess.run(
+            [str(BUILD), version], capture_output=True, text=True, timeout=_BUILD_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, f"rocketmq-store {version} could not be built: {error}"
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if "ERROR" in line] or [done.stderr[-300:]]
+        return None, f"rocketmq-store {version} could not be built: {lines[0][:300]}"
+    return Path(done.stdout.strip().splitlines()[-1]), None
+
+
+def settings_for(version: str, geometry: Geometry) -> dict[str, Any]:
+    """MessageStoreConfig's settings for a geometry, by the names that this version has."""
+    names = dict(_SIZES)
+    if version.startswith("4."):
+        del names["batch_file_size"]
+    settings = {setting: getattr(geometry, name) for name, setting in names.items()}
+    if version == "4.4.0":
+        settings = {_NAMES_OF_44.get(name, name): value for name, value in settings.items()}
+    if not version.startswith("4."):
+        settings["timerWheelEnable"] = False
+    return {**_ALWAYS, **settings}
+
+
+def _job_document(version: str, number: int, job: Job) -> dict[str, Any]:
+    return {
+        "id": number,
+        "store": os.fspath(job.store),
+        "settings": {**settings_for(version, job.geometry), **job.settings},
+        "batchTopics": list(job.batch_topics),
+        "keys": [list(key) for key in job.keys],
+        "append": [_put_document(put) for put in job.append],
+        "lingerMs": job.linger_ms,
+        "end": "kill" if job.kill else "stop",
+    }
+
+
+def _put_document(put: Put) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "topic": put.topic,
+        "queueId": put.queue_id,
+        "properties": dict(put.properties),
+        "sysFlag": put.sys_flag,
+        "flag": put.flag,
+        "bornTimestamp": put.born_timestamp,
+        "bornHost": list(put.born_host),
+        "storeHost": list(put.store_host),
+        "reconsumeTimes": put.reconsume_times,
+        "preparedTransactionOffset": put.prepared_transaction_offset,
+    }
+    if put.items:
+        document["batch"] = [
+            {"body": _base64(item.body), "flag": item.flag, "properties": dict(item.properties)}
+            for item in put.items
+        ]
+    else:
+        document["body"] = _base64(put.body)
+    return document
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _answer(row: Mapping[str, Any]) -> Answer:
+    if not row["loaded"]:
+        return Answer(False, row["refusal"])
+    after = row.get("after")
+    return Answer(
+        True,
+        None,
+        _state(row["before"]),
+        tuple(_put_answer(put) for put in row.get("put", ())),
+        None if after is None else _state(after),
+    )
+
+
+def _put_answer(row: Mapping[str, Any]) -> PutAnswer:
+    if "physicalOffset" not in row:
+        return PutAnswer(row["status"])
+    return PutAnswer(
+        row["status"],
+        row["physicalOffset"],
+        row["size"],
+        row["queueOffset"],
+        row["storeTimestamp"],
+        row["msgId"],
+    )
+
+
+def _state(row: Mapping[str, Any]) -> State:
+    return State(
+        row["minOffset"],
+        row["maxOffset"],
+        {
+            (queue["topic"], queue["queueId"]): Queue(
+                queue["minOffset"],
+                queue["maxOffset"],
+                tuple(_served(message) for message in queue["messages"]),
+            )
+            for queue in row["queues"]
+        },
+        {
+            (answer["topic"], answer["key"]): ByKey(tuple(answer["indexed"]), tuple(answer["served"]))
+            for answer in row["keys"]
+        },
+    )
+
+
+def _served(row: dict[str, Any]) -> Served:
+    if row["status"] != "FOUND":
+        return Served(row["queueOffset"], row["status"])
+    return Served(
+        row.pop("queueOffset"),
+        row.pop("status"),
+        row.pop("physicalOffset"),
+        row.pop("size"),
+        row.pop("recordSha256"),
+        row if row.pop("decoded") else None,
+    )

@@ -1,0 +1,145 @@
+package rocketfsck.oracle;
+
+import com.alibaba.fastjson.JSONArray;
+import java.nio.ByteBuffer;
+import java.security.GeneralSecurityException;
+import java.security.MessageDigest;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.rocketmq.common.message.MessageDecoder;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.store.DefaultMessageStore;
+import org.apache.rocketmq.store.GetMessageResult;
+import org.apache.rocketmq.store.QueryMessageResult;
+import org.apache.rocketmq.store.SelectMappedBufferResult;
+import org.apache.rocketmq.store.index.IndexService;
+
+/** What a running store answers: bounds, every message by queue offset, messages by key. */
+final class Answers {
+    private static final int MAX_NUM = 64;
+    private static final int PHYSICAL_OFFSET = 28;
+
+    private final DefaultMessageStore store;
+    private final JSONArray keys;
+
+    Answers(DefaultMessageStore store, JSONArray keys) {
+        this.store = store;
+        this.keys = keys;
+    }
+
+    Map<String, Object> state() throws Exception {
+        Map<String, Object> state = new LinkedHashMap<>();
+        state.put("minOffset", store.getMinPhyOffset());
+        state.put("maxOffset", store.getMaxPhyOffset());
+        state.put("queues", queues());
+        state.put("keys", byKey());
+        return state;
+    }
+
+    private List<Object> queues() throws Exception {
+        Map<String, ? extends Map<Integer, ?>> table = store.getConsumeQueueTable();
+        List<Object> queues = new ArrayList<>();
+        for (String topic : new TreeMap<>(table).keySet()) {
+            for (Integer queueId : new TreeMap<>(table.get(topic)).keySet()) {
+                queues.add(queue(topic, queueId));
+            }
+        }
+        return queues;
+    }
+
+    private Map<String, Object> queue(String topic, int queueId) throws Exception {
+        long min = store.getMinOffsetInQueue(topic, queueId);
+        long max = store.getMaxOffsetInQueue(topic, queueId);
+        List<Object> messages = new ArrayList<>();
+        for (long offset = Math.max(min, 0); offset < max; ) {
+            GetMessageResult result = store.getMessage("oracle", topic, queueId, offset, 1, null);
+            long next = offset + 1;
+            if (result == null || result.getMessageMapedList().isEmpty()) {
+                Map<String, Object> none = new LinkedHashMap<>();
+                none.put("queueOffset", offset);
+                none.put("status", String.valueOf(result == null ? null : result.getStatus()));
+                messages.add(none);
+            } else {
+                for (SelectMappedBufferResult found : result.getMessageMapedList()) {
+                    messages.add(message(offset, found.getStartOffset(), found.getByteBuffer()));
+                }
+                next = Math.max(next, result.getNextBeginOffset()); // past the whole of a batch
+                result.release();
+            }
+            offset = next;
+        }
+        Map<String, Object> queue = new LinkedHashMap<>();
+        queue.put("topic", topic);
+        queue.put("queueId", queueId);
+        queue.put("minOffset", min);
+        queue.put("maxOffset", max);
+        queue.put("messages", messages);
+        return queue;
+    }
+
+    private static Map<String, Object> message(long queueOffset, long position, ByteBuffer bytes) throws Exception {
+        Map<String, Object> row = new LinkedHashMap<>();
+        row.put("queueOffset", queueOffset);
+        row.put("status", "FOUND");
+        row.put("physicalOffset", position);
+        row.put("size", bytes.remaining());
+        byte[] record = new byte[bytes.remaining()];
+        bytes.duplicate().get(record);
+        row.put("recordSha256", sha256(record));
+        MessageExt message = MessageDecoder.decode(bytes.slice(), true, false);
+        row.put("decoded", message != null);
+        if (message == null) {
+            return row;
+        }
+        row.put("topic", message.getTopic());
+        row.put("queueId", message.getQueueId());
+        row.put("recordQueueOffset", message.getQueueOffset());
+        row.put("recordPhysicalOffset", message.getCommitLogOffset());
+        row.put("bodySize", message.getBody() == null ? 0 : message.getBody().length);
+        row.put("bodySha256", sha256(message.getBody() == null ? new byte[0] : message.getBody()));
+        row.put("bodyCRC", message.getBodyCRC());
+        row.put("sysFlag", message.getSysFlag());
+        row.put("flag", message.getFlag());
+        row.put("bornTimestamp", message.getBornTimestamp());
+        row.put("bornHost", String.valueOf(message.getBornHost()));
+        row.put("storeTimestamp", message.getStoreTimestamp());
+        row.put("storeHost", String.valueOf(message.getStoreHost()));
+        row.put("reconsumeTimes", message.getReconsumeTimes());
+        row.put("preparedTransactionOffset", message.getPreparedTransactionOffset());
+        row.put("properties", message.getProperties());
+        return row;
+    }
+
+    private List<Object> byKey() throws Exception {
+        IndexService index = (IndexService) RealStore.accessible(DefaultMessageStore.class, "indexService").get(store);
+        List<Object> rows = new ArrayList<>();
+        for (int i = 0; i < keys.size(); i++) {
+            String topic = keys.getJSONArray(i).getString(0);
+            String key = keys.getJSONArray(i).getString(1);
+            Map<String, Object> row = new LinkedHashMap<>();
+            row.put("topic", topic);
+            row.put("key", key);
+            row.put("indexed", index.queryOffset(topic, key, MAX_NUM, 0, Long.MAX_VALUE).getPhyOffsets());
+            List<Long> served = new ArrayList<>();
+            QueryMessageResult result = store.queryMessage(topic, key, MAX_NUM, 0, Long.MAX_VALUE);
+            for (ByteBuffer bytes : result.getMessageBufferList()) {
+                served.add(bytes.getLong(bytes.position() + PHYSICAL_OFFSET));
+            }
+            result.release();
+            row.put("served", served);
+            rows.add(row);
+        }
+        return rows;
+    }
+
+    private static String sha256(byte[] bytes) throws GeneralSecurityException {
+        StringBuilder text = new StringBuilder();
+        for (byte b : MessageDigest.getInstance("SHA-256").digest(bytes)) {
+            text.append(String.format("%02x", b));
+        }
+        return text.toString();
+    }
+}

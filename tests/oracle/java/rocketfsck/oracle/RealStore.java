@@ -1,0 +1,168 @@
+package rocketfsck.oracle;
+
+import com.alibaba.fastjson.JSONArray;
+import com.alibaba.fastjson.JSONObject;
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Field;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import org.apache.rocketmq.common.BrokerConfig;
+import org.apache.rocketmq.common.TopicConfig;
+import org.apache.rocketmq.store.DefaultMessageStore;
+import org.apache.rocketmq.store.MessageArrivingListener;
+import org.apache.rocketmq.store.config.MessageStoreConfig;
+import org.apache.rocketmq.store.stats.BrokerStatsManager;
+
+/** One DefaultMessageStore of whichever version is on the class path, opened as a lonely master opens it. */
+final class RealStore {
+    private static final long DISPATCH_LIMIT_MS = 60_000;
+    private static final int STEADY_LOOKS = 3;
+    private static final long LOOK_INTERVAL_MS = 5;
+
+    private final DefaultMessageStore store;
+
+    private RealStore(DefaultMessageStore store) {
+        this.store = store;
+    }
+
+    static RealStore of(JSONObject job) throws Exception {
+        MessageStoreConfig config = new MessageStoreConfig();
+        String root = job.getString("store");
+        config.setStorePathRootDir(root);
+        config.setStorePathCommitLog(root + "/commitlog");
+        for (Map.Entry<String, Object> setting : job.getJSONObject("settings").entrySet()) {
+            set(config, setting.getKey(), setting.getValue());
+        }
+        BrokerConfig broker = new BrokerConfig();
+        MessageArrivingListener nobody = (topic, queue, offset, tags, stored, filter, properties) -> {};
+        Constructor<?> constructor = DefaultMessageStore.class.getConstructors()[0];
+        Object[] given = constructor.getParameterCount() == 4
+                ? new Object[] {config, statistics(), nobody, broker}
+                : new Object[] {config, statistics(), nobody, broker, topics(job)};
+        // Every construction writes to the same static TreeMap of StoreStatsService, without a lock.
+        synchronized (RealStore.class) {
+            return new RealStore((DefaultMessageStore) constructor.newInstance(given));
+        }
+    }
+
+    DefaultMessageStore messages() {
+        return store;
+    }
+
+    /** Load, start, catch up. What is wrong if the store code refuses, null if all is well. */
+    String begin() throws Exception {
+        try {
+            if (!store.load()) {
+                return "load returned false";
+            }
+            standAlone();
+            store.start();
+        } catch (Exception | Error refusal) {
+            return described(refusal);
+        }
+        awaitDispatch();
+        return null;
+    }
+
+    /** Until the dispatcher has nothing to do, several looks in a row: it counts before it writes. */
+    void awaitDispatch() throws InterruptedException {
+        long limit = System.nanoTime() + DISPATCH_LIMIT_MS * 1_000_000;
+        for (int steady = 0; steady < STEADY_LOOKS; ) {
+            steady = store.dispatchBehindBytes() <= 0 ? steady + 1 : 0;
+            if (System.nanoTime() > limit) {
+                throw new IllegalStateException("dispatch is " + store.dispatchBehindBytes() + " bytes behind");
+            }
+            Thread.sleep(LOOK_INTERVAL_MS);
+        }
+    }
+
+    static String described(Throwable failure) {
+        Throwable cause = failure instanceof InvocationTargetException ? failure.getCause() : failure;
+        StackTraceElement[] trace = cause.getStackTrace();
+        return cause + (trace.length == 0 ? "" : " at " + trace[0]);
+    }
+
+    /**
+     * No replicas: from 5.x on the HA service is an interface, and one that does nothing takes its place
+     * (nobody asks it anything when there are no slaves). Before, its socket is moved to the loopback address.
+     */
+    private void standAlone() throws ReflectiveOperationException {
+        Field field = accessible(DefaultMessageStore.class, "haService");
+        if (field.getType().isInterface()) {
+            ClassLoader loader = field.getType().getClassLoader();
+            Class<?>[] faces = {field.getType()};
+            field.set(store, Proxy.newProxyInstance(loader, faces, (self, method, given) -> nothing(method)));
+            return;
+        }
+        Object service = field.get(store);
+        Object acceptor = accessible(service.getClass(), "acceptSocketService").get(service);
+        Field address = accessible(acceptor.getClass(), "socketAddressListen");
+        address.set(acceptor, new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+    }
+
+    private static Object nothing(Method method) {
+        Class<?> type = method.getReturnType();
+        if (type == boolean.class) {
+            return false;
+        }
+        if (type == int.class) {
+            return 0;
+        }
+        return type == long.class ? (Object) 0L : null;
+    }
+
+    static Field accessible(Class<?> owner, String name) throws NoSuchFieldException {
+        Field field = owner.getDeclaredField(name);
+        field.setAccessible(true);
+        return field;
+    }
+
+    private static BrokerStatsManager statistics() throws ReflectiveOperationException {
+        try {
+            return BrokerStatsManager.class.getConstructor(String.class, boolean.class).newInstance("oracle", false);
+        } catch (NoSuchMethodException before490) {
+            return BrokerStatsManager.class.getConstructor(String.class).newInstance("oracle");
+        }
+    }
+
+    /** Topics whose queues are batch queues must be known as such; of others the store asks nothing. */
+    private static ConcurrentMap<String, TopicConfig> topics(JSONObject job) throws ReflectiveOperationException {
+        ConcurrentMap<String, TopicConfig> topics = new ConcurrentHashMap<>();
+        JSONArray names = job.getJSONArray("batchTopics");
+        for (int i = 0; i < names.size(); i++) {
+            TopicConfig topic = new TopicConfig(names.getString(i));
+            Method attributes = TopicConfig.class.getMethod("setAttributes", Map.class);
+            attributes.invoke(topic, Map.of("queue.type", "BatchCQ"));
+            topics.put(topic.getTopicName(), topic);
+        }
+        return topics;
+    }
+
+    private static void set(MessageStoreConfig config, String name, Object value)
+            throws ReflectiveOperationException {
+        String setter = "set" + Character.toUpperCase(name.charAt(0)) + name.substring(1);
+        for (Method method : MessageStoreConfig.class.getMethods()) {
+            if (method.getName().equals(setter) && method.getParameterCount() == 1) {
+                Class<?> type = method.getParameterTypes()[0];
+                if (type.isPrimitive() || type == String.class) {
+                    method.invoke(config, converted(value, type));
+                    return;
+                }
+            }
+        }
+        throw new NoSuchMethodException("MessageStoreConfig has no setting " + name);
+    }
+
+    private static Object converted(Object value, Class<?> type) {
+        if (type == int.class) {
+            return ((Number) value).intValue();
+        }
+        return type == long.class ? (Object) ((Number) value).longValue() : value;
+    }
+}
