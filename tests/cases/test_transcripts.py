@@ -1,0 +1,86 @@
+"""Every transcript, and every console block of the guide, is what the commands really print."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rocketfsck.cli.app import run
+
+from tests.cases.transcript import PLACE_LENGTH, directives, replay
+from tests.conftest import Directory
+
+ROOT = Path(__file__).parent.parent.parent
+TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
+GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
+WRITE = os.environ.get("ROCKETFSCK_TRANSCRIPTS") == "write"
+
+Prepare = Callable[[str], Path]
+
+
+@pytest.fixture
+def place(store_dir: Directory, restart_dir: Directory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prepare]:
+    """A working directory with a name of a known length, with the stores that a text asks for."""
+    directory = Path(tempfile.mkdtemp(prefix="rf-", dir="/tmp"))
+    assert len(str(directory)) == PLACE_LENGTH
+
+    def prepare(text: str) -> Path:
+        monkeypatch.chdir(directory)
+        for name, value in directives(text):
+            if name == "run":
+                subprocess.run(value, shell=True, check=True)
+                continue
+            shutil.rmtree("store", ignore_errors=True)
+            shutil.copytree((store_dir if name == "store" else restart_dir)(value), "store")
+        return directory
+
+    yield prepare
+    shutil.rmtree(directory)
+
+
+@pytest.mark.parametrize("path", [*TRANSCRIPTS, *GUIDE], ids=lambda path: path.stem)
+def test_transcript(
+    path: Path, place: Prepare, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("COLUMNS", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+    def answer(arguments: list[str]) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = run(arguments)
+        return code, *capfd.readouterr()
+
+    text = path.read_text("utf-8")
+    now = replay(text, answer, place(text), markdown=path.suffix == ".md")
+    if WRITE:
+        path.write_text(now, "utf-8")
+    assert now == text
+
+
+@pytest.mark.parametrize("path", GUIDE, ids=lambda path: path.stem)
+def test_transcript_of_python(path: Path, place: Prepare) -> None:
+    text = path.read_text("utf-8")
+    place(text)
+    code = "\n".join(re.findall(r"^```pycon\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
+    test = doctest.DocTestParser().get_doctest(code, {}, path.name, str(path), 0)
+    said: list[str] = []
+    result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE).run(
+        test, out=said.append
+    )
+    assert not result.failed, "".join(said)
+    assert result.attempted or path.stem == "cli"
+
+
+def test_transcripts_show_every_command() -> None:
+    from rocketfsck.cli.app import COMMANDS
+
+    shown = (ROOT / "docs" / "guide" / "cli.md").read_text("utf-8")
+    assert all(f"\n$ rocketfsck {name}" in shown for name in COMMANDS)

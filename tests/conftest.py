@@ -1,0 +1,89 @@
+"""Broker-written stores for every test: unpacked once a session, with what the broker said of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tarfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+DATA = Path(__file__).parent / "data"
+
+
+def _names(folder: str) -> list[str]:
+    return sorted(path.name.removesuffix(".tar.xz") for path in (DATA / folder).glob("*.tar.xz"))
+
+
+# The same examples every time, so that a change is judged by itself; the long suites look for new ones.
+NIGHTLY = "ROCKETFSCK_NIGHTLY" in os.environ
+settings.register_profile(
+    "rocketfsck", deadline=None, derandomize=not NIGHTLY, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("rocketfsck")
+
+STORE_NAMES = _names("stores")
+RESTART_NAMES = _names("restart")
+
+Directory = Callable[[str], Path]
+Document = Callable[[str], dict[str, Any]]
+
+
+def _unpacker(folder: str, target: Path) -> Directory:
+    @cache
+    def unpack(name: str) -> Path:
+        with tarfile.open(DATA / folder / f"{name}.tar.xz") as archive:
+            archive.extractall(target, filter="tar")
+        return target / name
+
+    return unpack
+
+
+@pytest.fixture(scope="session")
+def _stores(tmp_path_factory: pytest.TempPathFactory) -> Directory:
+    return _unpacker("stores", tmp_path_factory.mktemp("stores"))
+
+
+@pytest.fixture(scope="session")
+def _restarts(tmp_path_factory: pytest.TempPathFactory) -> Directory:
+    return _unpacker("restart", tmp_path_factory.mktemp("restart"))
+
+
+@pytest.fixture(scope="session")
+def store_dir(_stores: Directory) -> Directory:
+    """Gives the directory of a broker-written store by name. Shared by all tests: never alter it."""
+    return lambda name: _stores(name) / "store"
+
+
+@pytest.fixture(scope="session")
+def manifest(_stores: Directory) -> Document:
+    """Gives the manifest of a broker-written store: what went in and what the broker answered."""
+    return cache(lambda name: json.loads((_stores(name) / "manifest.json").read_text("utf-8")))
+
+
+@pytest.fixture(scope="session")
+def restart_dir(_restarts: Directory) -> Directory:
+    """Gives the directory of a damaged store by name. Shared by all tests: never alter it."""
+    return lambda name: _restarts(name) / "store"
+
+
+@pytest.fixture(scope="session")
+def oracle(_restarts: Directory) -> Document:
+    """Gives what the real broker did with a damaged store on restart."""
+    return cache(lambda name: json.loads((_restarts(name) / "oracle.json").read_text("utf-8")))
+
+
+@pytest.fixture
+def store_copy(store_dir: Directory, tmp_path: Path) -> Directory:
+    """Gives a copy of a broker-written store that the test may alter."""
+
+    def copy(name: str) -> Path:
+        return Path(shutil.copytree(store_dir(name), tmp_path / "store"))
+
+    return copy

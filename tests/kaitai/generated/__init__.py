@@ -1,0 +1,1 @@
+"""Readers compiled from specs/ksy by build.mjs. Not edited by hand."""

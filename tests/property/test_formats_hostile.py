@@ -1,0 +1,174 @@
+"""Any bytes get an answer: a value that encodes back to them, or a FormatError with an offset inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rocketfsck.errors import FormatError
+from rocketfsck.formats.checkpoint import decode_checkpoint
+from rocketfsck.formats.config import decode_config, encode_config, valid_prefix
+from rocketfsck.formats.configviews import (
+    compaction_offsets,
+    consumer_offsets,
+    data_version,
+    delay_offsets,
+    lmq_consumer_offsets,
+    topic_configs,
+)
+from rocketfsck.formats.consumequeue import decode_ext_unit, encode_ext_unit
+from rocketfsck.formats.epoch import decode_epochs
+from rocketfsck.formats.indexfile import decode_header, fits_geometry, infer_geometry
+from rocketfsck.formats.innerbatch import decode_items, encode_items
+from rocketfsck.formats.javatext import (
+    java_decode,
+    java_encode,
+    java_hash,
+    parse_int16,
+    parse_int32,
+    parse_int64,
+    utf16_length,
+)
+from rocketfsck.formats.layout import registry
+from rocketfsck.formats.markers import decode_abort, decode_broker_identity
+from rocketfsck.formats.messageid import decode_offset_id, decode_unique_id
+from rocketfsck.formats.properties import Parser, parse_properties, property_crc, property_pairs
+from rocketfsck.formats.record import decode_blank, decode_host, decode_record, encode_record
+from rocketfsck.formats.rocks import decode_bound_key, decode_unit_key
+
+RECORD_START = bytes.fromhex("000000bb daa320a7 69c865ed 00000003") + bytes(68) + bytes.fromhex("0000000e")
+MUTANTS = st.builds(
+    lambda start, tail, size, patches: _patch(size.to_bytes(4, "big") + start[4:] + tail, patches),
+    st.just(RECORD_START),
+    st.binary(max_size=200),
+    st.integers(80, 300),
+    st.lists(st.tuples(st.integers(0, 280), st.binary(min_size=1, max_size=4)), max_size=3),
+)
+
+
+def _patch(data: bytes, patches: list[tuple[int, bytes]]) -> bytes:
+    mutable = bytearray(data)
+    for pos, patch in patches:
+        if pos + len(patch) <= len(mutable):
+            mutable[pos : pos + len(patch)] = patch
+    return bytes(mutable)
+
+
+def _try(decode: Callable[[bytes], Any], data: bytes) -> Any:
+    try:
+        return decode(data)
+    except FormatError as error:
+        assert error.offset is None or 0 <= error.offset <= len(data)
+        return None
+
+
+@given(MUTANTS | st.binary(max_size=300))
+def test_records(data: bytes) -> None:
+    record = _try(decode_record, data)
+    if record is not None:
+        assert encode_record(record) == data[: record.total_size]
+
+
+DECODERS: dict[str, Callable[[bytes], Any]] = {
+    "abort": decode_abort,
+    "blank": decode_blank,
+    "bound_key": decode_bound_key,
+    "broker_identity": decode_broker_identity,
+    "checkpoint": decode_checkpoint,
+    "config": decode_config,
+    "config_prefix": valid_prefix,
+    "epochs": decode_epochs,
+    "ext_unit": decode_ext_unit,
+    "host": decode_host,
+    "index_header": decode_header,
+    "items": decode_items,
+    "offset_id": lambda data: decode_offset_id(java_decode(data)),
+    "unique_id": lambda data: decode_unique_id(java_decode(data)),
+    "unit_key": decode_unit_key,
+}
+DECODERS.update({f"layout {name}": layout.parse for name, layout in registry().items()})
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@given(data=st.binary(max_size=200))
+def test_any_bytes(name: str, data: bytes) -> None:
+    _try(DECODERS[name], data)
+
+
+@given(st.binary(max_size=80))
+def test_ext_units_and_items_encode_back(data: bytes) -> None:
+    unit = _try(decode_ext_unit, data)
+    if unit is not None:
+        assert encode_ext_unit(unit) == data[: unit.size]
+    items = _try(decode_items, data)
+    if items is not None:
+        assert encode_items(items) == data
+
+
+TEXTS = st.text(st.sampled_from("{}[]:,\"'\\/* \n01-.eEutfxn$_a主\x00\x1a\x7f"), max_size=60)
+
+
+@given(TEXTS)
+@example('{"$ref":"$"}')
+@example('{"$ref":[{}]}')
+def test_config_texts(text: str) -> None:
+    value = _try(decode_config, text.encode())
+    if value is None:
+        return
+    data = encode_config(value)
+    assert encode_config(decode_config(data)) == data
+    for view in (
+        topic_configs,
+        consumer_offsets,
+        delay_offsets,
+        lmq_consumer_offsets,
+        compaction_offsets,
+        data_version,
+    ):
+        _try(lambda _, view=view: view(value), b"")  # type: ignore[misc]
+
+
+@given(st.binary(max_size=400), st.integers(-5, 1 << 40), st.none() | st.integers(-5, 1 << 40))
+def test_geometries(data: bytes, length: int, count: int | None) -> None:
+    for slots, entries in infer_geometry(length, data=data) + infer_geometry(length, slot_count=count):
+        assert 40 + 4 * slots + 20 * entries == length
+        assert slots > 0
+        assert entries > 0
+    infer_geometry(len(data), data=data)
+    fits_geometry(data, 3, 5)
+
+
+@given(st.binary(max_size=60))
+def test_java_text(data: bytes) -> None:
+    text = java_decode(data)
+    assert not any("\ud800" <= character <= "\udfff" for character in text)
+    assert java_decode(java_encode(text)) == text
+    assert -(1 << 31) <= java_hash(text) < 1 << 31
+    for parse in (parse_int16, parse_int32, parse_int64):
+        value = parse(text)
+        assert value is None or parse(str(value)) == value
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_any_text_has_a_hash_and_bytes(text: str) -> None:
+    java_encode(text).decode()
+    expected = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for pos in range(0, len(units), 2):
+        expected = 31 * expected + int.from_bytes(units[pos : pos + 2], "big")
+    assert java_hash(text) == (expected + (1 << 31)) % (1 << 32) - (1 << 31)
+    assert utf16_length(text) == len(units) // 2
+
+
+@given(st.binary(max_size=80))
+def test_properties(data: bytes) -> None:
+    parsers: tuple[Parser, ...] = ("split", "scan")
+    for parser in parsers:
+        pairs = property_pairs(data, parser)
+        assert parse_properties(data, parser) == (dict(pairs) if data else None)
+        assert all("\x02" not in name + value and "\x01" not in name for name, value in pairs)
+    assert 0 <= property_crc(data) < 1 << 31

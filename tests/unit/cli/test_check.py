@@ -1,0 +1,197 @@
+"""check: its options, its forms of output, its exit statuses. What it finds is the matter of other tests."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rocketfsck.cli.commands import check
+from rocketfsck.verify.report import Report
+
+from tests.conftest import Directory
+from tests.unit.cli.conftest import Cli
+
+DAMAGED = "5.1.3-basic--flip-last-file"
+
+
+def _report(cli: Cli, path: Path, *options: object) -> tuple[int, dict[str, Any]]:
+    ended = cli("check", path, "--format", "json", *options)
+    assert ended.err == ""
+    document: dict[str, Any] = json.loads(ended.out)
+    return ended.code, document
+
+
+def test_sound_and_damaged(cli: Cli, store_dir: Directory, restart_dir: Directory) -> None:
+    sound = cli("check", store_dir("5.1.3-basic"))
+    assert sound.code == 0
+    assert "Result: nothing is wrong" in sound.out
+    damaged = cli("check", restart_dir(DAMAGED))
+    assert damaged.code == 4
+    assert "CL004 record-body-crc (1)" in damaged.out
+    assert "commitlog/00000000000000000000, bytes 26305 to" in damaged.out
+    assert "Next: rocketfsck explain CL004" in damaged.out
+    assert damaged.out.rstrip().splitlines()[-1].startswith("Next: rocketfsck ")
+
+
+def test_next_commands_run(cli: Cli, restart_dir: Directory) -> None:
+    import shlex
+
+    _, document = _report(cli, restart_dir(DAMAGED))
+    assert document["next_commands"]
+    for command in document["next_commands"]:
+        name, *arguments = shlex.split(command)
+        assert name == "rocketfsck"
+        ended = cli(*arguments)
+        assert ended.code in (0, 4)
+        assert ended.out
+
+
+def test_json_is_the_report(cli: Cli, restart_dir: Directory) -> None:
+    code, document = _report(cli, restart_dir(DAMAGED))
+    assert document["exit_code"] == code == 4
+    report = Report.from_json(document)
+    assert report.counts["CL004"] == 1
+    assert {finding["schema_version"] for finding in document["findings"]} == {1}
+
+
+def test_findings_as_rows(cli: Cli, restart_dir: Directory, tmp_path: Path) -> None:
+    _, document = _report(cli, restart_dir(DAMAGED))
+    expected = [(finding["rule"], finding["fingerprint"]) for finding in document["findings"]]
+    head, *lines = cli("check", restart_dir(DAMAGED), "--format", "jsonl").rows()
+    assert (head["kind"], head["schema_version"], head["level"]) == ("rocketfsck.check", 1, "full")
+    assert "findings" not in head
+    assert [(row["rule"], row["fingerprint"]) for row in lines] == expected
+    table = list(csv.DictReader(io.StringIO(cli("check", restart_dir(DAMAGED), "--format", "csv").out)))
+    assert [(row["rule"], row["fingerprint"]) for row in table] == expected
+    for output_format in ("arrow", "parquet"):
+        path = tmp_path / output_format
+        ended = cli("check", restart_dir(DAMAGED), "--format", output_format, "-o", path)
+        assert (ended.code, ended.out) == (4, "")
+        read = pa.ipc.open_stream(path).read_all() if output_format == "arrow" else pq.read_table(path)
+        assert list(zip(read["rule"].to_pylist(), read["fingerprint"].to_pylist(), strict=True)) == expected
+    crc = next(row for row in table if row["rule"] == "CL004")
+    assert crc["file"] == "commitlog/00000000000000000000"
+    assert int(crc["physical_offset"]) == 26305
+    assert set(json.loads(crc["expected"])) == {"crc"}
+
+
+def test_levels_and_rules(cli: Cli, restart_dir: Directory) -> None:
+    store = restart_dir(DAMAGED)
+    assert _report(cli, store, "--level", "cross")[0] == 0
+    assert _report(cli, store, "--level", "quick")[0] == 0
+    assert _report(cli, store, "--ignore", "record-body-crc")[0] == 0
+    code, document = _report(cli, store, "--select", "IX,cl004", "--select", "CP")
+    assert code == 4
+    assert {finding["rule"] for finding in document["findings"]} == {"CL004"}
+    unknown = cli("check", store, "--select", "nope")
+    assert (unknown.code, unknown.out) == (16, "")
+
+
+def test_baseline(cli: Cli, restart_dir: Directory, tmp_path: Path) -> None:
+    known = tmp_path / "known.json"
+    assert cli("check", restart_dir(DAMAGED), "--write-baseline", known).code == 4
+    code, document = _report(cli, restart_dir(DAMAGED), "--baseline", known)
+    assert code == 0
+    assert document["findings"] == []
+    assert document["suppressed"] >= 1
+    assert "of the baseline not shown" in cli("check", restart_dir(DAMAGED), "--baseline", known).out
+    assert cli("check", restart_dir(DAMAGED), "--baseline", tmp_path / "none").code == 16
+    inside = restart_dir(DAMAGED) / "x"
+    assert cli("check", restart_dir(DAMAGED), "--write-baseline", inside).code == 16
+    assert not inside.exists()
+
+
+def test_parts(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:
+    store = store_dir("4.9.8-multiseg")
+    _, whole = _report(cli, store)
+    parts = [_report(cli, store, "--subset", f"{n}/3")[1] for n in (1, 2, 3)]
+    done = sum(part["coverage"]["done_count"] for part in parts)
+    assert done == whole["coverage"]["task_count"]
+    text = cli("check", store, "--subset", "1/3").out
+    assert "Not all: checked" in text
+    assert "nothing is wrong in what was checked" in text
+    state = tmp_path / "state"
+    _, stopped = _report(cli, store, "--max-duration", "0.000001", "--resume", state)
+    assert stopped["coverage"]["done_count"] < stopped["coverage"]["task_count"]
+    _, resumed = _report(cli, store, "--resume", state)
+    assert resumed["coverage"]["done_count"] == whole["coverage"]["task_count"]
+    assert resumed["counts"] == whole["counts"]
+    for option in (("--subset", "4/3"), ("--max-duration", "soon"), ("--jobs", "0"), ("--level", "deep")):
+        assert cli("check", store, *option).code == 16
+
+
+def test_jobs_do_not_matter(cli: Cli, restart_dir: Directory) -> None:
+    def findings(jobs: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = _report(
+            cli, restart_dir("4.9.8-multiseg--flip-older-file"), "-j", jobs
+        )[1]["findings"]
+        return found
+
+    assert findings(1) == findings(4)
+
+
+def test_hints_reach_the_store(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:
+    store = store_dir("4.9.8-multiseg")
+    conf = tmp_path / "broker.conf"
+    conf.write_text("mappedFileSizeCommitLog = 131072\n")
+    code, document = _report(
+        cli, store, "--broker-conf", conf, "--broker-version", "4.9.7", "--delay-levels", "1s 2s"
+    )
+    assert code == 0
+    assert document["store"]["dialect"] == "4.9.7"
+    assert document["store"]["dialect_given"] is True
+    assert document["store"]["geometry_sources"]["commitlog_file_size"] == "given"
+    assert cli("check", store, "--broker-conf", tmp_path / "none").code == 8
+
+
+def test_commitlog_elsewhere(cli: Cli, store_copy: Directory, tmp_path: Path) -> None:
+    store = store_copy("4.9.8-multiseg")
+    (store / "commitlog").rename(tmp_path / "elsewhere")
+    assert cli("check", store).code == 4
+    assert cli("check", store, "--commitlog-path", tmp_path / "elsewhere").code == 0
+
+
+def test_unreadable_file_is_operational(cli: Cli, store_copy: Directory) -> None:
+    store = store_copy("4.9.8-multiseg")
+    segment = sorted((store / "commitlog").iterdir())[1]
+    segment.unlink()
+    (store / "loop").symlink_to(store / "loop")
+    segment.symlink_to(store / "loop")
+    ended = cli("check", store)
+    assert ended.code & 4
+    assert "Traceback" not in ended.err
+
+
+def test_all_shows_every_place(cli: Cli, restart_dir: Directory) -> None:
+    store = restart_dir("4.9.8-basic--cq-deleted")
+    short, whole = cli("check", store).out, cli("check", store, "--all").out
+    assert "more places; --all shows them" in short
+    assert "--all shows them" not in whole
+    assert len(whole) > len(short)
+
+
+@pytest.mark.parametrize("column", check.FINDING_COLUMNS, ids=lambda column: column.name)
+def test_columns_are_documented_kinds(column: Any) -> None:
+    assert column.kind in ("int", "text", "name", "json")
+
+
+@pytest.mark.parametrize("option", ["--output", "--resume", "--write-baseline"])
+def test_nothing_is_written_among_the_segments_that_a_broker_conf_names(
+    cli: Cli, store_copy: Directory, tmp_path: Path, option: str
+) -> None:
+    root = store_copy("4.9.8-multiseg")
+    disk = (root / "commitlog").rename(tmp_path / "disk")
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"storePathCommitLog={disk}\n")
+    assert cli("check", root, "--broker-conf", conf).code == 0
+    ended = cli("check", root, "--broker-conf", conf, option, disk / "x")
+    assert ended.code == 16
+    assert "is inside the store that is read" in ended.err
+    assert not (disk / "x").exists()

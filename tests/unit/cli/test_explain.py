@@ -1,0 +1,65 @@
+"""explain knows every rule and every fault class, and nothing else."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from rocketfsck.verify.catalog import RULES
+from rocketfsck.verify.faultclasses import FAULT_CLASSES
+
+from tests.unit.cli.conftest import Cli
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_by_id_and_slug(cli: Cli, name: str) -> None:
+    rule = RULES[name]
+    out = cli("explain", name.lower()).out
+    assert out == cli("explain", rule.slug).out
+    assert out.startswith(f"{rule.id}  {rule.slug}\n")
+    for said in (
+        rule.template,
+        rule.why,
+        rule.severity.name.lower(),
+        rule.reference,
+        rule.repair or "nothing",
+    ):
+        assert _words(said) in _words(out)
+    if rule.fault_class:
+        assert _words(FAULT_CLASSES[rule.fault_class].meaning) in _words(out)
+
+
+@pytest.mark.parametrize("name", FAULT_CLASSES)
+def test_every_fault_class(cli: Cli, name: str) -> None:
+    out = cli("explain", name).out
+    assert _words(FAULT_CLASSES[name].meaning) in _words(out)
+    for rule in RULES.values():
+        assert (f"    {rule.id} " in out) is (rule.fault_class == name)
+
+
+def test_lists(cli: Cli) -> None:
+    lines = [line.split()[0] for line in cli("explain").out.splitlines() if line.startswith("  ")]
+    assert sorted(lines) == sorted([*RULES, *FAULT_CLASSES])
+    family = [line.split()[0] for line in cli("explain", "cq").out.splitlines() if line.startswith("  ")]
+    assert family == [name for name in RULES if name.startswith("CQ")]
+
+
+def test_machine_formats(cli: Cli) -> None:
+    rows = cli("explain", "--format", "jsonl").rows()
+    assert [row["id"] for row in rows] == [*RULES, *FAULT_CLASSES]
+    assert rows[0]["why"] == RULES[rows[0]["id"]].why
+    table = list(csv.DictReader(io.StringIO(cli("explain", "CL001", "--format", "csv").out)))
+    assert [row["slug"] for row in table] == [RULES["CL001"].slug]
+
+
+def test_unknown_names(cli: Cli) -> None:
+    near = cli("explain", "record-body-crcs")
+    assert (near.code, near.out) == (16, "")
+    assert "did you mean record-body-crc?" in near.err
+    assert "`rocketfsck explain` lists all" in cli("explain", "xyzzy").err

@@ -1,0 +1,136 @@
+"""Machine formats: exact integers, bytes that are no UTF-8, files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rocketfsck.cli.output import Column, Format, open_output, open_rows, to_json
+from rocketfsck.errors import UsageError
+
+COLUMNS = (
+    Column("topic", "name"),
+    Column("offset", "int"),
+    Column("body", "blob"),
+    Column("properties", "map"),
+    Column("keys", "json"),
+    Column("ok", "bool"),
+)
+ROWS: list[dict[str, Any]] = [
+    {
+        "topic": b"Orders",
+        "offset": (1 << 63) - 1,
+        "body": b"\x00\xff",
+        "properties": {"a": 'x"\x1b'},
+        "keys": ["k 1"],
+        "ok": True,
+    },
+    {"topic": b"\xff\xfe", "offset": -(1 << 63), "body": None, "properties": None, "keys": [], "ok": None},
+    {"topic": "dir\udcff", "offset": 0, "body": b"", "properties": {}, "keys": None, "ok": False},
+]
+
+
+def _text(output_format: Format) -> str:
+    stream = io.StringIO()
+    with open_rows(stream, output_format, COLUMNS, {"kind": "test"}) as writer:
+        for row in ROWS:
+            writer.write(row)
+    return stream.getvalue()
+
+
+def test_json_lines() -> None:
+    first, second, third = (json.loads(line) for line in _text("jsonl").splitlines())
+    assert first == {
+        "schema_version": 1,
+        "topic": "Orders",
+        "offset": 9223372036854775807,
+        "body_b64": "AP8=",
+        "properties": {"a": 'x"\x1b'},
+        "keys": ["k 1"],
+        "ok": True,
+    }
+    assert "topic" not in second
+    assert base64.b64decode(second["topic_b64"]) == b"\xff\xfe"
+    assert second["body_b64"] is None
+    assert base64.b64decode(third["topic_b64"]) == b"dir\xff"
+    assert third["body_b64"] == ""
+
+
+def test_json_document() -> None:
+    document = json.loads(_text("json"))
+    assert document["schema_version"] == 1
+    assert document["kind"] == "test"
+    assert [row["offset"] for row in document["rows"]] == [(1 << 63) - 1, -(1 << 63), 0]
+    empty = io.StringIO()
+    with open_rows(empty, "json", COLUMNS, {"kind": "test"}):
+        pass
+    assert json.loads(empty.getvalue())["rows"] == []
+
+
+@pytest.mark.parametrize("output_format", ["json", "jsonl"])
+def test_json_is_printable_ascii(output_format: Format) -> None:
+    text = _text(output_format)
+    assert text.isascii()
+    assert all(line.isprintable() for line in text.splitlines())
+    assert to_json({"\x7f": "\u202e\x9b"}) == '{"\\u007f": "\\u202e\\u009b"}'
+
+
+def test_csv() -> None:
+    rows = list(csv.DictReader(io.StringIO(_text("csv"))))
+    assert list(rows[0]) == ["topic", "topic_b64", "offset", "body_b64", "properties", "keys", "ok"]
+    assert rows[0]["offset"] == "9223372036854775807"
+    assert rows[0]["topic_b64"] == ""
+    assert rows[1]["topic"] == ""
+    assert rows[1]["topic_b64"] == "//4="
+    assert json.loads(rows[0]["properties"]) == {"a": 'x"\x1b'}
+    assert [row["ok"] for row in rows] == ["true", "", "false"]
+
+
+@pytest.mark.parametrize("output_format", ["arrow", "parquet"])
+def test_arrow_and_parquet(tmp_path: Path, output_format: Format) -> None:
+    path = tmp_path / "rows"
+    with (
+        open_output(path, binary=True) as stream,
+        open_rows(stream, output_format, COLUMNS, {"kind": "test"}) as writer,
+    ):
+        for row in ROWS * 9000:
+            writer.write(row)
+    table = pq.read_table(path) if output_format == "parquet" else pa.ipc.open_stream(path).read_all()
+    assert table.num_rows == 27000
+    assert table.column("offset").to_pylist()[:3] == [(1 << 63) - 1, -(1 << 63), 0]
+    assert table.column("topic").to_pylist()[:3] == ["Orders", None, None]
+    assert table.column("topic_b64").to_pylist()[:3] == [None, "//4=", "ZGly/w=="]
+    assert table.column("body").to_pylist()[:3] == [b"\x00\xff", None, b""]
+    assert table.column("properties").to_pylist()[0] == [("a", 'x"\x1b')]
+    assert json.loads(table.schema.metadata[b"rocketfsck"]) == {"schema_version": 1, "kind": "test"}
+
+
+def test_file_appears_only_when_whole(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    path.write_text("before")
+    with pytest.raises(RuntimeError), open_output(path, binary=False) as stream:
+        stream.write("half")
+        raise RuntimeError
+    assert path.read_text() == "before"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.json"]
+    with open_output(path, binary=False) as stream:
+        stream.write("after")
+    assert path.read_text() == "after"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_never_into_the_store(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "store")
+    for place in (tmp_path / "store" / "x", tmp_path / "link" / "x", tmp_path / "a" / ".." / "store" / "x"):
+        with pytest.raises(UsageError), open_output(place, binary=False, forbidden=[tmp_path / "store"]):
+            raise AssertionError
+    assert not list((tmp_path / "store").iterdir())

@@ -1,0 +1,157 @@
+"""What is derived from a layout agrees with what construct does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from rocketfsck.errors import FormatError
+from rocketfsck.formats.consumequeue import EXT_UNIT, UNIT
+from rocketfsck.formats.layout import Layout, registry
+from rocketfsck.formats.record import RECORD, RECORD_HEADER
+
+LAYOUTS = registry()
+FIXED = {name: layout for name, layout in LAYOUTS.items() if layout.is_fixed}
+SIZES = {
+    "batch_consumequeue_unit": 46,
+    "blank": 8,
+    "checkpoint": 40,
+    "consumequeue_unit": 20,
+    "dledger_blank": 8,
+    "dledger_entry": 48,
+    "dledger_index": 32,
+    "index_entry": 20,
+    "index_header": 40,
+    "index_slot": 4,
+    "record_header": 88,
+    "rocksdb_consumequeue_offset": 16,
+    "rocksdb_consumequeue_unit": 28,
+    "tiered_compacted_item": 28,
+    "tiered_compacted_slot": 8,
+    "tiered_index_header": 28,
+    "tiered_index_item": 32,
+    "timer_check": 56,
+    "timer_log_filler": 16,
+    "timer_log_unit": 52,
+    "timer_wheel_slot": 32,
+}
+
+
+def test_registry_has_every_layout_with_its_size() -> None:
+    assert {name: layout.size for name, layout in FIXED.items()} == SIZES
+    assert set(LAYOUTS) - set(FIXED) == {"record", "inner_item", "consumequeue_ext_unit"}
+    assert all(layout.name == name for name, layout in LAYOUTS.items())
+    assert all(field.doc for layout in LAYOUTS.values() for field in layout.fields)
+
+
+@pytest.mark.parametrize("layout", FIXED.values(), ids=FIXED)
+def test_numpy_reads_what_construct_reads(layout: Layout) -> None:
+    data = np.random.default_rng(1).bytes(layout.size)
+    values = layout.parse(data)
+    assert layout.build(values) == data
+    row = np.frombuffer(data, layout.dtype())[0]
+    native = np.frombuffer(data, layout.dtype()).astype(layout.native_dtype())[0]
+    for field in layout.fields:
+        expected = values[field.name]
+        for found in (row[field.name], native[field.name]):
+            assert (found.tobytes() if isinstance(expected, bytes) else int(found)) == expected
+        assert layout.offset(field.name) == layout.field(field.name).offset
+
+
+@pytest.mark.parametrize("layout", FIXED.values(), ids=FIXED)
+def test_errors_point_at_the_field_that_is_cut(layout: Layout) -> None:
+    data = bytes(layout.size)
+    for size in range(layout.size):
+        with pytest.raises(FormatError) as caught:
+            layout.parse(b"!!!" + data[:size], 3)
+        cut = max(
+            field.offset for field in layout.fields if field.offset is not None and field.offset <= size
+        )
+        assert caught.value.offset == 3 + cut
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_arrow_schema_and_table_name_every_field(layout: Layout) -> None:
+    schema = layout.arrow_schema()
+    names = [field.name for field in layout.fields]
+    assert schema.names == names
+    rows = layout.table()
+    assert [row[2] for row in rows] == names
+    for row, field in zip(rows, layout.fields, strict=True):
+        assert row[0] == ("" if field.offset is None else str(field.offset))
+        assert row[1].split("[")[0] == field.kind
+
+
+def test_arrow_types() -> None:
+    assert UNIT.arrow_schema().types == [pa.int64(), pa.int32(), pa.int64()]
+    record = RECORD.arrow_schema()
+    assert record.field("topicLength").type == pa.int16()
+    assert record.field("body").type == pa.binary()
+    assert RECORD_HEADER.arrow_schema().field("bornHost").type == pa.binary(8)
+    assert dict(zip([row[2] for row in RECORD_HEADER.table()], RECORD_HEADER.table(), strict=True))[
+        "bornHost"
+    ][1] == ("bytes[8]")
+
+
+def test_kinds_of_checked_fields_are_their_integers() -> None:
+    assert [row[1] for row in EXT_UNIT.table()] == ["i16", "i64", "i64", "i16", "bytes"]
+
+
+def test_variable_layouts_have_no_size_and_no_dtype() -> None:
+    for layout in (RECORD, EXT_UNIT):
+        with pytest.raises(TypeError):
+            _ = layout.size
+        with pytest.raises(TypeError):
+            layout.dtype()
+    with pytest.raises(TypeError):
+        RECORD.offset("storeHost")
+    with pytest.raises(KeyError):
+        RECORD.offset("nothing")
+
+
+def test_build_refuses_what_is_missing_or_does_not_fit() -> None:
+    with pytest.raises(FormatError, match="size: missing") as caught:
+        UNIT.build({"offset": 0, "tagsCode": 0})
+    assert caught.value.offset == 8
+    with pytest.raises(FormatError, match="tagsCode") as caught:
+        UNIT.build({"offset": 0, "size": 0, "tagsCode": 1 << 63})
+    assert caught.value.offset == 12
+    with pytest.raises(FormatError, match="size"):
+        UNIT.build({"offset": 0, "size": "1", "tagsCode": 0})
+
+
+def test_parse_stops_at_the_end_given() -> None:
+    with pytest.raises(FormatError) as caught:
+        UNIT.parse(bytes(40), 0, 10)
+    assert caught.value.offset == 8
+    with pytest.raises(FormatError, match="negative"):
+        UNIT.parse(bytes(40), -20)
+
+
+LIGHT = (
+    "config",
+    "configviews",
+    "delay",
+    "dialect",
+    "epoch",
+    "filename",
+    "host",
+    "javatext",
+    "magic",
+    "markers",
+)
+
+
+@pytest.mark.parametrize(
+    "module", ["", ".record", *(f".{name}" for name in (*LIGHT, "messageid", "properties"))]
+)
+def test_imports_are_light(module: str) -> None:
+    """numpy and pyarrow are never imported with a module, construct only where layouts are."""
+    heavy = ["numpy", "pyarrow"] if module == ".record" else ["numpy", "pyarrow", "construct"]
+    code = f"import sys, rocketfsck.formats{module}; print([name for name in {heavy} if name in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

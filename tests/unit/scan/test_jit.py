@@ -1,0 +1,105 @@
+"""When kernels are wanted, and that they work where nothing can be cached and on lesser processors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rocketfsck.errors import UsageError
+from rocketfsck.scan import jit
+
+CHECK = """
+import numpy as np, zlib
+from rocketfsck.scan import crc, jit
+data = np.arange(5000, dtype=np.int64).view(np.uint8)
+address = crc.chosen()
+assert address is not None
+low = data.ctypes.data
+for size in (0, 3, 64, 65, 1000, 5000):
+    assert crc.crc32_of(low + 100, size, low, address) == zlib.crc32(data.tobytes()[100:100 + size])
+print(crc.LANES, jit.cache_directory())
+"""
+
+
+def run(code: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_size_decides_unless_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("ROCKETFSCK_KERNELS", raising=False)
+    monkeypatch.setenv("ROCKETFSCK_CACHE_DIR", str(tmp_path))
+    jit._is_warm.cache_clear()
+    assert not jit.compiled_wanted(1 << 20)
+    assert not jit.compiled_wanted(50 << 20), "compiling takes longer than that"
+    assert jit.compiled_wanted(1 << 30)
+    (tmp_path / "kernels-0" / "x").mkdir(parents=True)
+    jit._is_warm.cache_clear()
+    assert jit.compiled_wanted(50 << 20)
+    assert not jit.compiled_wanted(1 << 20)
+    jit._is_warm.cache_clear()
+    monkeypatch.setenv("ROCKETFSCK_KERNELS", "plain")
+    assert not jit.compiled_wanted(1 << 30)
+    monkeypatch.setenv("ROCKETFSCK_KERNELS", "compiled")
+    assert jit.compiled_wanted(0)
+    monkeypatch.setenv("ROCKETFSCK_KERNELS", "fast")
+    with pytest.raises(UsageError, match="ROCKETFSCK_KERNELS is 'fast'"):
+        jit.compiled_wanted(0)
+
+
+def test_asking_does_not_import_numba() -> None:
+    code = "import sys; from rocketfsck.scan.jit import compiled_wanted; compiled_wanted(1 << 40)"
+    assert run(code + "; print('numba' in sys.modules, 'llvmlite' in sys.modules)") == "False False\n"
+
+
+def test_cache_is_private_and_named_by_content(tmp_path: Path) -> None:
+    out = run(CHECK, ROCKETFSCK_CACHE_DIR=str(tmp_path / "cache"))
+    directory = Path(out.split(maxsplit=1)[1].strip())
+    assert directory.parent == tmp_path / "cache"
+    assert directory.name.startswith("kernels-")
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert any(directory.rglob("*.nbc"))
+
+
+def test_old_kernels_are_forgotten(tmp_path: Path) -> None:
+    for number in range(12):
+        (tmp_path / f"kernels-{number:020x}" / "x").mkdir(parents=True)
+        os.utime(tmp_path / f"kernels-{number:020x}", (1000 + number, 1000 + number))
+    (tmp_path / "kernels-of-mine").mkdir()
+    out = run(CHECK, ROCKETFSCK_CACHE_DIR=str(tmp_path))
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert Path(out.split(maxsplit=1)[1].strip()).name in names
+    assert "kernels-of-mine" in names
+    assert [f"kernels-{number:020x}" in names for number in range(12)] == [False] * 5 + [True] * 7
+
+
+def test_works_where_nothing_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    assert run(CHECK, ROCKETFSCK_CACHE_DIR=str(tmp_path / "file" / "cache")).endswith(" None\n")
+
+
+def test_a_cache_that_others_may_write_to_is_not_used(tmp_path: Path) -> None:
+    out = run(CHECK, ROCKETFSCK_CACHE_DIR=str(tmp_path))
+    Path(out.split(maxsplit=1)[1].strip()).chmod(0o777)
+    assert run(CHECK, ROCKETFSCK_CACHE_DIR=str(tmp_path)).endswith(" None\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "lanes"),
+    [("generic", "", "0"), ("x86-64-v2", "+sse4.1,+ssse3,+pclmul", "1"), ("", "", "")],
+)
+def test_lesser_processors(name: str, features: str, lanes: str, tmp_path: Path) -> None:
+    environment = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features} if name else {}
+    out = run(CHECK, ROCKETFSCK_CACHE_DIR=str(tmp_path), **environment)
+    assert out.startswith(lanes)

@@ -1,0 +1,56 @@
+"""QueueTable: dense, stable numbers, bounded whatever is put in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rocketfsck.scan.queues import NO_ROW, QueueTable
+
+
+def test_rows_are_dense_and_in_order_of_meeting() -> None:
+    table = QueueTable()
+    names = [(b"TopicTest", 3), (b"TopicTest", 0), (b"", -1), (b"%RETRY%g", 0)]
+    assert [table.intern(*name) for name in names] == [0, 1, 2, 3]
+    assert [table.intern(*name) for name in reversed(names)] == [3, 2, 1, 0]
+    assert table.names == names
+    assert len(table) == 4
+
+
+def test_grows_past_every_first_capacity() -> None:
+    table = QueueTable()
+    rows = [table.intern(b"topic-%d" % (i % 700), i) for i in range(5000)]
+    assert rows == list(range(5000))
+    assert table.names[4999] == (b"topic-%d" % (4999 % 700), 4999)
+    assert int((table.slots > 0).sum()) == 5000
+
+
+def test_full_table_turns_names_away_but_keeps_what_it_has() -> None:
+    table = QueueTable(max_queues=2, max_name_size=10)
+    assert table.intern(b"abc", 0) == 0
+    assert table.intern(b"12345678", 0) == NO_ROW
+    assert table.intern(b"de", 1) == 1
+    assert table.intern(b"f", 2) == NO_ROW
+    assert table.intern(b"abc", 0) == 0
+    assert table.turned_away_count == 2
+    assert len(table) == 2
+
+
+def test_absorb_maps_rows() -> None:
+    left, right = QueueTable(), QueueTable()
+    left.intern(b"a", 0)
+    left.intern(b"b", 0)
+    right.intern(b"b", 0)
+    right.intern(b"c", 7)
+    rows = left.absorb(right)
+    assert rows.dtype == np.int32
+    assert rows.tolist() == [1, 2]
+    assert left.names[2] == (b"c", 7)
+
+
+def test_colliding_names_are_bounded_not_slow() -> None:
+    table = QueueTable(max_queues=4096)
+    pieces = [b"Aa", b"BB"]  # the same under a hash with factor 31
+    names = [b"".join(pieces[number >> bit & 1] for bit in range(10)) for number in range(600)]
+    rows = [table.intern(name, 0) for name in names]
+    assert rows[:256] == list(range(256))
+    assert set(rows[256:]) == {NO_ROW}

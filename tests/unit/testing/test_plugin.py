@@ -1,0 +1,84 @@
+"""The pytest plugin and the guide's example, in a pytest of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "testing.md"
+
+
+def run_pytest(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Exit status and output of a pytest in a process of its own."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))
+    }
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_example_of_the_guide(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    (tmp_path / "test_example.py").write_text(example, "utf-8")
+    code, output = run_pytest(tmp_path)
+    assert code == 0, output
+    assert "4 passed" in output
+
+
+def test_the_example_finds_a_program_that_is_wrong(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    wrong = example.replace(
+        "check=True, capture_output=True)\n",
+        "check=True, capture_output=True)\n"
+        "    file = next(Path(directory, 'consumequeue').glob('*/*/*'))\n"
+        "    data = file.read_bytes()\n"
+        "    file.write_bytes(data[:8] + bytes([1]) + data[9:])\n",
+        1,
+    )
+    assert wrong != example
+    (tmp_path / "test_example.py").write_text(wrong, "utf-8")
+    code, output = run_pytest(tmp_path, "-k", "few or whatever")
+    assert code == 1, output
+    assert "XR007 unit-size" in output
+    assert "2 failed" in output
+
+
+def test_version_and_level_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "from rocketfsck.writer import OutgoingMessage\n"
+        "def test_it(rocketmq_store, assert_rocketmq_store):\n"
+        "    store = rocketmq_store([OutgoingMessage('T', b'x', 1)])\n"
+        "    report = assert_rocketmq_store(store)\n"
+        "    assert (report.store.dialect, report.level) == ('5.2.0', 'cross')\n"
+        "    assert assert_rocketmq_store(store, level='quick').level == 'quick'\n"
+    )
+    code, output = run_pytest(tmp_path, "--rocketmq-version", "5.2.0", "--rocketmq-level", "cross")
+    assert code == 0, output
+
+
+def test_the_plugin_costs_a_run_nothing(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import sys\ndef test_it(): assert not {'numpy', 'construct', 'hypothesis.core'} & set(sys.modules)\n"
+    )
+    code, output = run_pytest(tmp_path, "-p", "no:hypothesispytest")
+    assert code == 0, output
+
+
+def test_fixtures_are_explained(tmp_path: Path) -> None:
+    code, output = run_pytest(tmp_path, "--fixtures")
+    assert code in (0, 5)
+    for name in ("assert_rocketmq_store", "rocketmq_store", "damaged_rocketmq_store"):
+        assert re.search(rf"^{name}\b", output, re.MULTILINE)
+
+
+@pytest.mark.parametrize("option", ["--rocketmq-level=deep"])
+def test_options_are_checked(option: str, tmp_path: Path) -> None:
+    code, output = run_pytest(tmp_path, option)
+    assert code == 4
+    assert "invalid choice" in output

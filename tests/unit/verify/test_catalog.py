@@ -1,0 +1,105 @@
+"""The table of rules holds together, and a finding becomes one safe line."""
+
+from __future__ import annotations
+
+import re
+import string
+
+import pytest
+
+from rocketfsck.errors import UsageError
+from rocketfsck.verify.catalog import (
+    FAMILIES,
+    LEVELS,
+    RULES,
+    build_catalog,
+    describe,
+    find_rule,
+    printable,
+    severity_of,
+)
+from rocketfsck.verify.faultclasses import FAULT_CLASSES
+from rocketfsck.verify.finding import Finding, Severity, Where
+from rocketfsck.verify.rule import Rule
+from rocketfsck.verify.task import aggregate
+
+SAMPLE = RULES["ST001"]
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+def test_a_rule_says_all_that_a_reader_needs(rule: Rule) -> None:
+    assert rule.family in FAMILIES
+    assert rule.level in LEVELS
+    assert rule.template == rule.template.strip()
+    assert "\n" not in rule.template
+    assert len(rule.why) > 20
+    assert rule.why.endswith((".", "!"))
+    assert re.match(r"\d+(\.\d+)*\b", rule.reference), rule.reference
+    assert rule.fault_class is None or rule.fault_class in FAULT_CLASSES
+    assert rule.repair is None or re.fullmatch(r"[a-z]+(-[a-z]+)*", rule.repair)
+    names = [name for _, name, _, _ in string.Formatter().parse(rule.template) if name is not None]
+    assert all(re.fullmatch(r"((expected|found|where)\.)?[a-z_0-9]+", name) for name in names)
+
+
+def test_ids_and_slugs_are_unique_and_well_formed() -> None:
+    with pytest.raises(ValueError, match="used twice"):
+        build_catalog([SAMPLE, SAMPLE])
+    other = Rule("ST999", SAMPLE.slug, *(getattr(SAMPLE, name) for name in Rule.__slots__[2:]))
+    with pytest.raises(ValueError, match="used twice"):
+        build_catalog([SAMPLE, other])
+    for wrong_id, slug in (("XX001", "x"), ("ST1", "x"), ("ST998", "Not A Slug")):
+        wrong = Rule(wrong_id, slug, *(getattr(SAMPLE, name) for name in Rule.__slots__[2:]))
+        with pytest.raises(ValueError, match="malformed"):
+            build_catalog([wrong])
+
+
+def test_rules_are_found_by_id_in_any_case_and_by_slug() -> None:
+    assert find_rule("st001") is SAMPLE
+    assert find_rule("Segment-Length") is SAMPLE
+    with pytest.raises(UsageError, match=r"no rule is called '[^\x1b]+'"):
+        find_rule("nothing\x1b")
+
+
+def test_levels_include_the_lower_ones() -> None:
+    assert [SAMPLE.applies_at(level) for level in LEVELS] == [True, True, True]
+    assert [RULES["CL004"].applies_at(level) for level in LEVELS] == [False, False, True]
+
+
+def test_describe_fills_found_expected_and_where() -> None:
+    finding = Finding("ST001", Where(file="commitlog/x"), {"size": 5, "effect": "stops"}, {"size": 9})
+    assert describe(finding) == "commitlog/x has 5 bytes, not 9: a broker stops"
+    assert severity_of(finding) is Severity.ERROR
+
+
+def test_describe_shows_what_is_missing_and_runs() -> None:
+    finding = Finding("ST001", Where(file="x"), {}, {}, count=3)
+    assert describe(finding) == "x has ? bytes, not ?: a broker ? (3 in a row)"
+
+
+def test_describe_counts_the_further_ones() -> None:
+    assert describe(aggregate("ST001", "", 7)) == "7 more of segment-length in the store"
+    assert describe(aggregate("ST001", "a\tb", 7)) == "7 more of segment-length in a\\tb"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("主题-Ω", "主题-Ω"),
+        ("\x1b[31m", "\\x1b[31m"),
+        ("\udcff", "\\udcff"),
+        ("\u202e", "\\u202e"),
+        ("a\nb", "a\\nb"),
+        ("%n{file}", "%n{file}"),
+    ],
+)
+def test_hostile_text_is_shown_escaped(text: str, shown: str) -> None:
+    assert printable(text) == shown
+    finding = Finding("ST041", Where(file=text), {"reason": text})
+    assert describe(finding) == f"{shown} is not part of a store ({shown})"
+
+
+def test_where_prefix_reaches_the_place_behind_a_fact_of_the_same_name() -> None:
+    rule = Rule("ST997", "test-only", *(getattr(SAMPLE, name) for name in Rule.__slots__[2:]))
+    assert rule.family == "ST"
+    finding = Finding("CP008", Where(file="f", start=40), {"start": 1})
+    assert describe(finding) == "f is not zero behind its fields, first at byte 1"

@@ -1,0 +1,323 @@
+"""The rules CF of config files, alone and against the queues: each fires in one store and not in another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocketfsck.formats.timer import TIMER_CHECK
+from rocketfsck.verify.check_config import check_config
+from rocketfsck.verify.configfiles import MAX_SIZE
+from rocketfsck.verify.facts import Known
+from rocketfsck.verify.report import NotChecked
+
+from tests.unit.verify.storemaker import NOW, QUEUE_SIZE, Maker, knowing, queue_facts, rules
+
+
+@pytest.fixture
+def maker(tmp_path: Path) -> Maker:
+    made = Maker(tmp_path)
+    made.log(0)
+    made.queue("T", 0)
+    made.config("topics.json", topics("T"))
+    return made
+
+
+def topics(*names: str, attributes: dict[str, str] | None = None) -> dict[str, Any]:
+    table = {
+        name: {
+            "attributes": attributes or {},
+            "readQueueNums": 4,
+            "topicName": name,
+            "writeQueueNums": 4,
+        }
+        for name in names
+    }
+    return {"dataVersion": {"counter": 3, "timestamp": NOW}, "topicConfigTable": table}
+
+
+def offsets(**table: dict[int, int]) -> dict[str, Any]:
+    return {"offsetTable": {name.replace("__", "@"): value for name, value in table.items()}}
+
+
+GROUP = "cg"
+
+
+def test_a_sound_store_has_no_findings(maker: Maker) -> None:
+    maker.config("consumerOffset.json", offsets(T__cg={0: 3}))
+    maker.config("delayOffset.json", {"offsetTable": {}})
+    assert maker.found(check_config, knowing(queue_facts("T", 0, 0, 3))) == []
+
+
+def test_cf001_damaged_without_a_backup(maker: Maker) -> None:
+    path = maker.file("config/consumerOffset.json", b'{"offsetTable":{"T@cg":{0:1')
+    (finding,) = maker.found(check_config)
+    assert (finding.rule, finding.where.file) == ("CF001", "config/consumerOffset.json")
+    assert finding.where.start == path.stat().st_size
+    maker.file("config/consumerOffset.json.bak", b"{")
+    assert rules(maker.found(check_config)) == ["CF001"]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"), [(b"", "it is empty"), (bytes(200), "it is all NUL bytes"), (b"[1,", "ends")]
+)
+def test_cf002_damaged_with_a_sound_backup(maker: Maker, data: bytes, reason: str) -> None:
+    maker.file("config/consumerOffset.json", data)
+    maker.config("consumerOffset.json.bak", offsets(T__cg={0: 1}))
+    (finding,) = maker.found(check_config)
+    assert finding.rule == "CF002"
+    assert reason in str(finding.found["reason"])
+
+
+def test_cf002_what_the_backup_says_is_compared_with_the_queues(maker: Maker) -> None:
+    maker.file("config/consumerOffset.json", b"{")
+    maker.config("consumerOffset.json.bak", offsets(T__cg={0: 9}))
+    found = maker.found(check_config, knowing(queue_facts("T", 0, 0, 3)))
+    assert rules(found) == ["CF002", "CF010"]
+    assert found[1].where.file == "config/consumerOffset.json.bak"
+
+
+def test_cf003_trailing_bytes(maker: Maker) -> None:
+    path = maker.config("consumerOffset.json", offsets(T__cg={0: 9}))
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"}\n}")
+    found = maker.found(check_config, knowing(queue_facts("T", 0, 0, 3)))
+    assert rules(found) == ["CF003", "CF010"]
+    assert (found[0].where.start, found[0].where.end) == (len(whole), len(whole) + 3)
+    assert found[0].found == {"extra_size": 3, "backup_sound": False}
+
+
+def test_cf004_only_the_backup_is_there(maker: Maker) -> None:
+    maker.config("consumerOffset.json.bak", offsets(T__cg={0: 1}))
+    (finding,) = maker.found(check_config)
+    assert (finding.rule, finding.found["pending"]) == ("CF004", "")
+    maker.config("consumerOffset.json.tmp", offsets(T__cg={0: 1}))
+    found = maker.found(check_config)
+    assert rules(found) == ["CF004", "CF008"]
+    assert ".tmp" in str(found[0].found["pending"])
+
+
+def test_cf005_a_damaged_backup_of_a_sound_file(maker: Maker) -> None:
+    maker.file("config/topics.json.bak", b"{]")
+    assert rules(maker.found(check_config)) == ["CF005"]
+    maker.file("config/topics.json.bak", b"")
+    assert maker.found(check_config) == []
+
+
+def test_cf006_a_backup_that_is_newer(maker: Maker) -> None:
+    newer = topics("T")
+    newer["dataVersion"]["counter"] = 4
+    maker.config("topics.json.bak", newer)
+    (finding,) = maker.found(check_config)
+    assert (finding.rule, finding.found["counter"], finding.expected["counter"]) == ("CF006", 3, 4)
+    newer["dataVersion"]["counter"] = 2
+    maker.config("topics.json.bak", newer)
+    assert maker.found(check_config) == []
+    newer["dataVersion"] = {"counter": "many"}
+    maker.config("topics.json.bak", newer)
+    assert maker.found(check_config) == []
+
+
+@pytest.mark.parametrize("value", [[], {"offsetTable": []}, {"offsetTable": {"T@cg": {"x": 1}}}])
+def test_cf007_another_shape(maker: Maker, value: object) -> None:
+    maker.config("consumerOffset.json", value)
+    (finding,) = maker.found(check_config)
+    assert (finding.rule, finding.where.file) == ("CF007", "config/consumerOffset.json")
+
+
+def test_cf008_an_unfinished_write(maker: Maker) -> None:
+    maker.file("config/topics.json.tmp", b"{")
+    assert rules(maker.found(check_config)) == ["CF008"]
+
+
+def test_a_file_too_large_to_parse_is_not_checked(maker: Maker) -> None:
+    maker.file("config/consumerOffset.json", b"{", MAX_SIZE + 1)
+    (item,) = maker.run(check_config)
+    assert isinstance(item, NotChecked)
+    assert item.operational
+
+
+def test_cf010_beyond_the_end_is_no_harm_by_itself(maker: Maker) -> None:
+    maker.config("consumerOffset.json", offsets(T__cg={0: 4}))
+    (finding,) = maker.found(check_config, knowing(queue_facts("T", 0, 0, 3)))
+    assert (finding.rule, finding.where.queue_offset) == ("CF010", 4)
+    assert (finding.found["group"], finding.expected["max_offset"]) == (GROUP, 3)
+
+
+def test_cf010_in_a_queue_that_is_not_there(maker: Maker) -> None:
+    maker.config("consumerOffset.json", offsets(T__cg={3: 4}))
+    (finding,) = maker.found(check_config, knowing(queue_facts("T", 0, 0, 3)))
+    assert (finding.rule, finding.expected["max_offset"]) == ("CF010", 0)
+    assert maker.found(check_config, Known()) == []  # not known: not judged
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        knowing(queue_facts("T", 0, 0, 3), T=4),
+        knowing(queue_facts("T", 0, 0, 3, damaged=True)),
+        knowing(T=3),
+    ],
+)
+def test_cf011_beyond_the_end_of_a_queue_that_lost_units(maker: Maker, known: Known) -> None:
+    maker.config("consumerOffset.json", offsets(T__cg={0: 4}))
+    assert rules(maker.found(check_config, known)) == ["CF011"]
+
+
+def test_cf012_before_the_first_live_unit(maker: Maker) -> None:
+    maker.config("consumerOffset.json", offsets(T__cg={0: 4}))
+    (finding,) = maker.found(check_config, knowing(queue_facts("T", 0, 0, 9, live=5)))
+    assert (finding.rule, finding.expected["min_offset"]) == ("CF012", 5)
+    maker.config("consumerOffset.json", offsets(T__cg={0: 5}))
+    assert maker.found(check_config, knowing(queue_facts("T", 0, 0, 9, live=5))) == []
+
+
+def test_cf013_offsets_of_a_topic_that_is_gone(maker: Maker) -> None:
+    maker.config("consumerOffset.json", offsets(Gone__cg={0: 4, 1: 5}))
+    (finding,) = maker.found(check_config, knowing(queue_facts("T", 0, 0, 9)))
+    assert (finding.rule, finding.where.topic) == ("CF013", "Gone")
+    maker.config("consumerOffset.json", offsets(Gone__cg={0: 0}))
+    assert maker.found(check_config, knowing(queue_facts("T", 0, 0, 9))) == []
+
+
+def test_cf013_is_not_said_without_topics(maker: Maker) -> None:
+    (maker.root / "config/topics.json").unlink()
+    maker.config("consumerOffset.json", {"offsetTable": {"no-group": {0: 4}}})
+    assert maker.found(check_config) == []
+
+
+def test_cf014_negative_offsets(maker: Maker) -> None:
+    maker.config("consumerOffset.json", offsets(T__cg={0: -1}, Gone__cg={1: -7}))
+    assert [item.found["offset"] for item in maker.found(check_config) if item.rule == "CF014"] == [-1, -7]
+
+
+def test_cf020_a_queue_without_a_topic(maker: Maker) -> None:
+    maker.queue("U", 0)
+    maker.queue("U", 1)
+    maker.queue("SCHEDULE_TOPIC_XXXX", 2)
+    maker.queue("%LMQ%x", 0)
+    (finding,) = maker.found(check_config)
+    assert (finding.rule, finding.where.topic, finding.found["queue_count"]) == ("CF020", "U", 2)
+
+
+def test_cf021_a_queue_beyond_the_topics(maker: Maker) -> None:
+    maker.queue("T", 3)
+    assert maker.found(check_config) == []
+    maker.queue("T", 4)
+    (finding,) = maker.found(check_config)
+    assert (finding.rule, finding.where.queue_id) == ("CF021", 4)
+
+
+def test_cf022_topics_without_a_queue(maker: Maker) -> None:
+    maker.config("topics.json", topics("T", *"ABCDEFG", "TBW102"))
+    (finding,) = maker.found(check_config)
+    assert (finding.rule, finding.found["topic_count"]) == ("CF022", 7)
+    assert finding.found["topics"] == "A, B, C, D, E, ..."
+
+
+def test_cf023_a_queue_of_a_deleted_topic(maker: Maker) -> None:
+    maker.queue("U", 0)
+    alive = queue_facts("U", 0, 0, 9)
+    assert rules(maker.found(check_config, knowing(alive))) == ["CF020"]
+    facts = queue_facts("U", 0, 0, 9)
+    dead = type(facts)("U", 0, "file", 0, 9, None, 50, 9)
+    found = maker.found(check_config, knowing(dead))
+    assert rules(found) == ["CF023", "CF020"]
+    assert found[0].where.file == "consumequeue/U/0"
+
+
+@pytest.mark.parametrize("name", ["queue.type", "+queue.type"])
+def test_st024_a_queue_in_the_wrong_tree(maker: Maker, name: str) -> None:
+    maker.config("topics.json", topics("T", attributes={name: "BatchCQ"}))
+    (finding,) = maker.found(check_config, version="5.1.3")
+    assert (finding.rule, finding.found) == ("ST024", {"area": "consumequeue", "attribute": "BatchCQ"})
+    maker.config("topics.json", topics("T", attributes={name: "SimpleCQ"}))
+    assert maker.found(check_config, version="5.1.3") == []
+    maker.config("topics.json", topics("T", attributes={name: "NewCQ"}))
+    assert maker.found(check_config, version="5.1.3") == []
+
+
+def test_st024_a_batch_queue_of_a_simple_topic(maker: Maker) -> None:
+    maker.config("topics.json", topics("T", "B", attributes={"queue.type": "SimpleCQ"}))
+    maker.file("batchconsumequeue/B/0/00000000000000000000", b"\1", 460)
+    (finding,) = maker.found(check_config, version="5.1.3")
+    assert (finding.rule, finding.where.topic) == ("ST024", "B")
+
+
+def schedule(low: int, high: int) -> Known:
+    return knowing(queue_facts("SCHEDULE_TOPIC_XXXX", 2, low, high))
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(5, []), (9, []), (10, ["CF030"]), (4, ["CF030"])])
+def test_cf030_delay_offsets_lie_in_their_queue(maker: Maker, offset: int, expected: list[str]) -> None:
+    maker.config("delayOffset.json", {"offsetTable": {3: offset}})
+    found = maker.found(check_config, schedule(5, 9))
+    assert rules(found) == expected
+    assert all(item.where.queue_id == 2 for item in found)
+
+
+def test_cf031_a_level_that_is_not_configured(maker: Maker) -> None:
+    maker.config("delayOffset.json", {"offsetTable": {18: 0}})
+    assert maker.found(check_config) == []
+    maker.config("delayOffset.json", {"offsetTable": {19: 0}})
+    (finding,) = maker.found(check_config)
+    assert (finding.rule, finding.expected["level_count"]) == ("CF031", 18)
+
+
+def timer(maker: Maker, read: int = NOW, flushed: int = 0, queue_offset: int = 0) -> None:
+    values = dict.fromkeys((field.name for field in TIMER_CHECK.fields), 0)
+    values |= {"lastReadTimeMs": read, "lastTimerLogFlushPos": flushed, "lastTimerQueueOffset": queue_offset}
+    maker.file("config/timercheck", TIMER_CHECK.build(values), 4096)
+
+
+def test_cf040_timercheck_length(maker: Maker) -> None:
+    timer(maker)
+    assert maker.found(check_config, version="5.1.3") == []
+    maker.file("config/timercheck", b"\0" * 40)
+    (finding,) = maker.found(check_config, version="5.1.3")
+    assert (finding.rule, finding.found["size"]) == ("CF040", 40)
+
+
+def test_cf041_timercheck_against_clock_timer_log_and_queue(maker: Maker) -> None:
+    maker.file("timerlog/00000000000000000000", b"\1", 4096)
+    maker.queue("rmq_sys_wheel_timer", 0)
+    known = knowing(queue_facts("rmq_sys_wheel_timer", 0, 0, 7))
+    timer(maker, NOW, 4096, 7)
+    assert maker.found(check_config, known, version="5.1.3") == []
+    timer(maker, NOW + 90_000_000, 4097, 8)
+    found = maker.found(check_config, known, version="5.1.3")
+    assert rules(found) == ["CF041"] * 3
+    assert [item.expected["limit"] for item in found] == [NOW + 86_400_000, 4096, 7]
+    assert [item.where.start for item in found] == [0, 8, 16]
+
+
+def test_timercheck_backup_is_not_read_and_one_that_is_gone_is_said(
+    maker: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timer(maker)
+    maker.file("config/timercheck.bak", b"x")
+    assert maker.found(check_config, version="5.1.3") == []
+    store = maker.open("5.1.3")
+    (maker.root / "config/timercheck").unlink()
+    (maker.root / "config/topics.json").unlink()
+    monkeypatch.setattr(Maker, "open", lambda *_: store)
+    items = maker.run(check_config)
+    assert [item.what for item in items if isinstance(item, NotChecked)] == [
+        "config/topics.json",
+        "config/timercheck",
+    ]
+
+
+def test_cf050_offsets_of_light_queues(maker: Maker) -> None:
+    maker.queue("%LMQ%q", 0, size=QUEUE_SIZE)
+    table = {"offsetTable": {"%LMQ%q@cg": {0: 1}}}
+    maker.config("consumerOffset.json", table)
+    known = knowing(queue_facts("%LMQ%q", 0, 0, 3))
+    assert rules(maker.found(check_config, known, version="4.9.8")) == ["CF050"]
+    assert maker.found(check_config, known, version="4.9.0") == []
+    maker.config("consumerOffset.json", {"offsetTable": {}})
+    maker.config("lmqConsumerOffset.json", {"lmqOffsetTable": {"%LMQ%q@cg": 5}})
+    (finding,) = maker.found(check_config, known)
+    assert (finding.rule, finding.where.queue_id, finding.where.queue_offset) == ("CF010", 0, 5)

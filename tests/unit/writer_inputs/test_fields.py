@@ -1,0 +1,186 @@
+"""Rows to messages: every field's value, and every refusal with its place and field."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rocketfsck.formats.host import Host
+from rocketfsck.formats.innerbatch import InnerItem, encode_items
+from rocketfsck.writer.inputfields import DERIVED, FIELDS, FIELDS_BY_NAME
+from rocketfsck.writer.inputs import InputError, message_of_row
+from rocketfsck.writer.messages import Kind, MessageError, OutgoingMessage
+
+
+def _message(**row: Any) -> OutgoingMessage:
+    found = message_of_row({"topic": "T", **row}, "x, line 1", clock=5)
+    assert found is not None
+    return found
+
+
+def test_only_the_topic_is_needed() -> None:
+    assert _message() == OutgoingMessage("T", store_timestamp=5)
+
+
+SAID = {
+    "queueId": (3, "queue_id", 3),
+    "body": ("é", "body", "é".encode()),
+    "body_b64": ("AAEC", "body", b"\0\1\2"),
+    "body_hex": ("00ff", "body", b"\0\xff"),
+    "tags": ("A", "properties", {"TAGS": "A"}),
+    "uniqKey": ("U", "properties", {"UNIQ_KEY": "U"}),
+    "properties_b64": ("YQFi", "properties", b"a\x01b"),
+    "properties_raw_b64": ("YQFi", "properties", b"a\x01b"),
+    "properties_raw": (b"a\x01b", "properties", b"a\x01b"),
+    "flag": (-7, "flag", -7),
+    "sysFlag": (1, "sys_flag", 1),
+    "bornTimestamp": (4, "born_timestamp", 4),
+    "storeTimestamp": (9, "store_timestamp", 9),
+    "bornHost": ("10.1.2.3:5", "born_host", Host(bytes((10, 1, 2, 3)), 5)),
+    "storeHost": ("[::1]:65535", "store_host", Host(bytes(15) + b"\x01", 65535)),
+    "reconsumeTimes": (2, "reconsume_times", 2),
+    "preparedTransactionOffset": (77, "prepared_transaction_offset", 77),
+    "delayLevel": (3, "delay_level", 3),
+    "multiDispatch": (["%LMQ%a", "b"], "multi_dispatch", ("%LMQ%a", "b")),
+    "filterBitMap": ("AQ==", "filter_bit_map", b"\x01"),
+    "kind": ("half", "kind", Kind.HALF),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_each_field_says_one_thing(name: str) -> None:
+    given, attribute, value = SAID[name]
+    changed: dict[str, Any] = {attribute: value}
+    if name == "bornTimestamp":
+        changed["store_timestamp"] = 4  # stored when it was born, if nothing says when
+    assert _message(**{name: given}) == replace(_message(), **changed)
+
+
+def test_every_field_is_tested_and_documented() -> None:
+    others = {"topic", "keys", "properties", "items", "schema_version"}
+    assert set(SAID) | others == {field.name for field in FIELDS}
+    assert all(field.doc for field in FIELDS)
+    assert not DERIVED & set(FIELDS_BY_NAME)
+
+
+@pytest.mark.parametrize(
+    ("given", "properties"),
+    [
+        ({"keys": "a b"}, {"KEYS": "a b"}),
+        ({"keys": ["a", "b"]}, {"KEYS": "a b"}),
+        ({"properties": {"x": "1", "y": None}, "tags": "A"}, {"x": "1", "y": None, "TAGS": "A"}),
+        ({"properties": [["x", "1"], ["x", "2"]], "tags": "A"}, (("x", "1"), ("x", "2"), ("TAGS", "A"))),
+        ({"properties": {"TAGS": "A"}, "tags": "A"}, {"TAGS": "A"}),
+        ({"properties": b"a\x01b\x02"}, b"a\x01b\x02"),
+        ({"properties": {"b": "1", "a": "2"}, "tags": "Z", "kind": "record"}, (("b", "1"), ("a", "2"))),
+        ({"properties": {"b": "1"}, "properties_raw_b64": "/wE=", "kind": "record"}, b"\xff\x01"),
+        ({"properties": None, "tags": None}, {}),
+    ],
+)
+def test_properties(given: dict[str, Any], properties: Any) -> None:
+    assert _message(**given).properties == properties
+
+
+def test_items() -> None:
+    found = _message(
+        kind="legacy batch",
+        items=[
+            {"body": "1", "flag": 2},
+            {"body_b64": "AA==", "properties": {"a": "b"}},
+            {"properties_b64": "YQE=", "body": None},
+            {"properties": [["a", "b"]]},
+            {"properties": b"raw"},
+        ],
+    )
+    assert found.kind is Kind.LEGACY_BATCH
+    assert found.items == (
+        InnerItem(b"1", b"", 2),
+        InnerItem(b"\0", b"a\x01b\x02"),
+        InnerItem(b"", b"a\x01"),
+        InnerItem(b"", b"a\x01b\x02"),
+        InnerItem(b"", b"raw"),
+    )
+
+
+def test_a_dumped_inner_batch_has_its_items_in_its_body() -> None:
+    items = (InnerItem(b"1", b"a\x01b"), InnerItem(b"22"))
+    found = _message(kind="record", sysFlag=0xC0, body=encode_items(items))
+    assert (found.kind, found.items, found.body, found.sys_flag) == (Kind.INNER_BATCH, items, b"", 0)
+    with pytest.raises(InputError, match="line 1: body: no items of an inner batch"):
+        _message(kind="record", sysFlag=0xC0, body=b"12345")
+
+
+def test_what_is_derived_is_passed_over_and_rows_without_message_too() -> None:
+    assert _message(**dict.fromkeys(DERIVED, 1)) == _message()
+    assert message_of_row({"kind": "zero", "start": 0}, "x") is None
+
+
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    ({"topic": None}, "topic", "needs one"),
+    ({"topic": ""}, "topic", "needs one"),
+    ({"topic": 7}, "topic", "not text"),
+    ({"topic": "a\ud800"}, "topic", "surrogate"),
+    ({"topic": b"\xff"}, "topic", "not UTF-8"),
+    ({"colour": "red"}, "colour", "unknown field"),
+    ({"x" * 99: 1}, "x" * 57 + "...", "unknown field"),
+    ({"queueId": -1}, "queueId", "-1 is not in 0"),
+    ({"queueId": True}, "queueId", "not a whole number"),
+    ({"queueId": "1"}, "queueId", "not a whole number"),
+    ({"queueId": 1 << 31}, "queueId", "is not in"),
+    ({"sysFlag": 0x800}, "sysFlag", "is not in"),
+    ({"storeTimestamp": -1}, "storeTimestamp", "is not in"),
+    ({"storeTimestamp": 1 << 63}, "storeTimestamp", "is not in"),
+    ({"delayLevel": -3}, "delayLevel", "is not in"),
+    ({"body_b64": "AAE"}, "body_b64", "not base64"),
+    ({"body_b64": "A*EC"}, "body_b64", "not base64"),
+    ({"body_b64": 5}, "body_b64", "not base64"),
+    ({"body_hex": "0"}, "body_hex", "not hexadecimal"),
+    ({"body": "a", "body_b64": "AA=="}, "body_b64", "body is given, too"),
+    ({"body": 3}, "body", "not text"),
+    ({"bornHost": "10.1.2.3"}, "bornHost", "not ADDRESS:PORT"),
+    ({"bornHost": "10.1.2.3:"}, "bornHost", "port"),
+    ({"bornHost": "10.1.2.3:65536"}, "bornHost", "port"),
+    ({"bornHost": "10.1.2.3:٣"}, "bornHost", "port"),
+    ({"bornHost": "::1:5"}, "bornHost", "brackets"),
+    ({"bornHost": "host:5"}, "bornHost", "not ADDRESS:PORT"),
+    ({"keys": ["a b"]}, "keys", "no single word"),
+    ({"keys": [""]}, "keys", "no single word"),
+    ({"keys": [1]}, "keys", "not text"),
+    ({"multiDispatch": "a"}, "multiDispatch", "not a list"),
+    ({"properties": "a"}, "properties", "neither"),
+    ({"properties": ["a"]}, "properties", "not a pair"),
+    ({"properties": {"": "a"}}, "properties", "cannot be a property's name"),
+    ({"properties": {"a\x01": "a"}}, "properties", "cannot be a property's name"),
+    ({"properties": {"a": "\x02"}}, "properties", "separator"),
+    ({"properties": {"a": 1}}, "properties", "not text"),
+    ({"properties": {}, "properties_b64": ""}, "properties", "properties string is given"),
+    ({"properties_b64": "", "properties_raw_b64": ""}, "properties_raw_b64", "properties_b64 is given"),
+    ({"properties_b64": "", "keys": "a"}, "keys", "says it all"),
+    ({"properties_b64": base64.b64encode(bytes(32768)).decode()}, "properties_b64", "32768 bytes"),
+    ({"properties": {"TAGS": "A"}, "tags": "B"}, "tags", "another one"),
+    ({"items": {}}, "items", "not a list"),
+    ({"items": [1]}, "items", "item 1: 1 is not an object"),
+    ({"items": [{}, {"topic": "a"}]}, "items", "item 2: unknown field 'topic'"),
+    ({"items": [{"body": "a", "body_b64": ""}]}, "items", "item 1: body is given twice"),
+    ({"items": [{"flag": "a"}]}, "items", "item 1: flag: 'a' is not"),
+    ({"items": [{"properties": {"a": "b" * 32768}}]}, "items", "32771 bytes"),
+    ({"kind": "odd"}, "kind", "not one of normal"),
+    ({"schema_version": 2}, "schema_version", "1 is the one"),
+    ({"schema_version": True}, "schema_version", "1 is the one"),
+]
+
+
+@pytest.mark.parametrize(("row", "field", "reason"), REFUSED)
+def test_refusals_name_place_and_field(row: dict[str, Any], field: str, reason: str) -> None:
+    with pytest.raises(InputError) as caught:
+        _message(**row)
+    assert (caught.value.place, caught.value.field) == ("x, line 1", field)
+    assert reason in caught.value.reason
+    assert str(caught.value).startswith(f"x, line 1: {field}: ")
+
+
+def test_a_message_error_is_not_lost_in_between() -> None:
+    assert MessageError("topic of 300 bytes: 255 at most", 4).reason == "topic of 300 bytes: 255 at most"
