@@ -1,0 +1,157 @@
+"""`python -m benchmarks`: measure, print a table, write benchmarks/RESULTS.md.
+
+    --folder DIR    where the files that are read are made and kept (some 4 GB; default: a folder of the
+                    system's temporary directory)
+    --rounds N      how often each job runs; its least time counts (default 7)
+    --only WORD     only groups whose name contains the word: log, index, plain, carve, crc,
+                    synth
+    --small         small files: shows that everything runs, measures nothing
+    --no-write      leave RESULTS.md as it is
+
+The exit status is 1 if a goal is not met. What else runs on the machine is part of the figures: let nothing
+else run. (`--folder` also keeps a store of made-up messages, which takes minutes to make once.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import commands, data, jobs, synthesis
+from benchmarks.measure import Row
+
+RESULTS = Path(__file__).parent / "RESULTS.md"
+GIB = 1 << 30
+BODY_GOALS = {128: 6.5, 1024: 2.8, 16384: 1.5}
+MIX_GOAL = 6.5
+INDEX_GOALS = (5.0, 9.0)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what is asked for; the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure rocketfsck's bulk paths."
+    )
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "rocketfsck-benchmarks")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--no-write", action="store_true")
+    given = parser.parse_args(arguments)
+    given.folder.mkdir(parents=True, exist_ok=True)
+    load = os.getloadavg()[0]
+    rows: list[Row] = []
+    for name, group in groups(given.folder, given.rounds, given.small).items():
+        if given.only in name:
+            for row in group():
+                print(_line(row), flush=True)
+                rows.append(row)
+    if not (given.small or given.only or given.no_write):
+        RESULTS.write_text(report(rows, given.rounds, load), "utf-8")
+    missed = [row for row in rows if not row.met]
+    return 1 if missed and not given.small else 0
+
+
+def groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[[], Iterable[Row]]]:
+    """The groups of jobs by name. A small run has no goals."""
+    size = GIB // 64 if small else GIB
+
+    def log() -> Iterator[Row]:
+        for body_size, goal in BODY_GOALS.items():
+            file = data.uniform_log(folder, body_size, size)
+            yield from jobs.log_rows(file, rounds, None if small else goal)
+        file = data.irregular_log(folder, size // 4)
+        yield from jobs.log_rows(file, rounds, None if small else MIX_GOAL)
+
+    def index() -> Iterator[Row]:
+        slots, entries = (5000, 20_000) if small else (data.SLOT_COUNT, data.ENTRY_COUNT)
+        file = data.full_index(folder, slots, entries)
+        yield from jobs.index_rows(file, rounds, None if small else INDEX_GOALS)
+
+    def plain() -> Iterator[Row]:
+        yield from jobs.plain_rows(data.uniform_log(folder, 128, size), folder, rounds)
+        yield from jobs.plain_rows(data.irregular_log(folder, size // 4), folder, rounds)
+
+    return {
+        "log": log,
+        "index": index,
+        "store": lambda: commands.store_rows(folder, GIB // 512 if small else GIB, rounds),
+        "start": lambda: commands.start_rows(folder, rounds, not small),
+        "memory": lambda: commands.memory_rows(folder, GIB // 512 if small else GIB, not small),
+        "plain": plain,
+        "carve": lambda: jobs.carve_rows(size // 4, rounds),
+        "crc": lambda: jobs.crc_rows(rounds),
+        "synth": lambda: synthesis.synth_rows(folder, size, rounds, with_goals=not small),
+    }
+
+
+def _line(row: Row) -> str:
+    goal = "" if row.goal is None else f"  goal {'>=' if row.at_least else '<='} {row.goal:g}"
+    verdict = "" if row.goal is None else "  met" if row.met else "  MISSED"
+    figures = f"{row.milliseconds:9.1f} ms  {row.ratio:7.2f} x {row.yardstick}"
+    return f"{row.job:55} {figures}{goal}{verdict}  {row.rate}"
+
+
+ABOUT = """\
+Written by `make bench`; not edited. A ratio is a job's least time over the least time of its yardstick, both
+run side by side in {rounds} rounds in one process with the files in the page cache. The yardstick of a file
+is NumPy's sum of its bytes as int64, mapped, on one thread. Only ratios can be carried to another machine;
+all figures are those of the product's own path:
+
+- *full scan*: `scan_log_file`, that is frame and fields of every record, CRC of every body, properties, key
+  hashes, columns, regions. The bytes are read by `preadv`, and a second core shares that reading; the line
+  *on one thread* says what one core alone takes, *two files on two threads* what two cores make of two files.
+- *index file, structure*: `check_index_file` at the level `cross` (a second core shares the reading here,
+  too); *and keys*: that, and every entry met by the keys of the log's records (`KeyJoin`), whose columns are
+  made before.
+- *whole check*: `check_store` at the level `full`, every rule, over commit log, consume queues and index of
+  messages that `rocketfsck write --synth plain` made, on all cores.
+- start-up and peak memory are those of commands in processes of their own, imports included; the ratio is
+  the share of what is allowed.
+"""
+
+
+def report(rows: list[Row], rounds: int, load: float) -> str:
+    """RESULTS.md: a table of all rows, and what it was measured on. `load` is that before the first job."""
+    import llvmlite
+    import numba
+
+    from rocketfsck.scan import crc
+
+    lines = ["# Benchmark results", "", *ABOUT.format(rounds=rounds).splitlines(), ""]
+    lines += ["| job | ms | ratio | of | goal | rate |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        goal = "" if row.goal is None else f"{'≥' if row.at_least else '≤'} {row.goal:g}"
+        goal += "" if row.met else " **missed**"
+        time = f"{row.milliseconds:.1f}" if row.milliseconds > 0.1 else f"{row.milliseconds:.5f}"
+        figures = f"{time} | {row.ratio:.2f} | {row.yardstick}"
+        lines.append(f"| {row.job} | {figures} | {goal} | {row.rate} |")
+    lanes = f"{128 * crc.LANES}-bit carry-less multiplication" if crc.LANES else "tables"
+    lines += [
+        "",
+        f"Machine: {_processor()}, load {load:.2f} before the first job. Python {platform.python_version()},"
+        f" NumPy {np.__version__}, Numba {numba.__version__}, llvmlite {llvmlite.__version__}."
+        f" CRC-32 by {lanes}.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _processor() -> str:
+    names = [
+        line.split(":", 1)[1].strip()
+        for line in Path("/proc/cpuinfo").read_text("ascii", "replace").splitlines()
+        if line.startswith("model name")
+    ]
+    return f"{names[0] if names else platform.processor()}, {len(os.sched_getaffinity(0))} cores"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
