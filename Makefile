@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= $(shell nproc)
-COVERED := src/rocketfsck/formats/* src/rocketfsck/verify/* src/rocketfsck/writer/*
+COVERED := $(foreach part,formats verify repair writer query,src/rocketfsck/$(part)/*)
 comma  := ,
 space  := $(subst ,, )
 

@@ -1,0 +1,113 @@
+"""The plan of a repair: what would be done, why, to which bytes, and what is lost. Data only.
+
+A plan is a JSON document that can be read, mailed and compared; `apply` does exactly what it says or
+refuses. Its actions are carried out in their order. Design, section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+SCHEMA_VERSION = 1
+
+Scalar = int | str | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Bytes of a file that an action relies on or changes, as they must be when it begins.
+
+    `file` is relative to the store's root with `/` between the parts (a file of a commitlog path outside the
+    root has its own full path). `start` and `end` are positions, half-open; `end` is None for the whole
+    file, whose length is then part of what is hashed. `sha256` is the hex digest of these bytes; None:
+    nothing of that name may exist.
+    """
+
+    file: str
+    start: int
+    end: int | None
+    sha256: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Something that will be gone, or unreachable, afterwards: `count` records, units, entries or bytes.
+
+    `what` is "record", "unit", "entry" or "byte". Queue offsets are the first and the last of a run of a
+    queue; physical offsets are half-open. What does not apply is None. `kept_in` says where the bytes go on
+    to exist ("" if they are nowhere else than in the old store and the undo journal).
+    """
+
+    what: str
+    count: int
+    topic: str | None = None
+    queue_id: int | None = None
+    first_queue_offset: int | None = None
+    last_queue_offset: int | None = None
+    start_offset: int | None = None
+    end_offset: int | None = None
+    kept_in: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One act of a repair: a row of the table of actions, with all that it needs to be carried out.
+
+    `name` is the row's; `target` the file or directory it is about, relative to the root ("" is the store).
+    `arguments` are plain values that determine, with the store, every byte that is written. `why` are the
+    fingerprints of the findings it answers and `rules` their rules' ids. `preconditions` are checked before
+    anything is changed. `gains` counts what becomes readable again, by what it is. `write_size` is in bytes
+    and may be an upper bound. `preen`: provably safe, nothing valid is lost. `note` is one sentence.
+    """
+
+    name: str
+    target: str
+    note: str
+    arguments: Mapping[str, Scalar] = field(default_factory=dict)
+    why: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    preconditions: tuple[Extent, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    gains: Mapping[str, int] = field(default_factory=dict)
+    write_size: int = 0
+    preen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A finding above info that no action of the plan answers, and why."""
+
+    fingerprint: str
+    rule: str
+    message: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStore:
+    """Which store a plan is for and how its bytes are to be read, so that `apply` opens it the same way.
+
+    `geometry` holds sizes in bytes and counts; `commitlog_paths` the directories as they were given.
+    `log_start_offset` and `log_end_offset` are physical offsets, None without commitlog files.
+    """
+
+    root: str
+    version: str
+    geometry: Mapping[str, int]
+    commitlog_paths: tuple[str, ...]
+    delay_levels: str
+    log_start_offset: int | None
+    log_end_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The ordered actions, and what they leave unanswered. `level` is that of the check it was made from."""
+
+    store: PlannedStore
+    level: str
+    tool_version: str
+    actions: tuple[Action, ...]
+    unanswered: tuple[Unanswered, ...] = ()
+    schema_version: int = SCHEMA_VERSION

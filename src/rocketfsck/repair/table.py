@@ -1,0 +1,30 @@
+"""What a repair is: a row of the table of actions. The rows themselves stand in `repairs/`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rocketfsck.repair.plan import Action
+
+if TYPE_CHECKING:
+    from rocketfsck.repair.scene import ActScene, PlanScene
+    from rocketfsck.verify.finding import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One way to repair. `name` is what rules give as their `repair`.
+
+    `order` says when its actions come in a plan: small first (names and lengths of files, then the log, then
+    what is rebuilt from it, then checkpoint and config). `plan` makes actions of the findings whose rules ask
+    for this repair: it yields nothing for those it cannot answer. `act` carries out one action on the
+    working tree; it raises StoreError and changes nothing where the tree is not what the action expects.
+    """
+
+    name: str
+    order: int
+    summary: str
+    plan: Callable[[PlanScene, Sequence[Finding]], Iterable[Action]]
+    act: Callable[[ActScene, Action], None]
