@@ -21,6 +21,7 @@ from rocketfsck.scan.dispatch import Dispatches, dispatches_of
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.queuetrack import UNKNOWN, QueueRows, QueueTracker, find_stale_row
 from rocketfsck.scan.regions import Region, RegionKind
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.scan.tiling import scan_log_file
@@ -34,7 +35,6 @@ from rocketfsck.verify.facts import LogFacts, QueueEnd
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.logreader import LogReader
 from rocketfsck.verify.logrows import LogRows
-from rocketfsck.verify.queuetrack import UNKNOWN, QueueRows, QueueTracker, find_seam, is_older_life
 from rocketfsck.verify.recordrules import Clocks, check_faults, check_version
 from rocketfsck.verify.regionjudge import BadRanges, RegionJudge
 from rocketfsck.verify.task import Checked, Collector, LogFileTask, TaskResult
@@ -150,9 +150,8 @@ class _LogWalk:
             return
         found = self._look(batch)
         times = batch["store_timestamp"]
-        seam = find_seam(found, times, self.clocks.newest)
-        if seam is None and not self.run_count and self.judge.after_gap:
-            seam = 0 if is_older_life(times, self.clocks.recent) else None
+        behind_gap = not self.run_count and self.judge.after_gap
+        seam = find_stale_row(found, times, self.clocks.newest, self.clocks.recent, behind_gap=behind_gap)
         if seam is not None:
             pos = int(batch["pos"][seam])
             if seam == 0 and not self.run_count:
@@ -167,12 +166,8 @@ class _LogWalk:
         self._rows(batch, rows, found)
 
     def _look(self, batch: RecordBatch) -> QueueRows:
-        kind = batch["sys_flag"] & TRANSACTION_MASK
-        taking = np.flatnonzero(((kind == 0) | (kind == TRANSACTION_COMMIT)) & (batch["queue_index"] >= 0))
         self.unfollowed_count += int(np.count_nonzero(batch["queue_index"] < 0))
-        size = np.clip(batch["batch_size"][taking], 1, 1 << 15).astype(np.int64)
-        offset = np.clip(batch["queue_offset"][taking], -1, 1 << 62)
-        return self.tracker.look(taking, batch["queue_index"][taking], offset, size, len(self.table))
+        return self.tracker.look_at(batch, len(self.table))
 
     def _rows(self, batch: RecordBatch, rows: LogRows, found: QueueRows) -> None:
         """Everything that is checked of live records."""

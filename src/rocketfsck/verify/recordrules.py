@@ -13,6 +13,7 @@ import numpy as np
 
 from rocketfsck.formats.magic import MAGIC_V2
 from rocketfsck.scan.columns import Fault
+from rocketfsck.scan.queuetrack import RECENT_COUNT
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
@@ -25,7 +26,6 @@ RUN_LIMIT = 1000
 BORN_TOLERANCE = 600_000
 """Milliseconds that a producer's clock may be ahead."""
 CRC_READ_SIZE = 1 << 20
-RECENT_COUNT = 9
 
 FactsOf = Callable[[LogRows, int], Facts]
 

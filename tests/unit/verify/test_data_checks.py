@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rocketfsck.formats.dialect import dialect_for
+from rocketfsck.scan.queuetrack import QueueTracker, find_seam, is_older_life
 from rocketfsck.store import open_store
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue
 from rocketfsck.verify import CheckOptions, check_store, entryjoin, extfile
@@ -26,7 +27,6 @@ from rocketfsck.verify.logfile import check_log_file
 from rocketfsck.verify.logmap import Ground, LogMap
 from rocketfsck.verify.logreader import LogReader
 from rocketfsck.verify.queuefile import check_queues
-from rocketfsck.verify.queuetrack import QueueTracker, find_seam, is_older_life
 from rocketfsck.verify.spans import find_span, group_bounds, merge_spans, subtract_spans, true_spans
 from rocketfsck.verify.task import (
     Collector,

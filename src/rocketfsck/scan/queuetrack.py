@@ -11,10 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK
+from rocketfsck.scan.columns import RecordBatch
+
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 UNKNOWN = -1
+RECENT_COUNT = 9
+"""As many last records' times are looked at for `recent`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,14 @@ class QueueTracker:
         self.following: Longs = np.zeros(0, np.int64)
         self.count: Longs = np.zeros(0, np.int64)
         self.first_physical: Longs = np.zeros(0, np.int64)
+
+    def look_at(self, batch: RecordBatch, queue_count: int) -> QueueRows:
+        """`look` at the records of a batch that go into a queue: normal and committed ones."""
+        kind = batch["sys_flag"] & TRANSACTION_MASK
+        taking = np.flatnonzero(((kind == 0) | (kind == TRANSACTION_COMMIT)) & (batch["queue_index"] >= 0))
+        size = np.clip(batch["batch_size"][taking], 1, 1 << 15).astype(np.int64)
+        offset = np.clip(batch["queue_offset"][taking], -1, 1 << 62)
+        return self.look(taking, batch["queue_index"][taking], offset, size, queue_count)
 
     def look(self, rows: Longs, queue: Longs, offset: Longs, size: Longs, queue_count: int) -> QueueRows:
         """Order rows by queue and say what was expected of each; `size` is a record's number of places."""
@@ -121,6 +134,20 @@ def is_older_life(store_timestamp: Longs, recent: int | None) -> bool:
     shorter, newer log ends. `recent` is a median, so that one damaged timestamp does not decide.
     """
     return recent is not None and len(store_timestamp) > 0 and int(store_timestamp.max()) < recent
+
+
+def find_stale_row(
+    found: QueueRows, store_timestamp: Longs, newest: int | None, recent: int | None, *, behind_gap: bool
+) -> int | None:
+    """The first row of an earlier life of the log, None where all are live.
+
+    `newest` and `recent` tell of the live records before the batch, `behind_gap` whether bytes that are no
+    record stand right in front of it.
+    """
+    row = find_seam(found, store_timestamp, newest)
+    if row is None and behind_gap and is_older_life(store_timestamp, recent):
+        return 0
+    return row
 
 
 def _widened(column: Longs, size: int, value: int) -> Longs:
