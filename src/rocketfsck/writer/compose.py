@@ -26,7 +26,6 @@ from rocketfsck.formats.javatext import (
 )
 from rocketfsck.formats.magic import MAX_TOPIC_SIZE_V1, MAX_TOPIC_SIZE_V2
 from rocketfsck.formats.properties import (
-    CRC32,
     DELAY,
     INNER_BASE,
     INNER_MULTI_DISPATCH,
@@ -63,7 +62,12 @@ from rocketfsck.writer.messages import (
     Properties,
 )
 from rocketfsck.writer.options import WriteOptions
-from rocketfsck.writer.propertytext import as_map, property_bytes, with_properties, without_property
+from rocketfsck.writer.propertytext import (
+    as_map,
+    property_bytes,
+    with_properties,
+    without_crc,
+)
 
 MAX_NAME_SIZE = 255
 """Bytes of a topic that can be a directory's name."""
@@ -201,7 +205,7 @@ def _plain_draft(message: OutgoingMessage, options: WriteOptions) -> Draft:
         added[INNER_MULTI_DISPATCH] = MULTI_DISPATCH_SEPARATOR.join(message.multi_dispatch)
     properties = with_properties(message.properties, added, dialect)
     if options.append_property_crc:
-        properties = without_property(properties, CRC32, dialect)
+        properties = without_crc(properties, dialect)
     transaction = sys_flag & TRANSACTION_MASK
     draft = Draft(
         message=message,

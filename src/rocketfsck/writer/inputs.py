@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from rocketfsck.errors import FormatError, StoreError, UsageError
+from rocketfsck.formats.delay import SCHEDULE_TOPIC
 from rocketfsck.formats.innerbatch import decode_items
-from rocketfsck.formats.magic import INNER_BATCH, NEED_UNWRAP
-from rocketfsck.formats.properties import KEYS, TAGS, UNIQ_KEY
+from rocketfsck.formats.magic import INNER_BATCH, NEED_UNWRAP, TRANSACTION_MASK
+from rocketfsck.formats.properties import DELAY, KEYS, TAGS, UNIQ_KEY
 from rocketfsck.writer.inputfields import (
     AS_STORED,
     DERIVED,
@@ -120,7 +121,10 @@ def message_of_row(row: Row, place: str, clock: int = 0) -> OutgoingMessage | No
     Fields that are null are as if they were not there.
     """
     values: dict[str, Any] = {}
+    unread = _unread_fields(row)
     for name, given in row.items():
+        if name in unread:
+            continue
         field = FIELDS_BY_NAME.get(name)
         if field is None:
             if name in DERIVED:
@@ -135,6 +139,20 @@ def message_of_row(row: Row, place: str, clock: int = 0) -> OutgoingMessage | No
     if values.get("kind") in EMPTY_KINDS:
         return None
     return _message(values, place, clock)
+
+
+def _unread_fields(row: Row) -> frozenset[str]:
+    """A dumped record's pairs are but a view of its properties string where it was dumped with that."""
+    stored = row.get("kind") == AS_STORED and any(row.get(name) is not None for name in _RAW_PROPERTIES)
+    return frozenset({"properties"}) if stored else frozenset()
+
+
+def _is_delivered(topic: str, sys_flag: int, properties: Properties) -> bool:
+    """Whether a record is that of a delayed message whose time had come."""
+    if topic == SCHEDULE_TOPIC or sys_flag & TRANSACTION_MASK or isinstance(properties, bytes):
+        return False
+    names = properties if isinstance(properties, Mapping) else dict(properties)
+    return DELAY in names
 
 
 def _message(values: dict[str, Any], place: str, clock: int) -> OutgoingMessage:
@@ -152,12 +170,15 @@ def _message(values: dict[str, Any], place: str, clock: int) -> OutgoingMessage:
         except FormatError as error:
             raise InputError(place, "body", f"no items of an inner batch: {error}") from None
     time = values.get("storeTimestamp", values.get("bornTimestamp", clock))
+    properties = _all_properties(values, place, in_order=stored)
+    if stored and kind is Kind.NORMAL and _is_delivered(values["topic"], sys_flag, properties):
+        kind = Kind.DELIVERED
     return OutgoingMessage(
         topic=values["topic"],
         body=body or b"",
         store_timestamp=time,
         queue_id=values.get("queueId", 0),
-        properties=_all_properties(values, place, in_order=stored),
+        properties=properties,
         kind=kind,
         flag=values.get("flag", 0),
         sys_flag=sys_flag,

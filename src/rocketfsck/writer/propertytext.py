@@ -11,14 +11,18 @@ from collections.abc import Mapping
 
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.properties import (
+    CRC32,
     MAX_PROPERTIES_SIZE,
     NAME_VALUE_SEPARATOR,
+    PROPERTY_CRC_SIZE,
     PROPERTY_SEPARATOR,
     java_hash_map_order,
     parse_properties,
     serialize_properties,
 )
 from rocketfsck.writer.messages import MessageError, Properties
+
+_CRC_START = f"{CRC32}{NAME_VALUE_SEPARATOR}".encode()
 
 
 def as_map(properties: Properties, dialect: Dialect) -> dict[str, str | None]:
@@ -48,6 +52,13 @@ def without_property(properties: Properties, name: str, dialect: Dialect) -> Pro
     kept = as_map(properties, dialect)
     del kept[name]
     return kept
+
+
+def without_crc(properties: Properties, dialect: Dialect) -> Properties:
+    """The properties without a CRC of the record that they are from: raw bytes lose no more than that."""
+    if isinstance(properties, bytes) and properties[-PROPERTY_CRC_SIZE:].startswith(_CRC_START):
+        return properties[:-PROPERTY_CRC_SIZE]
+    return without_property(properties, CRC32, dialect)
 
 
 def property_bytes(properties: Properties, dialect: Dialect, capacity: int | None = None) -> bytes:

@@ -22,6 +22,7 @@ from rocketfsck.formats.magic import (
     compression_type,
     transaction_type,
 )
+from rocketfsck.formats.properties import serialize_properties
 from rocketfsck.formats.record import BLANK
 
 if TYPE_CHECKING:
@@ -215,17 +216,16 @@ def _values(message: Message) -> dict[str, Any]:
         "keys": message.keys,
         "uniqKey": message.unique_key,
         "properties": message.properties,
-        "properties_raw": None if _is_utf8(message.properties_bytes) else message.properties_bytes,
+        "properties_raw": None if _is_said(message) else message.properties_bytes,
         "faults": [_word(fault.name) for fault in message.faults],
     }
 
 
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
+def _is_said(message: Message) -> bool:
+    """Whether the pairs say all there is in the properties string, so that it could be made of them again."""
+    pairs = message.properties or {}
+    written = (serialize_properties(pairs, ending) for ending in (True, False))
+    return all(pairs) and message.properties_bytes in written
 
 
 def _word(name: str | None) -> str:
