@@ -42,14 +42,14 @@ def _check(planned: PlannedStore, damage: PlannedDamage) -> None:
         assert not unrelated, (act.note, [describe(finding) for finding in unrelated])
 
 
-@given(stores(min_size=3), damages())
+@given(stores(config=True, min_size=3), damages())
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 def test_damage_of_any_store_is_found(planned: PlannedStore, damage: PlannedDamage) -> None:
     _check(planned, damage)
 
 
 @pytest.mark.nightly
-@given(stores(min_size=10, max_size=60), damages())
+@given(stores(config=True, min_size=10, max_size=60), damages())
 @settings(deadline=None, max_examples=3000, suppress_health_check=list(HealthCheck))
 def test_damage_of_thousands_of_stores_is_found(planned: PlannedStore, damage: PlannedDamage) -> None:
     _check(planned, damage)

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -38,6 +39,7 @@ CLOCK_STEPS = (0, 1, 40, 999, 1500, 61_000)
 _NAMES = ("KEYS", "TAGS", "UNIQ_KEY", "WAIT", "CLUSTER", "MSG_REGION", "属性", "a", "b")
 _TEXT = st.text("abcXYZ019 -_.中é😀", min_size=1, max_size=10)
 _QUEUE_IDS = st.integers(0, 3)
+_GROUPS = st.sampled_from(("billing", "audit"))
 
 
 def versions(minimum: str | None = None) -> st.SearchStrategy[str]:
@@ -183,12 +185,14 @@ def stores(
     *,
     killed: bool = False,
     events: bool = False,
+    config: bool = False,
     min_size: int = 0,
     max_size: int = 30,
 ) -> PlannedStore:
     """A whole store: settings of one version or any, and up to `max_size` messages.
 
-    With `killed` its broker may have died; with `events` it also cleans up and starts again in between.
+    With `killed` its broker may have died; with `events` it also cleans up and starts again in between. With
+    `config` groups have offsets in its queues, and delivery of delayed messages has begun.
     """
     options = draw(write_options(version, killed=killed))
     found: list[OutgoingMessage | Expiry | Restart] = []
@@ -201,7 +205,24 @@ def stores(
             found.append(Restart(killed=killed and draw(st.booleans())))
         elif what == 19:
             found.append(Expiry(draw(st.integers(0, 2)), draw(st.booleans())))
-    return PlannedStore(options, tuple(found))
+    planned = PlannedStore(options, tuple(found))
+    if not config:
+        return planned
+    return replace(planned, options=replace(options, config=draw(_configs(planned))))
+
+
+@st.composite
+def _configs(draw: st.DrawFn, planned: PlannedStore) -> dict[str, Any]:
+    """Offsets of groups that have consumed nothing yet, as any group may, whatever its queue holds."""
+    consumed: dict[str, dict[int, int]] = {}
+    for message in planned.messages:
+        if draw(st.booleans()):
+            consumed.setdefault(f"{message.topic}@{draw(_GROUPS)}", {})[message.queue_id] = 0
+    levels = sorted({message.delay_level for message in planned.messages if message.delay_level})
+    return {
+        "consumerOffset.json": {"offsetTable": consumed},
+        "delayOffset.json": {"offsetTable": dict.fromkeys(levels, 0)},
+    }
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,8 @@ def _overlaps(runs: Sequence[tuple[int, int]], start: int, end: int) -> bool:
 def derive_log(job: Job, log: LogScene, hits: Sequence[Hit]) -> str:
     """Promises for hits on a commit log file; gives why nothing is promised, "" if something is."""
     runs = _changed(hits)
+    if len(log) and not any(job.editor.read(log.file.relative, 0, log.live_end)):
+        return _derive_empty_file(job, log)
     positions, sizes = log.column("pos"), log.column("total_size")
     ends = positions + sizes
     touched: list[int] = []
@@ -129,6 +131,15 @@ def _derive_record(job: Job, log: LogScene, record: LogRecord, runs: Sequence[tu
             job.promise("CL008", place, touches=True)
             return ""
     return f"no rule sees every change of {', '.join(sorted(hit))}"
+
+
+def _derive_empty_file(job: Job, log: LogScene) -> str:
+    """Nothing is left of a file."""
+    start = log.file.start_offset or 0
+    if any(len(job.log(file)) for file in job.log_files if (file.start_offset or 0) > start):
+        job.promise("ST017", Place(log.file.relative, 0, log.size, start))
+        return ""
+    return _derive_lost_end(job, log.record(0))
 
 
 def _derive_lost_end(job: Job, record: LogRecord) -> str:

@@ -307,6 +307,6 @@ DAMAGES = (
     Damage(
         "first-segment-missing", "Q5", "the first commit log file is gone, as by expiry",
         ("CQ008", "CQ009"), "two commit log files", first_segment_missing,
-        rules("CF023 CP014 CP024 CL028"),
+        rules("CF023 CF030 CP014 CP024 CL028"),
     ),
 )  # fmt: skip
