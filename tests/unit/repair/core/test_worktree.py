@@ -42,10 +42,10 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make(source: Path, tmp_path: Path) -> Make:
-    def clone(**options: bool) -> WorkTree:
+    def clone(borrow: bool = False) -> WorkTree:
         area = tmp_path / "area"
         area.mkdir()
-        return WorkTree.clone(source, area, **options)
+        return WorkTree.clone(source, area, borrow=borrow)
 
     return clone
 
