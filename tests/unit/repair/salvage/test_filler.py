@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -113,7 +115,7 @@ def test_the_smallest_fence() -> None:
         (0, 100, WHEN, {"record_size_limit": 183}),
     ],
 )
-def test_what_cannot_be_filled_is_refused(offset: int, size: int, when: int, more: dict[str, bool]) -> None:
+def test_what_cannot_be_filled_is_refused(offset: int, size: int, when: int, more: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         filler_records(offset, size, version="5.3.3", store_timestamp=when, **more)
 
