@@ -79,6 +79,10 @@ class Ground:
 
     def _after_damage(self, pos: int, reason: Reason, other_base: int) -> Iterator[Region]:
         head = self.reader.read_upto(pos, BLANK_HEADER_SIZE)
+        if len(head) < BLANK_HEADER_SIZE and not any(head):
+            # A short file may end anywhere in its zeros.
+            yield Region(pos, self.size, RegionKind.ZERO)
+            return
         total_size, magic_code = _HEAD.unpack(head) if len(head) == BLANK_HEADER_SIZE else (0, 0)
         framed_end = pos + total_size if MIN_RECORD_SIZE <= total_size <= self.file_size - pos else None
         found = self.carve(pos + 1, other_base)

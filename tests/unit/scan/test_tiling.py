@@ -160,6 +160,16 @@ def test_a_file_that_was_cut_inside_a_record(tmp_path: Path) -> None:
     assert outline(regions)[1] == ("torn", "cut", len(data) // 2, len(data) - 10)
 
 
+@pytest.mark.parametrize("left", range(1, 10))
+def test_a_file_that_was_cut_inside_its_zeros(tmp_path: Path, left: int) -> None:
+    data = log(b"one")
+    _, regions = scan(_write(tmp_path, data + bytes(left), 0), options=ScanOptions(file_size=FILE_SIZE))
+    assert [(kind, start, end) for kind, _, start, end in outline(regions)] == [
+        ("records", 0, len(data)),
+        ("zero", len(data), len(data) + left),
+    ]
+
+
 def test_records_behind_a_hole_of_zeros_are_found(tmp_path: Path) -> None:
     one = log(b"one")
     late = log(b"late", start=1000)
