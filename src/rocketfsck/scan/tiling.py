@@ -71,7 +71,7 @@ def scan_log_file(
     `source` let a caller that scans many files reuse the memory or choose its size. Raises StoreError when
     bytes cannot be read.
     """
-    scanner, carver = _implementation(compiled)
+    scanner, carver = implementation(compiled)
     rows = new_batch() if batch is None else batch
     file_size = max(options.file_size, reader.size)
     with source or ReadAhead(reader) as window:
@@ -82,7 +82,7 @@ def scan_log_file(
             window.move_to(pos)
             count, stop = 0, Stop.BATCH_FULL
             while stop == Stop.BATCH_FULL:
-                stop = _fill(reader, window, scanner, base_offset, file_size, options, rows, table)
+                stop = fill_batch(reader, window, scanner, base_offset, file_size, options, rows, table)
                 if rows.record_count:
                     last = rows.record_count - 1
                     other_base = int(rows.records["physical_offset"][last]) - int(rows.records["pos"][last])
@@ -102,7 +102,7 @@ def scan_log_file(
                     pos = region.end
 
 
-def _fill(
+def fill_batch(
     reader: FileReader,
     window: ReadAhead,
     scanner: RecordScanner,
@@ -112,7 +112,10 @@ def _fill(
     batch: RecordBatch,
     table: QueueTable,
 ) -> Stop:
-    """Scan from the window's start until the batch is full or the run ends; the window's start is where."""
+    """Scan from the window's start until the batch is full or the run ends; the window's start is where.
+
+    For those who walk a file by other rules than `scan_log_file`, e.g. a broker's.
+    """
     while True:
         window.start, stop = scanner(
             window.buffer,
@@ -140,7 +143,8 @@ def _fill(
         window.move_to(pos + record.total_size)
 
 
-def _implementation(compiled: bool) -> tuple[RecordScanner, Carver]:
+def implementation(compiled: bool) -> tuple[RecordScanner, Carver]:
+    """The scanner and the carver, compiled or plain."""
     if not compiled:
         return plain.scan_records, carve_plain.find_candidate
     from rocketfsck.scan import kernels_carve, kernels_records
