@@ -85,6 +85,8 @@ def parse_version(text: str) -> Version:
         stage = ""
     if stage not in _STAGES or major < 4:
         raise UsageError(f"{text!r} is not a broker version that is known: 4.0.0 or later")
+    if major > _HEAD[0] or (major == 4 and minor > _LAST_COMMON[1]):
+        raise UsageError(f"{text!r} is not a broker version that is known: 4.0.0 to 4.9.x, 5.x.y or HEAD")
     return Version(major, minor, patch, stage)
 
 
@@ -161,6 +163,9 @@ class Dialect:
     inner_batch_checked: bool  # INNER_NUM and INNER_BASE must parse (2.15)
     min_offset_by_search: bool  # a queue's minimum by binary search; else by a scan of its first file (3.5)
     skips_units_below_current: bool  # a put below the queue's end is skipped (3.4)
+    queue_truncation: Literal["abnormal", "if ahead", "after dispatch"]  # of units behind the cut (6.3, 6.4)
+    empty_log_destroys_queues: Literal["abnormal", "always"]  # without a commitlog file (6.3, 6.4)
+    half_record_recovered: bool  # abnormal recovery takes a record of a wrong length for a good one (6.2)
 
 
 # Each trait: its value in 4.0.0, then what it becomes and since when, a later row over an earlier one.
@@ -218,6 +223,9 @@ _HISTORY: dict[str, tuple[Any, *tuple[tuple[Any, tuple[str, ...]], ...]]] = {
     "inner_batch_checked": (False, (True, ("5.0.0-ALPHA",))),
     "min_offset_by_search": (False, (True, ("5.0.0",))),
     "skips_units_below_current": (False, (True, ("4.2.0",))),
+    "queue_truncation": ("abnormal", ("if ahead", ("4.3.2",)), ("after dispatch", ("HEAD",))),
+    "empty_log_destroys_queues": ("abnormal", ("always", ("4.5.1",))),
+    "half_record_recovered": (True, (False, ("4.3.2",))),
 }
 
 
@@ -241,6 +249,11 @@ def dialect_of(version: Version) -> Dialect:
 def dialect_for(version_text: str) -> Dialect:
     """The traits of the version that this text names; UsageError if it names none."""
     return dialect_of(parse_version(version_text))
+
+
+def nearest_examined(version: Version) -> Version:
+    """The version that the reference describes and that stands for `version`: itself, or an ancestor."""
+    return max(known for known in ALL_VERSIONS if version.descends_from(known))
 
 
 def versions_with(**traits: Any) -> tuple[Version, ...]:

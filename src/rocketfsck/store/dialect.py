@@ -8,7 +8,7 @@ all. A version that the user names is used as it is.
 
 from __future__ import annotations
 
-from rocketfsck.formats.dialect import ALL_VERSIONS, Version, dialect_of, parse_version
+from rocketfsck.formats.dialect import ALL_VERSIONS, Version, dialect_of, nearest_examined, parse_version
 from rocketfsck.store.clue import Found, Weight
 from rocketfsck.store.clues import find_clues
 from rocketfsck.store.model import DialectEvidence, Evidence
@@ -36,10 +36,17 @@ def infer_dialect(found: Found, version: str | None = None) -> DialectEvidence:
 
 def _given(found: Found, version: Version) -> DialectEvidence:
     dialect = dialect_of(version)
-    known_from = [Evidence(f"version {version}", "given by the user")]
+    known_from = [Evidence(f"version {version}", _given_as(version))]
     conflict = False
     for clue in find_clues(found):
         fits = clue.fits(dialect)
         conflict = conflict or (clue.weight <= Weight.PRESENT and not fits)
         known_from.append(Evidence(clue.what, clue.why if fits else f"{clue.why}; conflicts with {version}"))
     return DialectEvidence(dialect, (version,), tuple(known_from), given=True, conflict=conflict)
+
+
+def _given_as(version: Version) -> str:
+    known = nearest_examined(version)
+    if known == version:
+        return "given by the user"
+    return f"given by the user; nobody examined that version, it is read like {known}"

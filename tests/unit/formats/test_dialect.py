@@ -15,6 +15,7 @@ from rocketfsck.formats.dialect import (
     Dialect,
     Version,
     dialect_for,
+    nearest_examined,
     parse_version,
     trait_history,
     versions_with,
@@ -117,7 +118,9 @@ def test_version_texts(text: str, version: Version) -> None:
     assert parse_version(text) == version
 
 
-@pytest.mark.parametrize("text", ["", "5", "5.1", "5.1.x", "3.5.8", "5.0.0-RC1", "٥.1.0", "4.9.8.1"])
+@pytest.mark.parametrize(
+    "text", ["", "5", "5.1", "5.1.x", "3.5.8", "5.0.0-RC1", "٥.1.0", "4.9.8.1", "9.9.9", "6.0.0", "4.10.0"]
+)
 def test_texts_that_are_no_version(text: str) -> None:
     with pytest.raises(UsageError):
         dialect_for(text)
@@ -139,6 +142,14 @@ def test_versions_that_nobody_examined_have_their_ancestors_traits() -> None:
     for unknown, known in (("4.9.9", "4.9.8"), ("5.4.0", "HEAD"), ("4.5.0", "4.4.0"), ("5.3.4", "HEAD")):
         ours = dataclasses.replace(dialect_for(unknown), version=parse_version(known))
         assert ours == dialect_for(known)
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [("4.9.8", "4.9.8"), ("4.9.12", "4.9.8"), ("4.5.0", "4.4.0"), ("5.3.9", "HEAD"), ("5.5.0", "HEAD")],
+)
+def test_the_examined_version_that_stands_for_another(text: str, known: str) -> None:
+    assert nearest_examined(parse_version(text)) == parse_version(known)
 
 
 def test_versions_do_not_compare_with_other_things() -> None:
