@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.filename import filename_to_offset, index_filename_time, java_parse_long
+from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, decode_header
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rocketfsck.formats.record import decode_record
@@ -165,16 +166,16 @@ def _by_place(path: Path, size: int) -> FileIdentity | None:
 def _by_bytes(path: Path, size: int, head: bytes) -> FileIdentity:
     offset = filename_to_offset(path.name)
     for kind, how, test in _TESTS:
-        if test(path.name, size, head):
+        if test(path, size, head):
             return FileIdentity(path, kind, how, size, offset if kind in _SIZES else None)
     return FileIdentity(path, FileKind.UNKNOWN, "neither its place nor its bytes tell", size)
 
 
-def _looks_like_commitlog(_name: str, _size: int, head: bytes) -> bool:
+def _looks_like_commitlog(_path: Path, _size: int, head: bytes) -> bool:
     return len(head) >= 8 and struct.unpack_from(">i", head, 4)[0] in (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)
 
 
-def _looks_like_dledger(_name: str, _size: int, head: bytes) -> bool:
+def _looks_like_dledger(_path: Path, _size: int, head: bytes) -> bool:
     if len(head) < 56:
         return False
     magic, size, body_size = struct.unpack(">ii36xi", head[:48])
@@ -182,23 +183,38 @@ def _looks_like_dledger(_name: str, _size: int, head: bytes) -> bool:
     return magic in (1, 2, 3) and size == 48 + body_size and inner in (MAGIC_V1, MAGIC_V2)
 
 
-def _looks_like_index(name: str, size: int, _head: bytes) -> bool:
-    return index_filename_time(name) is not None and size >= 64 and size % 4 == 0
+def _is_named_as_index(path: Path, size: int, _head: bytes) -> bool:
+    return index_filename_time(path.name) is not None and size >= 64 and size % 4 == 0
 
 
-def _looks_like_checkpoint(_name: str, size: int, head: bytes) -> bool:
+def _looks_like_index(path: Path, size: int, head: bytes) -> bool:
+    """A header whose values can be, and numbers of slots and entries that fit the chains."""
+    if size < 64 or size % 4 or len(head) < INDEX_HEADER_SIZE:
+        return False
+    header = decode_header(head)
+    times, offsets = (
+        (header.begin_timestamp, header.end_timestamp),
+        (header.begin_phy_offset, header.end_phy_offset),
+    )
+    if not all(1 << 39 < time < 1 << 43 for time in times) or min(offsets) < 0 or header.hash_slot_count < 1:
+        return False
+    file = IndexFile(os.fspath(path), path.name, size, 0, 0)
+    return infer_index_geometry([file]).slot_count is not None
+
+
+def _looks_like_checkpoint(_path: Path, size: int, head: bytes) -> bool:
     timestamps = struct.unpack(">3q", head[:24]) if size == 4096 else ()
     return any(timestamps) and all(0 <= time < 1 << 43 for time in timestamps) and not any(head[40:])
 
 
-def _looks_like_timer_log(_name: str, _size: int, head: bytes) -> bool:
+def _looks_like_timer_log(_path: Path, _size: int, head: bytes) -> bool:
     return [head[pos : pos + 4] for pos in (0, 52)] == [b"\0\0\0\x34"] * 2
 
 
-def _looks_like_units(unit_size: int) -> Callable[[str, int, bytes], bool]:
+def _looks_like_units(unit_size: int) -> Callable[[Path, int, bytes], bool]:
     """Units with ascending offsets and sizes that a record can have, pre-blanks before them; at least one."""
 
-    def test(_name: str, size: int, head: bytes) -> bool:
+    def test(_path: Path, size: int, head: bytes) -> bool:
         if size == 0 or size % unit_size:
             return False
         before, units = -1, 0
@@ -217,14 +233,14 @@ def _looks_like_units(unit_size: int) -> Callable[[str, int, bytes], bool]:
     return test
 
 
-def _looks_like_json(_name: str, _size: int, head: bytes) -> bool:
+def _looks_like_json(_path: Path, _size: int, head: bytes) -> bool:
     return head.lstrip()[:1] == b"{"
 
 
-_TESTS: tuple[tuple[FileKind, str, Callable[[str, int, bytes], bool]], ...] = (
+_TESTS: tuple[tuple[FileKind, str, Callable[[Path, int, bytes], bool]], ...] = (
     (FileKind.COMMITLOG, "it begins with the magic code of a record", _looks_like_commitlog),
     (FileKind.DLEDGER_DATA, "it begins with a DLedger entry and a record in it", _looks_like_dledger),
-    (FileKind.INDEX, "its name is a time and its length fits", _looks_like_index),
+    (FileKind.INDEX, "its name is a time and its length fits", _is_named_as_index),
     (FileKind.CHECKPOINT, "it has 4096 bytes and begins with timestamps", _looks_like_checkpoint),
     (
         FileKind.TIMER_WHEEL,
@@ -232,6 +248,7 @@ _TESTS: tuple[tuple[FileKind, str, Callable[[str, int, bytes], bool]], ...] = (
         lambda _n, size, _h: size == _TIMER_WHEEL_SIZE,
     ),
     (FileKind.TIMER_LOG, "it begins with timer log units", _looks_like_timer_log),
+    (FileKind.INDEX, "its header and its chains are those of an index file", _looks_like_index),
     (FileKind.CONSUMEQUEUE, "it begins with 20-byte units", _looks_like_units(20)),
     (FileKind.BATCH_CONSUMEQUEUE, "it begins with 46-byte units", _looks_like_units(46)),
     (FileKind.CONFIG, "it begins like JSON", _looks_like_json),

@@ -4,7 +4,9 @@ A file's length is 40 + 4 S + 20 N, one equation for two unknowns. What else tel
 
 * the length is the default one: S = 5,000,000, N = 20,000,000;
 * a full file (every one but the last) has indexCount = N;
-* the last byte that is not zero belongs to entry indexCount - 1, and only one S of five puts an entry there.
+* the last byte that is not zero belongs to entry indexCount - 1, and only one S of five puts an entry there;
+* where indexCount is wrong: the largest slot value is the number of the last entry put, and only a few S make
+  the entry that the file's last byte belongs to have that number.
 
 Each pair that follows is tried on the data: entry 0 is zero, an entry's prevIndex is below its number, its
 keyHash % S names a slot whose chain starts at it or later, and its predecessor has the same slot.
@@ -71,25 +73,82 @@ def infer_index_geometry(
         return _complete(size, slot_count, entry_count)
     if size == default_size:
         return IndexGuess(*defaults, f"{lengths[size]} of {len(files)} files have the default length")
-    counted = [(file, count) for file in files if file.size == size and (count := _index_count(file)) > 1]
+    of_size = [file for file in files if file.size == size]
+    counted = [(file, count) for file in of_size if (count := _index_count(file)) > 1]
+    found = _by_header(files, counted, words)
+    if found is None:
+        found = _by_slots(of_size, words)
+    if found is not None:
+        slots, entries, score, how = found
+        fits = f"{int(score * 100)} % of the chain heads and links tried fit these numbers"
+        return IndexGuess(slots, entries, f"the length is {size}; {fits}{how}")
     if not counted:
         entries = min(max(1, round(words * 4 / 21)), (words - 1) // 5)
         note = f"the length is {size}; without entries nothing tells the two apart: the default ratio"
         return IndexGuess(words - 5 * entries, entries, note)
-    tried = counted[: _MAX_TRIED_FILES - 1] + counted[_MAX_TRIED_FILES - 1 :][-1:]
+    return IndexGuess(None, None, f"the length is {size}, but no numbers of that length fit the entries")
+
+
+_Fit = tuple[int, int, float, str]
+"""Slots, entries, the share of what was tried that fits, and what else is to be said."""
+
+
+def _by_header(
+    files: Sequence[IndexFile], counted: Sequence[tuple[IndexFile, int]], words: int
+) -> _Fit | None:
+    """The numbers that fit best if the headers' indexCounts are right; None if nothing fits well."""
+    tried = (*counted[: _MAX_TRIED_FILES - 1], *counted[_MAX_TRIED_FILES - 1 :][-1:])
     best, best_rank = (0, 0), (-1.0, -1.0)
-    for slots, entries in _candidates(words, files, counted):
+    for slots, entries in _candidates(words, files, counted) if counted else ():
         scores = [_score(file, count, slots, entries) for file, count in tried]
         # the median first: one damaged file must not change how all the others are read
         rank = sorted(scores)[len(scores) // 2], sum(scores) / len(scores)
         if rank > best_rank:
             best, best_rank = (slots, entries), rank
-    if best_rank[0] < _MIN_SCORE:
-        return IndexGuess(None, None, f"the length is {size}, but no numbers of that length fit the entries")
-    percent = int(best_rank[0] * 100)
-    return IndexGuess(
-        *best, f"the length is {size}; {percent} % of the chain heads and links tried fit these numbers"
-    )
+    return None if best_rank[0] < _MIN_SCORE else (*best, best_rank[0], "")
+
+
+def _by_slots(files: Sequence[IndexFile], words: int) -> _Fit | None:
+    """The numbers that fit best whatever the headers say, from the newest file that has entries."""
+    for file in reversed(files):
+        end = _last_data_pos(file)
+        if end < INDEX_HEADER_SIZE + SLOT_SIZE:
+            continue
+        best: _Fit | None = None
+        for slots, last in _slots_and_last(file, end):
+            entries, rest = divmod(words - slots, ENTRY_SIZE // SLOT_SIZE)
+            score = 0.0 if rest or entries < 1 else _score(file, last + 1, slots, entries)
+            if score >= _MIN_SCORE and (best is None or score > best[2]):
+                best = slots, entries, score, f"; by its slots, {file.name} has {last} entries"
+        return best
+    return None
+
+
+def _slots_and_last(file: IndexFile, end: int) -> Iterator[tuple[int, int]]:
+    """Every S whose largest slot value is the number of the entry that the byte at `end` belongs to.
+
+    The largest value only rises with S and that number only falls, so that one pass finds all of them.
+    """
+    import numpy as np
+
+    largest = 0
+    try:
+        with FileReader(file.location) as reader:
+            for pos in range(INDEX_HEADER_SIZE, min(end, MAX_SCAN_SIZE), _CHUNK_SIZE):
+                size = min(_CHUNK_SIZE, end - pos) // SLOT_SIZE * SLOT_SIZE
+                values = np.frombuffer(reader.read(pos, size), ">i4").astype(np.int64)
+                if not len(values):
+                    return
+                seen = np.maximum(np.maximum.accumulate(values), largest)
+                slots = (pos - INDEX_HEADER_SIZE) // SLOT_SIZE + np.arange(1, len(values) + 1)
+                last = (end - INDEX_HEADER_SIZE - SLOT_SIZE * slots) // ENTRY_SIZE
+                for at in np.flatnonzero((seen == last) & (last > 0)).tolist():
+                    yield int(slots[at]), int(last[at])
+                largest = int(seen[-1])
+                if largest > int(last[-1]):
+                    return
+    except StoreError:
+        return
 
 
 def _words(size: int) -> int:

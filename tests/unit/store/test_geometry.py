@@ -160,6 +160,33 @@ def test_geometry_from_full_files_when_the_last_is_damaged(tmp_path: Path) -> No
     assert (guess.slot_count, guess.entry_count) == (30, 50)
 
 
+@pytest.mark.parametrize("wrong", [-1, 0, 1, 7, 39, 42, 49, 5000, (1 << 31) - 1])
+@pytest.mark.parametrize("slots", [30, 31, 200])
+def test_one_file_whose_index_count_is_wrong(tmp_path: Path, slots: int, wrong: int) -> None:
+    file = write_index(tmp_path / "1", slots, 50, hashes(40), header_count=wrong)
+    guess = infer_index_geometry([file])
+    assert (guess.slot_count, guess.entry_count) == (slots, 50)
+    assert "by its slots, 1 has 40 entries" in guess.note
+    right = infer_index_geometry([write_index(tmp_path / "1", slots, 50, hashes(40))])
+    assert (right.slot_count, right.entry_count) == (slots, 50)
+    assert "by its slots" not in right.note
+
+
+def test_a_large_file_whose_index_count_is_wrong(tmp_path: Path) -> None:
+    slots, entries = 400_000, 500_000  # more than the pieces in which the slots are read
+    file = write_index(tmp_path / "1", slots, entries, hashes(3000), header_count=9)
+    guess = infer_index_geometry([file])
+    assert (guess.slot_count, guess.entry_count) == (slots, entries)
+
+
+def test_a_wrong_index_count_and_a_wild_slot_tell_nothing(tmp_path: Path) -> None:
+    file = write_index(tmp_path / "1", 30, 50, hashes(40), header_count=9)
+    with file.path.open("r+b") as stream:
+        stream.seek(40)
+        stream.write(b"\x7f\xff\xff\xff")
+    assert infer_index_geometry([file]).slot_count is None
+
+
 def test_a_cut_file_does_not_decide(tmp_path: Path) -> None:
     files = [write_index(tmp_path / f"{number}", 30, 50, hashes(49)) for number in range(2)]
     os.truncate(files[0].path, 500)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import struct
 from collections.abc import Callable
@@ -88,8 +89,29 @@ def test_an_index_file_far_from_its_place(store_dir: Directory, tmp_path: Path) 
     (tmp_path / "123").write_bytes(bytes(64))
     found = identify_file(copy)
     assert (found.kind, found.slot_count, found.entry_count) == (FileKind.INDEX, 128, 500)
-    renamed = Path(shutil.copy(source, tmp_path / "copy"))
-    assert identify_file(renamed).kind is FileKind.UNKNOWN
+    renamed = identify_file(shutil.copy(source, tmp_path / "copy"))
+    assert (renamed.kind, renamed.slot_count, renamed.entry_count) == (FileKind.INDEX, 128, 500)
+    assert "its chains are those of an index file" in renamed.how
+    data = bytearray(source.read_bytes())
+    rng = random.Random(7)
+    data[40:] = rng.randbytes(len(data) - 40)  # a header alone does not make an index file
+    (tmp_path / "noise").write_bytes(data)
+    assert identify_file(tmp_path / "noise").kind is FileKind.UNKNOWN
+    data = bytearray(source.read_bytes())
+    data[0:8] = bytes(8)  # and without one nothing does
+    (tmp_path / "headless").write_bytes(data)
+    assert identify_file(tmp_path / "headless").kind is FileKind.UNKNOWN
+
+
+@pytest.mark.parametrize("name", STORE_NAMES)
+def test_no_other_file_is_taken_for_an_index_file(store_dir: Directory, tmp_path: Path, name: str) -> None:
+    store = open_store(store_dir(name))
+    indexes = {file.path for file in store.indexes}
+    for number, file in enumerate(store.all_files()):
+        copy = shutil.copy(file.path, tmp_path / f"copy{number}")
+        # one without an entry is zeros like a preallocated segment
+        known = file.path in indexes and any(file.path.read_bytes()[16:40])
+        assert (identify_file(copy).kind is FileKind.INDEX) == known, file.relative
 
 
 @pytest.mark.parametrize(
