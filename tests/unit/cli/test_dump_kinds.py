@@ -203,3 +203,20 @@ def test_index_without_geometry(cli: Cli, tmp_path: Path) -> None:
     asked = cli("dump", path, "--slots", 3, "--entries", 1, "--format", "jsonl").rows()
     assert asked[-1]["end"] == 77
     assert cli("dump", path, "--slot", 0).code == 16
+
+
+def test_index_files_far_from_their_place(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:
+    source = sorted((store_dir("4.9.8-multiseg") / "index").iterdir())[-1]
+    copy = _file(tmp_path / "copy", source.read_bytes())
+    there, here = (cli("dump", path, "--format", "jsonl").rows() for path in (source, copy))
+    assert [row["kind"] for row in here] == [row["kind"] for row in there]
+    assert here[0]["kind"] == "header"
+    damaged = _file(tmp_path / "damaged", bytes(40) + source.read_bytes()[40:])
+    assert {row["kind"] for row in cli("dump", damaged, "--format", "jsonl").rows()} != {"header"}
+    told = cli("dump", damaged, "--slots", "128", "--entries", "500", "--format", "jsonl").rows()
+    assert [row["kind"] for row in told].count("slot") == [row["kind"] for row in there].count("slot")
+    conf = _file(tmp_path / "broker.conf", b"maxHashSlotNum=128\nmaxIndexNum=500\n")
+    words = ("--kind", "index", "--broker-conf", conf, "--format", "jsonl")
+    assert cli("dump", damaged, *words).rows() == told
+    sized = _file(tmp_path / "sizes.conf", b"mappedFileSizeCommitLog=4096\n")
+    assert cli("dump", copy, "--broker-conf", sized, "--format", "jsonl").rows() == here

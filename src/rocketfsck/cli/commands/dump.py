@@ -77,7 +77,8 @@ def command(
     if as_hex and output_format != "text":
         raise UsageError("--hex goes with --format text only")
     wanted = Wanted(body=body, **filters)
-    hints = StoreHints(broker_conf, broker_version, commitlog_paths)
+    shaped = slot_count is not None or entry_count is not None
+    hints = StoreHints(broker_conf, broker_version, commitlog_paths, shaped)
     targets = [
         target for path in paths for target in find_targets(path, kind, hints) if _concerns(target, wanted)
     ]

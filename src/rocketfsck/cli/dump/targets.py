@@ -70,11 +70,13 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class StoreHints:
-    """What the user told about the store."""
+    """What the user told about the store. `index_shaped`: the number of slots or entries was told, which only
+    an index file has."""
 
     broker_conf: Path | None = None
     version: str | None = None
     commitlog_paths: tuple[Path, ...] = ()
+    index_shaped: bool = False
 
     def open(self, root: Path) -> Store:
         """The store at `root`, read with these hints. Raises StoreError or UsageError."""
@@ -87,17 +89,28 @@ class StoreHints:
             commitlog_paths=self.commitlog_paths,
         )
 
+    def index_geometry(self) -> tuple[int | None, int | None]:
+        """Slots and entries of an index file as the broker's settings give them. Raises StoreError."""
+        if self.broker_conf is None:
+            return None, None
+        from rocketfsck.store.geometry import read_geometry
+        from rocketfsck.store.settings import read_settings
+
+        given = read_geometry(read_settings(self.broker_conf), {}, ())
+        slots = given.slot_count if given.source("slot_count") == "given" else None
+        return slots, given.entry_count if given.source("entry_count") == "given" else None
+
 
 def find_targets(path: Path, kind: str | None, hints: StoreHints) -> list[Target]:
     """The files to dump, in the order of the store. Raises StoreError or UsageError."""
     if not path.is_dir():
         if kind == ALL:
             raise UsageError("--kind all is for a store or a directory in one")
-        return [file_target(path, kind)]
+        return [file_target(path, kind, hints)]
     base = path.resolve()
     root = store_root(base)
     if root is None:
-        return _loose_files(path, kind)
+        return _loose_files(path, kind, hints)
     wanted = kind or ("commitlog" if root == base else ALL)
     targets = [
         target
@@ -125,22 +138,25 @@ def _is_store_part(name: str) -> bool:
     return name in (*ROOT_NAMES, "consumequeue_ext", "timerlog", "compaction") or name.startswith("dledger-")
 
 
-def _loose_files(directory: Path, kind: str | None) -> list[Target]:
+def _loose_files(directory: Path, kind: str | None, hints: StoreHints) -> list[Target]:
     try:
         files = sorted(entry for entry in directory.iterdir() if entry.is_file())
     except OSError as error:
         raise StoreError(f"cannot be listed: {error.strerror}", path=str(directory)) from error
     if not files:
         raise StoreError("is no store and in none, and there are no files in it", path=str(directory))
-    return [file_target(file, None if kind == ALL else kind) for file in files]
+    return [file_target(file, None if kind == ALL else kind, hints) for file in files]
 
 
-def file_target(path: Path, kind: str | None) -> Target:
+def file_target(path: Path, kind: str | None, hints: StoreHints) -> Target:
     """A file on its own, recognised, or taken for the `kind` that the user says it is."""
     from rocketfsck.store import identify_file
 
     found = identify_file(path)
     known = kind or KIND_OF_FILE.get(found.kind, str(found.kind))
+    if kind is None and known == "raw" and hints.index_shaped:
+        known = "index"
+    slot_count, entry_count = hints.index_geometry() if known == "index" else (None, None)
     return Target(
         path,
         str(path),
@@ -149,8 +165,8 @@ def file_target(path: Path, kind: str | None) -> Target:
         found.topic,
         found.queue_id,
         how=f"as told with --kind {kind}" if kind else found.how,
-        slot_count=found.slot_count,
-        entry_count=found.entry_count,
+        slot_count=found.slot_count if slot_count is None else slot_count,
+        entry_count=found.entry_count if entry_count is None else entry_count,
     )
 
 
