@@ -56,6 +56,7 @@ __all__ = [
     "StoreFile",
     "Stray",
     "StrayReason",
+    "Told",
 ]
 
 
@@ -243,11 +244,22 @@ class Other:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What the caller said of a store when it was opened: whoever opens it again must say it again."""
+
+    broker_conf: Path | None = None
+    version: str | None = None
+    commitlog_paths: tuple[Path, ...] = ()
+    delay_levels: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Store:
     """A store directory as it was found; nothing in it was opened for writing.
 
     `delay_levels` is the text of `messageDelayLevel`. `notes` say what was decided while it was opened:
-    which directories were taken for the commitlog and why, which settings could not be followed.
+    which directories were taken for the commitlog and why, which settings could not be followed. `told` is
+    what the caller said, as it was said.
     """
 
     root: Path
@@ -268,10 +280,16 @@ class Store:
     delay_levels: str
     delay_levels_source: Source
     notes: tuple[Evidence, ...] = ()
+    told: Told = Told()
 
     @property
     def dialect(self) -> Dialect:
         return self.dialect_evidence.dialect
+
+    @property
+    def log_only(self) -> bool:
+        """Whether the root is a directory of commitlog files alone, copied away from its store."""
+        return self.commitlog.directories == (self.root,)
 
     def all_files(self) -> Iterator[StoreFile]:
         """Every regular file that belongs to the store, strays not among them."""

@@ -43,6 +43,7 @@ from rocketfsck.store.model import (
     Store,
     StoreFile,
     StrayReason,
+    Told,
 )
 from rocketfsck.store.others import list_other
 from rocketfsck.store.sampling import sample_commitlog
@@ -91,7 +92,8 @@ def open_store(
     raises nothing.
     """
     with _collector_paused():
-        return _open_store(absolute_path(Path(root)), broker_conf, version, commitlog_paths, delay_levels)
+        told = Told(broker_conf, version, tuple(commitlog_paths), delay_levels)
+        return _open_store(absolute_path(Path(root)), told)
 
 
 @contextmanager
@@ -106,18 +108,12 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _open_store(
-    base: Path,
-    broker_conf: Path | None,
-    version: str | None,
-    commitlog_paths: Sequence[Path],
-    delay_levels: str | None,
-) -> Store:
+def _open_store(base: Path, told: Told) -> Store:
     entries = list_directory(base)
-    settings = Settings() if broker_conf is None else read_settings(broker_conf)
+    settings = Settings() if told.broker_conf is None else read_settings(told.broker_conf)
     lister = Lister(os.fspath(base))
-    directories, notes = commitlog_directories(base, settings, commitlog_paths)
-    if not commitlog_paths and _is_commitlog(entries):
+    directories, notes = commitlog_directories(base, settings, told.commitlog_paths)
+    if not told.commitlog_paths and _is_commitlog(entries):
         directories = (base,)
         notes = (Evidence("the directory is a commitlog", "it holds mapped files, and nothing of a store"),)
         entries = []
@@ -126,7 +122,7 @@ def _open_store(
     ext_queues = _ext_queues(parts, geometry)
     queues = _queues(parts, geometry, ext_queues)
     commitlog = mapped_queue(map(os.fspath, directories), geometry.commitlog_file_size, parts.commitlog)
-    levels, levels_source = _delay_levels(settings, delay_levels)
+    levels, levels_source = _delay_levels(settings, told.delay_levels)
     found = Found(
         sample=sample_commitlog(commitlog.files, parts.indexes, geometry.slot_count),
         queues=queues,
@@ -142,7 +138,7 @@ def _open_store(
     return Store(
         root=base,
         geometry=geometry,
-        dialect_evidence=infer_dialect(found, version),
+        dialect_evidence=infer_dialect(found, told.version),
         commitlog=commitlog,
         queues=queues,
         ext_queues=ext_queues,
@@ -158,6 +154,7 @@ def _open_store(
         delay_levels=levels,
         delay_levels_source=levels_source,
         notes=notes,
+        told=told,
     )
 
 

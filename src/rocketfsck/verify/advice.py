@@ -1,24 +1,67 @@
-"""What to run next: the rest of a check that did not go through everything."""
+"""What to run next, as command lines that can be pasted: the same store, opened with what was told of it."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rocketfsck.verify.options import CheckOptions
+from rocketfsck.store.model import Store, Told
+from rocketfsck.verify.options import CheckOptions, Subset
 from rocketfsck.verify.report import Coverage
 
 
-def continue_command(root: Path, options: CheckOptions, coverage: Coverage) -> str | None:
-    """The command line that checks what was left out; None if nothing was."""
+def store_command(words: Sequence[str], told: Told, root: Path | str) -> str:
+    """`rocketfsck WORDS… STORE` for a shell, with the options that open the store as it was opened."""
+    return shlex.join(["rocketfsck", *words, *told_words(told), str(root)])
+
+
+def file_command(words: Sequence[str], told: Told, file: Path | str) -> str:
+    """`rocketfsck WORDS… FILE`: where the commit log is does not matter to a file on its own."""
+    alone = Told(told.broker_conf, told.version)
+    return shlex.join(["rocketfsck", *words, *told_words(alone), str(file)])
+
+
+def told_words(told: Told) -> tuple[str, ...]:
+    """The options shared by all commands that read a store: settings, version, commit log paths."""
+    words = [] if told.broker_conf is None else ["--broker-conf", str(told.broker_conf)]
+    words += [] if told.version is None else ["--broker-version", told.version]
+    for path in told.commitlog_paths:
+        words += ["--commitlog-path", str(path)]
+    return tuple(words)
+
+
+def continue_command(store: Store, options: CheckOptions, coverage: Coverage) -> str | None:
+    """The command line that checks what was left out, as this check did; None if nothing was."""
     if coverage.complete:
         return None
-    words = ["rocketfsck", "check"]
+    words = ["check", *_choices(options)]
+    if store.told.delay_levels is not None:
+        words += ["--delay-levels", store.told.delay_levels]
+    return store_command(words, store.told, store.root)
+
+
+def _choices(options: CheckOptions) -> Iterator[str]:
     if options.level != "full":
-        words += ["--level", options.level]
-    subset = options.subset
-    if subset is not None and subset.number < subset.total:
-        words += ["--subset", f"{subset.number + 1}/{subset.total}"]
+        yield from ("--level", options.level)
+    for name, rules in (("--select", options.select), ("--ignore", options.ignore)):
+        if rules:
+            yield from (name, ",".join(rules))
+    if options.baseline is not None:
+        yield from ("--baseline", str(options.baseline))
+    rest = _rest(options.subset)
+    if rest is not None:
+        yield from ("--subset", rest)
+    if options.max_duration is not None and options.resume is not None:
+        yield from ("--max-duration", f"{options.max_duration:g}")  # without a file it would get no further
     if options.resume is not None:
-        words += ["--resume", str(options.resume)]
-    return shlex.join([*words, str(root)])
+        yield from ("--resume", str(options.resume))
+    if options.jobs:
+        yield from ("--jobs", str(options.jobs))
+
+
+def _rest(subset: Subset | None) -> str | None:
+    """The part after this one; None for all, which is what is left after the last and after a share."""
+    if subset is None or subset.number >= subset.total:
+        return None
+    return f"{subset.number + 1}/{subset.total}"

@@ -7,10 +7,11 @@ its diagnosis stays, below its cause.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from rocketfsck.store.model import Told
+from rocketfsck.verify.advice import file_command, store_command
 from rocketfsck.verify.catalog import RULES, severity_of
 from rocketfsck.verify.faultclasses import FAULT_CLASSES
 from rocketfsck.verify.finding import Finding, Severity
@@ -37,10 +38,10 @@ FOLLOWERS = frozenset({"XR010", "XR029"})
 """Rules that only tell what refers to damaged bytes: they count for the class that the damage itself has."""
 
 
-def diagnose(findings: Iterable[Finding], store: str) -> tuple[Diagnosis, ...]:
+def diagnose(findings: Iterable[Finding], store: str, told: Told | None = None) -> tuple[Diagnosis, ...]:
     """Diagnoses of all findings above info, causes before consequences, worst first.
 
-    `store` is the path to name in the commands that a diagnosis suggests.
+    `store` is the path to name in the commands that a diagnosis suggests, `told` what it was opened with.
     """
     judged = [
         finding
@@ -59,7 +60,7 @@ def diagnose(findings: Iterable[Finding], store: str) -> tuple[Diagnosis, ...]:
             name = damage.get(_first_offset(finding)) or name
         groups.setdefault(name, []).append(finding)
     order = sorted(groups, key=lambda name: (_depth(name, groups), -_worst(groups[name]), name))
-    return tuple(_diagnosis(name, groups, store) for name in order)
+    return tuple(_diagnosis(name, groups, store, told or Told()) for name in order)
 
 
 def next_commands(diagnoses: Iterable[Diagnosis], findings: Iterable[Finding]) -> tuple[str, ...]:
@@ -92,7 +93,7 @@ def _worst(findings: list[Finding]) -> Severity:
     return max(severity_of(finding) for finding in findings)
 
 
-def _diagnosis(name: str, groups: Mapping[str, list[Finding]], store: str) -> Diagnosis:
+def _diagnosis(name: str, groups: Mapping[str, list[Finding]], store: str, told: Told) -> Diagnosis:
     findings = groups[name]
     known = FAULT_CLASSES[name]
     cause = _cause(name, groups)
@@ -109,11 +110,11 @@ def _diagnosis(name: str, groups: Mapping[str, list[Finding]], store: str) -> Di
             :FILE_LIMIT
         ],
         count=sum(finding.count for finding in findings),
-        next_command=_look_at(findings, store),
+        next_command=_look_at(findings, store, told),
     )
 
 
-def _look_at(findings: list[Finding], store: str) -> str | None:
+def _look_at(findings: list[Finding], store: str, told: Told) -> str | None:
     """The dump of the first place that a finding names by bytes or by entry; None where none does. Where the
     file itself is missing, what there is instead."""
     for finding in sorted(findings, key=lambda finding: -severity_of(finding)):
@@ -121,18 +122,18 @@ def _look_at(findings: list[Finding], store: str) -> str | None:
         if not where.file or not where.file.isprintable():
             continue
         place = Path(store, where.file)
-        path = shlex.quote(str(place))
         if where.file.startswith("commitlog/") and where.physical_offset is not None:
-            return f"rocketfsck dump --hex --offset-from {where.physical_offset} --limit 1 {path}"
+            at = str(where.physical_offset)
+            return file_command(["dump", "--hex", "--offset-from", at, "--limit", "1"], told, place)
         if where.slot is not None:
-            return f"rocketfsck dump --slot {where.slot} {path}"
+            return file_command(["dump", "--slot", str(where.slot)], told, place)
         if where.start is not None and where.end != where.start:
-            end = "" if where.end is None else where.end
-            return f"rocketfsck dump --hex --pos {where.start}:{end} --limit 20 {path}"
+            span = f"{where.start}:{'' if where.end is None else where.end}"
+            return file_command(["dump", "--hex", "--pos", span, "--limit", "20"], told, place)
         if where.topic is not None and where.queue_id is not None:  # the file may be what is missing
-            topic = shlex.quote(where.topic)
-            return f"rocketfsck dump --topic {topic} --queue {where.queue_id} --limit 20 {shlex.quote(store)}"
+            queue = ["--topic", where.topic, "--queue", str(where.queue_id)]
+            return store_command(["dump", *queue, "--limit", "20"], told, store)
         if not place.exists():
-            return f"rocketfsck info {shlex.quote(store)}"
-        return f"rocketfsck dump --limit 20 {path}"
+            return store_command(["info"], told, store)
+        return file_command(["dump", "--limit", "20"], told, place)
     return None

@@ -84,9 +84,9 @@ def check_store(
     items = [*_judge(context, known, ran)]
     every, suppressed = _sift(ran, items, selected, accepted, options.detail_limit)
     findings = tuple(sorted(every.findings, key=_report_order))
-    diagnoses = diagnose(findings, str(store.root))
+    diagnoses = diagnose(findings, str(store.root), store.told)
     commands = next_commands(diagnoses, findings)
-    rest = continue_command(store.root, options, ran.coverage)
+    rest = continue_command(store, options, ran.coverage)
     left_out = [*ran.not_checked, *(item for item in items if isinstance(item, NotChecked)), *_parts(store)]
     return Report(
         store=store_facts(store),
@@ -96,7 +96,7 @@ def check_store(
         seconds=round(time.monotonic() - started, 3),
         checked=_checked(store, ran),
         coverage=ran.coverage,
-        not_checked=tuple(dict.fromkeys([*left_out, *_levels(options)])),
+        not_checked=tuple(dict.fromkeys([*left_out, *_apart(options, ran), *_levels(options)])),
         findings=findings,
         counts=every.counts,
         suppressed=suppressed,
@@ -190,12 +190,26 @@ def _sift(
 
 def _parts(store: Store) -> Iterator[NotChecked]:
     """Parts of the store that nothing here reads."""
+    if store.log_only:
+        yield NotChecked("", "a directory of commit log files was given: no queue or index is compared")
     for stray in store.strays:
         if stray.reason is StrayReason.UNREADABLE:
             yield NotChecked(stray.relative, stray.detail or "cannot be read", operational=True)
     for other in store.others:
         if other.kind not in _READ_OTHERS:
             yield NotChecked(other.relative, f"{other.kind}: {_NOT_READ}")
+
+
+def _apart(options: CheckOptions, ran: Executed) -> Iterator[NotChecked]:
+    """What the parts of a check do not find, each on its own, however many there are."""
+    if ran.coverage.complete or options.level == "quick":
+        return
+    reason = "what only files of this part and of others tell together is not judged: queues and index files "
+    if options.resume is None:
+        advice = "give every part the same --resume FILE, and the last one reports on the whole"
+    else:
+        advice = f"once {options.resume} holds every part, the report is on the whole"
+    yield NotChecked("", f"{reason}against the log, one segment against the next; {advice}")
 
 
 def _levels(options: CheckOptions) -> Iterator[NotChecked]:

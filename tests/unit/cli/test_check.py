@@ -195,3 +195,43 @@ def test_nothing_is_written_among_the_segments_that_a_broker_conf_names(
     assert ended.code == 16
     assert "is inside the store that is read" in ended.err
     assert not (disk / "x").exists()
+
+
+def test_a_part_of_a_store_is_refused_with_the_command_that_was_meant(
+    cli: Cli, store_dir: Directory, tmp_path: Path
+) -> None:
+    store = store_dir("4.9.8-basic")
+    for command in ("check", "info"):
+        for part in ("commitlog", "consumequeue", "index"):
+            ended = cli(command, store / part)
+            assert (ended.code, ended.out) == (16, "")
+            assert f"did you mean `rocketfsck {command} {store}`?" in ended.err
+        ended = cli(command, store.parent)
+        assert (ended.code, ended.out) == (16, "")
+        assert f"there is one in it; did you mean `rocketfsck {command} {store}`?" in ended.err
+    for name in ("a b", "c"):
+        (tmp_path / name / "commitlog").mkdir(parents=True)
+        (tmp_path / name / "index").mkdir()
+    ended = cli("check", tmp_path)
+    assert "there are 2 in it (a b, c)" in ended.err
+    assert f"rocketfsck check '{tmp_path}/a b'" in ended.err
+    loose = tmp_path / "loose"
+    loose.write_bytes(b"x")
+    ended = cli("check", loose)
+    assert ended.code == 8
+    assert f"is a file, not a store; `rocketfsck dump {loose}`" in ended.err
+
+
+def test_a_version_that_is_not_known(cli: Cli, store_dir: Directory) -> None:
+    store = store_dir("4.9.8-basic")
+    ended = cli("check", store, "--broker-version", "9.9.9")
+    assert (ended.code, ended.out) == (16, "")
+    assert "4.0.0 to 4.9.x, 5.x.y or HEAD" in ended.err
+    near = cli("check", store, "--broker-version", "4.9.9")
+    assert near.code == 0
+    assert "nobody examined that version, it is read like 4.9.8" in " ".join(near.out.split())
+    known = cli("check", store, "--broker-version", "4.9.8")
+    assert "nobody examined" not in known.out
+    assert "read as 4.9.8 (given by the user)" in known.out
+    against = cli("check", store, "--broker-version", "4.4.0")
+    assert "against it:" in against.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,15 +145,72 @@ def test_the_last_of_all_parts_with_a_state_file_is_the_whole(damaged: Path, tmp
     assert without_time(last) == without_time(check(damaged))
 
 
-def test_continue_command() -> None:
+def test_continue_command(tmp_path: Path) -> None:
     half = Coverage(2, 1, 2, 1)
-    root = Path("/data/the store")
-    assert continue_command(root, CheckOptions(), Coverage(2, 2, 2, 2)) is None
-    assert continue_command(root, CheckOptions(), half) == "rocketfsck check '/data/the store'"
+    root = tmp_path / "the store"
+    (root / "commitlog").mkdir(parents=True)
+    store = open_store(root)
+    assert continue_command(store, CheckOptions(), Coverage(2, 2, 2, 2)) is None
+    assert continue_command(store, CheckOptions(), half) == f"rocketfsck check '{root}'"
     options = CheckOptions(level="quick", subset=Subset(number=2, total=2), resume=Path("s t"))
-    assert continue_command(root, options, half) == (
-        "rocketfsck check --level quick --resume 's t' '/data/the store'"
+    assert continue_command(store, options, half) == (
+        f"rocketfsck check --level quick --resume 's t' '{root}'"
     )
+
+
+def test_commands_repeat_what_was_told_of_the_store(store_dir: Directory, tmp_path: Path) -> None:
+    conf, log = tmp_path / "my broker.conf", tmp_path / "log $1"
+    conf.write_text("mappedFileSizeCommitLog=131072\n")
+    source = store_dir(DAMAGED)
+    log.mkdir()
+    for file in (source / "commitlog").iterdir():
+        (log / file.name).write_bytes(file.read_bytes())
+    store = open_store(source, broker_conf=conf, version="4.9.8", commitlog_paths=[log], delay_levels="1s 5s")
+    options = CheckOptions(
+        now_timestamp=NOW,
+        select=("CL", "XR"),
+        ignore=("XR003",),
+        subset=Subset.parse("1/2"),
+        max_duration=90.0,
+        resume=tmp_path / "state",
+        jobs=1,
+    )
+    report = check_store(store, options)
+    told = ["--broker-conf", str(conf), "--broker-version", "4.9.8"]
+    expected = ["rocketfsck", "check", "--select", "CL,XR", "--ignore", "XR003", "--subset", "2/2"]
+    expected += ["--max-duration", "90", "--resume", str(tmp_path / "state"), "--jobs", "1"]
+    expected += ["--delay-levels", "1s 5s", *told, "--commitlog-path", str(log), str(source)]
+    assert shlex.split(report.next_commands[-1]) == expected
+    whole = check_store(store, CheckOptions(now_timestamp=NOW))
+    dumps = [shlex.split(item.next_command) for item in whole.diagnoses if item.next_command]
+    assert dumps
+    for words in dumps:
+        at = words.index("--broker-conf")
+        assert words[at : at + 4] == told
+        assert ("--commitlog-path" in words) == (words[-1] == str(source))
+
+
+def test_parts_of_a_check_say_that_they_do_not_add_up(damaged: Path, tmp_path: Path) -> None:
+    def apart(**options: object) -> list[str]:
+        reasons = [item.reason for item in check(damaged, **options).not_checked]
+        return [reason for reason in reasons if "of this part and of others" in reason]
+
+    (reason,) = apart(subset=Subset.parse("1/2"))
+    assert "the same --resume FILE" in reason
+    (reason,) = apart(subset=Subset.parse("1/2"), resume=tmp_path / "state")
+    assert "holds every part" in reason
+    assert apart(subset=Subset.parse("2/2"), resume=tmp_path / "state") == []
+    assert apart() == []
+    assert apart(subset=Subset.parse("1/2"), level="quick") == []
+
+
+def test_a_commit_log_alone_is_checked_alone(store_dir: Directory) -> None:
+    report = check(store_dir("4.9.8-basic") / "commitlog")
+    assert report.exit_code == 0
+    assert not {"XR002", "XR031", "CP006"} & set(report.counts)
+    assert any("a directory of commit log files" in item.reason for item in report.not_checked)
+    whole = check(store_dir("4.9.8-basic"))
+    assert not any("a directory of commit log files" in item.reason for item in whole.not_checked)
 
 
 def test_a_file_that_goes_away_is_said_and_the_rest_is_checked(store_copy: Directory) -> None:

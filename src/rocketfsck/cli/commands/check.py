@@ -106,7 +106,7 @@ def command(
     Nothing is written but what you ask for. Exit status 4 says that something is wrong, 8 that something
     could not be read.
     """
-    from rocketfsck.store import open_store
+    from rocketfsck.cli.storepath import open_named_store
     from rocketfsck.verify.baseline import write_baseline as write_baseline_file
 
     options = _options(**choices)
@@ -114,7 +114,8 @@ def command(
     for written in (write_baseline, options.resume):
         if written is not None:
             refuse_inside(written, stores)
-    store = open_store(
+    store = open_named_store(
+        "check",
         path,
         broker_conf=broker_conf,
         version=broker_version,

@@ -40,10 +40,10 @@ def command(
 
     facts: dict[str, Any]
     if path.is_dir():
-        from rocketfsck.store import open_store
+        from rocketfsck.cli.storepath import open_named_store
 
-        store = open_store(
-            path, broker_conf=broker_conf, version=broker_version, commitlog_paths=commitlog_paths
+        store = open_named_store(
+            "info", path, broker_conf=broker_conf, version=broker_version, commitlog_paths=commitlog_paths
         )
         kind, facts = "rocketfsck.info.store", store_facts(store)
     else:

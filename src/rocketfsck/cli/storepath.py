@@ -1,0 +1,47 @@
+"""Opens the store that a command line names, and says which one was probably meant where it names none."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rocketfsck.errors import StoreError, UsageError
+
+if TYPE_CHECKING:
+    from rocketfsck.store import Store
+
+SHOWN = 5
+
+
+def open_named_store(command: str, path: Path, **told: Any) -> Store:
+    """The store at `path`, opened with what was `told` of it (see `open_store`) for a command of this name.
+
+    Raises UsageError for a part of a store, or a directory above one, with the command line that names the
+    store; StoreError or UsageError as `open_store` does.
+    """
+    from rocketfsck.store import open_store
+    from rocketfsck.store.meant import find_meant_stores
+
+    meant = find_meant_stores(path)
+    if meant:
+        raise UsageError(_hint(command, path, meant))
+    if path.is_file():
+        raise StoreError(
+            f"is a file, not a store; `{shlex.join(['rocketfsck', 'dump', str(path)])}` shows it",
+            path=str(path),
+        )
+    return open_store(path, **told)
+
+
+def _hint(command: str, path: Path, meant: tuple[Path, ...]) -> str:
+    line = shlex.join(["rocketfsck", command, str(meant[0])])
+    place = path.absolute()
+    if place.is_relative_to(meant[0]):
+        what = "file" if place.is_file() else "directory"
+        return f"{path} is a {what} of the store {meant[0]}, not a store; did you mean `{line}`?"
+    if len(meant) == 1:
+        return f"{path} is not a store, but there is one in it; did you mean `{line}`?"
+    names = ", ".join(store.name for store in meant[:SHOWN])
+    more = f" and {len(meant) - SHOWN} more" if len(meant) > SHOWN else ""
+    return f"{path} is not a store, but there are {len(meant)} in it ({names}{more}); name one, like `{line}`"

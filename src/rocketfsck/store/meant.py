@@ -1,0 +1,51 @@
+"""Which store somebody meant who named a part of one, or a directory that has one in it.
+
+    STORE/commitlog  STORE/consumequeue/TOPIC  STORE/index/FILE     the store is above
+    /data/rocketmq (with store/ in it)                              the store is below
+
+Only names are looked at, a few of them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rocketfsck.store.opening import DIRECTORIES, SINGLE_FILES
+
+NAME_LIMIT = 1000
+"""Names looked at in a directory that may be, or hold, a store."""
+
+DEPTH = 4
+"""How far above a file the store is: `consumequeue/<topic>/<queueId>/<file>`."""
+
+_PARTS = DIRECTORIES | SINGLE_FILES | {"timerlog", "timerwheel", "compaction", "epochFileCheckpoint"}
+_DATA = ("commitlog", "consumequeue", "batchconsumequeue", "index", "checkpoint")
+
+
+def find_meant_stores(path: Path) -> tuple[Path, ...]:
+    """The store that `path` is a part of, else those directly below it, by name; none if it is one itself.
+
+    A directory of nothing but a copied commitlog is not part of a store, and neither is one with a store's
+    parts in it. What cannot be listed holds none.
+    """
+    place = path.absolute()
+    for above in list(place.parents)[:DEPTH]:
+        if place.relative_to(above).parts[0] in _PARTS and len(_parts(above)) > 1:
+            return (above,)
+    names = _names(place)
+    if any(name in names for name in _DATA):
+        return ()
+    return tuple(place / name for name in sorted(names) if len(_parts(place / name)) > 1)
+
+
+def _parts(directory: Path) -> frozenset[str]:
+    return _PARTS.intersection(_names(directory))
+
+
+def _names(directory: Path) -> set[str]:
+    try:
+        with os.scandir(directory) as found:
+            return {entry.name for entry, _ in zip(found, range(NAME_LIMIT), strict=False)}
+    except (OSError, ValueError):
+        return set()

@@ -1,0 +1,48 @@
+"""Which store a path means that is part of one or above one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketfsck.store.meant import find_meant_stores
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "broker" / "store"
+    for name in ("commitlog", "consumequeue/T/0", "index", "config"):
+        (root / name).mkdir(parents=True)
+    (root / "checkpoint").touch()
+    (root / "commitlog" / "0".zfill(20)).touch()
+    return root
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["commitlog", "consumequeue", "consumequeue/T", "consumequeue/T/0", "index", "config", "checkpoint",
+     "commitlog/00000000000000000000"],
+)  # fmt: skip
+def test_a_part_means_its_store(root: Path, part: str) -> None:
+    assert find_meant_stores(root / part) == (root,)
+
+
+def test_a_directory_above_means_what_is_in_it(root: Path) -> None:
+    assert find_meant_stores(root.parent) == (root,)
+    (root.parent / "logs").mkdir()
+    second = root.parent / "a second"
+    (second / "commitlog").mkdir(parents=True)
+    (second / "consumequeue").mkdir()
+    assert find_meant_stores(root.parent) == (second, root)
+
+
+def test_what_means_itself(root: Path, tmp_path: Path) -> None:
+    assert find_meant_stores(root) == ()
+    assert find_meant_stores(root.parent.parent) == ()  # two levels above
+    assert find_meant_stores(tmp_path / "nothing") == ()
+    alone = tmp_path / "copies" / "commitlog"
+    alone.mkdir(parents=True)
+    (alone / "0".zfill(20)).touch()
+    assert find_meant_stores(alone) == ()
+    assert find_meant_stores(alone / "0".zfill(20)) == ()
