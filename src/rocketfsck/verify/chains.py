@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.scan.sorting import among, distinct
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.indexreader import BLOCK_COUNT, IndexReader, Longs
 
@@ -87,7 +88,7 @@ def _classify_heads(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterat
 
 def walk_damaged(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterator[Finding]:
     """Walk the chains that have a wrong link: circles, and entries that no chain reaches any more."""
-    slots = np.unique(np.concatenate((wrong.entry_slot, wrong.slot)))
+    slots = distinct(np.concatenate((wrong.entry_slot, wrong.slot)))
     walked = slots[:CHAIN_LIMIT].tolist()
     reached: set[int] = set()
     steps = unfinished = 0
@@ -122,9 +123,9 @@ def _orphans(reader: IndexReader, slots: Longs, reached: set[int], used: int) ->
     for start in range(1, used + 1, BLOCK_COUNT):
         block = reader.entries(start, min(BLOCK_COUNT, used + 1 - start))
         of_slot = block["keyHash"].astype(np.int64) % reader.slot_count
-        rows = np.flatnonzero(np.isin(of_slot, slots))
+        rows = np.flatnonzero(among(of_slot, slots))
         numbers = rows + start
-        missed = ~np.isin(numbers, seen)
+        missed = ~among(numbers, seen)
         for number, slot in zip(numbers[missed].tolist(), of_slot[rows[missed]].tolist(), strict=True):
             count[slot] = count.get(slot, 0) + 1
             first.setdefault(slot, number)

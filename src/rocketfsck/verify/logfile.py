@@ -23,6 +23,7 @@ from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.queuetrack import UNKNOWN, QueueRows, QueueTracker, find_stale_row
 from rocketfsck.scan.regions import Region, RegionKind
+from rocketfsck.scan.sorting import distinct
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store.reading import FileReader
@@ -288,7 +289,7 @@ class _LogWalk:
         judge, clocks = self.judge, self.clocks
         totals = judge.totals()
         # A queue whose units were all met ends no earlier than the log says.
-        missed = np.unique(units.missed[:, 0]).tolist()
+        missed = distinct(units.missed[:, 0]).tolist()
         names = units.names(self.context.store) if missed else []
         ends = [
             QueueEnd(names[row][0], names[row][1], int(self.max_offsets[row]))

@@ -8,6 +8,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.scan.sorting import distinct
 from rocketfsck.store.model import Store
 from rocketfsck.verify.elsewhere import has_log_elsewhere
 from rocketfsck.verify.regionjudge import DAMAGED, STALE
@@ -71,7 +72,7 @@ class LogMap:
             found[(file < 0) & (offsets >= self._ends[-1])] = Ground.BEYOND
         if self._goes_on:
             found[(file < 0) & (offsets >= self._ends[-1])] = Ground.UNKNOWN
-        for number in np.unique(file[file >= 0]).tolist():
+        for number in distinct(file[file >= 0]).tolist():
             rows = np.flatnonzero((file == number) & (found != Ground.BEYOND))
             log = self._logs[number]
             if log is None:
@@ -87,7 +88,7 @@ class LogMap:
             found[rows[held][code == STALE]] = Ground.BEYOND
         # Torn and damaged bytes behind the last live record are damage, zeros there are not.
         beyond = np.flatnonzero((found == Ground.BEYOND) & (file >= 0))
-        for number in np.unique(file[beyond]).tolist():
+        for number in distinct(file[beyond]).tolist():
             log = self._logs[number]
             if log is not None:
                 rows = beyond[file[beyond] == number]

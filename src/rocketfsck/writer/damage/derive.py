@@ -20,6 +20,7 @@ from rocketfsck.formats.delay import SCHEDULE_TOPIC
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, INDEX_HEADER_SIZE, SLOT_SIZE
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE
 from rocketfsck.scan.columns import Trait
+from rocketfsck.scan.sorting import distinct
 from rocketfsck.writer.damage.indexscene import IndexScene
 from rocketfsck.writer.damage.job import Job
 from rocketfsck.writer.damage.logscene import LogRecord, LogScene
@@ -266,7 +267,7 @@ def _derive_header(job: Job, index: IndexScene, runs: Sequence[tuple[int, int]])
     start = HEADER.offset("hashSlotCount")
     if _overlaps(runs, start, start + 4):
         value = int.from_bytes(job.editor.read(index.file.relative, start, start + 4), "big", signed=True)
-        if not len(np.unique(index.slot_of[1:])) <= value <= index.used:
+        if not len(distinct(index.slot_of[1:])) <= value <= index.used:
             job.promise("IX003", Place(index.file.relative, start, start + 4))
         else:
             reasons.append("hashSlotCount is still between used slots and puts")
