@@ -1,0 +1,158 @@
+"""The commit log by physical offset: single records, and where the log begins and ends.
+
+    log := the files in order of name, each with live records, gaps, BLANK and filler, maybe a stale tail
+
+Only what is asked for is read: some bytes a record. Where the live records of a file end is found by a walk
+over that file (`scan.live`), once and only when it matters. Reference 1.2, 2.1, 2.8.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cached_property
+from types import TracebackType
+from typing import Self
+
+from rocketfsck.formats.magic import BORN_HOST_V6
+from rocketfsck.scan.columns import Stop, new_batch
+from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.large import append_large_record, read_large_record
+from rocketfsck.scan.live import LiveScan
+from rocketfsck.scan.messages import MAX_BODY_SIZE, Message, read_message
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.model import MappedFile, Store
+from rocketfsck.store.openfiles import OpenFiles
+from rocketfsck.store.reading import FileReader
+
+KEY_ROOM = 32768
+"""More words than the 32767 bytes of a record's properties can hold."""
+
+_INT = struct.Struct(">i")
+_LONG = struct.Struct(">q")
+_SYS_FLAG_POS = 36
+
+
+class LogView:
+    """The commit log of a store. A context manager; holds a few files open."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._open = OpenFiles(store.commitlog)
+        self._live_ends: dict[int, int] = {}
+        self._batch = new_batch(1, KEY_ROOM, KEY_ROOM)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.__exit__(kind, error, trace)
+
+    @property
+    def files(self) -> list[MappedFile]:
+        """The files whose names say where they start."""
+        return self._open.files
+
+    @property
+    def min_offset(self) -> int:
+        """Physical offset of the first byte of the first file; -1 without files, as a broker says it."""
+        return self._open.starts[0] if self._open.starts else -1
+
+    @cached_property
+    def end_offset(self) -> int:
+        """The physical offset behind the last live record or BLANK; 0 without any.
+
+        Walks the last file that holds records. Raises StoreError when it cannot be read.
+        """
+        for number in reversed(range(len(self.files))):
+            end = self.live_end(number)
+            if end > self._open.starts[number]:
+                return end
+        return max(self.min_offset, 0)
+
+    def live_end(self, number: int) -> int:
+        """The physical offset behind the last live record or BLANK of `files[number]`; its start for none."""
+        if number not in self._live_ends:
+            scan = LiveScan()
+            base_offset = self._open.starts[number]
+            reader = self._open.reader(number)
+            options = self.options(reader)
+            for _ in scan.batches(
+                reader, base_offset, options, QueueTable(), compiled=compiled_wanted(reader.allocated_size)
+            ):
+                pass
+            self._live_ends[number] = base_offset + scan.end_pos
+        return self._live_ends[number]
+
+    def is_live(self, physical_offset: int) -> bool:
+        """Whether what stands there belongs to this life of the log (walks the file)."""
+        number = self._open.file_at(physical_offset)
+        return number is not None and physical_offset < self.live_end(number)
+
+    def options(self, reader: FileReader) -> ScanOptions:
+        """How a file of this store is scanned for whole messages."""
+        return ScanOptions(
+            read_bodies=True,
+            property_parser=self.store.dialect.property_parser,
+            file_size=max(self.store.commitlog.file_size, reader.size),
+        )
+
+    def place(self, physical_offset: int) -> tuple[MappedFile, int] | None:
+        """The file that holds an offset, and the position in it; None where no file does."""
+        number = self._open.file_at(physical_offset)
+        return None if number is None else (self.files[number], physical_offset - self._open.starts[number])
+
+    def message_at(
+        self, physical_offset: int, *, max_body_size: int = MAX_BODY_SIZE
+    ) -> Message | Stop | None:
+        """The record that stands at an offset, live or not; why none does; None outside all files.
+
+        The record's own physicalOffset may say something else (`Message.faults`). Raises StoreError when
+        bytes cannot be read.
+        """
+        number = self._open.file_at(physical_offset)
+        if number is None:
+            return None
+        reader, base_offset = self._open.reader(number), self._open.starts[number]
+        options = self.options(reader)
+        record = read_large_record(reader, physical_offset - base_offset, options.file_size)
+        if isinstance(record, Stop):
+            return record
+        self._batch.begin(0)
+        taken = append_large_record(
+            reader, record, base_offset, options.file_size, options, self._batch, QueueTable()
+        )
+        assert taken  # the batch has room for more keys than a record can hold
+        return read_message(reader, self._batch, 0, options.property_parser, max_body_size)
+
+    def read(self, physical_offset: int, size: int) -> bytes | None:
+        """`size` bytes from an offset on, None unless one file holds them all."""
+        number = self._open.file_at(physical_offset)
+        if number is None or size < 0:
+            return None
+        pos = physical_offset - self._open.starts[number]
+        reader = self._open.reader(number)
+        return reader.read(pos, size) if pos + size <= reader.size else None
+
+    def select(self, physical_offset: int, size: int) -> bool:
+        """Whether a running broker would hand out these bytes: in one file, before the end of the log."""
+        place = self.place(physical_offset)
+        if place is None or size < 0:
+            return False
+        return place[1] + size <= place[0].size and physical_offset + size <= self.end_offset
+
+    def store_timestamp(self, physical_offset: int, size: int) -> int:
+        """The storeTimestamp that a broker reads for a unit, in ms; -1 where it finds none."""
+        if physical_offset < self.min_offset or not self.select(physical_offset, size):
+            return -1
+        head = self.read(physical_offset, 76)
+        if head is None:
+            return -1
+        sys_flag = _INT.unpack_from(head, _SYS_FLAG_POS)[0]
+        return int(_LONG.unpack_from(head, 68 if sys_flag & BORN_HOST_V6 else 56)[0])
+
+    def close(self) -> None:
+        """Close the files; they are opened again when they are needed."""
+        self._open.__exit__(None, None, None)

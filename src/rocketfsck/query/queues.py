@@ -1,0 +1,253 @@
+"""Consume queues by queue offset: units, bounds, and whether a unit and its record agree.
+
+    queue := unit* in files; a file's name is the stream's byte position of its first byte
+
+The unit of a batch queue counts for `batchSize` queue offsets from `msgBaseOffset` on. Bounded: a unit at a
+time, and the part of a queue's last file that is not a hole. Reference 3.1, 3.3, 3.5, 3.7, 2.13.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.javatext import parse_int64, split_java
+from rocketfsck.formats.magic import INNER_BATCH
+from rocketfsck.query.log import LogView
+from rocketfsck.scan.messages import Message
+from rocketfsck.scan.plain_properties import LMQ_PREFIX
+from rocketfsck.store.model import ConsumeQueue, Store
+from rocketfsck.store.openfiles import OpenFiles
+
+PRE_BLANK_SIZE = (1 << 31) - 1
+STALE_LIMIT = 1 << 16
+"""As many units at the end of a queue are compared with their records before it is taken as it is."""
+
+Units = NDArray[Any]
+
+
+@cache
+def unit_dtype(kind: str) -> np.dtype[np.void]:
+    """The big-endian dtype of a unit of a queue of this kind."""
+    from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
+
+    return (UNIT if kind == "file" else BATCH_UNIT).dtype()
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One unit: its place in the stream, what it points at, and the queue offsets that it stands for.
+
+    `tags_code` may be a delivery time or the address of an ext unit. `store_timestamp` (ms) only batch units
+    have.
+    """
+
+    index: int
+    queue_offset: int
+    count: int
+    physical_offset: int
+    size: int
+    tags_code: int
+    store_timestamp: int | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """The broker's own test: it points somewhere."""
+        return self.physical_offset >= 0 and self.size > 0
+
+    @property
+    def is_pre_blank(self) -> bool:
+        """Whether it only fills the queue's first file (reference 3.3)."""
+        return (self.physical_offset, self.size, self.tags_code) == (0, PRE_BLANK_SIZE, 0)
+
+
+class QueueView(OpenFiles):
+    """One consume queue. Indexes number the units of the stream; for kind "file" they are queue offsets."""
+
+    __slots__ = ("__dict__", "log", "queue")
+
+    def __init__(self, queue: ConsumeQueue, log: LogView) -> None:
+        super().__init__(queue.mapped_files)
+        self.queue = queue
+        self.log = log
+
+    @property
+    def start_index(self) -> int:
+        """Index of the first unit on disk; 0 without files."""
+        return self.starts[0] // self.queue.unit_size if self.starts else 0
+
+    @cached_property
+    def end_index(self) -> int:
+        """Index behind the last unit that points somewhere and was not left there by a truncation."""
+        end = self.used_end_index
+        least = max(end - STALE_LIMIT, self.start_index)
+        last = end
+        while last > least:
+            unit = self.unit(last - 1)
+            if unit is None or unit.is_pre_blank or self.agrees(unit):
+                return last
+            last -= 1
+        return end
+
+    @cached_property
+    def used_end_index(self) -> int:
+        """Index behind the last unit that points somewhere, be it of an earlier life of the queue."""
+        size = self.queue.unit_size
+        for number in reversed(range(len(self.files))):
+            reader = self.reader(number)
+            for start, end in reversed(list(reader.data_extents())):
+                low = start - start % size
+                high = min(-(-end // size) * size, reader.size - reader.size % size)
+                units = np.frombuffer(reader.read(low, max(high - low, 0)), unit_dtype(self.queue.kind))
+                used = np.flatnonzero((units["offset"] >= 0) & (units["size"] > 0))
+                if len(used):
+                    return (self.starts[number] + low) // size + int(used[-1]) + 1
+        return self.start_index
+
+    def file_end_index(self, index: int) -> int:
+        """The index behind the last unit of the file that holds the unit `index`; 0 without files."""
+        if not self.files:
+            return 0
+        number = max(self.last_from(index * self.queue.unit_size), 0)
+        return (self.starts[number] + self.files[number].size) // self.queue.unit_size
+
+    def unit(self, index: int) -> Unit | None:
+        """The unit at an index, None where no file holds it. Raises StoreError when it cannot be read."""
+        size = self.queue.unit_size
+        number = self.file_at(index * size)
+        if index < 0 or number is None:
+            return None
+        pos = index * size - self.starts[number]
+        reader = self.reader(number)
+        if pos + size > reader.size:
+            return None
+        row = np.frombuffer(reader.read(pos, size), unit_dtype(self.queue.kind))[0]
+        offset, unit_size, tags = int(row["offset"]), int(row["size"]), int(row["tagsCode"])
+        if self.queue.kind == "file":
+            return Unit(index, index, 1, offset, unit_size, tags)
+        return Unit(
+            index,
+            int(row["msgBaseOffset"]),
+            int(row["batchSize"]),
+            offset,
+            unit_size,
+            tags,
+            int(row["storeTime"]),
+        )
+
+    def unit_of(self, queue_offset: int) -> Unit | None:
+        """The unit that stands for a queue offset; None where none does."""
+        return self._lookup(queue_offset, self.end_index)
+
+    def any_unit_of(self, queue_offset: int) -> Unit | None:
+        """As `unit_of`, but a truncation may have left the unit there: nothing of the log is read."""
+        return self._lookup(queue_offset, self.used_end_index)
+
+    def _lookup(self, queue_offset: int, end_index: int) -> Unit | None:
+        if self.queue.kind == "file":
+            unit = self.unit(queue_offset) if queue_offset < end_index else None
+            return unit if unit is not None and unit.is_used and not unit.is_pre_blank else None
+        low, high = self.start_index, end_index
+        while low < high:  # the last unit whose base is not above the offset
+            middle = (low + high) // 2
+            unit = self.unit(middle)
+            if unit is not None and unit.queue_offset <= queue_offset:
+                low = middle + 1
+            else:
+                high = middle
+        unit = self.unit(low - 1) if low > self.start_index else None
+        if unit is None or not unit.queue_offset <= queue_offset < unit.queue_offset + max(unit.count, 1):
+            return None
+        return unit
+
+    def first_index_at(self, physical_offset: int) -> int:
+        """The index of the first unit that points at an offset or behind it, by binary search.
+
+        Trusts that offsets rise, as they do in a sound queue.
+        """
+        low, high = self.start_index, self.end_index
+        while low < high:
+            middle = (low + high) // 2
+            unit = self.unit(middle)
+            if unit is not None and unit.physical_offset < physical_offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    @cached_property
+    def min_index(self) -> int:
+        """The index of the first unit that points into the log; `end_index` if none does."""
+        # Pre-blank units point at 0: asking for 1 and more finds what is behind them, and what points at 0
+        # truly is the very first unit.
+        first = self.unit(self.start_index)
+        blank = first is not None and first.is_pre_blank
+        return self.first_index_at(max(self.log.min_offset, 1 if blank else 0))
+
+    def queue_offset_at(self, index: int) -> int:
+        """The queue offset that an index begins with; behind the end, the one that comes next."""
+        if self.queue.kind == "file":
+            return index
+        if index < self.end_index:
+            unit = self.unit(index)
+            return unit.queue_offset if unit else 0
+        last = self.unit(self.end_index - 1) if self.end_index > self.start_index else None
+        return last.queue_offset + last.count if last else 0
+
+    @property
+    def min_offset(self) -> int:
+        """The first queue offset that can be read."""
+        return self.queue_offset_at(self.min_index)
+
+    @property
+    def max_offset(self) -> int:
+        """The queue offset that the next message gets."""
+        return self.queue_offset_at(self.end_index)
+
+    def agrees(self, unit: Unit) -> bool:
+        """Whether the record that a unit points at is there, is live, and belongs to it.
+
+        A unit whose record has expired agrees: nothing speaks against it.
+        """
+        if unit.physical_offset < self.log.min_offset:
+            return True
+        found = self.log.message_at(unit.physical_offset, max_body_size=0)
+        return (
+            isinstance(found, Message) and self.is_of(unit, found) and self.log.is_live(unit.physical_offset)
+        )
+
+    def is_of(self, unit: Unit, message: Message) -> bool:
+        """Whether a unit of this queue was made for this record."""
+        place = (self.queue.topic, self.queue.queue_id, unit.queue_offset)
+        return message.total_size == unit.size and place in places_of(message)
+
+
+def places_of(message: Message) -> list[tuple[str, int, int]]:
+    """The queues that a record is dispatched to: (topic, queueId, queueOffset), its own first.
+
+    Prepared and rolled back ones are in none, but their own place is named all the same. Reference 2.13, 8.
+    """
+    properties = message.properties or {}
+    base = message.queue_offset
+    if message.sys_flag & INNER_BATCH:
+        base = parse_int64(properties.get("INNER_BASE", "")) or base
+    places = [(message.topic, message.queue_id, base)]
+    names = properties.get("INNER_MULTI_DISPATCH")
+    offsets = properties.get("INNER_MULTI_QUEUE_OFFSET")
+    if names and offsets:
+        listed = zip(split_java(names, ","), split_java(offsets, ","), strict=False)
+        for name, text in listed:
+            number = parse_int64(text)
+            if number is not None:
+                places.append((name, 0 if name.startswith(LMQ_PREFIX) else message.queue_id, number))
+    return places
+
+
+def find_queue(store: Store, topic: str, queue_id: int) -> ConsumeQueue | None:
+    """The consume queue of a topic and queueId; where both kinds exist, the one that holds units now."""
+    found = [queue for queue in store.queues if (queue.topic, queue.queue_id) == (topic, queue_id)]
+    return max(found, key=lambda queue: queue.mapped_files.size, default=None)
