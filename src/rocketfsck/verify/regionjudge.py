@@ -2,9 +2,10 @@
 
     file := live records and gaps, BLANK and filler | zeros | torn record | stale tail
 
-A gap with live records behind it is damage in the middle (fault catalogue C2, C10); a cut record with nothing
-behind it is a torn tail (C1); a run of records of an earlier life, and all that follows it, is a stale tail
-(C3). Reference 2.8, 6.2, 6.6.
+A gap with live records behind it is damage in the middle: a reader loses the boundary there (fault catalogue
+C2), also at a record that only lacks a magic code, or passes over a record that its totalSize frames and that
+is wrong inside (C10). A cut record with nothing behind it is a torn tail (C1); a run of records of an earlier
+life, and all that follows it, is a stale tail (C3). Reference 2.8, 6.2, 6.6.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class RegionJudge:
             self._judge_filler(region)
         else:
             self._gap.append(region)
-            if region.kind == RegionKind.MALFORMED:
+            if region.kind == RegionKind.MALFORMED and not _stops_readers(region):
                 self._malformed(region)
 
     def finish(self) -> None:
@@ -143,6 +144,8 @@ class RegionJudge:
         for region in self._gap:
             self._total(region.kind, region.size, region.record_count)
             self._mark(region, EMPTY if region.kind == RegionKind.ZERO else DAMAGED)
+            if region.kind == RegionKind.MALFORMED and _stops_readers(region):
+                self._malformed(region)  # nothing live stands behind it
         self._gap = []
         if self.stale_start is not None:
             where = self._place(self.stale_start, self._stale_end)
@@ -204,7 +207,7 @@ class RegionJudge:
             found = {"byte_count": following.end - blank.end, "record_count": count}
             self._collector.add(Finding("CL020", where, found))
             return
-        lost = [region for region in gap if region.kind != RegionKind.MALFORMED]
+        lost = [region for region in gap if region.kind != RegionKind.MALFORMED or _stops_readers(region)]
         if lost:
             self.damaged = True
             start, end = lost[0].start, lost[-1].end
@@ -253,3 +256,8 @@ class RegionJudge:
 
     def _place(self, start: int, end: int) -> Where:
         return Where(file=self._relative, start=start, end=end, physical_offset=self._base_offset + start)
+
+
+def _stops_readers(region: Region) -> bool:
+    """Whether a broker reads no further than these bytes: without a magic code it looks at no totalSize."""
+    return region.reason == Reason.MAGIC

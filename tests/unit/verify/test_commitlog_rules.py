@@ -57,6 +57,35 @@ def test_cl001_a_hole_of_zeros_in_the_middle(copy: Copy) -> None:
     assert "CL019" not in result.rules
 
 
+@pytest.mark.parametrize("name", ["5.3.3-basic", "4.4.0-basic"])
+def test_cl001_a_sound_record_without_its_magic_code(copy: Copy, name: str) -> None:
+    store = copy(name)
+    records = store.records(FIRST)
+    start, record = records[4]
+    store.set(FIRST, start, "magicCode", 0x11223344)
+    result = store.check()
+    finding = result.one("CL001")  # a broker does not look at its totalSize: the boundary is lost
+    assert (finding.where.start, finding.where.end) == (start, start + record.total_size)
+    assert finding.found["reason"] == "no known magic code"
+    assert finding.found["next_record_count"] == len(records) - 5
+    assert "CL003" not in result.rules
+    classes = {item.fault_class for item in result.report.diagnoses}
+    assert "C2" in classes
+    assert "C10" not in classes
+
+
+def test_cl001_a_last_record_without_its_magic_code_before_a_blank(copy: Copy) -> None:
+    store = copy("4.4.0-multiseg")
+    start, record = store.records(FIRST)[-1]
+    store.set(FIRST, start, "magicCode", 7)
+    result = store.check()
+    assert (result.one("CL001").where.start, result.one("CL001").where.end) == (
+        start,
+        start + record.total_size,
+    )
+    assert "CL003" not in result.rules
+
+
 def test_cl002_a_torn_last_record(copy: Copy) -> None:
     store = copy("HEAD-basic")
     start, record = store.records(FIRST)[-1]
