@@ -1,0 +1,32 @@
+"""What can be made anew from the commit log: consume queues and index files; index links from their entries.
+
+    walk         the log's live records, fed to the builders
+    queues       consume queues of every kind; queuestates, unitwriter: where units go, and their files
+    index        index files; relink: links, slots and header from a file's own entries
+
+The source is the commit log alone; nothing of the store is changed.
+"""
+
+from __future__ import annotations
+
+from rocketfsck.repair.build.index import build_index
+from rocketfsck.repair.build.model import (
+    BuiltIndexFile,
+    BuiltQueue,
+    IndexBuild,
+    QueueBuild,
+    QueueGap,
+)
+from rocketfsck.repair.build.queues import build_queues
+from rocketfsck.repair.build.relink import relink_index_file
+
+__all__ = [
+    "BuiltIndexFile",
+    "BuiltQueue",
+    "IndexBuild",
+    "QueueBuild",
+    "QueueGap",
+    "build_index",
+    "build_queues",
+    "relink_index_file",
+]

@@ -1,0 +1,309 @@
+"""Index files from the commit log alone, as the broker's dispatcher would write them. Reference 4.2 to 4.6.
+
+A record makes the broker look for a file that is not full before anything is known of its keys; so a last
+file may be empty. A file that follows a full one begins with that one's end, and its first entry's timeDiff
+is still counted from there. What the log does not tell: files' names (the clock when they were made), entries
+of records that have expired, and what starts of the broker indexed twice or not at all.
+
+Memory: that of the walk, 4 bytes a slot, and 2 MiB of entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.indexfile import (
+    ENTRY_SIZE,
+    INDEX_HEADER_SIZE,
+    SLOT_SIZE,
+    IndexHeader,
+    decode_header,
+    encode_header,
+    entry_pos,
+    index_file_size,
+)
+from rocketfsck.repair.build.files import make_directory, set_time, write_part
+from rocketfsck.repair.build.model import BuiltIndexFile, IndexBuild
+from rocketfsck.repair.build.walk import Progress, log_is_large, walk_log
+from rocketfsck.scan import build_plain
+from rocketfsck.scan.buildrows import KeyRows
+from rocketfsck.store.model import IndexFile, Store
+from rocketfsck.store.reading import FileReader
+from rocketfsck.writer.indexfile import wall_clock_name
+
+CHUNK_SIZE = 1 << 20
+COPY_SIZE = 1 << 20
+EMPTY = IndexHeader(0, 0, 0, 0, 0, 0)
+
+Longs = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class _Filling:
+    """The file that takes puts. `header.index_count` is as on disk: 0 until the first put."""
+
+    path: Path
+    header: IndexHeader
+    slots: NDArray[np.int32]
+    created_timestamp: int
+    name: str | None = None
+    pending: bytearray = field(default_factory=bytearray)
+
+    @property
+    def next_entry(self) -> int:
+        return max(self.header.index_count, 1)
+
+
+class IndexBuilder:
+    """Takes the keys of the log and writes index files into `directory`, from `from_offset` on."""
+
+    def __init__(
+        self,
+        store: Store,
+        directory: Path,
+        *,
+        from_offset: int | None = None,
+        names: Sequence[str] | None = None,
+        time_zone: str = "UTC",
+    ) -> None:
+        self.store = store
+        self.directory = directory
+        self.slot_count, self.entry_count = store.geometry.slot_count, store.geometry.entry_count
+        self.compiled = log_is_large(store)
+        self.from_offset = from_offset
+        self.time_zone = time_zone
+        self.files: list[BuiltIndexFile] = []
+        self.record_count = self.entry_total = 0
+        self._given_names = None if names is None else list(names)
+        self._known_names = _names_by_begin(store.indexes) if names is None else {}
+        self._last_name: str | None = None
+        self._end = EMPTY  # header of the full file before
+        self._current: _Filling | None = None
+        if from_offset is not None:
+            self._resume(from_offset)
+
+    def take_keys(self, rows: KeyRows) -> None:
+        """Put the keys of a batch of records. Raises StoreError if files cannot be written."""
+        if self.from_offset is not None and len(rows) and rows.offset[0] < self.from_offset:
+            rows = _from(rows, self.from_offset)
+        if not len(rows):
+            return
+        self.record_count += len(rows)
+        hashes, records = rows.key_hash, rows.key_record
+        file = self._fetch(int(rows.time[0]))
+        pos, count = 0, len(hashes)
+        while pos < count:
+            if file.header.index_count >= self.entry_count:
+                file = self._fetch(int(rows.time[records[pos]]))
+            # a first entry's timeDiff counts from the file before, the others' from the first
+            room = 1 if file.next_entry == 1 else self.entry_count - file.next_entry
+            taken = min(room, count - pos, CHUNK_SIZE // ENTRY_SIZE)
+            self._put(file, rows, pos, pos + taken)
+            pos += taken
+        if count and file.header.index_count >= self.entry_count and records[-1] + 1 < len(rows):
+            self._fetch(int(rows.time[records[-1] + 1]))  # a record without keys makes the next file, too
+
+    def _put(self, file: _Filling, rows: KeyRows, start: int, end: int) -> None:
+        out = np.empty((end - start) * ENTRY_SIZE, np.uint8)
+        header, number = file.header, file.next_entry
+        empty = self._put_entries(file, rows, start, end, out)
+        file.pending += out.data
+        row, first = int(rows.key_record[end - 1]), int(rows.key_record[start])
+        counts_all = self.store.dialect.counts_entries_in_hash_slot_count
+        file.header = IndexHeader(
+            begin_timestamp=int(rows.time[first]) if number == 1 else header.begin_timestamp,
+            end_timestamp=int(rows.time[row]),
+            begin_phy_offset=int(rows.offset[first]) if number == 1 else header.begin_phy_offset,
+            end_phy_offset=int(rows.offset[row]),
+            hash_slot_count=header.hash_slot_count + (end - start if counts_all else empty),
+            index_count=number + end - start,
+        )
+        self.entry_total += end - start
+        if len(file.pending) >= CHUNK_SIZE:
+            self._write_entries(file)
+
+    def _put_entries(
+        self, file: _Filling, rows: KeyRows, start: int, end: int, out: NDArray[np.uint8]
+    ) -> int:
+        put_entries = build_plain.put_entries
+        if self.compiled:
+            from rocketfsck.scan import kernels_build
+
+            put_entries = kernels_build.put_entries
+        return put_entries(
+            rows.key_hash[start:end],
+            rows.key_record[start:end],
+            rows.offset,
+            rows.time,
+            file.next_entry,
+            file.header.begin_timestamp,
+            file.slots,
+            out,
+        )
+
+    def _fetch(self, timestamp: int) -> _Filling:
+        """The file that takes the next put, made where there is none or the last one is full."""
+        current = self._current
+        if current is not None:
+            if current.header.index_count < self.entry_count:
+                return current
+            self._close(current)
+        make_directory(self.directory)
+        stamp, offset = max(self._end.end_timestamp, 0), max(self._end.end_phy_offset, 0)
+        header = replace(
+            EMPTY,
+            begin_timestamp=stamp,
+            end_timestamp=stamp,
+            begin_phy_offset=offset,
+            end_phy_offset=offset,
+        )
+        path = self.directory / f"{len(self.files):06d}.building"
+        write_part(path, b"", 0, self._file_size, None)
+        self._current = _Filling(path, header, np.zeros(self.slot_count, np.int32), timestamp)
+        return self._current
+
+    @property
+    def _file_size(self) -> int:
+        return index_file_size(self.slot_count, self.entry_count)
+
+    def _close(self, file: _Filling) -> None:
+        """Write what is left of a file, and give it its name."""
+        if self.store.dialect.abort_has_pid:  # whose orderly stop flushes the index, an empty one, too
+            file.header = replace(file.header, index_count=file.next_entry)
+        self._write_entries(file)
+        write_slots(file.path, file.slots, self._file_size)
+        write_part(file.path, encode_header(file.header), 0, self._file_size, None)
+        header = file.header
+        name = file.name or self._name(file)
+        path = self.directory / name
+        try:
+            file.path.rename(path)
+            set_time(path, header.end_timestamp if header.index_count > 1 else file.created_timestamp)
+        except OSError as error:
+            raise StoreError(f"cannot be named: {error.strerror or error}", path=str(path)) from error
+        self.files.append(
+            BuiltIndexFile(
+                name,
+                header.entry_count,
+                header.begin_phy_offset,
+                header.end_phy_offset,
+                header.begin_timestamp,
+                header.end_timestamp,
+            )
+        )
+        self._last_name, self._end, self._current = name, header, None
+
+    def _name(self, file: _Filling) -> str:
+        number = len(self.files)
+        if self._given_names is not None and number < len(self._given_names):
+            return self._given_names[number]
+        known = self._known_names.get(file.header.begin_phy_offset)
+        if known is not None and (self._last_name is None or known > self._last_name):
+            return known
+        return wall_clock_name(file.created_timestamp, self.time_zone, self._last_name)
+
+    def _write_entries(self, file: _Filling) -> None:
+        if file.pending:
+            first = file.next_entry - len(file.pending) // ENTRY_SIZE
+            write_part(
+                file.path, bytes(file.pending), entry_pos(first, self.slot_count), self._file_size, None
+            )
+            file.pending.clear()
+
+    def finish(self) -> None:
+        """Write out the last file."""
+        if self._current is not None:
+            self._close(self._current)
+
+    def _resume(self, from_offset: int) -> None:
+        """Go on behind the last file of the store that ends before `from_offset`."""
+        before = [found for found in map(_read_header, self.store.indexes) if found is not None]
+        before = [
+            (file, header)
+            for file, header in before
+            if file.size == self._file_size and header.end_phy_offset < from_offset and header.entry_count
+        ]
+        if not before:
+            return
+        file, header = before[-1]
+        self._last_name = file.name
+        if header.index_count >= self.entry_count:
+            self._end = header
+            return
+        make_directory(self.directory)
+        path = self.directory / f"{0:06d}.building"
+        with FileReader(file.location) as reader:
+            write_part(path, b"", 0, self._file_size, None)
+            for start, end in reader.data_extents():
+                for pos in range(start, end, COPY_SIZE):
+                    data = reader.read(pos, min(COPY_SIZE, end - pos))
+                    write_part(path, data, pos, self._file_size, None)
+            slots = np.frombuffer(reader.read(INDEX_HEADER_SIZE, SLOT_SIZE * self.slot_count), ">i4").astype(
+                np.int32
+            )
+        self._current = _Filling(path, header, slots, header.begin_timestamp, file.name)
+
+
+def _from(rows: KeyRows, offset: int) -> KeyRows:
+    """The rows of records that do not stand before `offset`."""
+    first = int(np.searchsorted(rows.offset, offset))
+    keys = rows.key_record >= first
+    return KeyRows(rows.offset[first:], rows.time[first:], rows.key_hash[keys], rows.key_record[keys] - first)
+
+
+def _read_header(file: IndexFile) -> tuple[IndexFile, IndexHeader] | None:
+    try:
+        with FileReader(file.location) as reader:
+            return file, decode_header(reader.read(0, INDEX_HEADER_SIZE))
+    except (StoreError, FormatError):
+        return None
+
+
+def _names_by_begin(files: Sequence[IndexFile]) -> dict[int, str]:
+    """What the store calls the files that begin at an offset, where only one does."""
+    found: dict[int, list[str]] = {}
+    for pair in map(_read_header, files):
+        if pair is not None and pair[0].created is not None and pair[1].entry_count:
+            found.setdefault(pair[1].begin_phy_offset, []).append(pair[0].name)
+    return {offset: names[0] for offset, names in found.items() if len(names) == 1}
+
+
+def write_slots(path: Path, slots: NDArray[np.int32], file_size: int) -> None:
+    """Write the slots of an index file; chunks of zeros stay holes."""
+    step = CHUNK_SIZE // SLOT_SIZE // 16
+    for start in range(0, len(slots), step):
+        chunk = slots[start : start + step]
+        if chunk.any():
+            data = chunk.astype(">i4").tobytes()
+            write_part(path, data, INDEX_HEADER_SIZE + SLOT_SIZE * start, file_size, None)
+
+
+def build_index(
+    store: Store,
+    into: Path,
+    *,
+    from_offset: int | None = None,
+    names: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> IndexBuild:
+    """Write index/ of the store below `into`.
+
+    With `from_offset` only records from there on are put: into the last index file of the store that ends
+    before it (copied into `into` under its name), or behind it if that is full. `names` are the names of the
+    files that are made, in order; without, a file that begins where one of the store's does gets its name,
+    another that of its first record's time in UTC. Raises StoreError where the log cannot be read or a file
+    cannot be written.
+    """
+    builder = IndexBuilder(store, into / "index", from_offset=from_offset, names=names)
+    walked = walk_log(store, keys=[builder], compiled=builder.compiled, progress=progress)
+    builder.finish()
+    notes = [
+        f"{file} is damaged: the keys in its broken parts are not indexed" for file in walked.damaged_files
+    ]
+    return IndexBuild(tuple(builder.files), builder.record_count, builder.entry_total, tuple(notes))

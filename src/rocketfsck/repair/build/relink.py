@@ -1,0 +1,152 @@
+"""An index file whose links, slots and header are made anew from its own entries. Reference 4.1, 4.4.
+
+For a file whose entries are sound and whose chains are not: hashes, offsets and timeDiffs stay as they are.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.indexfile import (
+    ENTRY_SIZE,
+    INDEX_HEADER_SIZE,
+    IndexHeader,
+    decode_header,
+    encode_header,
+    entry_pos,
+    index_file_size,
+)
+from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V1, MAGIC_V2
+from rocketfsck.repair.build.files import set_time, write_part
+from rocketfsck.repair.build.index import write_slots
+from rocketfsck.repair.build.model import BuiltIndexFile
+from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.replay import ENTRY_DTYPE
+from rocketfsck.store.model import IndexFile, Store
+from rocketfsck.store.reading import FileReader
+
+PIECE_COUNT = 1 << 16
+_HEAD = struct.Struct(">ii")
+_LONG = struct.Struct(">q")
+
+
+def relink_index_file(store: Store, file: IndexFile, target: Path) -> BuiltIndexFile:
+    """Write at `target` the index file with links, slots and header as puts of its entries leave them.
+
+    Entries count up to the header's indexCount, or, where that cannot be, up to the last that is not zero.
+    The header's times come from the records that its first and last entries point at, else from the header
+    that is there. Raises StoreError if the file is shorter than its geometry, holds a negative hash, or
+    something cannot be read or written.
+    """
+    geometry = store.geometry
+    size = index_file_size(geometry.slot_count, geometry.entry_count)
+    with FileReader(file.location) as reader:
+        if reader.size < entry_pos(1, geometry.slot_count):
+            raise StoreError(f"has {reader.size} bytes, too few for its slots", path=file.location)
+        header = decode_header(reader.read(0, INDEX_HEADER_SIZE))
+        count = _entry_count(reader, header, geometry.slot_count, geometry.entry_count)
+        write_part(target, b"", 0, size, None)
+        slots = np.zeros(geometry.slot_count, np.int32)
+        used = 0
+        first = last = None
+        for number in range(1, count + 1, PIECE_COUNT):
+            piece = min(PIECE_COUNT, count + 1 - number)
+            pos = entry_pos(number, geometry.slot_count)
+            entries = np.frombuffer(reader.read(pos, piece * ENTRY_SIZE), ENTRY_DTYPE).copy()
+            if (entries["hash"] < 0).any():
+                wrong = number + int(np.flatnonzero(entries["hash"] < 0)[0])
+                raise StoreError(f"entry {wrong} has a negative hash", path=file.location)
+            used += _link(entries, number, slots, compiled=compiled_wanted(reader.allocated_size))
+            write_part(target, entries.tobytes(), pos, size, None)
+            first = entries[0] if first is None else first
+            last = entries[-1]
+    new = IndexHeader(0, 0, 0, 0, 0, 1 if store.dialect.abort_has_pid else 0)
+    if first is not None and last is not None:
+        begin, end = int(first["offset"]), int(last["offset"])
+        begin_timestamp = store_timestamp_at(store, begin)
+        if begin_timestamp is None:
+            begin_timestamp = header.begin_timestamp
+        end_timestamp = store_timestamp_at(store, end)
+        if end_timestamp is None:
+            end_timestamp = header.end_timestamp
+        used = count if store.dialect.counts_entries_in_hash_slot_count else used
+        new = IndexHeader(begin_timestamp, end_timestamp, begin, end, used, count + 1)
+    write_slots(target, slots, size)
+    write_part(target, encode_header(new), 0, size, None)
+    if count:
+        set_time(target, new.end_timestamp)
+    return BuiltIndexFile(
+        target.name,
+        count,
+        new.begin_phy_offset,
+        new.end_phy_offset,
+        new.begin_timestamp,
+        new.end_timestamp,
+    )
+
+
+def _entry_count(reader: FileReader, header: IndexHeader, slot_count: int, limit: int) -> int:
+    first = entry_pos(1, slot_count)
+    room = min(limit - 1, (reader.size - first) // ENTRY_SIZE)
+    stated = header.index_count - 1
+    if 0 < stated <= room:
+        last = reader.read(entry_pos(stated, slot_count), ENTRY_SIZE)
+        behind = reader.read_upto(entry_pos(stated + 1, slot_count), ENTRY_SIZE)
+        if any(last) and not (stated < room and any(behind)):
+            return stated
+    count = 0
+    for start, end in reader.data_extents(first, first + room * ENTRY_SIZE):
+        for pos in range(start, end, 1 << 20):
+            data = np.frombuffer(reader.read(pos, min(1 << 20, end - pos)), np.uint8)
+            rows = np.flatnonzero(data)
+            if len(rows):
+                count = (pos + int(rows[-1]) - first) // ENTRY_SIZE + 1
+    return count
+
+
+def _link(entries: NDArray[np.void], number: int, slots: NDArray[np.int32], *, compiled: bool) -> int:
+    """Set the prevIndex of entries `number` and on; how many found their slot empty."""
+    from rocketfsck.scan import build_plain
+
+    put_entries = build_plain.put_entries
+    if compiled:
+        from rocketfsck.scan import kernels_build
+
+        put_entries = kernels_build.put_entries
+    out = np.empty(len(entries) * ENTRY_SIZE, np.uint8)
+    zeros = np.zeros(1, np.int64)
+    used = put_entries(
+        entries["hash"].astype(np.int64),
+        np.zeros(len(entries), np.int64),
+        zeros,
+        zeros,
+        number,
+        0,
+        slots,
+        out,
+    )
+    entries["previous"] = out.view(ENTRY_DTYPE)["previous"]
+    return used
+
+
+def store_timestamp_at(store: Store, offset: int) -> int | None:
+    """The storeTimestamp of the record that stands at a physical offset; None if none does."""
+    for file in store.commitlog.files:
+        pos = offset - (file.start_offset or 0)
+        if 0 <= pos < file.size:
+            try:
+                with FileReader(file.path) as reader:
+                    head = reader.read_upto(pos, 80)
+            except StoreError:
+                return None
+            if len(head) < 80 or _HEAD.unpack_from(head)[1] not in (MAGIC_V1, MAGIC_V2):
+                return None
+            born_v6 = _HEAD.unpack_from(head, 36)[0] & BORN_HOST_V6
+            stamp: int = _LONG.unpack_from(head, 68 if born_v6 else 56)[0]
+            return stamp if _LONG.unpack_from(head, 28)[0] == offset else None
+    return None
