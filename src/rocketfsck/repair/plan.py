@@ -89,7 +89,9 @@ class PlannedStore:
     """Which store a plan is for and how its bytes are to be read, so that `apply` opens it the same way.
 
     `geometry` holds sizes in bytes and counts; `commitlog_paths` the directories as they were given.
-    `log_start_offset` and `log_end_offset` are physical offsets, None without commitlog files.
+    `log_start_offset` and `log_end_offset` are physical offsets, None without commitlog files. `versions`
+    are all that fit the bytes, `version_given` says that the user named the one. `settings` are those of
+    broker.conf that a check looks at.
     """
 
     root: str
@@ -99,15 +101,22 @@ class PlannedStore:
     delay_levels: str
     log_start_offset: int | None
     log_end_offset: int | None
+    versions: tuple[str, ...] = ()
+    version_given: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The ordered actions, and what they leave unanswered. `level` is that of the check it was made from."""
+    """The ordered actions, and what they leave unanswered. `level` is that of the check it was made from.
+
+    `counts` are that check's findings by rule id, all of them.
+    """
 
     store: PlannedStore
     level: str
     tool_version: str
     actions: tuple[Action, ...]
     unanswered: tuple[Unanswered, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION

@@ -1,0 +1,73 @@
+"""Opens a store exactly as a plan says: its version, its sizes, its settings, wherever its bytes now are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rocketfsck.errors import UsageError
+from rocketfsck.formats.dialect import parse_version
+from rocketfsck.repair.plan import PlannedStore
+from rocketfsck.store import open_store
+from rocketfsck.store.geometry import SETTINGS
+from rocketfsck.store.model import GEOMETRY_DEFAULTS, Store
+
+LOOKED_AT = ("messageIndexEnable", "messageIndexSafe")
+"""Settings beside sizes that a check looks at."""
+
+
+def describe_store(store: Store) -> PlannedStore:
+    """How a store is to be opened again."""
+    evidence, settings = store.dialect_evidence, store.settings.values
+    return PlannedStore(
+        root=str(store.root),
+        version=str(store.dialect.version),
+        geometry={name: getattr(store.geometry, name) for name in GEOMETRY_DEFAULTS},
+        commitlog_paths=tuple(store.commitlog.locations) if _is_told(store) else (),
+        delay_levels=store.delay_levels,
+        log_start_offset=store.commitlog.start_offset,
+        log_end_offset=store.commitlog.end_offset,
+        versions=tuple(map(str, evidence.versions)),
+        version_given=evidence.given,
+        settings={name: settings[name] for name in LOOKED_AT if name in settings},
+    )
+
+
+def _is_told(store: Store) -> bool:
+    """Whether the commitlog stands elsewhere than where it is looked for."""
+    return store.commitlog.locations not in ((f"{store.root}/commitlog",), (str(store.root),))
+
+
+def open_planned(
+    planned: PlannedStore, root: Path, commitlog_paths: Sequence[Path], settings_path: Path
+) -> Store:
+    """The store below `root` as the plan's store was opened.
+
+    `settings_path` is a file that is written for it. Raises StoreError as `open_store` does, UsageError for
+    a version or a size that is none.
+    """
+    lines = [f"{name}={value}" for name, value in planned.settings.items() if name in LOOKED_AT]
+    for name, size in planned.geometry.items():
+        if name not in SETTINGS or size <= 0:
+            raise UsageError(f"plan: store.geometry: {name!a} of {size} is no size of a store's files")
+        # What no broker could be told was read off the files, and will be again.
+        if size < 1 << 31 and size % SETTINGS[name].multiple == 0:
+            lines.append(f"{SETTINGS[name].names[0]}={size}")
+    if any("\n" in line or "\\" in line or "\r" in line for line in lines):
+        raise UsageError("plan: store.settings: a value has more than a line")
+    settings_path.write_text("\n".join(lines) + "\n", "latin-1", "replace")
+    store = open_store(
+        root,
+        broker_conf=settings_path,
+        version=planned.version,
+        commitlog_paths=commitlog_paths,
+        delay_levels=planned.delay_levels,
+    )
+    versions = tuple(parse_version(version) for version in planned.versions)
+    evidence = replace(
+        store.dialect_evidence,
+        given=planned.version_given,
+        versions=versions or (store.dialect.version,),
+    )
+    return replace(store, dialect_evidence=evidence)

@@ -1,0 +1,165 @@
+"""From a report to a plan: every finding goes to the repair that its rule names, whose row makes actions.
+
+The same action wanted for several findings is one action that names them all. What no action answers is in
+the plan, too, with the reason. Actions come in the order of their rows; none may change bytes that another
+one relies on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from rocketfsck import __version__
+from rocketfsck.errors import UsageError
+from rocketfsck.repair.opening import describe_store
+from rocketfsck.repair.plan import Action, Extent, Plan, Unanswered
+from rocketfsck.repair.scene import PlanScene
+from rocketfsck.repair.table import Repair
+from rocketfsck.store.model import Store
+from rocketfsck.verify.catalog import RULES, describe, printable
+from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.report import Report
+from rocketfsck.verify.run import store_facts
+
+NO_REPAIR = "nothing can be done about it by a program; see rocketfsck explain {rule}"
+NOT_HERE = "{repair} cannot answer it as it is here; see rocketfsck explain {rule}"
+NOT_ASKED = "left out: only other repairs were asked for"
+NOT_PREEN = "{repair} is not provably safe; plan without --preen to have it"
+NOT_BUILT = "there is no automatic {repair}"
+
+
+def all_repairs() -> Mapping[str, Repair]:
+    """The rows of the table of repairs by name."""
+    from rocketfsck.repair.repairs import ALL
+
+    return {repair.name: repair for repair in ALL}
+
+
+def make_plan(
+    store: Store,
+    report: Report,
+    *,
+    preen: bool = False,
+    only: Collection[str] = (),
+    except_: Collection[str] = (),
+    repairs: Mapping[str, Repair] | None = None,
+) -> Plan:
+    """What is to be done about the findings of a report.
+
+    `preen` leaves only what is provably safe; `only` and `except_` name repairs. Raises UsageError for a name
+    that no repair has, or a report of another state of the store; StoreError if the store cannot be read.
+    """
+    table = all_repairs() if repairs is None else repairs
+    for name in (*only, *except_):
+        if name not in table:
+            known = ", ".join(sorted(table))
+            raise UsageError(f"no repair is called {printable(name)!r}; there are {known}")
+    _refuse_other_state(store, report)
+    scene = PlanScene(store, report, report.findings)
+    actions: list[Action] = []
+    reasons: dict[str, str] = {}
+    for name, findings in _by_repair(report.findings).items():
+        repair = table.get(name)
+        if repair is None:
+            reasons[name] = NOT_BUILT
+        elif (only and name not in only) or name in except_:
+            reasons[name] = NOT_ASKED
+        else:
+            made = [*repair.plan(scene, findings)]
+            kept = [action for action in made if action.preen or not preen]
+            reasons[name] = NOT_HERE if len(kept) == len(made) else NOT_PREEN
+            actions += kept
+    ordered = _ordered(_merged(actions), table)
+    _refuse_overlaps(ordered)
+    return Plan(
+        store=describe_store(store),
+        level=report.level,
+        tool_version=__version__,
+        actions=ordered,
+        unanswered=tuple(_unanswered(report.findings, ordered, reasons)),
+        counts={rule: count for rule, count in report.counts.items() if count},
+    )
+
+
+def _refuse_other_state(store: Store, report: Report) -> None:
+    if not report.coverage.complete:
+        raise UsageError(f"the report is of a part of the store: {report.coverage.statement}")
+    if report.suppressed:
+        raise UsageError("the report was made with a baseline; a plan needs all findings")
+    facts = store_facts(store)
+    for name in ("dialect", "geometry", "file_count", "byte_count", "start_offset", "end_offset"):
+        then, now = getattr(report.store, name), getattr(facts, name)
+        if then != now:
+            what = name.replace("_", " ")
+            raise UsageError(f"the report is of another store, or of another state: {what} {then}, now {now}")
+
+
+def _by_repair(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        name = RULES[finding.rule].repair
+        if name is not None:
+            groups.setdefault(name, []).append(finding)
+    return groups
+
+
+def _merged(actions: Iterable[Action]) -> list[Action]:
+    """One action for all that are the same but for the findings they answer."""
+    merged: dict[tuple[str, str], list[Action]] = {}
+    for action in actions:
+        merged.setdefault((action.name, action.target), []).append(action)
+    return [_joined(same) for same in merged.values()]
+
+
+def _joined(same: Sequence[Action]) -> Action:
+    first = same[0]
+    for other in same[1:]:
+        if dict(other.arguments) != dict(first.arguments):
+            raise AssertionError(f"{first.name} of {first.target!a} is planned twice, in two ways")
+    return replace(
+        first,
+        why=tuple(sorted({name for action in same for name in action.why})),
+        rules=tuple(sorted({name for action in same for name in action.rules})),
+        preconditions=tuple(dict.fromkeys(extent for action in same for extent in action.preconditions)),
+        losses=tuple(dict.fromkeys(loss for action in same for loss in action.losses)),
+        gains={name: count for action in same for name, count in action.gains.items()},
+        write_size=max(action.write_size for action in same),
+        preen=all(action.preen for action in same),
+    )
+
+
+def _ordered(actions: Iterable[Action], table: Mapping[str, Repair]) -> tuple[Action, ...]:
+    return tuple(sorted(actions, key=lambda action: (table[action.name].order, action.name, action.target)))
+
+
+def _refuse_overlaps(actions: Sequence[Action]) -> None:
+    """Two actions of one repair that rely on the same bytes: a bug, for the first would spoil the second.
+
+    Bytes that several repairs rely on are fine: the later is planned for what the earlier leaves, or reads
+    them only.
+    """
+    places: dict[tuple[str, str], list[tuple[Extent, int]]] = {}
+    for number, action in enumerate(actions):
+        for extent in action.preconditions:
+            if extent.file == action.target:
+                places.setdefault((action.name, extent.file), []).append((extent, number))
+    for (name, file), found in places.items():
+        found.sort(key=lambda item: item[0].start)
+        for (left, first), (right, second) in pairwise(found):
+            if first != second and (left.end is None or right.start < left.end):
+                raise AssertionError(f"two actions {name} overlap in {file!a}")
+
+
+def _unanswered(
+    findings: Iterable[Finding], actions: Iterable[Action], reasons: Mapping[str, str]
+) -> Iterable[Unanswered]:
+    answered = {name for action in actions for name in action.why}
+    for finding in findings:
+        rule = RULES[finding.rule]
+        if rule.severity is Severity.INFO or finding.fingerprint in answered:
+            continue
+        reason = NO_REPAIR if rule.repair is None else reasons[rule.repair]
+        text = reason.format(repair=rule.repair, rule=rule.id)
+        yield Unanswered(finding.fingerprint, rule.id, describe(finding), text)
