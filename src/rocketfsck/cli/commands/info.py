@@ -1,4 +1,4 @@
-"""`rocketfsck info PATH`: what is there, without a scan."""
+"""`rocketfsck info PATH`: what is there, without a scan; with --stats, what a scan of the log counts."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from rocketfsck.cli.params import output_options, path_argument, store_options
 @click.command(cls=Command)
 @path_argument("path")
 @click.option("-v", "--verbose", is_flag=True, help="List every file and queue.")
+@click.option(
+    "--stats",
+    is_flag=True,
+    help="Count the messages, too, by topic, queue and day, and the index's chains: reads the log through.",
+)
 @store_options
 @output_options("text", "json", "jsonl")
 @click.pass_context
@@ -25,6 +30,7 @@ def command(
     /,
     path: Path,
     verbose: bool,
+    stats: bool,
     broker_conf: Path | None,
     broker_version: str | None,
     commitlog_paths: tuple[Path, ...],
@@ -34,7 +40,8 @@ def command(
     """Tell what PATH is: the files of a store, its queues with their offsets, sizes, times, the broker
     version that wrote it and how that is known, whether a broker runs on it; or what a single file is.
 
-    Only headers, first records and last units are read, so that it is quick on any store.
+    Only headers, first records and last units are read, so that it is quick on any store; unless you ask
+    for --stats.
     """
     from rocketfsck.cli.storefacts import file_facts, store_facts
 
@@ -46,6 +53,12 @@ def command(
             "info", path, broker_conf=broker_conf, version=broker_version, commitlog_paths=commitlog_paths
         )
         kind, facts = "rocketfsck.info.store", store_facts(store)
+        if stats:
+            from rocketfsck.cli.infostats import statistics_facts
+
+            facts["statistics"] = statistics_facts(store)
+    elif stats:
+        raise click.UsageError("--stats counts what is in a store, not in a file.", context)
     else:
         kind, facts = "rocketfsck.info.file", file_facts(path)
     with open_output(output, binary=False, forbidden=[path, *commitlog_paths]) as stream:
@@ -64,3 +77,8 @@ def command(
         )
         for line in lines:
             stream.write(line + "\n")
+        if stats:
+            from rocketfsck.cli.infostats import statistics_lines
+
+            for line in statistics_lines(facts["statistics"], palette, everything=verbose):
+                stream.write(line + "\n")
