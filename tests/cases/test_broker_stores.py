@@ -33,7 +33,7 @@ KILLED_OR_ALTERED: dict[str, set[str]] = {
 
 RESTARTS: dict[str, tuple[set[str], set[str]]] = {
     # name: rules above info, fault classes diagnosed
-    "4.4.0-basic--checkpoint-zeroed-abort": ({"CP001", "CP003", "CP005", "CP017"}, {"I1", "K1", "K4"}),
+    "4.4.0-basic--checkpoint-zeroed-abort": ({"CP001", "CP003", "CP017"}, {"I1", "K1", "K4"}),
     "4.4.0-basic--stray-first": ({"ST003"}, {"C6"}),
     "4.4.0-multiseg--missing-middle-commitlog": ({"ST010", "XR011", "XR030"}, {"C5"}),
     # offsets that were sound are ahead of queues that are gone

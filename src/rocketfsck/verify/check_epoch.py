@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.epoch import EpochEntry, EpochFile, decode_epochs
@@ -26,7 +27,8 @@ def check_epochs(store: Store, known: Known) -> Iterator[Finding | NotChecked]:
         if name.endswith(".bak"):
             continue
         try:
-            epochs = _read(file)
+            data = read_whole(file.path, MAX_SIZE)
+            epochs = decode_epochs(data)
         except FormatError as error:
             backup = files.get(f"{name}.bak")
             found = {"reason": str(error), "backup": _backup_state(backup)}
@@ -34,30 +36,38 @@ def check_epochs(store: Store, known: Known) -> Iterator[Finding | NotChecked]:
         except StoreError as error:
             yield NotChecked(file.relative, str(error), operational=True)
         else:
-            yield from _check_entries(store, known, file, epochs)
+            yield from _check_entries(store, known, file, epochs, _line_ends(data))
 
 
-def _read(file: StoreFile) -> EpochFile:
-    return decode_epochs(read_whole(file.path, MAX_SIZE))
+def _line_ends(data: bytes) -> list[int]:
+    """Where each line ends, its separator included; the lines are those that the entries were read from."""
+    return list(accumulate(map(len, data.splitlines(keepends=True))))
 
 
 def _backup_state(backup: StoreFile | None) -> str:
     if backup is None:
         return "absent"
     try:
-        _read(backup)
+        decode_epochs(read_whole(backup.path, MAX_SIZE))
     except StoreError:
         return "damaged"
     return "sound"
 
 
-def _check_entries(store: Store, known: Known, file: StoreFile, epochs: EpochFile) -> Iterator[Finding]:
+def _check_entries(
+    store: Store, known: Known, file: StoreFile, epochs: EpochFile, line_ends: Sequence[int]
+) -> Iterator[Finding]:
     """Order, range and boundaries. A start below the log has expired; equal starts are empty epochs."""
     log_start = store.commitlog.start_offset
     end = known.end_offset if known.complete else store.commitlog.end_offset
     previous: EpochEntry | None = None
     for number, entry in enumerate(epochs.entries, HEADER_LINES + 1):
-        where = Where(file=file.relative, physical_offset=entry.start_offset)
+        where = Where(
+            file=file.relative,
+            start=line_ends[number - 2],
+            end=line_ends[number - 1],
+            physical_offset=entry.start_offset,
+        )
         found = {"line": number, "epoch": entry.epoch, "start_offset": entry.start_offset}
         if previous is not None and (
             entry.epoch <= previous.epoch or entry.start_offset < previous.start_offset

@@ -102,6 +102,20 @@ def test_cp005_a_checkpoint_older_than_all_records(maker: Maker) -> None:
     assert "CP004" not in rules(maker.found(check_checkpoint))
 
 
+def test_cp005_not_for_a_young_store_of_one_written_file(tmp_path: Path) -> None:
+    maker = Maker(tmp_path)
+    maker.log(0)
+    for start in (LOG_SIZE, 2 * LOG_SIZE):  # made in advance
+        maker.log(start, stored=None)
+    maker.checkpoint(0, 0)
+    maker.file("abort")
+    found = maker.found(check_checkpoint)
+    assert rules(found) == ["CP001", "CP004"]
+    assert (found[-1].found["scan_count"], found[-1].found["file_count"]) == (3, 3)
+    maker.log(LOG_SIZE)
+    assert rules(maker.found(check_checkpoint)) == ["CP001", "CP005"]
+
+
 def test_cp006_no_checkpoint(maker: Maker) -> None:
     (maker.root / "checkpoint").unlink()
     assert rules(maker.found(check_checkpoint)) == ["CP006"]
@@ -247,6 +261,8 @@ def test_cp022_epochs_ascend(maker: Maker, second: tuple[int, int]) -> None:
     epochs(maker, (1, 0), second)
     (finding,) = maker.found(check_checkpoint, version="5.1.3")
     assert (finding.rule, finding.found["line"]) == ("CP022", 4)
+    data = (maker.root / "epochFileCheckpoint").read_bytes()
+    assert data[finding.where.start : finding.where.end] == b"%d-%d\n" % second
 
 
 def test_cp022_starts_ascend(maker: Maker) -> None:
@@ -267,6 +283,14 @@ def test_cp024_an_epoch_in_the_middle_of_a_record(maker: Maker) -> None:
     epochs(maker, (1, 0), (2, LOG_SIZE + 3))
     (finding,) = maker.found(check_checkpoint, version="5.1.3")
     assert (finding.rule, finding.where.physical_offset) == ("CP024", LOG_SIZE + 3)
+    path = maker.root / "epochFileCheckpoint"
+    for separator in (b"\n", b"\r\n"):
+        path.write_bytes(
+            path.read_bytes().replace(b"\n", separator).replace(path.read_bytes().split()[1], b"0")
+        )
+        (finding,) = maker.found(check_checkpoint, version="5.1.3")
+        line = path.read_bytes()[finding.where.start : finding.where.end]
+        assert line == b"2-%d" % (LOG_SIZE + 3) + separator
 
 
 def test_cp024_not_for_epochs_that_expired_or_without_a_log(maker: Maker) -> None:
@@ -275,6 +299,16 @@ def test_cp024_not_for_epochs_that_expired_or_without_a_log(maker: Maker) -> Non
     assert maker.found(check_checkpoint, version="5.1.3") == []
     (maker.root / "commitlog/00000000000000004096").unlink()
     assert maker.found(check_checkpoint, version="5.1.3") == []
+
+
+def test_cp025_a_master_that_had_flushed_more(maker: Maker) -> None:
+    maker.checkpoint(NOW, NOW, NOW - 9000, 2 * LOG_SIZE)
+    assert maker.found(check_checkpoint, version="5.3.3") == []
+    maker.checkpoint(NOW, NOW, NOW - 9000, 2 * LOG_SIZE + 1)
+    (finding,) = maker.found(check_checkpoint, version="5.3.3")
+    assert (finding.rule, finding.where.start, finding.where.end) == ("CP025", 24, 32)
+    assert (finding.found["value"], finding.expected["end_offset"]) == (2 * LOG_SIZE + 1, 2 * LOG_SIZE)
+    assert maker.found(check_checkpoint) == []  # 4.9.8 does not write the field
 
 
 @pytest.mark.parametrize("name", ["checkpoint", "lock", "epochFileCheckpoint", f"index/{SECOND}"])

@@ -279,4 +279,17 @@ RULES: tuple[Rule, ...] = (
         "1.7",
         "H3",
     ),
+    Rule(
+        "CP025",
+        "master-flushed-ahead",
+        Severity.INFO,
+        "the checkpoint's masterFlushedOffset {value} is behind the end of the commit log "
+        "({expected.end_offset})",
+        "A slave keeps what its master had flushed. It stops with less while it catches up; a master, or a "
+        "slave that had caught up, has lost the end of its log.",
+        "heuristic",
+        "quick",
+        None,
+        "5.1",
+    ),
 )

@@ -243,8 +243,10 @@ RULES: tuple[Rule, ...] = (
         "XR024",
         "entry-key",
         ERROR,
-        "index entry {entry} has the hash {hash}, which is of no key of its record at {physical_offset}",
-        "The entry gives a wrong message for one key, and a key of this record may be missing.",
+        "index entry {entry} has the hash {hash}, not that of the key whose turn it is at {physical_offset}",
+        "Each key of a record has one entry, in the order of the keys. This one has the hash of no key of "
+        "its record, or repeats one of them in the place of another: one key gives a message that does not "
+        "have it, or gives one twice, and another key of the record is not found.",
         "strict",
         "cross",
         "rebuild-index",
