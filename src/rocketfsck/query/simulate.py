@@ -1,0 +1,441 @@
+"""What a broker of a given version will do when it starts on a store, without starting it. Reference 6.
+
+    load -> index -> queues recover -> commit log recovers (dispatching) -> truncation -> dispatcher
+
+Every step is the broker's own with its own quirks, on positions instead of mapped bytes. Only files are read;
+nothing is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
+from rocketfsck.formats.config import decode_config
+from rocketfsck.formats.configviews import topic_configs
+from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_file_size
+from rocketfsck.formats.delay import parse_delay_levels
+from rocketfsck.formats.dialect import Dialect, dialect_for
+from rocketfsck.formats.javatext import java_decode
+from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from rocketfsck.query.start_dispatch import Dispatcher, DispatchRules, QueueName, Watcher
+from rocketfsck.query.start_index import IndexModel
+from rocketfsck.query.start_load import Loading, OpenFile, load_files
+from rocketfsck.query.start_losses import Census, Ranges, count_cut, is_dispatched
+from rocketfsck.query.start_model import (
+    DispatchStart,
+    FileChange,
+    LogScan,
+    Losses,
+    QueueStart,
+    Refusal,
+    Start,
+)
+from rocketfsck.query.start_queues import QueueModel, StartFailedError
+from rocketfsck.query.start_read import Reading
+from rocketfsck.query.start_recover import (
+    Reput,
+    choose_start,
+    dispatch_log,
+    drain,
+    recover_log,
+    truncate_files,
+)
+from rocketfsck.query.start_walk import LogWalker
+from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.model import Settings, Store
+from rocketfsck.store.reading import FileReader, read_whole
+
+_MAX_SMALL_SIZE = 1 << 20
+_MAX_CONFIG_SIZE = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """The settings that decide; what is not set has the broker's default, or what the store shows."""
+
+    master: bool
+    index_enabled: bool
+    index_safe: bool
+    check_crc: bool
+    force_property_crc: bool
+    recheck_from_queues: bool
+    with_ext: bool
+    multi_dispatch: bool
+
+
+def simulate_start(
+    store: Store,
+    version: str,
+    *,
+    conf: Settings | None = None,
+    losses: bool = True,
+    watch: Watcher | None = None,
+) -> Start:
+    """Predict the start of a broker of `version` on `store`.
+
+    `conf` are the broker's settings (default: those the store was opened with; the sizes of files are the
+    store's geometry in any case). `losses` says whether to look for messages that come out of reach, which
+    reads the whole commit log once. `watch` is told of every run of units that the start appends.
+
+    Raises UsageError for a version that is none, StoreError for a store whose start is not described here
+    (DLedger, RocksDB queues) and where a file cannot be read.
+    """
+    dialect = dialect_for(version)
+    settings = store.settings if conf is None else conf
+    _refuse_unknown(store, settings, dialect)
+    return _Simulation(store, dialect, settings, losses, watch).run()
+
+
+def _refuse_unknown(store: Store, settings: Settings, dialect: Dialect) -> None:
+    reasons = (
+        (dialect.dledger and settings.flag("enableDLegerCommitLog", False), "its commit log is DLedger's"),
+        (
+            dialect.rocksdb_consumequeue and (settings.get("storeType") or "").startswith("defaultRocksDB"),
+            "its consume queues are in RocksDB",
+        ),
+    )
+    for applies, reason in reasons:
+        if applies:
+            raise StoreError(f"the start cannot be predicted: {reason}", path=str(store.root))
+
+
+def _role(store: Store, settings: Settings) -> _Role:
+    index_enabled = settings.flag("messageIndexEnable", True)
+    return _Role(
+        master=(settings.get("brokerId") or "0").strip() == "0",
+        index_enabled=index_enabled and store.geometry.entry_count > 1,
+        index_safe=index_enabled and settings.flag("messageIndexSafe", False),
+        check_crc=settings.flag("checkCRCOnRecover", True),
+        force_property_crc=settings.flag("forceVerifyPropCRC", False),
+        recheck_from_queues=settings.flag("recheckReputOffsetFromCq", False),
+        with_ext=settings.flag("enableConsumeQueueExt", bool(store.ext_queues)),
+        multi_dispatch=settings.flag(
+            "enableLmq", any(queue.topic.startswith("%LMQ%") for queue in store.queues)
+        ),
+    )
+
+
+class _Simulation:
+    def __init__(
+        self, store: Store, dialect: Dialect, settings: Settings, losses: bool, watch: Watcher | None
+    ) -> None:
+        self.store = store
+        self.dialect = dialect
+        self.role = _role(store, settings)
+        self.losses = losses
+        self.notes = _notes(settings, self.role)
+        self.clean = store.abort is None
+        self.compiled = compiled_wanted(store.commitlog.size)
+        self.table = QueueTable()
+        self.census = Census(self.table)
+        self.queues: dict[QueueName, QueueModel] = {}
+        self.index = IndexModel(store.geometry, dialect, enabled=self.role.index_enabled)
+        self.checkpoint = _read_checkpoint(store)
+        sizes = store.geometry
+        rules = DispatchRules(
+            dialect,
+            parse_delay_levels(settings.get("messageDelayLevel") or store.delay_levels),
+            self.role.multi_dispatch and dialect.multi_dispatch,
+            _batch_topics(store),
+            {
+                "file": rounded_file_size(sizes.consumequeue_file_size, UNIT_SIZE),
+                "batch": rounded_file_size(sizes.batch_file_size, BATCH_UNIT_SIZE),
+            },
+        )
+        self.dispatcher = Dispatcher(self.queues, self.index, self.table, rules, self.census, watch)
+        self.refusals: list[Refusal] = []
+        self.log_files: list[OpenFile] = []
+        self.all_files: tuple[OpenFile, ...] = ()
+        self.scan: LogScan | None = None
+        self.cut_offset: int | None = None
+        self.destroyed = False
+        self.reput: Reput | None = None
+        self.reput_start = 0
+        self.recovery_count = 0
+        self.handed_from: tuple[int, int] | None = None  # file number, physicalOffset above which
+        self.kept_timestamp: int | None = None
+
+    def run(self) -> Start:
+        loading = load_files(self.store, self.dialect, with_ext=self.role.with_ext)
+        self.all_files = tuple(loading.log_files)
+        self.log_files = list(loading.log_files)
+        self.queues.update(
+            ((queue.topic, queue.queue_id), QueueModel(queue, self.dialect)) for queue in loading.queues
+        )
+        self.refusals += loading.refusals
+        if not self.refusals:
+            try:
+                self._recover()
+            except StartFailedError as failure:
+                self.refusals.append(Refusal(failure.file, failure.reason))
+        return self._result(loading)
+
+    def _recover(self) -> None:
+        self.index.load(
+            self.store.root, clean=self.clean, index_msg_timestamp=self.checkpoint.index_msg_timestamp
+        )
+        for queue in self.queues.values():
+            queue.recover()
+        if self.log_files:
+            self._recover_log()
+        elif self.dialect.empty_log_destroys_queues == "always" or not self.clean:
+            self.destroyed = any(queue.files for queue in self.queues.values())
+            for queue in self.queues.values():
+                queue.destroy()
+        self._correct_minima()
+        if self.index.refusal is not None and self.dialect.index_load_fatal:
+            self.refusals.append(self.index.refusal)
+            return
+        self._dispatch()
+
+    def _max_queue_offset(self) -> int:
+        return max((queue.max_physic_offset for queue in self.queues.values()), default=-1)
+
+    def _recover_log(self) -> None:
+        max_queue_offset = self._max_queue_offset()
+        first = choose_start(
+            self.log_files,
+            self.dialect,
+            clean=self.clean,
+            max_queue_offset=max_queue_offset,
+            checkpoint=self.checkpoint,
+            index_safe=self.role.index_safe,
+        )
+        dispatches = not self.clean or self.dialect.dispatch_restart == "recovery"
+        above = max_queue_offset if self.clean else -(1 << 63)
+        if dispatches:
+            self.handed_from = (first, above)
+
+        def handle(batch: RecordBatch, file: OpenFile) -> None:
+            self.kept_timestamp = int(batch["store_timestamp"][-1])
+            if dispatches:
+                self.dispatcher.dispatch(batch, file.start_offset, batch["physical_offset"] > above)
+
+        recovered = recover_log(
+            self.log_files,
+            first,
+            self._walker(check_crc=self.role.check_crc),
+            handle,
+            takes_half=not self.clean and self.dialect.half_record_recovered,
+        )
+        self.scan, self.cut_offset = recovered.scan, recovered.cut_offset
+        self.notes += recovered.notes
+        self.recovery_count = self.dispatcher.record_count
+        self._truncate(max_queue_offset, recovered.cut_offset)
+        self.log_files = truncate_files(self.log_files, recovered.cut_offset)
+
+    def _walker(self, *, check_crc: bool) -> LogWalker:
+        reading = Reading(self.dialect, check_crc, self.role.force_property_crc and self.dialect.property_crc)
+        return LogWalker(reading, self.table, compiled=self.compiled)
+
+    def _truncate(self, max_queue_offset: int, cut_offset: int) -> None:
+        if self.dialect.queue_truncation == "abnormal":
+            wanted = not self.clean
+        else:
+            latest = self.dialect.queue_truncation == "after dispatch"
+            wanted = (self._max_queue_offset() if latest else max_queue_offset) >= cut_offset
+        if wanted:
+            for queue in self.queues.values():
+                queue.truncate(cut_offset)
+
+    def _correct_minima(self) -> None:
+        for queue in self.queues.values():
+            queue.correct_min(self.min_offset)
+
+    @property
+    def min_offset(self) -> int:
+        return self.log_files[0].start_offset if self.log_files else -1
+
+    @property
+    def max_offset(self) -> int:
+        return self.log_files[-1].start_offset + self.log_files[-1].wrote_pos if self.log_files else 0
+
+    def _dispatch(self) -> None:
+        from_queues = self.dialect.dispatch_restart == "consumequeue end" or (
+            self.dialect.batch_queues and self.role.recheck_from_queues
+        )
+        start = max(self._max_queue_offset(), 0) if from_queues else self.max_offset
+        self.reput_start = max(start, self.min_offset)
+
+        def handle(batch: RecordBatch, file: OpenFile) -> None:
+            everything = np.ones(batch.record_count, np.bool_)
+            self.dispatcher.dispatch(batch, file.start_offset, everything)
+
+        walker = self._walker(check_crc=False)
+        self.reput = dispatch_log(self.log_files, self.reput_start, walker, handle, master=self.role.master)
+        if self.dialect.dispatch_restart == "consumequeue end":
+            self._correct_minima()
+
+    def _look_over(self) -> None:
+        """The records that nothing was done to: whether their units and entries are there."""
+        first, above = self.handed_from or (len(self.all_files), 0)
+        covered: dict[int, int] = {}
+
+        def handle(batch: RecordBatch, file: OpenFile) -> None:
+            wanted = batch["pos"] + file.start_offset < self.reput_start
+            if number >= first:
+                wanted &= batch["physical_offset"] <= above
+            offset = batch["physical_offset"]
+            for row, name in enumerate(self.table.names):
+                if row not in covered:
+                    queue = self.queues.get((java_decode(name[0]), name[1]))
+                    covered[row] = -1 if queue is None else queue.covered_offset
+            limits = np.array([*covered.values(), 1 << 62], np.int64)
+            without_unit = is_dispatched(batch) & (offset > limits[batch["queue_index"]])
+            keyed = (batch["key_count"] > 0) & (
+                (batch["sys_flag"] & TRANSACTION_MASK) != TRANSACTION_ROLLBACK
+            )
+            without_entry = keyed & ~self.index.covers(offset)
+            if not self.role.index_enabled:
+                without_entry[:] = False
+            self.census.see(batch, file.start_offset, wanted, without_unit, without_entry)
+
+        walker = self._walker(check_crc=False)
+        for number, file in enumerate(self.log_files):
+            if file.start_offset >= self.reput_start:
+                break
+            with FileReader(file.path) as reader:
+                drain(walker, reader, 0, file.wrote_pos, file, handle)
+
+    def _result(self, loading: Loading) -> Start:
+        complete = self.losses and not self.refusals
+        cut, stale_count = Ranges(), 0
+        if complete:
+            self._look_over()
+            if self.cut_offset is not None:
+                options = ScanOptions(False, self.dialect.property_parser)
+                cut, stale_count = count_cut(
+                    self.all_files, self.cut_offset, self.kept_timestamp, options, self.compiled
+                )
+        reput = self.reput
+        return Start(
+            version=str(self.dialect.version),
+            loads=not self.refusals,
+            refusals=tuple(self.refusals),
+            recovery="normal" if self.clean else "abnormal",
+            scan=self.scan,
+            cut_offset=self.cut_offset,
+            min_offset=self.min_offset,
+            max_offset=self.max_offset,
+            files=tuple(self._file_changes(loading)),
+            ignored=tuple(loading.ignored),
+            queues_destroyed=self.destroyed,
+            dispatch=None
+            if reput is None
+            else DispatchStart(
+                self.reput_start,
+                reput.end_offset,
+                self.recovery_count,
+                self.dispatcher.record_count - self.recovery_count,
+                reput.skipped,
+            ),
+            queues=tuple(self._queue_starts()),
+            index=self.index.summary(self.max_offset),
+            losses=Losses(
+                cut.result(),
+                cut.record_count,
+                stale_count,
+                self.census.by_queue.record_count if complete else None,
+                self.census.by_queue.result() if complete else (),
+                self.census.by_key.record_count if complete else None,
+                self.census.by_key.result() if complete else (),
+            ),
+            notes=tuple(self.notes),
+        )
+
+    def _file_changes(self, loading: Loading) -> list[FileChange]:
+        changes = list(loading.deleted) if not loading.refusals else []
+        kept = {file.relative for file in self.log_files}
+        why = f"it begins behind the cut at {self.cut_offset}"
+        changes += [
+            FileChange(file.relative, "deleted", file.size, why)
+            for file in self.all_files
+            if file.relative not in kept
+        ]
+        why = (
+            "the commit log has no files"
+            if self.destroyed
+            else "its units are behind the last valid one or the cut"
+        )
+        for queue in self.queues.values():
+            size = queue.loaded.file_size
+            now = [file.relative for file in queue.files]
+            gone = [name for name in queue.original_files if name not in set(now)]
+            fresh = [name for name in now if name not in set(queue.original_files)]
+            changes += [FileChange(name, "deleted", size, why) for name in gone]
+            changes += [FileChange(name, "created", size, "units are appended") for name in fresh]
+        return changes + self.index.changes
+
+    def _queue_starts(self) -> list[QueueStart]:
+        seen = {
+            (java_decode(topic), queue_id): told for (topic, queue_id), told in self.census.queues().items()
+        }
+        names = sorted({*self.queues, *(name for name, told in seen.items() if any(told))})
+        starts = []
+        for name in names:
+            next_offset, missed = seen.get(name, (0, 0))
+            queue = self.queues.get(name)
+            if queue is None:
+                starts.append(QueueStart(*name, "file", 0, 0, 0, 0, 0, 0, 0, max(next_offset, 0), missed))
+                continue
+            starts.append(
+                QueueStart(
+                    *name,
+                    queue.loaded.kind,
+                    queue.min_offset,
+                    queue.max_offset,
+                    queue.found_count,
+                    queue.cut_count,
+                    queue.hidden_count,
+                    queue.added_count,
+                    queue.shifted_count,
+                    max(next_offset - queue.max_offset, 0),
+                    missed,
+                )
+            )
+        return starts
+
+
+def _read_checkpoint(store: Store) -> Checkpoint:
+    """The checkpoint as the broker maps it: what a short file lacks reads as zeros."""
+    if store.checkpoint is None:
+        return Checkpoint()
+    with FileReader(store.checkpoint.path) as reader:
+        data = reader.read_upto(0, CHECKPOINT.size)
+    return decode_checkpoint(data.ljust(CHECKPOINT.size, b"\0"))
+
+
+def _batch_topics(store: Store) -> frozenset[str]:
+    """Topics whose queues are batch queues: as their settings say, or as their directories do."""
+    topics = {queue.topic for queue in store.queues if queue.kind == "batch"}
+    for config in store.configs:
+        if config.relative == "config/topics.json":
+            try:
+                found = topic_configs(decode_config(read_whole(config.path, _MAX_CONFIG_SIZE)))
+            except FormatError:
+                break
+            topics |= {
+                name for name, topic in found.items() if topic.attributes.get("queue.type") == "BatchCQ"
+            }
+    return frozenset(topics)
+
+
+def _notes(settings: Settings, role: _Role) -> list[str]:
+    notes = []
+    if settings.path is None:
+        notes.append("no broker.conf is given: the defaults, and what the store shows, are taken")
+    for name in ("duplicationEnable", "enableControllerMode"):
+        if settings.flag(name, False):
+            notes.append(f"{name}: the confirm offset's part in recovery and dispatch is left out")
+    if role.with_ext:
+        notes.append("enableConsumeQueueExt: what happens to the ext files is left out")
+    if role.multi_dispatch:
+        notes.append("multi-dispatch: records go to the further queues that they name")
+    return notes

@@ -1,0 +1,207 @@
+"""What a broker's start would do to a store, as values: `simulate.simulate_start` makes them.
+
+Offsets are physical or queue offsets as their names say, ranges half-open. All classes are plain data;
+`Start.document` is the whole as JSON's kinds of values. Reference 6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Change = Literal["deleted", "created", "resized"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the broker does not start: the file (its path below the root) and the broker's own reason."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file that the start deletes, creates or resizes. Sizes in bytes.
+
+    `file` of an index file that is created ends in `?`: its name is the time of that moment.
+    """
+
+    file: str
+    change: Change
+    size: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A file that the broker does not see, so that what is in it does not exist for it."""
+
+    file: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogScan:
+    """The recovery's scan of the commit log: from the first byte of `first_file` on.
+
+    `stop_offset` is where it ends, `stop` why: `end` (no further file), `blank` (the last file is full),
+    `invalid` or `half` (a record that is not one). `read_size` counts the bytes that the broker reads.
+    """
+
+    first_file: str
+    start_offset: int
+    stop_offset: int
+    stop: str
+    file_count: int
+    read_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A range of the commit log that the dispatcher passes over, or where it stands still (`stuck`)."""
+
+    start_offset: int
+    end_offset: int
+    why: str
+    stuck: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchStart:
+    """What is dispatched to queues and index: by the recovery itself, and by the dispatcher from its start.
+
+    `recovery_record_count` and `record_count` are records handed to the queues by either. `skipped` are the
+    ranges that a dispatcher in this broker's role meets; a slave stands still where a master skips.
+    """
+
+    start_offset: int
+    end_offset: int
+    recovery_record_count: int
+    record_count: int
+    skipped: tuple[Skipped, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStart:
+    """One consume queue after the start. Counts are of units, offsets are queue offsets.
+
+    `found_count` units are on disk for the broker when it has recovered the queue, `cut_count` of them go in
+    the truncation or with the queue's files, `added_count` are appended. `hidden_count` units stand behind one
+    that is not valid, where no recovery looks. `shifted_count` of the added stand at another place than the
+    queueOffset of their record. `reissued_count` queue offsets from `max_offset` on are in use by records of
+    the log already, and are given out a second time.
+    """
+
+    topic: str
+    queue_id: int
+    kind: Literal["file", "batch"]
+    min_offset: int
+    max_offset: int
+    found_count: int
+    cut_count: int
+    hidden_count: int
+    added_count: int
+    shifted_count: int
+    reissued_count: int
+    unreachable_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFileStart:
+    """An index file that the broker has after its start; counts are of entries."""
+
+    file: str
+    fate: Literal["kept", "extended", "created"]
+    entry_count: int
+    added_count: int
+    begin_phy_offset: int
+    end_phy_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStart:
+    """The index after the start.
+
+    `deleted_entry_count` entries go with the files that are deleted, `added_entry_count` are put anew.
+    `blocked_until_offset`: new messages below this physical offset are not indexed (None: all are).
+    """
+
+    files: tuple[IndexFileStart, ...]
+    deleted_entry_count: int
+    added_entry_count: int
+    blocked_until_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange:
+    """Consecutive records, by where they stand; `offsets` are those of the first and behind the last."""
+
+    start_offset: int
+    end_offset: int
+    record_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Messages that are there now and out of reach after the start. None: not looked for.
+
+    `cut` are the records at and behind the cut; `stale_count` counts further ones there that are older than
+    the last record kept, remains of an earlier truncation. `by_queue` and `by_key` are records that stay in
+    the log without a unit in their queue, or without an entry in the index.
+    """
+
+    cut: tuple[LostRange, ...]
+    cut_record_count: int
+    stale_count: int
+    by_queue_count: int | None
+    by_queue: tuple[LostRange, ...]
+    by_key_count: int | None
+    by_key: tuple[LostRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a broker of `version` does when it starts on the store.
+
+    With `refusals` it does not start; what is listed beside them happens before it gives up. `cut_offset` is
+    the end of the commit log after the recovery (None: there is no log), `min_offset` its beginning (-1
+    without files). `queues_destroyed` says that every consume queue is deleted (fault class C8). `notes` are
+    what the prediction assumes or leaves out.
+    """
+
+    version: str
+    loads: bool
+    refusals: tuple[Refusal, ...]
+    recovery: Literal["normal", "abnormal"]
+    scan: LogScan | None
+    cut_offset: int | None
+    min_offset: int
+    max_offset: int
+    files: tuple[FileChange, ...]
+    ignored: tuple[Ignored, ...]
+    queues_destroyed: bool
+    dispatch: DispatchStart | None
+    queues: tuple[QueueStart, ...]
+    index: IndexStart
+    losses: Losses
+    notes: tuple[str, ...]
+
+    @property
+    def harmful(self) -> bool:
+        """Whether the start fails or leaves less than there was: files, units, messages, queue offsets."""
+        losses = self.losses
+        lost = losses.cut_record_count + (losses.by_queue_count or 0) + (losses.by_key_count or 0)
+        skipped = self.dispatch is not None and bool(self.dispatch.skipped)
+        return bool(
+            not self.loads
+            or self.ignored
+            or self.queues_destroyed
+            or lost
+            or skipped
+            or any(queue.reissued_count or queue.shifted_count for queue in self.queues)
+        )
+
+    def document(self) -> dict[str, Any]:
+        """The whole as dicts, lists, numbers and texts."""
+        return asdict(self)
