@@ -18,7 +18,8 @@ from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.logrows import LogRows
-from rocketfsck.verify.spans import true_spans
+from rocketfsck.verify.propertyrows import check_targets, misplaced_crcs
+from rocketfsck.verify.spans import Flags, true_spans
 from rocketfsck.verify.task import Collector, aggregate
 
 RUN_LIMIT = 1000
@@ -116,6 +117,7 @@ def check_faults(
     rows: LogRows, reader: FileReader, collector: Collector, once: dict[str, tuple[Where, int]]
 ) -> None:
     """Turn the scan's faults into findings; `once` gathers first place and count of the common ones."""
+    check_targets(rows, reader, collector)
     faults = rows["faults"]
     if not faults.any():
         return
@@ -123,6 +125,10 @@ def check_faults(
         flags = (faults & int(rule.faults)) != 0
         if not flags.any():
             continue
+        if rule.rule == "CL005":  # a client's property of that name is no CRC of a broker
+            elsewhere = misplaced_crcs(rows, flags, reader)
+            _add_runs("CL033", elsewhere, rows, collector)
+            flags &= ~elsewhere
         if rule.once:
             where, count = once.get(rule.rule) or (rows.place(int(np.argmax(flags))), 0)
             once[rule.rule] = (where, count + int(np.count_nonzero(flags)))
@@ -137,6 +143,17 @@ def check_faults(
         rest = int((ends[RUN_LIMIT:] - starts[RUN_LIMIT:]).sum())
         if rest:
             collector.add(aggregate(rule.rule, rows.relative, rest))
+
+
+def _add_runs(rule: str, flags: Flags, rows: LogRows, collector: Collector) -> None:
+    """One finding for every run of flagged rows, without further facts."""
+    starts, ends = true_spans(flags)
+    spans = zip(starts[:RUN_LIMIT].tolist(), ends[:RUN_LIMIT].tolist(), strict=True)
+    for start, end in spans:
+        collector.add(Finding(rule, rows.place(start, end - 1), count=end - start))
+    rest = int((ends[RUN_LIMIT:] - starts[RUN_LIMIT:]).sum())
+    if rest:
+        collector.add(aggregate(rule, rows.relative, rest))
 
 
 def _body_crc(rows: LogRows, reader: FileReader, row: int) -> int:
