@@ -38,6 +38,9 @@ COMPRESSION_TYPE_MASK: Final = 0x700
 COMPRESSION_TYPE_SHIFT: Final = 8
 KNOWN_SYS_FLAGS: Final = 0x7FF
 
+FENCE_TOPIC: Final = b"rocketfsck_fence"
+"""The topic of filler records that a repair puts where records were lost; short ones have its first letters."""
+
 TRANSACTION_NAMES: Final = {
     TRANSACTION_NOT: "none",
     TRANSACTION_PREPARED: "prepared",

@@ -23,7 +23,7 @@ from rocketfsck.verify.elsewhere import has_queues_elsewhere
 from rocketfsck.verify.emit import capped, queue_directory, unit_place
 from rocketfsck.verify.finding import Facts, Finding, Scalar, Where
 from rocketfsck.verify.logmap import Ground, LogMap
-from rocketfsck.verify.logreader import LogReader
+from rocketfsck.verify.logreader import LogReader, is_fence
 from rocketfsck.verify.spans import group_bounds, merge_spans, subtract_spans
 from rocketfsck.verify.task import Context, TaskResult
 from rocketfsck.verify.unitjoin import Missing, UnitRanges, delay_levels_of
@@ -43,11 +43,13 @@ REASONS = {
     Missing.BEFORE: "the queue begins later",
 }
 BEHIND = "the queue ends before it"
+FENCED = "a filler record is there"
 RULE_OF_GROUND = {
     Ground.BEYOND: "XR004",
     Ground.LIVE: "XR005",
     Ground.DAMAGE: "XR010",
     Ground.MISSING: "XR011",
+    Ground.FENCE: "XR015",
 }
 
 
@@ -270,12 +272,17 @@ class _Loose:
                 )
                 continue
             for row in range(low, high):
-                reason = self._look(index + row, int(offsets[row]))
+                reason = self._look(index + row, int(offsets[row]), int(sizes[row]))
                 self._add(
-                    ground, reason, index + row, index + row + 1, offsets[row : row + 1], int(sizes[row])
+                    Ground.FENCE if reason == FENCED else ground,
+                    reason,
+                    index + row,
+                    index + row + 1,
+                    offsets[row : row + 1],
+                    int(sizes[row]),
                 )
 
-    def _look(self, index: int, offset: int) -> str:
+    def _look(self, index: int, offset: int, size: int) -> str:
         """Why a unit that points between live records is wrong."""
         if self.looks >= LOOK_LIMIT:
             return self.groups[-1].reason if self.groups else "no record of this queue is there"
@@ -283,6 +290,8 @@ class _Loose:
         head = self.log_reader.head(offset)
         if head is None:
             return "no record starts there"
+        if head.total_size == size and is_fence(head):
+            return FENCED
         topic = os.fsdecode(head.topic)
         if (topic, head.queue_id) != (self.queue.topic, self.queue.queue_id):
             return "a record of another queue is there"

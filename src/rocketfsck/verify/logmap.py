@@ -27,6 +27,7 @@ class Ground(IntEnum):
     BEYOND = 3  # behind the log's end
     DAMAGE = 4
     UNKNOWN = 5  # a file that was not checked, or is not read by this version
+    FENCE = 6  # filler in the place of a lost record; said of single units, once their place was read
 
 
 class LogMap:

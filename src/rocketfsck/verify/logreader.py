@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.magic import MAGIC_V2
+from rocketfsck.formats.magic import FENCE_TOPIC, MAGIC_V2, TRANSACTION_ROLLBACK, transaction_type
 from rocketfsck.scan.columns import Stop
 from rocketfsck.scan.large import read_large_record
 from rocketfsck.store.openfiles import OpenFiles
@@ -30,6 +30,12 @@ class RecordHead:
     sys_flag: int
     store_timestamp: int
     topic: bytes
+
+
+def is_fence(head: RecordHead) -> bool:
+    """Whether a record is filler that a repair put in the place of a lost one: no queue has it as its own."""
+    filler = head.topic != b"" and FENCE_TOPIC.startswith(head.topic)
+    return filler and transaction_type(head.sys_flag) == TRANSACTION_ROLLBACK
 
 
 class LogReader(OpenFiles):

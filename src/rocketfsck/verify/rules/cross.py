@@ -189,6 +189,19 @@ RULES: tuple[Rule, ...] = (
         "Q11",
     ),
     Rule(
+        "XR015",
+        "unit-of-filler",
+        INFO,
+        "{unit_count} units of {topic}/{queue_id} from queue offset {queue_offset} to {last_queue_offset} point "
+        "to filler records, from {first_offset} on",
+        "A repair put filler in the place of records that were lost, and left their places in the queue: "
+        "queue offsets have not moved. A consumer without a filter by tags is given the filler instead.",
+        "strict",
+        "cross",
+        None,
+        "2.15, 9.3 Q4",
+    ),
+    Rule(
         "XR020",
         "record-unindexed",
         WARNING,
@@ -311,7 +324,7 @@ RULES: tuple[Rule, ...] = (
         "They are of messages that the damage has cost.",
         "strict",
         "cross",
-        None,
+        "rebuild-index",
         "9.4 I12",
         "C2",
     ),

@@ -160,7 +160,7 @@ RULES: tuple[Rule, ...] = (
         "that was in them never reached the disk.",
         "heuristic",
         "quick",
-        None,
+        "remove-empty-segment",
         "1.2",
         "C9",
     ),
