@@ -180,7 +180,7 @@ def _region_item(source: Source, wanted: Wanted, region: Region) -> Item:
 
 def _record_item(source: Source, wanted: Wanted, message: Message) -> Item:
     start, end = message.pos, message.pos + message.total_size
-    values = _values(message)
+    values = message_values(message)
     if wanted.body == "hex":
         values["body_hex"] = None if message.body is None else message.body.hex()
     elif wanted.body != "none":
@@ -190,7 +190,8 @@ def _record_item(source: Source, wanted: Wanted, message: Message) -> Item:
     )
 
 
-def _values(message: Message) -> dict[str, Any]:
+def message_values(message: Message) -> dict[str, Any]:
+    """A message's fields by RocketMQ's names, all but the body."""
     kind = compression_type(message.sys_flag)
     return {
         "topic": message.topic_bytes,
