@@ -16,15 +16,16 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import Version, parse_version
 from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.formats.javatext import INT64_MAX, index_hash
 from rocketfsck.query.chains import Chains
 from rocketfsck.query.log import LogView
 from rocketfsck.query.queues import QueueView, Unit, find_queue
-from rocketfsck.query.times import TimeSearch
-from rocketfsck.query.trace import EntryStep, IndexStep, Trace
+from rocketfsck.query.selecting import index_step, is_time_matched, select_offsets
+from rocketfsck.query.times import Boundary, TimeSearch
+from rocketfsck.query.trace import Trace
 from rocketfsck.query.versions import (
     FILTER_SIZE,
     MAX_BATCH_NUM,
@@ -33,9 +34,9 @@ from rocketfsck.query.versions import (
     TRANSFER_SIZE,
     traits_of,
 )
-from rocketfsck.store.model import IndexFile, Store
+from rocketfsck.scan.messages import Message
+from rocketfsck.store.model import Store
 
-Boundary = Literal["lower", "upper"]
 Status = Literal[
     "FOUND",
     "NO_MATCHED_MESSAGE",
@@ -123,10 +124,12 @@ class BrokerView:
                 assert header is not None
                 if number == 0:
                     last = (header.end_timestamp, header.end_phy_offset)
-                if _is_time_matched(header, begin_timestamp, end_timestamp):
-                    step = _select(chains, header, key_hash, out, limit, begin_timestamp, end_timestamp)
+                if is_time_matched(header, begin_timestamp, end_timestamp):
+                    step = select_offsets(
+                        chains, header, key_hash, out, limit, begin_timestamp, end_timestamp
+                    )
                 else:
-                    step = _step(chains, header, skipped="its times are outside the window")
+                    step = index_step(chains, header, skipped="its times are outside the window")
             if trace is not None:
                 trace.key_hash = key_hash
                 trace.index_steps.append(step)
@@ -137,15 +140,10 @@ class BrokerView:
     def _index_files(self) -> Iterator[Chains]:
         """Newest first, those that a broker would have loaded."""
         for file in reversed(self.store.indexes):
-            chains = self._open_index(file)
-            if chains is not None:
-                yield chains
-
-    def _open_index(self, file: IndexFile) -> Chains | None:
-        chains = Chains(file, self.store.geometry)
-        if chains.header is None:
-            chains.header = IndexHeader(0, 0, 0, 0, 0, 0)  # a broker makes a short file longer with zeros
-        return chains
+            chains = Chains(file, self.store.geometry)
+            if chains.header is None:
+                chains.header = IndexHeader(0, 0, 0, 0, 0, 0)  # a broker makes a short file longer with zeros
+            yield chains
 
     def query_message(
         self,
@@ -181,8 +179,6 @@ class BrokerView:
 
     def _stored_at(self, offset: int) -> int | None:
         """The storeTimestamp of the record there, as the broker's decoder finds it."""
-        from rocketfsck.scan.messages import Message
-
         if not self.log.select(offset, 4):
             return None
         found = self.log.message_at(offset, max_body_size=0)
@@ -286,87 +282,3 @@ class BrokerView:
         if queue is None:
             return 0
         return TimeSearch(queue, self.traits, self.min_index(queue)).offset(timestamp, boundary)
-
-
-def _is_time_matched(header: IndexHeader, begin: int, end: int) -> bool:
-    """Whether a broker looks into a file of these times."""
-    first, last = header.begin_timestamp, header.end_timestamp
-    return (begin < first and end > last) or first <= begin <= last or first <= end <= last
-
-
-def _step(chains: Chains, header: IndexHeader, **facts: object) -> IndexStep:
-    return IndexStep(
-        chains.file.relative,
-        header.begin_timestamp,
-        header.end_timestamp,
-        header.begin_phy_offset,
-        header.end_phy_offset,
-        chains.index_count,
-        **facts,  # type: ignore[arg-type]
-    )
-
-
-def _select(
-    chains: Chains, header: IndexHeader, key_hash: int, out: list[int], limit: int, begin: int, end: int
-) -> IndexStep:
-    """Walk a chain as `IndexFile#selectPhyOffset` does, which compares no numbers along the chain.
-
-    A chain that runs in a circle holds a broker until `out` is full, or for ever: the walk gives up after as
-    many steps as the file has entries and says so.
-    """
-    slot = chains.slot(key_hash)
-    number = newest = chains.newest(slot)
-    count = chains.index_count
-    steps: list[EntryStep] = []
-    ended: str | None = None
-    broken = False
-    if not 0 < number <= count or count <= 1:
-        return _step(chains, header, slot=slot, newest=newest, ended="the slot is empty")
-    while ended is None:
-        if len(out) >= limit:
-            ended = "enough was found"
-            break
-        if len(steps) > count:
-            ended, broken = "the chain runs in a circle: a broker would never end", True
-            break
-        entry = chains.entry(number)
-        if entry is None:
-            ended, broken = f"the file ends before entry {number}", True
-            break
-        timestamp = header.begin_timestamp + entry.time_diff * 1000
-        verdict = "match" if entry.key_hash == key_hash else "another hash"
-        if entry.time_diff < 0:
-            verdict, ended = "negative timeDiff", "a negative timeDiff ends the walk"
-        elif entry.key_hash == key_hash and begin <= timestamp <= end:
-            out.append(entry.physical_offset)
-        elif entry.key_hash == key_hash:
-            verdict = "outside the window"
-        steps.append(
-            EntryStep(
-                number,
-                entry.key_hash,
-                entry.physical_offset,
-                entry.time_diff,
-                entry.previous,
-                timestamp,
-                verdict,
-            )
-        )
-        if ended is None:
-            if entry.previous <= 0 or entry.previous > count or entry.previous == number:
-                ended = "the chain ends"
-            elif timestamp < begin:
-                ended = "older than the window"
-        number = entry.previous
-    return _step(
-        chains,
-        header,
-        slot=slot,
-        newest=newest,
-        entries=tuple(steps),
-        ended=ended,
-        broken=broken,
-    )
-
-
-__all__ = ["BrokerView", "KeyOffsets", "PullAnswer", "StoreError"]

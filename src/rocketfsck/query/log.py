@@ -91,6 +91,18 @@ class LogView:
         number = self._open.file_at(physical_offset)
         return number is not None and physical_offset < self.live_end(number)
 
+    def is_walked(self, physical_offset: int) -> bool:
+        """Whether `is_live` would answer without a walk."""
+        return self._open.file_at(physical_offset) in self._live_ends
+
+    def walked(self, number: int, end_pos: int) -> None:
+        """Remember where the live records of `files[number]` end: somebody has walked it."""
+        self._live_ends[number] = self._open.starts[number] + end_pos
+
+    def open(self, number: int) -> FileReader:
+        """`files[number]`, open."""
+        return self._open.reader(number)
+
     def options(self, reader: FileReader) -> ScanOptions:
         """How a file of this store is scanned for whole messages."""
         return ScanOptions(

@@ -145,7 +145,8 @@ class QueueView(OpenFiles):
 
     def any_unit_of(self, queue_offset: int) -> Unit | None:
         """As `unit_of`, but a truncation may have left the unit there: nothing of the log is read."""
-        return self._lookup(queue_offset, self.used_end_index)
+        is_file = self.queue.kind == "file"
+        return self._lookup(queue_offset, queue_offset + 1 if is_file else self.used_end_index)
 
     def _lookup(self, queue_offset: int, end_index: int) -> Unit | None:
         if self.queue.kind == "file":

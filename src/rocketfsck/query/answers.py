@@ -1,0 +1,86 @@
+"""What a query found, and what it says about it: plain data.
+
+An `Answer` is the truth as far as the files hold it, in the log's order; `broker.BrokerView` says what a
+broker would have answered instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rocketfsck.query.queues import Unit
+from rocketfsck.query.trace import Trace
+from rocketfsck.scan.messages import Message
+
+
+class UnitState(StrEnum):
+    """What the consume queue says of a record."""
+
+    AGREES = "agrees"
+    MISSING = "missing"  # the queue has no unit at that place
+    DIFFERS = "differs"  # the unit there points somewhere else
+    NO_QUEUE = "no-queue"  # the store has no such queue
+    EXPIRED = "expired"  # the queue begins behind that place
+    NOT_EXPECTED = "not-expected"  # prepared and rolled back records are in no queue
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """One queue that a record belongs to, and what stands there. `unit` is None without a unit."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    state: UnitState
+    unit: Unit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A message, where it stands in the commit log, and how it was found.
+
+    `live` is False for a record of an earlier life of the log, behind its end, and None where that was not
+    looked at because the whole file would have had to be walked. `queues` are its places in consume queues,
+    its own first. `via` names the ways that led to it: "id", "unit", "index", "scan".
+    """
+
+    message: Message
+    offset: int
+    live: bool | None
+    queues: tuple[Dispatched, ...]
+    via: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """Something that leads to no answer: an offset in the log, what pointed there, and why it is none."""
+
+    offset: int
+    source: str
+    why: str
+
+
+class Outcome(StrEnum):
+    """How a query ended."""
+
+    FOUND = "found"
+    NOT_FOUND = "not-found"
+    AMBIGUOUS = "ambiguous"  # an id that leads to one message as one kind of id and to another as the other
+    UNKNOWN_TOPIC = "unknown-topic"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a query found, in the log's order.
+
+    `why` is a sentence for whoever finds nothing, or too much; `hidden` are physical offsets that only a scan
+    found although the index was asked, too; `leads` what the index or a queue has and nothing stands behind.
+    """
+
+    outcome: Outcome
+    found: tuple[Found, ...]
+    why: str = ""
+    hidden: tuple[int, ...] = ()
+    leads: tuple[Lead, ...] = ()
+    trace: Trace | None = None

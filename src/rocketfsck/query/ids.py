@@ -1,0 +1,156 @@
+"""Messages by id. An id of 32 or 56 hex digits may be either kind, and only a try tells.
+
+    offsetMsgId -> the record at its physical offset, which must name the same store host
+    uniqID      -> the UNIQ_KEY of a message of any topic: by the index under each topic, then by a scan
+
+Reference 7.1 to 7.3.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rocketfsck.errors import FormatError, UsageError
+from rocketfsck.formats.host import Host
+from rocketfsck.formats.messageid import OffsetMessageId, decode_offset_id, encode_offset_id
+from rocketfsck.query.answers import Answer, Found, Lead, Outcome
+from rocketfsck.query.keys import Via, find_by_key
+from rocketfsck.query.scanning import Progress, scan_log
+from rocketfsck.query.trace import ScanStep, Trace
+from rocketfsck.query.view import StoreView
+from rocketfsck.scan.messages import Message, MessageFilter
+from rocketfsck.store.model import Store
+
+Reading = Literal["either", "offset", "unique"]
+
+
+def find_by_id(
+    store: Store,
+    text: str,
+    *,
+    reading: Reading = "either",
+    via: Via = "auto",
+    view: StoreView | None = None,
+    progress: Progress | None = None,
+) -> Answer:
+    """The message of an id. `reading` says which kind it is; "either" tries both.
+
+    Where both kinds lead to different messages the outcome is AMBIGUOUS and both are given. `via` is how a
+    unique id is looked for. Raises FormatError for a text that is neither 32 nor 56 hex digits, StoreError
+    when the log cannot be read.
+    """
+    if view is None:
+        with StoreView(store) as own:
+            return find_by_id(store, text, reading=reading, via=via, view=own, progress=progress)
+    parts = decode_offset_id(text)
+    trace = Trace()
+    leads: list[Lead] = []
+    by_offset = by_unique = None
+    if reading != "unique":
+        by_offset = _at_offset(view, parts, trace, leads)
+    if reading != "offset" and not (via == "auto" and by_offset is not None and reading == "either"):
+        by_unique = find_unique_anywhere(view, text, via, trace, leads, progress)
+    elif reading == "either":
+        by_unique = find_unique_anywhere(view, text, "index", trace, leads, progress)
+    return _decide(text, by_offset, by_unique or (), leads, trace)
+
+
+def _decide(
+    text: str, by_offset: Found | None, by_unique: tuple[Found, ...], leads: list[Lead], trace: Trace
+) -> Answer:
+    found = {item.offset: item for item in by_unique}
+    if by_offset is not None:
+        found.setdefault(by_offset.offset, by_offset)
+    in_order = tuple(found[offset] for offset in sorted(found))
+    if not in_order:
+        why = f"{text} leads to no message, neither as an offset id nor as a unique id"
+        return Answer(Outcome.NOT_FOUND, (), why, leads=tuple(leads), trace=trace)
+    if by_offset is not None and by_unique and len(found) > len(by_unique):
+        why = (
+            f"{text} is the offset id of one message and the unique id of another; "
+            "say which with --as offset or --as unique"
+        )
+        return Answer(Outcome.AMBIGUOUS, in_order, why, leads=tuple(leads), trace=trace)
+    kind = "an offset id" if by_offset is not None else "a unique id"
+    return Answer(Outcome.FOUND, in_order, f"read as {kind}", leads=tuple(leads), trace=trace)
+
+
+def _at_offset(view: StoreView, parts: OffsetMessageId, trace: Trace, leads: list[Lead]) -> Found | None:
+    offset = parts.physical_offset
+    place = view.log.place(offset)
+    if place is None:
+        trace.notes.append(f"as an offset id: physical offset {offset} is outside the log")
+        return None
+    message = view.log.message_at(offset)
+    if not isinstance(message, Message):
+        trace.notes.append(f"as an offset id: no record stands at physical offset {offset}")
+        return None
+    if message.store_host != Host(parts.address, parts.port).text:
+        own = encode_offset_id(OffsetMessageId(*_host_parts(message), offset))
+        leads.append(Lead(offset, "the offset id", f"the record there was stored elsewhere: its id is {own}"))
+        trace.notes.append(f"as an offset id: the record at {offset} has the id {own}")
+        return None
+    trace.notes.append(f"as an offset id: {place[0].relative} at byte {place[1]}")
+    return view.found(message, offset, "id")
+
+
+def _host_parts(message: Message) -> tuple[bytes, int]:
+    from ipaddress import ip_address
+
+    address, _, port = message.store_host.rpartition(":")
+    return ip_address(address.strip("[]")).packed, int(port)
+
+
+def offset_id_of(message: Message, offset: int) -> str:
+    """The offsetMsgId of a record that stands at an offset."""
+    return encode_offset_id(OffsetMessageId(*_host_parts(message), offset))
+
+
+def find_unique_anywhere(
+    view: StoreView, text: str, via: Via, trace: Trace, leads: list[Lead], progress: Progress | None
+) -> tuple[Found, ...]:
+    """The messages of any topic with this UNIQ_KEY, as given or in upper case, in the log's order.
+
+    The index is asked under every topic that the store knows. `trace` and `leads` are added to.
+    """
+    found: dict[int, Found] = {}
+    upper = text.upper()
+    asked = tuple(dict.fromkeys((text, upper)))
+    if via != "scan":
+        for topic in view.topics:
+            for key in asked:
+                answer = find_by_key(view.store, topic, key, unique=True, via="index", view=view)
+                found.update((item.offset, item) for item in answer.found)
+                leads += [lead for lead in answer.leads if _is_telling(lead)]
+                if answer.found and answer.trace is not None:
+                    trace.key, trace.key_hash = answer.trace.key, answer.trace.key_hash
+                    trace.index_steps += answer.trace.index_steps
+        trace.notes.append(
+            f"as a unique id: the index was asked under each of {len(view.topics)} topics"
+            + ("" if found else ", without a match")
+        )
+    if via in ("scan", "both") or (via == "auto" and not found):
+        count = 0
+        for key in asked:
+            for offset, message in scan_log(view.log, MessageFilter(key=key), progress=progress):
+                if message.unique_key == key and offset not in found:
+                    found[offset] = view.found(message, offset, "scan")
+                    count += 1
+        why = "asked for" if via != "auto" else "the index gave nothing"
+        trace.scan_steps.append(ScanStep(0, view.log.end_offset, why, count))
+    return tuple(found[offset] for offset in sorted(found))
+
+
+def _is_telling(lead: Lead) -> bool:
+    """Whether a lead says more than that two keys have one hash."""
+    return not lead.why.startswith("another message")
+
+
+def check_id(text: str) -> None:
+    """Raise UsageError, with the position, for a text that is no message id."""
+    try:
+        decode_offset_id(text)
+    except FormatError as error:
+        raise UsageError(
+            f"{text!r} is no message id: {error}; a key of another form is for `query unique-key`"
+        ) from None

@@ -1,0 +1,335 @@
+"""Messages by key: through the index files, through the log, or both.
+
+    auto    the index; and the parts of the log that no index file covers, or all of it where the index shows
+            that it cannot be trusted
+    index   the index alone
+    scan    the log alone
+    both    both, and what the index hides
+
+Unlike a broker's, the answer is complete: no limit unless one is asked for, keys are compared and not only
+their hashes, the times are the records' own, and every index file is looked into. Reference 4.3, 4.5, 4.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN, index_hash
+from rocketfsck.formats.magic import is_indexed
+from rocketfsck.query.answers import Answer, Found, Lead, Outcome
+from rocketfsck.query.chains import Chains, Entry
+from rocketfsck.query.scanning import Progress, scan_log
+from rocketfsck.query.trace import EntryStep, IndexStep, ScanStep, Trace
+from rocketfsck.query.view import StoreView
+from rocketfsck.scan.columns import Stop
+from rocketfsck.scan.messages import Message, MessageFilter
+from rocketfsck.store.model import IndexFile, Store
+
+Via = Literal["auto", "index", "scan", "both"]
+
+VISIT_LIMIT = 1_000_000
+"""As many entries of one chain are visited: a longer one says that its file is no index."""
+STEP_LIMIT = 64
+"""As many records behind the end of an index file are looked at before the log is scanned from there."""
+LEAD_LIMIT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class KeyQuery:
+    """What is asked for. `unique`: only as UNIQ_KEY; else as a word of KEYS, too. Times are storeTimestamps
+    in ms, half-open. `max_count`: only the newest."""
+
+    topic: str
+    key: str
+    unique: bool = False
+    begin_timestamp: int = INT64_MIN
+    end_timestamp: int = INT64_MAX
+    max_count: int | None = None
+
+    def is_of(self, message: Message) -> bool:
+        """Whether the message has the key under the topic, whatever its time."""
+        has_key = message.unique_key == self.key or (not self.unique and self.key in message.keys)
+        return message.topic == self.topic and has_key and is_indexed(message.sys_flag)
+
+    def wants(self, message: Message) -> bool:
+        """Whether the message is an answer."""
+        return self.begin_timestamp <= message.store_timestamp < self.end_timestamp and self.is_of(message)
+
+
+def find_by_key(
+    store: Store,
+    topic: str,
+    key: str,
+    *,
+    unique: bool = False,
+    via: Via = "auto",
+    begin_timestamp: int = INT64_MIN,
+    end_timestamp: int = INT64_MAX,
+    max_count: int | None = None,
+    view: StoreView | None = None,
+    progress: Progress | None = None,
+) -> Answer:
+    """The messages of a topic that have a key, with the way to them (`Answer.trace`).
+
+    `unique` takes the key as UNIQ_KEY only. Timestamps are ms, half-open; `max_count` keeps the newest. The
+    outcome is UNKNOWN_TOPIC where nothing was found and the store knows no such topic. Raises StoreError when
+    the log cannot be read; an index file that cannot is noted in the trace.
+    """
+    query = KeyQuery(topic, key, unique, begin_timestamp, end_timestamp, max_count)
+    if view is not None:
+        return _KeySearch(view, query, progress).answer(via)
+    with StoreView(store) as own:
+        return _KeySearch(own, query, progress).answer(via)
+
+
+class _KeySearch:
+    """One query by key."""
+
+    def __init__(self, view: StoreView, query: KeyQuery, progress: Progress | None) -> None:
+        self.view = view
+        self.query = query
+        self.progress = progress
+        self.key_hash = index_hash(query.topic, query.key)
+        self.trace = Trace(f"{query.topic}#{query.key}", self.key_hash)
+        self.by_index: dict[int, Message] = {}
+        self.by_scan: dict[int, Message] = {}
+        self.leads: list[Lead] = []
+
+    def answer(self, via: Via) -> Answer:
+        if via != "scan":
+            for file in reversed(self.view.store.indexes):
+                self._visit(file)
+        if via in ("scan", "both"):
+            self._scan(0, None, "asked for")
+        elif via == "auto":
+            self._fill_gaps()
+        return self._finish(via)
+
+    def _finish(self, via: Via) -> Answer:
+        offsets = sorted(self.by_index.keys() | self.by_scan.keys())
+        if self.query.max_count is not None:
+            offsets = offsets[max(len(offsets) - self.query.max_count, 0) :]
+        found = tuple(self._found(offset) for offset in offsets)
+        hidden: tuple[int, ...] = ()
+        if via in ("auto", "both"):
+            hidden = tuple(sorted(self.by_scan.keys() - self.by_index.keys()))
+        outcome, why = Outcome.FOUND, ""
+        if not found:
+            outcome, why = Outcome.NOT_FOUND, self._why_nothing(via)
+            unknown = self.view.why_no_topic(self.query.topic)
+            if unknown is not None:
+                outcome, why = Outcome.UNKNOWN_TOPIC, unknown
+        return Answer(outcome, found, why, hidden, tuple(self.leads), self.trace)
+
+    def _found(self, offset: int) -> Found:
+        via = [
+            name for name, offsets in (("index", self.by_index), ("scan", self.by_scan)) if offset in offsets
+        ]
+        message = self.by_index.get(offset) or self.by_scan[offset]
+        return self.view.found(message, offset, *via)
+
+    def _why_nothing(self, via: Via) -> str:
+        kind = "unique key" if self.query.unique else "key"
+        what = f"no message of topic {self.query.topic} has the {kind} {self.query.key}"
+        if (self.query.begin_timestamp, self.query.end_timestamp) != (INT64_MIN, INT64_MAX):
+            what += " in this time"
+        if via == "index":
+            return f"{what}, says the index; --via scan asks the log itself"
+        return what
+
+    def _visit(self, file: IndexFile) -> None:
+        try:
+            with Chains(file, self.view.store.geometry) as chains:
+                self.trace.index_steps.append(self._chain(chains))
+        except StoreError as error:
+            self.trace.index_steps.append(
+                IndexStep(file.relative, 0, 0, 0, 0, 1, skipped=str(error), broken=True)
+            )
+
+    def _chain(self, chains: Chains) -> IndexStep:
+        header = chains.header
+        if header is None:
+            return IndexStep(
+                chains.file.relative, 0, 0, 0, 0, 1, skipped="it is too short for a header", broken=True
+            )
+        slot = chains.slot(self.key_hash)
+        steps: list[EntryStep] = []
+        ended, broken = "", False
+        for item in chains.walk(self.key_hash):
+            if isinstance(item, str):
+                ended, broken = item, True
+            elif len(steps) >= VISIT_LIMIT:
+                ended, broken = f"{VISIT_LIMIT} entries were visited", True
+                break
+            else:
+                timestamp = header.begin_timestamp + item.time_diff * 1000
+                steps.append(
+                    EntryStep(
+                        item.number,
+                        item.key_hash,
+                        item.physical_offset,
+                        item.time_diff,
+                        item.previous,
+                        timestamp,
+                        self._judge(chains, item),
+                    )
+                )
+        return IndexStep(
+            chains.file.relative,
+            header.begin_timestamp,
+            header.end_timestamp,
+            header.begin_phy_offset,
+            header.end_phy_offset,
+            chains.index_count,
+            slot,
+            chains.newest(slot),
+            tuple(steps),
+            ended=ended or ("the chain ends" if steps else "the slot is empty"),
+            broken=broken,
+        )
+
+    def _judge(self, chains: Chains, entry: Entry) -> str:
+        """What an entry leads to, in a few words."""
+        if entry.key_hash != self.key_hash:
+            return "another hash"
+        source = f"{chains.file.relative} entry {entry.number}"
+        log = self.view.log
+        if entry.physical_offset < log.min_offset:
+            return self._lead(entry, source, "its record has expired")
+        message = log.message_at(entry.physical_offset)
+        if message is None:
+            return self._lead(entry, source, "it points outside the log")
+        if isinstance(message, Stop):
+            return self._lead(entry, source, "no record stands there")
+        if not self.query.is_of(message):
+            return self._lead(entry, source, _other(message))
+        if self.view.liveness(entry.physical_offset) is False:
+            return self._lead(entry, source, "its record is of an earlier life, behind the end of the log")
+        if not self.query.wants(message):
+            return "outside the time asked for"
+        twice = entry.physical_offset in self.by_index
+        self.by_index[entry.physical_offset] = message
+        return "match, once more" if twice else "match"
+
+    def _lead(self, entry: Entry, source: str, why: str) -> str:
+        if len(self.leads) < LEAD_LIMIT:
+            self.leads.append(Lead(entry.physical_offset, source, why))
+        return why
+
+    def _scan(self, start_offset: int, end_offset: int | None, why: str) -> None:
+        query = self.query
+        wanted = MessageFilter(
+            topic=query.topic,
+            key=query.key,
+            begin_timestamp=None if query.begin_timestamp == INT64_MIN else query.begin_timestamp,
+            end_timestamp=None if query.end_timestamp == INT64_MAX else query.end_timestamp,
+        )
+        count = 0
+        for offset, message in scan_log(
+            self.view.log,
+            wanted,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            progress=self.progress,
+        ):
+            if query.wants(message):
+                self.by_scan[offset] = message
+                count += 1
+        end = self.view.log.end_offset if end_offset is None else end_offset
+        self.trace.scan_steps.append(ScanStep(start_offset, end, why, count))
+
+    def _fill_gaps(self) -> None:
+        """Look where the index does not reach."""
+        broken = [step for step in self.trace.index_steps if step.broken]
+        if broken:
+            self._scan(0, None, f"{broken[0].file}: {broken[0].skipped or broken[0].ended}")
+            return
+        behind = self._behind_log()
+        if behind is not None:
+            self._scan(0, None, f"{behind.file} reaches behind the end of the log: a truncation left it so")
+            return
+        for start, end, why in self._uncovered():
+            self._look(start, end, why)
+
+    def _behind_log(self) -> IndexStep | None:
+        """The index file whose last put is no live record: what came since is not in it (reference 4.8)."""
+        used = [step for step in self.trace.index_steps if step.index_count > 1]
+        if not used:
+            return None
+        last = max(used, key=lambda step: step.end_offset)
+        found = self.view.log.message_at(last.end_offset, max_body_size=0)
+        is_live = isinstance(found, Message) and self.view.liveness(last.end_offset) is not False
+        return None if is_live else last
+
+    def _uncovered(self) -> Iterator[tuple[int, int | None, str]]:
+        """Parts of the log that no index file says to cover: where they begin (a record), where they end."""
+        spans = sorted(
+            (step.begin_offset, step.end_offset, step.file)
+            for step in self.trace.index_steps
+            if step.index_count > 1
+        )
+        floor = max(self.view.log.min_offset, 0)
+        reached, after = floor, ""
+        for begin, end, file in spans:
+            if begin > end:
+                yield floor, None, f"{file} ends before it begins"
+                return
+            if begin > reached:
+                yield reached, begin, f"before {file}" if not after else f"between {after} and {file}"
+            if end > reached:
+                reached, after = end, file
+        yield reached, None, f"behind {after}" if after else "there is no index"
+
+    def _look(self, start: int, end: int | None, why: str) -> None:
+        """Records from `start` on, one by one while they are few, else by a scan."""
+        log = self.view.log
+        offset, count = start, 0
+        for _ in range(STEP_LIMIT):
+            if end is not None and offset >= end:
+                break
+            message = log.message_at(offset)
+            if message == Stop.BLANK:
+                place = log.place(offset)
+                assert place is not None
+                offset += place[0].size - place[1]
+            elif message == Stop.ZERO and end is None and self._nothing_follows(offset):
+                break
+            elif not isinstance(message, Message):
+                if message is None and end is None:
+                    break
+                self._scan(start, end, why)
+                return
+            else:
+                if self.query.wants(message) and offset not in self.by_index:
+                    if self.view.liveness(offset) is False:
+                        break
+                    self.by_scan[offset] = message
+                    count += 1
+                offset += message.total_size
+        else:
+            self._scan(start, end, why)
+            return
+        if offset > start:
+            self.trace.scan_steps.append(ScanStep(start, offset, why, count))
+
+    def _nothing_follows(self, offset: int) -> bool:
+        """Whether only zeros follow in the log, as far as its holes tell."""
+        place = self.view.log.place(offset)
+        assert place is not None
+        if place[0].start_offset != self.view.log.files[-1].start_offset:
+            later = [file for file in self.view.log.files if (file.start_offset or 0) > offset]
+            return all(file.allocated_size == 0 for file in later)
+        return True
+
+
+def _other(message: Message) -> str:
+    """What a record is that a hash leads to but that has not the key."""
+    return f"another message, of topic {message.topic} with the keys {' '.join(_words(message)) or '-'}"
+
+
+def _words(message: Message) -> list[str]:
+    unique = [message.unique_key] if message.unique_key else []
+    return unique + message.keys

@@ -1,0 +1,183 @@
+"""Where queues begin and end, and how far consumer groups have come, from the files alone.
+
+    config/consumerOffset.json     `topic@group` -> queueId -> the queue offset to consume next
+    config/delayOffset.json        delay level -> the queue offset of SCHEDULE_TOPIC_XXXX to deliver next
+
+Reference 1.6, 2.11, 3.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rocketfsck.errors import FormatError
+from rocketfsck.formats.configviews import (
+    consumer_offsets,
+    delay_offsets,
+    lmq_consumer_offsets,
+    split_topic_group,
+)
+from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
+from rocketfsck.query.queues import QueueView
+from rocketfsck.query.view import StoreView
+from rocketfsck.scan.messages import Message
+from rocketfsck.store.model import Store
+
+DELIVERY = "(delivery)"
+"""Stands for the broker itself, which delivers what is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOffsets:
+    """One queue's true bounds.
+
+    `min_offset` is the first queue offset whose record is in the log, `max_offset` the one that comes next;
+    timestamps are the storeTimestamps (ms) of the first and last message, None without any. `stale_count`
+    units behind the end were left there by a truncation.
+    """
+
+    topic: str
+    queue_id: int
+    kind: str
+    min_offset: int
+    max_offset: int
+    first_timestamp: int | None
+    last_timestamp: int | None
+    stale_count: int
+
+    @property
+    def count(self) -> int:
+        """Messages that can be read."""
+        return self.max_offset - self.min_offset
+
+
+class Standing(StrEnum):
+    """How a group's position lies to its queue."""
+
+    INSIDE = "inside"
+    AHEAD = "ahead"  # behind the end of the queue: it gets nothing until the queue has grown so far
+    EXPIRED = "expired"  # before the queue's minimum: what lies between is gone
+    NO_QUEUE = "no-queue"  # the store has no such queue
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsets:
+    """How far a group is in one queue: `offset` is the queue offset to consume next, `lag` the messages that
+    it still has to get (0 if it is ahead), `lost_count` those that expired before it got them."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    min_offset: int
+    max_offset: int
+    standing: Standing
+
+    @property
+    def lag(self) -> int:
+        return max(self.max_offset - max(self.offset, self.min_offset), 0)
+
+    @property
+    def lost_count(self) -> int:
+        return max(self.min_offset - self.offset, 0) if self.standing is Standing.EXPIRED else 0
+
+
+def queue_offsets(
+    store: Store, *, topic: str | None = None, view: StoreView | None = None
+) -> Iterator[QueueOffsets]:
+    """Yield every queue, or those of a topic, in the order of the store.
+
+    Raises StoreError when the log or a queue cannot be read.
+    """
+    if view is None:
+        with StoreView(store) as own:
+            yield from queue_offsets(store, topic=topic, view=own)
+        return
+    for queue in store.queues:
+        if topic is None or queue.topic == topic:
+            with QueueView(queue, view.log) as found:
+                yield _offsets_of(found)
+
+
+def _offsets_of(view: QueueView) -> QueueOffsets:
+    queue = view.queue
+    first = last = None
+    if view.min_index < view.end_index:
+        first, last = _time_at(view, view.min_index), _time_at(view, view.end_index - 1)
+    stale_count = view.used_end_index - view.end_index
+    bounds = (view.min_offset, view.max_offset)
+    return QueueOffsets(queue.topic, queue.queue_id, queue.kind, *bounds, first, last, stale_count)
+
+
+def _time_at(view: QueueView, index: int) -> int | None:
+    unit = view.unit(index)
+    found = None if unit is None else view.log.message_at(unit.physical_offset, max_body_size=0)
+    return found.store_timestamp if isinstance(found, Message) else None
+
+
+def group_offsets(
+    store: Store,
+    *,
+    topic: str | None = None,
+    group: str | None = None,
+    view: StoreView | None = None,
+) -> list[GroupOffsets]:
+    """The positions of all groups in all queues, or of one topic or group, by group, topic and queueId.
+
+    The delivery of delayed messages counts as a group of its own (`DELIVERY`). Raises StoreError when the log
+    or a queue cannot be read, FormatError when a config file has not the form that a broker would load.
+    """
+    if view is None:
+        with StoreView(store) as own:
+            return group_offsets(store, topic=topic, group=group, view=own)
+    rows = [
+        _position(view, name, of_topic, queue_id, offset)
+        for name, of_topic, queue_id, offset in _positions(view)
+        if (topic is None or of_topic == topic) and (group is None or name == group)
+    ]
+    return sorted(rows, key=lambda row: (row.group, row.topic, row.queue_id))
+
+
+def _positions(view: StoreView) -> Iterator[tuple[str, str, int, int]]:
+    """(group, topic, queueId, offset) of all config files."""
+    value = view.config("consumerOffset.json")
+    if value is not None:
+        for name, offsets in consumer_offsets(value).items():
+            topic, group = split_topic_group(name) or (name, "")
+            for queue_id, offset in offsets.items():
+                yield group, topic, queue_id, offset
+    value = view.config("lmqConsumerOffset.json")
+    if value is not None:
+        for name, offset in lmq_consumer_offsets(value).items():
+            topic, group = split_topic_group(name) or (name, "")
+            yield group, topic, 0, offset
+    value = view.config("delayOffset.json")
+    if value is not None:
+        for level, offset in delay_offsets(value).items():
+            yield DELIVERY, SCHEDULE_TOPIC, delay_queue_id(level), offset
+
+
+def _position(view: StoreView, group: str, topic: str, queue_id: int, offset: int) -> GroupOffsets:
+    queue = view.queue(topic, queue_id)
+    if queue is None:
+        return GroupOffsets(group, topic, queue_id, offset, 0, 0, Standing.NO_QUEUE)
+    low, high = queue.min_offset, queue.max_offset
+    standing = Standing.INSIDE
+    if offset > high:
+        standing = Standing.AHEAD
+    elif offset < low:
+        standing = Standing.EXPIRED
+    return GroupOffsets(group, topic, queue_id, offset, low, high, standing)
+
+
+__all__ = [
+    "DELIVERY",
+    "FormatError",
+    "GroupOffsets",
+    "QueueOffsets",
+    "Standing",
+    "group_offsets",
+    "queue_offsets",
+]

@@ -1,0 +1,241 @@
+"""Messages by their place in a queue, and places by time.
+
+    queue offset -> unit -> record; where the queue does not tell, the log is scanned for the record itself
+    time         -> the first message of the queue stored at that time or later (and the last one until then)
+
+Reference 3.1, 3.7, 7.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.query.answers import Answer, Found, Lead, Outcome
+from rocketfsck.query.keys import Via
+from rocketfsck.query.queues import QueueView, Unit, places_of
+from rocketfsck.query.scanning import Progress, scan_log
+from rocketfsck.query.trace import ScanStep, Trace
+from rocketfsck.query.view import StoreView
+from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.messages import Message, MessageFilter
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.model import Store
+
+
+def find_by_offset(
+    store: Store,
+    topic: str,
+    queue_id: int,
+    queue_offset: int,
+    *,
+    via: Via = "auto",
+    view: StoreView | None = None,
+    progress: Progress | None = None,
+) -> Answer:
+    """The message at a queue offset.
+
+    The consume queue is what "index" means here; "auto" scans the log where the queue does not lead to the
+    message although the offset should be there. UNKNOWN_TOPIC where the store knows no such topic. Raises
+    StoreError when the log or the queue cannot be read.
+    """
+    if view is None:
+        with StoreView(store) as own:
+            return find_by_offset(store, topic, queue_id, queue_offset, via=via, view=own, progress=progress)
+    trace = Trace()
+    leads: list[Lead] = []
+    found: dict[int, Found] = {}
+    why = f"queue {queue_id} of topic {topic} has no message at queue offset {queue_offset}"
+    queue = view.queue(topic, queue_id)
+    beyond = False
+    if via != "scan":
+        if queue is None:
+            trace.notes.append(f"the store has no consume queue {queue_id} of topic {topic}")
+        else:
+            beyond = queue_offset >= queue.max_offset
+            _by_unit(view, queue, queue_offset, trace, leads, found)
+            why += f"; it has {queue.min_offset} to {queue.max_offset - 1}" if queue.max_offset else ""
+    by_unit = set(found)
+    expired = queue is not None and not beyond and queue_offset < queue.min_offset
+    if via in ("scan", "both") or (via == "auto" and not found and not expired):
+        reason = "asked for" if via != "auto" else "the consume queue does not lead to it"
+        _by_scan(view, (topic, queue_id, queue_offset), reason, trace, found, progress)
+    in_order = tuple(found[offset] for offset in sorted(found))
+    hidden = tuple(sorted(found.keys() - by_unit)) if via in ("auto", "both") else ()
+    if in_order:
+        return Answer(Outcome.FOUND, in_order, "", hidden, tuple(leads), trace)
+    unknown = view.why_no_topic(topic)
+    outcome = Outcome.UNKNOWN_TOPIC if unknown else Outcome.NOT_FOUND
+    return Answer(outcome, (), unknown or why, (), tuple(leads), trace)
+
+
+def _by_unit(
+    view: StoreView,
+    queue: QueueView,
+    queue_offset: int,
+    trace: Trace,
+    leads: list[Lead],
+    found: dict[int, Found],
+) -> None:
+    unit = queue.unit_of(queue_offset)
+    if unit is None:
+        trace.notes.append(
+            f"the consume queue has units for {queue.min_offset} to {queue.max_offset}, half-open"
+        )
+        return
+    place = queue.file_at(unit.index * queue.queue.unit_size)
+    assert place is not None
+    file = queue.files[place]
+    pos = unit.index * queue.queue.unit_size - queue.starts[place]
+    source = f"{file.relative} at byte {pos}"
+    trace.notes.append(
+        f"{source}: offset {unit.physical_offset}, size {unit.size}, tagsCode {unit.tags_code}"
+    )
+    message = view.log.message_at(unit.physical_offset)
+    if not isinstance(message, Message):
+        gone = unit.physical_offset < view.log.min_offset
+        leads.append(
+            Lead(
+                unit.physical_offset,
+                source,
+                "its record has expired" if gone else "no record stands there",
+            )
+        )
+    elif not queue.is_of(unit, message):
+        own = "/".join(map(str, places_of(message)[0]))
+        leads.append(Lead(unit.physical_offset, source, f"the record there is of {own}"))
+    else:
+        found[unit.physical_offset] = view.found(message, unit.physical_offset, "unit")
+
+
+def _by_scan(
+    view: StoreView,
+    place: tuple[str, int, int],
+    why: str,
+    trace: Trace,
+    found: dict[int, Found],
+    progress: Progress | None,
+) -> None:
+    count = 0
+    for offset, message in scan_log(view.log, _QueueFilter(*place), progress=progress):
+        if offset not in found:
+            found[offset] = view.found(message, offset, "scan")
+            count += 1
+    trace.scan_steps.append(ScanStep(0, view.log.end_offset, why, count))
+
+
+class _QueueFilter:
+    """Records that belong to one place of a queue, as their own or as a further one."""
+
+    def __init__(self, topic: str, queue_id: int, queue_offset: int) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.queue_offset = queue_offset
+        self._own = MessageFilter(topic=topic, queue_id=queue_id)
+
+    def rows(self, batch: RecordBatch, table: QueueTable, base_offset: int) -> NDArray[np.intp]:
+        own = self._own.rows(batch, table, base_offset)
+        low = batch["inner_base"][own]
+        high = low + np.maximum(batch["batch_size"][own], 1)
+        own = own[(low <= self.queue_offset) & (self.queue_offset < high)]
+        further = batch["dispatch_record"][batch["dispatch_offset"] == self.queue_offset]
+        rows: NDArray[np.intp] = np.union1d(own, further.astype(np.intp))
+        return rows
+
+    def accepts(self, message: Message) -> bool:
+        first, *others = places_of(message)
+        if (self.topic, self.queue_id, self.queue_offset) in others:
+            return True
+        return first[:2] == (self.topic, self.queue_id)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeAnswer:
+    """The places of a time (ms) in a queue. `lower` is the first queue offset stored at that time or later,
+    `upper` the last one stored at that time or earlier; `min_offset` and `max_offset` bound the queue.
+
+    `lower` is `max_offset` where nothing is that late, `upper` None where nothing is that early. The times
+    are the records' own; `gone_count` units led to no record.
+    """
+
+    lower: int
+    upper: int | None
+    lower_timestamp: int | None
+    upper_timestamp: int | None
+    min_offset: int
+    max_offset: int
+    gone_count: int
+    outcome: Outcome = Outcome.FOUND
+    why: str = ""
+
+
+def find_by_time(
+    store: Store, topic: str, queue_id: int, timestamp: int, *, view: StoreView | None = None
+) -> TimeAnswer:
+    """Where a time stands in a queue, by binary search over the storeTimestamps of its records.
+
+    Trusts that times rise along the queue, as all searches for a time do; where a broker's clock went back
+    the answer is one of several. UNKNOWN_TOPIC for a topic that the store does not know, NOT_FOUND for a
+    queue that it does not have. Raises StoreError when the log or the queue cannot be read.
+    """
+    if view is None:
+        with StoreView(store) as own:
+            return find_by_time(store, topic, queue_id, timestamp, view=own)
+    queue = view.queue(topic, queue_id)
+    if queue is None:
+        unknown = view.why_no_topic(topic)
+        outcome = Outcome.UNKNOWN_TOPIC if unknown else Outcome.NOT_FOUND
+        why = unknown or f"the store has no consume queue {queue_id} of topic {topic}"
+        return TimeAnswer(0, None, None, None, 0, 0, 0, outcome, why)
+    search = _TimeSearch(queue)
+    low = search.first(lambda stored: stored >= timestamp)
+    behind = search.first(lambda stored: stored > timestamp)
+    upper = behind - 1 if behind > queue.min_index else None
+    return TimeAnswer(
+        queue.queue_offset_at(low),
+        None if upper is None else queue.queue_offset_at(upper),
+        search.time(low) if low < queue.end_index else None,
+        None if upper is None else search.time(upper),
+        queue.min_offset,
+        queue.max_offset,
+        search.gone_count,
+    )
+
+
+class _TimeSearch:
+    """Binary search by time over the units of a queue that lead to records."""
+
+    def __init__(self, queue: QueueView) -> None:
+        self.queue = queue
+        self.gone_count = 0
+        self._times: dict[int, int | None] = {}
+
+    def time(self, index: int) -> int | None:
+        """The storeTimestamp of a unit's record, None where none stands there."""
+        if index not in self._times:
+            unit = self.queue.unit(index)
+            self._times[index] = None if unit is None else self._stored(unit)
+            self.gone_count += self._times[index] is None
+        return self._times[index]
+
+    def _stored(self, unit: Unit) -> int | None:
+        found = self.queue.log.message_at(unit.physical_offset, max_body_size=0)
+        return found.store_timestamp if isinstance(found, Message) else None
+
+    def first(self, is_late: Callable[[int], bool]) -> int:
+        """The first index whose record is late; a unit without a record counts like the next one with."""
+        low, high = self.queue.min_index, self.queue.end_index
+        while low < high:
+            middle = (low + high) // 2
+            probe = middle
+            while probe < high and self.time(probe) is None:
+                probe += 1
+            stored = self.time(probe) if probe < high else None
+            if stored is None or is_late(stored):
+                high = middle
+            else:
+                low = probe + 1
+        return low

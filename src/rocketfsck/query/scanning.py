@@ -1,0 +1,79 @@
+"""Live records of the log by a scan of columns: only the rows that may match become messages.
+
+Reference 2.1, 6.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.query.log import LogView
+from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.live import LiveScan
+from rocketfsck.scan.messages import MAX_BODY_SIZE, Message
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.reading import FileReader
+
+Progress = Callable[[int, int], None]
+"""Told how many bytes of the log are done, and of how many."""
+
+
+class Wanted(Protocol):
+    """Chooses rows of a batch by its columns, and messages by their words (`MessageFilter`, `Expression`)."""
+
+    def rows(self, batch: RecordBatch, table: QueueTable, base_offset: int) -> NDArray[np.intp]: ...
+
+    def accepts(self, message: Message) -> bool: ...
+
+
+def scan_log(
+    log: LogView,
+    wanted: Wanted,
+    *,
+    start_offset: int = 0,
+    end_offset: int | None = None,
+    max_body_size: int = MAX_BODY_SIZE,
+    progress: Progress | None = None,
+) -> Iterator[tuple[int, Message]]:
+    """Yield (physical offset, message) of the live records that are wanted, in the log's order.
+
+    `start_offset:end_offset` chooses records by where they stand; whole files are read. Raises StoreError
+    when bytes cannot be read.
+    """
+    total = log.store.commitlog.size
+    done = 0
+    for number, file in enumerate(log.files):
+        base_offset = file.start_offset or 0
+        if base_offset + file.size > start_offset and (end_offset is None or base_offset < end_offset):
+            scan = LiveScan()
+            reader = log.open(number)
+            for batch, table in _batches(log, reader, base_offset, scan):
+                if progress is not None:
+                    progress(done + scan.end_pos, total)
+                for row in wanted.rows(batch, table, base_offset).tolist():
+                    offset = base_offset + int(batch["pos"][row])
+                    if offset < start_offset or (end_offset is not None and offset >= end_offset):
+                        continue
+                    message = log.message_at(offset, max_body_size=max_body_size)
+                    if isinstance(message, Message) and wanted.accepts(message):
+                        yield offset, message
+            log.walked(number, scan.end_pos)
+        done += file.size
+    if progress is not None:
+        progress(total, total)
+
+
+def _batches(
+    log: LogView, reader: FileReader, base_offset: int, scan: LiveScan
+) -> Iterator[tuple[RecordBatch, QueueTable]]:
+    table = QueueTable()
+    options = replace(log.options(reader), read_bodies=False)
+    compiled = compiled_wanted(reader.allocated_size)
+    for batch in scan.batches(reader, base_offset, options, table, compiled=compiled):
+        yield batch, table

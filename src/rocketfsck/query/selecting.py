@@ -1,0 +1,91 @@
+"""How a broker looks into one index file: the file's times, then the chain. Reference 4.7.
+
+The walk compares no numbers along the chain and has no memory of where it was: as the broker's.
+"""
+
+from __future__ import annotations
+
+from rocketfsck.formats.indexfile import IndexHeader
+from rocketfsck.query.chains import Chains
+from rocketfsck.query.trace import EntryStep, IndexStep
+
+
+def is_time_matched(header: IndexHeader, begin: int, end: int) -> bool:
+    """Whether a broker looks into a file of these times."""
+    first, last = header.begin_timestamp, header.end_timestamp
+    return (begin < first and end > last) or first <= begin <= last or first <= end <= last
+
+
+def indexindex_step(chains: Chains, header: IndexHeader, **facts: object) -> IndexStep:
+    return IndexStep(
+        chains.file.relative,
+        header.begin_timestamp,
+        header.end_timestamp,
+        header.begin_phy_offset,
+        header.end_phy_offset,
+        chains.index_count,
+        **facts,  # type: ignore[arg-type]
+    )
+
+
+def select_offsets(
+    chains: Chains, header: IndexHeader, key_hash: int, out: list[int], limit: int, begin: int, end: int
+) -> IndexStep:
+    """Walk a chain as `IndexFile#selectPhyOffset` does, which compares no numbers along the chain.
+
+    A chain that runs in a circle holds a broker until `out` is full, or for ever: the walk gives up after as
+    many steps as the file has entries and says so.
+    """
+    slot = chains.slot(key_hash)
+    number = newest = chains.newest(slot)
+    count = chains.index_count
+    steps: list[EntryStep] = []
+    ended: str | None = None
+    broken = False
+    if not 0 < number <= count or count <= 1:
+        return index_step(chains, header, slot=slot, newest=newest, ended="the slot is empty")
+    while ended is None:
+        if len(out) >= limit:
+            ended = "enough was found"
+            break
+        if len(steps) > count:
+            ended, broken = "the chain runs in a circle: a broker would never end", True
+            break
+        entry = chains.entry(number)
+        if entry is None:
+            ended, broken = f"the file ends before entry {number}", True
+            break
+        timestamp = header.begin_timestamp + entry.time_diff * 1000
+        verdict = "match" if entry.key_hash == key_hash else "another hash"
+        if entry.time_diff < 0:
+            verdict, ended = "negative timeDiff", "a negative timeDiff ends the walk"
+        elif entry.key_hash == key_hash and begin <= timestamp <= end:
+            out.append(entry.physical_offset)
+        elif entry.key_hash == key_hash:
+            verdict = "outside the window"
+        steps.append(
+            EntryStep(
+                number,
+                entry.key_hash,
+                entry.physical_offset,
+                entry.time_diff,
+                entry.previous,
+                timestamp,
+                verdict,
+            )
+        )
+        if ended is None:
+            if entry.previous <= 0 or entry.previous > count or entry.previous == number:
+                ended = "the chain ends"
+            elif timestamp < begin:
+                ended = "older than the window"
+        number = entry.previous
+    return index_step(
+        chains,
+        header,
+        slot=slot,
+        newest=newest,
+        entries=tuple(steps),
+        ended=ended,
+        broken=broken,
+    )

@@ -1,0 +1,146 @@
+"""The store as queries see it: its log, its queues, its topics; and what is to be said of one record.
+
+A context manager that holds a few files open. Reference 7, 8.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from types import TracebackType
+from typing import Self
+
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.magic import is_in_consume_queue
+from rocketfsck.query.answers import Dispatched, Found, UnitState
+from rocketfsck.query.log import LogView
+from rocketfsck.query.queues import QueueView, places_of
+from rocketfsck.scan.messages import Message
+from rocketfsck.store.model import ConsumeQueue, Store
+from rocketfsck.store.reading import read_whole
+
+WALK_LIMIT = 16 << 20
+"""A file with more data than this is not walked just to tell whether one record in it is live."""
+CONFIG_LIMIT = 64 << 20
+
+
+class StoreView:
+    """What all queries share.
+
+    `walk_limit` (bytes) bounds what is read of a file to tell stale records from live ones.
+    """
+
+    def __init__(self, store: Store, *, walk_limit: int = WALK_LIMIT) -> None:
+        self.store = store
+        self.log = LogView(store)
+        self.walk_limit = walk_limit
+        self._queues: dict[tuple[str, int], QueueView | None] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.log.close()
+        for view in self._queues.values():
+            if view is not None:
+                view.__exit__(kind, error, trace)
+
+    @cached_property
+    def _by_name(self) -> dict[tuple[str, int], ConsumeQueue]:
+        chosen: dict[tuple[str, int], ConsumeQueue] = {}
+        for queue in self.store.queues:
+            other = chosen.get((queue.topic, queue.queue_id))
+            if other is None or queue.mapped_files.size > other.mapped_files.size:
+                chosen[queue.topic, queue.queue_id] = queue
+        return chosen
+
+    def queue(self, topic: str, queue_id: int) -> QueueView | None:
+        """The consume queue of a topic and queueId; None if the store has none."""
+        name = (topic, queue_id)
+        if name not in self._queues:
+            found = self._by_name.get(name)
+            self._queues[name] = None if found is None else QueueView(found, self.log)
+        return self._queues[name]
+
+    @cached_property
+    def topics(self) -> dict[str, set[str]]:
+        """Every topic that the store knows, with what knows it: "consumequeue", "topics.json"."""
+        topics: dict[str, set[str]] = {}
+        for queue in self.store.queues:
+            topics.setdefault(queue.topic, set()).add("consumequeue")
+        for name in self.configured_topics:
+            topics.setdefault(name, set()).add("topics.json")
+        return topics
+
+    @cached_property
+    def configured_topics(self) -> tuple[str, ...]:
+        """The topics of config/topics.json; none where it is missing or cannot be used."""
+        from rocketfsck.formats.configviews import topic_configs
+
+        value = self.config("topics.json")
+        try:
+            return tuple(topic_configs(value)) if value is not None else ()
+        except FormatError:
+            return ()
+
+    def config(self, name: str) -> object | None:
+        """The value in a file of config/, or in its .bak as a broker takes it; None where neither helps."""
+        from rocketfsck.formats.config import decode_config
+
+        files = {file.name: file for file in self.store.configs}
+        for candidate in (name, f"{name}.bak"):
+            file = files.get(candidate)
+            if file is None or not file.size:
+                continue
+            try:
+                value: object = decode_config(read_whole(file.path, CONFIG_LIMIT))
+            except (FormatError, StoreError):
+                continue
+            return value
+        return None
+
+    def found(self, message: Message, offset: int, *via: str) -> Found:
+        """A record with its places in queues."""
+        queues = tuple(self._dispatched(message, offset))
+        return Found(message, offset, self.liveness(offset), queues, via)
+
+    def liveness(self, offset: int) -> bool | None:
+        """Whether a record belongs to this life of the log; None where finding out takes a long walk."""
+        place = self.log.place(offset)
+        if place is None:
+            return False
+        if place[0].allocated_size > self.walk_limit and not self.log.is_walked(offset):
+            return None
+        return self.log.is_live(offset)
+
+    def _dispatched(self, message: Message, offset: int) -> list[Dispatched]:
+        places = []
+        for topic, queue_id, queue_offset in places_of(message):
+            if not is_in_consume_queue(message.sys_flag):
+                places.append(Dispatched(topic, queue_id, queue_offset, UnitState.NOT_EXPECTED))
+                continue
+            queue = self.queue(topic, queue_id)
+            if queue is None:
+                places.append(Dispatched(topic, queue_id, queue_offset, UnitState.NO_QUEUE))
+                continue
+            unit = queue.any_unit_of(queue_offset)
+            if unit is None:
+                expired = queue_offset < queue.queue_offset_at(queue.start_index)
+                state = UnitState.EXPIRED if expired else UnitState.MISSING
+            elif (unit.physical_offset, unit.size) == (offset, message.total_size):
+                state = UnitState.AGREES
+            else:
+                state = UnitState.DIFFERS
+            places.append(Dispatched(topic, queue_id, queue_offset, state, unit))
+        return places
+
+    def why_no_topic(self, topic: str) -> str | None:
+        """A sentence if the store knows no such topic, with names that are near; None if it does."""
+        if topic in self.topics:
+            return None
+        from difflib import get_close_matches
+
+        near = get_close_matches(topic, list(self.topics), 3)
+        hint = f"; near are {', '.join(near)}" if near else ""
+        return f"the store has no topic {topic}{hint}"
