@@ -16,7 +16,7 @@ def is_time_matched(header: IndexHeader, begin: int, end: int) -> bool:
     return (begin < first and end > last) or first <= begin <= last or first <= end <= last
 
 
-def indexindex_step(chains: Chains, header: IndexHeader, **facts: object) -> IndexStep:
+def index_step(chains: Chains, header: IndexHeader, **facts: object) -> IndexStep:
     return IndexStep(
         chains.file.relative,
         header.begin_timestamp,
