@@ -1,6 +1,6 @@
-"""What the rebuilding of queues and index needs of a batch of records, as columns of int64.
+"""What the rebuilding of queues and index needs of a batch of records.
 
-One row a dispatch (a unit that the broker would write), one row a record that is indexed, one row a key.
+One row a dispatch (a unit that the broker would write), one a record for the index, one a key.
 Reference 3.4, 4.5, 8.
 """
 
@@ -17,31 +17,26 @@ from rocketfsck.scan.columns import RecordBatch, Trait
 from rocketfsck.scan.dispatch import dispatches_of
 
 Longs = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+Words = NDArray[np.int32]
 
+# the columns of a dispatch
+(
+    QUEUE,  # row in the scan's QueueTable, -1: it took no more names
+    INDEX,  # queueOffset
+    BASE,  # msgBaseOffset, what a batch queue keeps
+    COUNT,  # number of messages
+    OFFSET,  # where the record stands in the log
+    SIZE,
+    TAGS,
+    TIME,
+    FLAGS,
+) = range(9)
+ROW_SIZE = 9
 
-@dataclass(frozen=True, slots=True)
-class UnitRows:
-    """Dispatches in log order. `queue` is the row in the scan's QueueTable (-1: it took no more names).
-
-    `index` is the queueOffset, `base` and `count` the msgBaseOffset and the number of messages (what a batch
-    queue keeps), `offset` where the record stands in the log. `own` tells the record's own queue from those
-    that a multi-dispatch record lists; `inner` marks inner batches, whose topics have batch queues.
-    """
-
-    queue: Longs
-    index: Longs
-    base: Longs
-    count: Longs
-    offset: Longs
-    size: Longs
-    tags: Longs
-    time: Longs
-    own: Flags
-    inner: Flags
-
-    def __len__(self) -> int:
-        return len(self.queue)
+OWN = 1
+"""The record's own queue, not one that a multi-dispatch record lists."""
+INNER = 2
+"""An inner batch: its topic has batch queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,39 +48,36 @@ class KeyRows:
 
     offset: Longs
     time: Longs
-    key_hash: Longs
-    key_record: Longs
+    key_hash: Words
+    key_record: Words
 
     def __len__(self) -> int:
         return len(self.offset)
 
 
-def unit_rows(batch: RecordBatch, base_offset: int, delay_levels: Mapping[int, int]) -> UnitRows:
-    """The dispatches of a batch's records, copied out of it."""
+def unit_rows(batch: RecordBatch, base_offset: int, delay_levels: Mapping[int, int]) -> Longs:
+    """The dispatches of a batch's records in log order, a row of ROW_SIZE each, copied out of it."""
     found = dispatches_of(batch, base_offset, delay_levels=delay_levels)
     own = np.ones(len(found), np.bool_)
     own[1:] = found.row[1:] != found.row[:-1]
-    index = np.where(own, batch["queue_offset"][found.row], found.index)
-    inner = (batch["traits"][found.row] & int(Trait.INNER_BATCH)) != 0
+    inner = own & ((batch["traits"][found.row] & int(Trait.INNER_BATCH)) != 0)
     inner &= (batch["sys_flag"][found.row] & INNER_BATCH) != 0
-    return UnitRows(
-        found.queue,
-        index,
-        found.index,
-        found.count,
-        found.offset,
-        found.size,
-        found.tags,
-        found.time,
-        own,
-        inner & own,
-    )
+    rows = np.empty((len(found), ROW_SIZE), np.int64)
+    rows[:, QUEUE] = found.queue
+    rows[:, INDEX] = np.where(own, batch["queue_offset"][found.row], found.index)
+    rows[:, BASE] = found.index
+    rows[:, COUNT] = found.count
+    rows[:, OFFSET] = found.offset
+    rows[:, SIZE] = found.size
+    rows[:, TAGS] = found.tags
+    rows[:, TIME] = found.time
+    rows[:, FLAGS] = OWN * own + INNER * inner
+    return rows
 
 
 def key_rows(batch: RecordBatch, base_offset: int) -> KeyRows:
     """The records of a batch and the keys that the broker indexes, copied out of it."""
-    hashes = batch["key_hash"].astype(np.int64)
-    records = batch["key_record"].astype(np.int64)
+    hashes, records = batch["key_hash"].copy(), batch["key_record"].copy()
     rolled_back = (batch["sys_flag"] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK
     if rolled_back.any():
         kept = ~rolled_back[records]

@@ -1,28 +1,34 @@
-"""Where units and index entries go, compiled: as in `build_plain`, row for row.
+"""Where units and index entries go, compiled: as in `build_plain` and `buildrows`, row for row.
 
 Slots are read at random, so keys come in blocks: one pass finds their slots and asks for the memory, the
 next one puts them. Reference 3.4, 4.4.
 """
 
-# mypy: disable-error-code="no-any-return, assignment, return-value"
+# mypy: disable-error-code="no-any-return, assignment, return-value, arg-type"
 # (machine integers: what is an int here has 64 bits and no Python type)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.magic import MIN_RECORD_SIZE
+from rocketfsck.formats.magic import INNER_BATCH, MIN_RECORD_SIZE, TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketfsck.scan import build_plain as plain
-from rocketfsck.scan.build_plain import Longs
+from rocketfsck.scan import buildrows
+from rocketfsck.scan.build_plain import Bytes, Longs
+from rocketfsck.scan.columns import RecordBatch, Trait
+from rocketfsck.scan.dispatch import UNKNOWN_LEVEL_DELAY
 from rocketfsck.scan.intrinsics import native_i32, native_i64, prefetch, store_i32, store_i64
 from rocketfsck.scan.jit import entry, inlined
 from rocketfsck.scan.kernels_index import BLOCK, ENTRY_SIZE, MAX_TIME_DIFF, slot_of
 from rocketfsck.scan.kernels_synth import store_be32, store_be64
 from rocketfsck.scan.replay import division_factor
 
+QUEUE, INDEX, BASE, COUNT, OFFSET, SIZE, TAGS, TIME, FLAGS = range(buildrows.ROW_SIZE)
+OWN, INNER = buildrows.OWN, buildrows.INNER
 FOLLOWING, REACHED, LAST_END, FIRST, TAIL = (
     plain.FOLLOWING,
     plain.REACHED,
@@ -30,69 +36,198 @@ FOLLOWING, REACHED, LAST_END, FIRST, TAIL = (
     plain.FIRST,
     plain.TAIL,
 )
-UNITS, DUPLICATES, MISPLACED, REFUSED = plain.UNITS, plain.DUPLICATES, plain.MISPLACED, plain.REFUSED
-OPENED, EXT_UNITS, IS_BATCH = plain.OPENED, plain.EXT_UNITS, plain.IS_BATCH
+UNITS, RECORDS, DUPLICATES, MISPLACED = plain.UNITS, plain.RECORDS, plain.DUPLICATES, plain.MISPLACED
+REFUSED, OPENED, EXT_UNITS, IS_BATCH = plain.REFUSED, plain.OPENED, plain.EXT_UNITS, plain.IS_BATCH
+SAW_INNER = plain.SAW_INNER
+P_QUEUE, P_PLACE, P_OFFSET, P_SIZE, P_TAGS, P_TIME, P_BASE, P_COUNT = range(plain.PENDING_SIZE)
+SKIPS_BELOW, REACH_IS_END, FILE_UNITS = plain.SKIPS_BELOW, plain.REACH_IS_END, plain.FILE_UNITS
+EXT_FILE_UNITS, EXT_FILE_SIZE = plain.EXT_FILE_UNITS, plain.EXT_FILE_SIZE
+PLAIN, BATCH, EXT = plain.PLAIN, plain.BATCH, plain.EXT
+HOLE, PRE_BLANK = plain.HOLE, plain.PRE_BLANK
 MAX_UNIT_NUMBER, LEAST_SIZE = plain.MAX_UNIT_NUMBER, MIN_RECORD_SIZE
+PLAIN_SIZE, BATCH_SIZE, EXT_SIZE = plain.UNIT_SIZES
+LEAST_LONG = -(1 << 63)
+T_INNER, T_DELAYED = int(Trait.INNER_BATCH), int(Trait.SCHEDULE_TOPIC | Trait.DELAY)
+
+
+@entry
+def _collect(
+    count: int,
+    sys_flag: Any,
+    traits: Any,
+    queue_index: Any,
+    queue_offset: Any,
+    inner_base: Any,
+    batch_size: Any,
+    pos: Any,
+    total_size: Any,
+    tags_code: Any,
+    store_timestamp: Any,
+    delay_level: Any,
+    dispatch_count: int,
+    dispatch_record: Any,
+    dispatch_queue: Any,
+    dispatch_offset: Any,
+    base_offset: int,
+    delays: Any,
+    rows: Any,
+) -> int:
+    done = 0
+    other = 0
+    for row in range(count):
+        while other < dispatch_count and dispatch_record[other] < row:
+            other += 1
+        kind = sys_flag[row] & TRANSACTION_MASK
+        if kind != 0 and kind != TRANSACTION_COMMIT:
+            continue
+        tags = tags_code[row]
+        level = delay_level[row]
+        if level > 0 and traits[row] & T_DELAYED == T_DELAYED:
+            tags = store_timestamp[row] + delays[min(level, len(delays) - 1)]
+        flags = OWN
+        if traits[row] & T_INNER != 0 and sys_flag[row] & INNER_BATCH != 0:
+            flags |= INNER
+        rows[done, QUEUE] = queue_index[row]
+        rows[done, INDEX] = queue_offset[row]
+        rows[done, BASE] = inner_base[row]
+        rows[done, COUNT] = batch_size[row]
+        rows[done, OFFSET] = pos[row] + base_offset
+        rows[done, SIZE] = total_size[row]
+        rows[done, TAGS] = tags
+        rows[done, TIME] = store_timestamp[row]
+        rows[done, FLAGS] = flags
+        done += 1
+        while other < dispatch_count and dispatch_record[other] == row:
+            rows[done, QUEUE] = dispatch_queue[other]
+            rows[done, INDEX] = dispatch_offset[other]
+            rows[done, BASE] = dispatch_offset[other]
+            rows[done, COUNT] = 1
+            rows[done, OFFSET] = pos[row] + base_offset
+            rows[done, SIZE] = total_size[row]
+            rows[done, TAGS] = tags
+            rows[done, TIME] = store_timestamp[row]
+            rows[done, FLAGS] = 0
+            done += 1
+            other += 1
+    return done
+
+
+def unit_rows(batch: RecordBatch, base_offset: int, delay_levels: Mapping[int, int]) -> Longs:
+    """See `buildrows.unit_rows`."""
+    last = max(delay_levels, default=0)
+    delays = np.full(last + 1, UNKNOWN_LEVEL_DELAY, np.int64)
+    for level, delay in delay_levels.items():
+        delays[level] = delay
+    dispatch_count = len(batch["dispatch_record"])
+    rows = np.empty((batch.record_count + dispatch_count, buildrows.ROW_SIZE), np.int64)
+    columns, dispatches = batch.records, batch.dispatches
+    count = _collect(
+        batch.record_count,
+        columns["sys_flag"],
+        columns["traits"],
+        columns["queue_index"],
+        columns["queue_offset"],
+        columns["inner_base"],
+        columns["batch_size"],
+        columns["pos"],
+        columns["total_size"],
+        columns["tags_code"],
+        columns["store_timestamp"],
+        columns["delay_level"],
+        dispatch_count,
+        dispatches["dispatch_record"],
+        dispatches["dispatch_queue"],
+        dispatches["dispatch_offset"],
+        base_offset,
+        delays,
+        rows,
+    )
+    return rows[:count]
 
 
 @entry
 def _place(
-    queue: Any,
-    index: Any,
-    base: Any,
-    count: Any,
-    offset: Any,
-    size: Any,
-    own: Any,
+    rows: Any,
+    numbers: Any,
     state: Any,
-    skips_below: bool,
-    reach_is_end: bool,
-    with_ext: bool,
-    place: Any,
-    ext_place: Any,
+    how: Any,
+    plain_units: Any,
+    batch_units: Any,
+    ext_units: Any,
+    pending_counts: Any,
     gaps: Any,
 ) -> int:
     gap_count = 0
-    for row in range(len(queue)):
-        place[row] = -1
-        ext_place[row] = -1
-        number = queue[row]
+    plain_count = pending_counts[PLAIN]
+    batch_count = pending_counts[BATCH]
+    ext_count = pending_counts[EXT]
+    for row in range(len(rows)):
+        queue = rows[row, QUEUE]
+        number = numbers[queue if queue >= 0 else len(numbers) - 1]
         if number < 0:
             continue
         is_batch = state[number, IS_BATCH] != 0
-        if with_ext and own[row] and not is_batch:
-            ext_place[row] = state[number, EXT_UNITS]
-            state[number, EXT_UNITS] += 1
-        start = offset[row]
-        end = start + size[row]
-        reach = end if reach_is_end and not is_batch else start
+        flags = rows[row, FLAGS]
+        own = flags & OWN != 0
+        if own:
+            state[number, RECORDS] += 1
+        if flags & INNER != 0 and not is_batch:
+            state[number, SAW_INNER] = 1
+        tags = rows[row, TAGS]
+        time = rows[row, TIME]
+        if how[EXT_FILE_UNITS] > 0 and own and not is_batch:
+            place = state[number, EXT_UNITS]
+            state[number, EXT_UNITS] = place + 1
+            ext_units[ext_count, P_QUEUE] = number
+            ext_units[ext_count, P_PLACE] = place
+            ext_units[ext_count, P_OFFSET] = 0
+            ext_units[ext_count, P_SIZE] = 0
+            ext_units[ext_count, P_TAGS] = tags
+            ext_units[ext_count, P_TIME] = time
+            ext_units[ext_count, P_BASE] = 0
+            ext_units[ext_count, P_COUNT] = 0
+            ext_count += 1
+            file = place // how[EXT_FILE_UNITS]
+            at = place % how[EXT_FILE_UNITS]
+            tags = file * how[EXT_FILE_SIZE] + at * EXT_SIZE + LEAST_LONG
+        start = rows[row, OFFSET]
+        end = start + rows[row, SIZE]
+        reach = end if how[REACH_IS_END] != 0 and not is_batch else start
         if reach <= state[number, REACHED]:
             continue
-        at = index[row]
+        at = rows[row, INDEX]
         following = state[number, FOLLOWING]
         if is_batch:
             at = max(following, 0)
             if following < 0:
-                state[number, FIRST] = base[row]
-            state[number, TAIL] = base[row] + count[row]
+                state[number, FIRST] = rows[row, BASE]
+            state[number, TAIL] = rows[row, BASE] + rows[row, COUNT]
         else:
             if following < 0:
                 if at < 0 or at > MAX_UNIT_NUMBER:
                     state[number, REFUSED] += 1
                     continue
                 state[number, FIRST] = at
+                before = at - at % how[FILE_UNITS]
+                if before < at:
+                    gaps[gap_count, 0] = number
+                    gaps[gap_count, 1] = before
+                    gaps[gap_count, 2] = at
+                    gaps[gap_count, 3] = time
+                    gaps[gap_count, 4] = PRE_BLANK
+                    gap_count += 1
             elif at != following:
                 state[number, OPENED] = following
-                if at < following and at != 0 and skips_below:
+                if at < following and at != 0 and how[SKIPS_BELOW] != 0:
                     state[number, DUPLICATES] += 1
                     continue
                 room = (start - state[number, LAST_END]) // LEAST_SIZE
-                # not `at - following`: hostile offsets would wrap around
                 if at > following and at <= MAX_UNIT_NUMBER and at - following <= room:
                     gaps[gap_count, 0] = number
                     gaps[gap_count, 1] = following
                     gaps[gap_count, 2] = at
-                    gaps[gap_count, 3] = row
+                    gaps[gap_count, 3] = time
+                    gaps[gap_count, 4] = HOLE
                     gap_count += 1
                 else:
                     state[number, MISPLACED] += 1
@@ -102,46 +237,101 @@ def _place(
         state[number, REACHED] = reach
         state[number, LAST_END] = end
         state[number, UNITS] += 1
-        place[row] = at
+        target = batch_units if is_batch else plain_units
+        place = batch_count if is_batch else plain_count
+        target[place, P_QUEUE] = number
+        target[place, P_PLACE] = at
+        target[place, P_OFFSET] = start
+        target[place, P_SIZE] = rows[row, SIZE]
+        target[place, P_TAGS] = tags
+        target[place, P_TIME] = time
+        target[place, P_BASE] = rows[row, BASE]
+        target[place, P_COUNT] = rows[row, COUNT]
+        if is_batch:
+            batch_count += 1
+        else:
+            plain_count += 1
+    pending_counts[PLAIN] = plain_count
+    pending_counts[BATCH] = batch_count
+    pending_counts[EXT] = ext_count
     return gap_count
 
 
 def place_units(
-    queue: Longs,
-    index: Longs,
-    base: Longs,
-    count: Longs,
-    offset: Longs,
-    size: Longs,
-    own: Longs,
+    rows: Longs,
+    numbers: Longs,
     state: Longs,
-    *,
-    skips_below: bool,
-    reach_is_end: bool,
-    with_ext: bool,
-    place: Longs,
-    ext_place: Longs,
+    how: Longs,
+    pending: tuple[Longs, Longs, Longs],
+    pending_counts: Longs,
     gaps: Longs,
 ) -> int:
-    """See `build_plain.place_units`. All arrays are contiguous and long enough."""
-    return int(
-        _place(
-            queue,
-            index,
-            base,
-            count,
-            offset,
-            size,
-            own,
-            state,
-            skips_below,
-            reach_is_end,
-            with_ext,
-            place,
-            ext_place,
-            gaps,
-        )
-    )
+    """See `build_plain.place_units`. All arrays are contiguous."""
+    return int(_place(rows, numbers, state, how, *pending, pending_counts, gaps))
+
+
+@entry
+def _pack(
+    pending: Any,
+    count: int,
+    ends: Any,
+    kind: int,
+    unit_size: int,
+    file_units: int,
+    order: Any,
+    out: int,
+    runs: Any,
+) -> int:
+    for row in range(count):
+        ends[pending[row, P_QUEUE] + 1] += 1
+    for queue in range(1, len(ends)):
+        ends[queue] += ends[queue - 1]
+    for row in range(count):
+        queue = pending[row, P_QUEUE]
+        order[ends[queue]] = row
+        ends[queue] += 1
+    run_count = 0
+    last_queue = -1
+    last_place = -1
+    for place in range(count):
+        row = order[place]
+        at = out + unit_size * place
+        if kind == EXT:
+            store_be32(at, unit_size << 16)
+            store_be64(at + 2, pending[row, P_TAGS])
+            store_be64(at + 10, pending[row, P_TIME])
+            store_be32(at + 16, pending[row, P_TIME] << 16)
+        else:
+            store_be64(at, pending[row, P_OFFSET])
+            store_be32(at + 8, pending[row, P_SIZE])
+            store_be64(at + 12, pending[row, P_TAGS])
+            if kind == BATCH:
+                store_be64(at + 20, pending[row, P_TIME])
+                store_be64(at + 28, pending[row, P_BASE])
+                store_be32(at + 36, pending[row, P_COUNT] << 16 | 0xFFFF)
+                store_be32(at + 40, 0xFFFF0000)
+                store_be32(at + 42, 0)
+        queue = pending[row, P_QUEUE]
+        number = pending[row, P_PLACE]
+        if queue != last_queue or number != last_place + 1 or number % file_units == 0:
+            runs[run_count, 0] = queue
+            runs[run_count, 1] = number
+            runs[run_count, 2] = place
+            run_count += 1
+        runs[run_count - 1, 3] = place + 1
+        runs[run_count - 1, 4] = pending[row, P_TIME]
+        last_queue = queue
+        last_place = number
+    return run_count
+
+
+def pack_units(
+    pending: Longs, count: int, queue_count: int, kind: int, file_units: int, out: Bytes, runs: Longs
+) -> int:
+    """See `build_plain.pack_units`. All arrays are contiguous."""
+    ends, order = np.zeros(queue_count + 1, np.int64), np.empty(count, np.int64)
+    size = plain.UNIT_SIZES[kind]
+    return int(_pack(pending, count, ends, kind, size, file_units, order, out.ctypes.data, runs))
 
 
 @inlined
@@ -173,7 +363,7 @@ def _put(
     while base < count:
         size = min(BLOCK, count - base)
         for index in range(size):
-            slot = slot_of(key_hash[base + index], slot_count, factor)
+            slot = slot_of(np.int64(key_hash[base + index]), slot_count, factor)
             prefetch(slots + 4 * slot)
             store_i64(scratch + 8 * index, slot)
         for index in range(size):
@@ -187,7 +377,7 @@ def _put(
                 previous = 0
                 empty += 1
             store_i32(slots + 4 * slot, entry_number)
-            store_be32(at, key_hash[key])
+            store_be32(at, np.int64(key_hash[key]))
             store_be64(at + 4, offset[row])
             store_be32(at + 12, time_diff(time[row], begin_timestamp))
             store_be32(at + 16, previous)
@@ -196,14 +386,14 @@ def _put(
 
 
 def put_entries(
-    key_hash: Longs,
-    key_record: Longs,
+    key_hash: NDArray[np.int32],
+    key_record: NDArray[np.int32],
     offset: Longs,
     time: Longs,
     number: int,
     begin_timestamp: int,
     slots: NDArray[np.int32],
-    out: NDArray[np.uint8],
+    out: Bytes,
 ) -> int:
     """See `build_plain.put_entries`. All arrays are contiguous, `out` long enough, hashes not negative."""
     scratch = np.empty(BLOCK, np.int64)

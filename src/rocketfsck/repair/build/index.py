@@ -30,7 +30,7 @@ from rocketfsck.formats.indexfile import (
 )
 from rocketfsck.repair.build.files import make_directory, set_time, write_part
 from rocketfsck.repair.build.model import BuiltIndexFile, IndexBuild
-from rocketfsck.repair.build.walk import Progress, log_is_large, walk_log
+from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk_log
 from rocketfsck.scan import build_plain
 from rocketfsck.scan.buildrows import KeyRows
 from rocketfsck.store.model import IndexFile, Store
@@ -71,11 +71,16 @@ class IndexBuilder:
         from_offset: int | None = None,
         names: Sequence[str] | None = None,
         time_zone: str = "UTC",
+        compiled: bool,
     ) -> None:
         self.store = store
         self.directory = directory
         self.slot_count, self.entry_count = store.geometry.slot_count, store.geometry.entry_count
-        self.compiled = log_is_large(store)
+        self._put_entries = build_plain.put_entries
+        if compiled:
+            from rocketfsck.scan import kernels_build
+
+            self._put_entries = kernels_build.put_entries
         self.from_offset = from_offset
         self.time_zone = time_zone
         self.files: list[BuiltIndexFile] = []
@@ -112,7 +117,16 @@ class IndexBuilder:
     def _put(self, file: _Filling, rows: KeyRows, start: int, end: int) -> None:
         out = np.empty((end - start) * ENTRY_SIZE, np.uint8)
         header, number = file.header, file.next_entry
-        empty = self._put_entries(file, rows, start, end, out)
+        empty = self._put_entries(
+            rows.key_hash[start:end],
+            rows.key_record[start:end],
+            rows.offset,
+            rows.time,
+            number,
+            header.begin_timestamp,
+            file.slots,
+            out,
+        )
         file.pending += out.data
         row, first = int(rows.key_record[end - 1]), int(rows.key_record[start])
         counts_all = self.store.dialect.counts_entries_in_hash_slot_count
@@ -127,25 +141,6 @@ class IndexBuilder:
         self.entry_total += end - start
         if len(file.pending) >= CHUNK_SIZE:
             self._write_entries(file)
-
-    def _put_entries(
-        self, file: _Filling, rows: KeyRows, start: int, end: int, out: NDArray[np.uint8]
-    ) -> int:
-        put_entries = build_plain.put_entries
-        if self.compiled:
-            from rocketfsck.scan import kernels_build
-
-            put_entries = kernels_build.put_entries
-        return put_entries(
-            rows.key_hash[start:end],
-            rows.key_record[start:end],
-            rows.offset,
-            rows.time,
-            file.next_entry,
-            file.header.begin_timestamp,
-            file.slots,
-            out,
-        )
 
     def _fetch(self, timestamp: int) -> _Filling:
         """The file that takes the next put, made where there is none or the last one is full."""
@@ -254,7 +249,12 @@ def _from(rows: KeyRows, offset: int) -> KeyRows:
     """The rows of records that do not stand before `offset`."""
     first = int(np.searchsorted(rows.offset, offset))
     keys = rows.key_record >= first
-    return KeyRows(rows.offset[first:], rows.time[first:], rows.key_hash[keys], rows.key_record[keys] - first)
+    return KeyRows(
+        rows.offset[first:],
+        rows.time[first:],
+        rows.key_hash[keys],
+        rows.key_record[keys] - np.int32(first),
+    )
 
 
 def _read_header(file: IndexFile) -> tuple[IndexFile, IndexHeader] | None:
@@ -300,8 +300,13 @@ def build_index(
     another that of its first record's time in UTC. Raises StoreError where the log cannot be read or a file
     cannot be written.
     """
-    builder = IndexBuilder(store, into / "index", from_offset=from_offset, names=names)
-    walked = walk_log(store, keys=[builder], compiled=builder.compiled, progress=progress)
+    compiled = log_is_large(store)
+    builder = IndexBuilder(store, into / "index", from_offset=from_offset, names=names, compiled=compiled)
+    return index_build(builder, walk_log(store, keys=[builder], compiled=compiled, progress=progress))
+
+
+def index_build(builder: IndexBuilder, walked: LogWalked) -> IndexBuild:
+    """Write what is left, and say what was built."""
     builder.finish()
     notes = [
         f"{file} is damaged: the keys in its broken parts are not indexed" for file in walked.damaged_files

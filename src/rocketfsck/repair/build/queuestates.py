@@ -1,23 +1,20 @@
-"""The queues in the making: which rows of the scan's table they are, where their next unit goes."""
+"""The queues in the making: which rows of the scan's tables they are, where their next unit goes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.scan.build_plain import IS_BATCH, NEW_STATE, STATE_SIZE
-from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.build_plain import IS_BATCH, LEFT_OUT, NEW_STATE, REFUSED_NAME, STATE_SIZE, Longs
 
-LEFT_OUT, REFUSED = -1, -2
 MAX_NAME_SIZE = 255  # of a file, in bytes
 
-Longs = NDArray[np.int64]
 Name = tuple[str, int]
+RawNames = Sequence[tuple[bytes, int]]
 
 
 @dataclass(slots=True)
@@ -31,33 +28,31 @@ class QueueStates:
     batch_topics: frozenset[str]
     names: list[Name] = field(default_factory=list)
     values: Longs = field(default_factory=lambda: np.empty((64, STATE_SIZE), np.int64))
-    refused_names: set[Name] = field(default_factory=set)
     _numbers: dict[Name, int] = field(default_factory=dict)
-    _of_row: Longs = field(default_factory=lambda: np.full(1, LEFT_OUT, np.int64))
-    _known_rows: int = 0
+    _of_tables: dict[int, Longs] = field(default_factory=dict)
 
-    def numbers_of(self, rows: Longs, table: QueueTable) -> Longs:
-        """The queue's number for rows of the table: LEFT_OUT where it is not wanted, REFUSED for names that
-        no directory can have."""
-        if len(table) > self._known_rows:
-            self._learn(table)
-        numbers: Longs = self._of_row[rows]  # the last element stands for row -1
-        return numbers
+    def numbers_of(self, table: int, raw_names: RawNames, count: int) -> Longs:
+        """The numbers of the first `count` rows of a table that is known as `table`, and one for row -1.
 
-    def _learn(self, table: QueueTable) -> None:
-        known = table.names[self._known_rows :]
-        found = [self._number(java_decode(topic), queue_id) for topic, queue_id in known]
-        kept = self._of_row[: self._known_rows]
-        self._of_row = np.concatenate((kept, np.array([*found, REFUSED], np.int64)))
-        self._known_rows += len(known)
+        LEFT_OUT where a queue is not wanted, REFUSED_NAME for names that no directory can have.
+        """
+        known = self._of_tables.get(table)
+        if known is None or len(known) - 1 < count:
+            kept = np.empty(0, np.int64) if known is None else known[:-1]
+            found = [
+                self.number(java_decode(topic), queue_id) for topic, queue_id in raw_names[len(kept) : count]
+            ]
+            known = np.concatenate((kept, np.array([*found, REFUSED_NAME], np.int64)))
+            self._of_tables[table] = known
+        return known
 
-    def _number(self, topic: str, queue_id: int) -> int:
+    def number(self, topic: str, queue_id: int) -> int:
+        """The number of a queue, a new one if it is not known yet; see `numbers_of`."""
         name = topic, queue_id
         if self.wanted is not None and name not in self.wanted:
             return LEFT_OUT
         if not is_directory_name(topic):
-            self.refused_names.add(name)
-            return REFUSED
+            return REFUSED_NAME
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self.names)

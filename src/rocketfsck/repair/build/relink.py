@@ -121,8 +121,8 @@ def _link(entries: NDArray[np.void], number: int, slots: NDArray[np.int32], *, c
     out = np.empty(len(entries) * ENTRY_SIZE, np.uint8)
     zeros = np.zeros(1, np.int64)
     used = put_entries(
-        entries["hash"].astype(np.int64),
-        np.zeros(len(entries), np.int64),
+        entries["hash"].astype(np.int32),
+        np.zeros(len(entries), np.int32),
         zeros,
         zeros,
         number,

@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from rocketfsck.scan.buildrows import KeyRows, UnitRows, key_rows, unit_rows
+from rocketfsck.repair.build.queuestates import RawNames
+from rocketfsck.scan.build_plain import Longs
+from rocketfsck.scan.buildrows import KeyRows, key_rows, unit_rows
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.live import LiveScan
 from rocketfsck.scan.options import ScanOptions
@@ -27,13 +29,15 @@ Progress = Callable[[int, int], None]
 class UnitTaker(Protocol):
     """Whoever wants the dispatches of the log."""
 
-    def take_units(self, rows: UnitRows, table: QueueTable) -> None: ...
+    def take_units(self, rows: Longs, table: int, raw_names: RawNames, name_count: int) -> None:
+        """Take rows (`buildrows.unit_rows`) whose queues are rows of a table of names, known as `table`."""
 
 
 class KeyTaker(Protocol):
     """Whoever wants the records and their keys."""
 
-    def take_keys(self, rows: KeyRows) -> None: ...
+    def take_keys(self, rows: KeyRows) -> None:
+        """Take records and their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,11 @@ def walk_log(
     levels = delay_levels_of(store)
     table = QueueTable()
     total = store.commitlog.size
+    collect = unit_rows
+    if compiled:
+        from rocketfsck.scan import kernels_build
+
+        collect = kernels_build.unit_rows
     record_count, done, end_offset = 0, 0, 0
     damaged = []
     for file in store.commitlog.files:
@@ -74,9 +83,9 @@ def walk_log(
             for batch in live.batches(reader, base, options, table, compiled=compiled):
                 record_count += batch.record_count
                 if units:
-                    found = unit_rows(batch, base, levels)
+                    found = collect(batch, base, levels)
                     for unit_taker in units:
-                        unit_taker.take_units(found, table)
+                        unit_taker.take_units(found, 0, table.names, len(table))
                 if keys:
                     put = key_rows(batch, base)
                     for key_taker in keys:
