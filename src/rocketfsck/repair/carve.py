@@ -1,0 +1,260 @@
+"""Carving: every record that a file holds, wherever it stands and whatever is around it.
+
+A header is a message's magic behind a possible totalSize; where the frame behind it is sound there is a
+record, and the scan goes on from its end. Where a body does not have its CRC the frame itself is in doubt, so
+what is inside it is searched, too: such finds overlap. Nothing is judged here but frames and checksums.
+Reference 2.1 to 2.7; fault catalogue, C2.
+
+Memory: the read buffers and 80 bytes a record found.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.scan.carve_plain import NOT_FOUND
+from rocketfsck.scan.columns import Fault, RecordBatch, Stop, new_batch
+from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.large import append_large_record, read_large_record
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.source import ReadAhead
+from rocketfsck.scan.tiling import RecordScanner
+from rocketfsck.store.reading import FileReader
+
+Longs = NDArray[np.int64]
+Progress = Callable[[int, int], None]
+"""Bytes done and bytes in all."""
+
+COLUMNS: dict[str, str] = {
+    "source": "i4",  # number of the file
+    "pos": "i8",  # position in that file
+    "total_size": "i4",
+    "physical_offset": "i8",  # as the record states it
+    "crc": "u4",  # CRC-32 of the whole record
+    "faults": "i4",
+    "traits": "i4",
+    "sys_flag": "i4",
+    "queue_index": "i4",  # row of the QueueTable
+    "queue_offset": "i8",
+    "batch_size": "i4",
+    "body_size": "i4",
+    "store_timestamp": "i8",
+    "prepared_transaction_offset": "i8",
+}
+
+_LAST_HEADER = 7  # bytes that may begin a header which goes on behind a window
+_FRAME_SIZE = 36  # totalSize to physicalOffset
+_LONG = struct.Struct(">q")
+_BEHIND = 8  # room for a BLANK that a file need not have: carved files may end anywhere
+_CHUNK_SIZE = 1 << 20
+_DOUBT_LIMIT = 64 << 20
+"""Bytes of doubtful records that are searched once more, beyond 16 times the length of the file: hostile
+bytes can nest frames without end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The records of many files as columns (`COLUMNS`), in the order in which they were met."""
+
+    columns: dict[str, NDArray[Any]]
+    table: QueueTable
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.columns[name]
+
+    def __len__(self) -> int:
+        return len(self.columns["pos"])
+
+    @property
+    def end(self) -> Longs:
+        """The position behind each record in its file."""
+        ends: Longs = self["pos"] + self["total_size"]
+        return ends
+
+    def take(self, rows: NDArray[Any]) -> Found:
+        """Some of the rows."""
+        return Found({name: column[rows] for name, column in self.columns.items()}, self.table)
+
+    def topic(self, row: int) -> bytes:
+        """The topic of a row; empty where the table had no room for it."""
+        number = int(self["queue_index"][row])
+        return self.table.names[number][0] if number >= 0 else b""
+
+
+class Carver:
+    """Carves file after file; `found` gives all that was found."""
+
+    def __init__(self) -> None:
+        self.table = QueueTable()
+        self._batch = new_batch()
+        self._parts: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
+
+    @property
+    def found(self) -> Found:
+        """What was found so far."""
+        return Found(
+            {
+                name: np.concatenate([*parts, np.empty(0, COLUMNS[name])]).astype(COLUMNS[name], copy=False)
+                for name, parts in self._parts.items()
+            },
+            self.table,
+        )
+
+    def carve(self, reader: FileReader, source: int, *, progress: Callable[[int], None] | None = None) -> int:
+        """Take every record of a file; `source` is its number. Returns how many there are.
+
+        `progress` is told the position now and then. Raises StoreError when bytes cannot be read.
+        """
+        before = sum(map(len, self._parts["pos"]))
+        walk = _Walk(reader, self._batch, self.table)
+        for crcs in walk.batches():
+            count = len(crcs)
+            given: dict[str, NDArray[Any]] = {"source": np.full(count, source, np.int32), "crc": crcs}
+            for name, parts in self._parts.items():
+                parts.append(given[name] if name in given else self._batch[name][:count].copy())
+            if progress is not None:
+                progress(walk.pos)
+        return sum(map(len, self._parts["pos"])) - before
+
+
+class _Walk:
+    """One file, from header to header. `pos` is how far it is."""
+
+    def __init__(self, reader: FileReader, batch: RecordBatch, table: QueueTable) -> None:
+        self.reader = reader
+        self.batch = batch
+        self.table = table
+        self.pos = 0
+        self.doubt_left = 16 * reader.size + _DOUBT_LIMIT
+        self.options = ScanOptions(read_bodies=True)
+        self.file_size = reader.size + _BEHIND
+        self.scan, self.find, self.crcs = _implementation(compiled_wanted(reader.size))
+
+    def batches(self) -> Iterator[NDArray[np.uint32]]:
+        """Yield the CRCs of each batch's records; the first so many rows of the batch are good."""
+        with ReadAhead(self.reader) as window:
+            while (start := self._next_header(window)) is not None:
+                self.pos = start
+                base = self._stated_offset(start) - start
+                count = 0
+                for crcs in self._run(window, base):
+                    count += len(crcs)
+                    yield crcs
+                if not count:
+                    self.pos = start + 1
+
+    def _next_header(self, window: ReadAhead) -> int | None:
+        """The next position from `pos` on where a header stands with room for the least record."""
+        window.move_to(self.pos)
+        while True:
+            most = self.reader.size - window.file_pos
+            index = self.find(window.buffer, window.start, window.end, most)
+            if index != NOT_FOUND:
+                return window.file_pos + index
+            window.start = max(window.start, window.end - _LAST_HEADER)
+            self.pos = window.file_pos + window.start
+            data = next(self.reader.data_extents(window.window_end), None)
+            if data is None:
+                return None
+            if data[0] - _LAST_HEADER > window.window_end:
+                window.move_to(data[0] - _LAST_HEADER)
+            if not window.extend():
+                return None
+
+    def _stated_offset(self, pos: int) -> int:
+        head = self.reader.read_upto(pos, _FRAME_SIZE)
+        return int(_LONG.unpack_from(head, 28)[0]) if len(head) == _FRAME_SIZE else 0
+
+    def _run(self, window: ReadAhead, base: int) -> Iterator[NDArray[np.uint32]]:
+        """Records from `pos` on, one behind the other; `pos` is then where the search goes on."""
+        window.move_to(self.pos)
+        while True:
+            self.batch.begin(0)
+            window.start, stop = self.scan(
+                window.buffer,
+                window.start,
+                window.end,
+                window.file_pos,
+                base,
+                self.file_size,
+                self.options,
+                self.batch,
+                self.table,
+            )
+            if self.batch.record_count:
+                starts = self.batch["pos"] - window.file_pos
+                crcs = self.crcs(window.buffer, starts, self.batch["total_size"].astype(np.int64))
+                doubtful = self._doubtful_row()
+                if doubtful is not None:
+                    self._search_inside(doubtful)
+                    yield crcs[: doubtful + 1]
+                    return
+                self.pos = window.file_pos + window.start
+                yield crcs
+            if stop == Stop.BATCH_FULL:
+                continue
+            if stop not in (Stop.LIMIT, Stop.NEED_BYTES):
+                return
+            if window.extend():
+                continue
+            if stop == Stop.LIMIT or window.window_end >= self.reader.size or not self._large(base):
+                return
+            yield np.array([_crc_of(self.reader, self.pos, self._large_size)], np.uint32)
+            if self._doubtful_row() is not None:
+                self._search_inside(0)
+                return
+            self.pos += self._large_size
+            window.move_to(self.pos)
+
+    @property
+    def _large_size(self) -> int:
+        return int(self.batch["total_size"][0])
+
+    def _large(self, base: int) -> bool:
+        """Whether a record that fits no window stands at `pos`; it is then the batch's only one."""
+        record = read_large_record(self.reader, self.pos, self.file_size)
+        if isinstance(record, Stop):
+            return False
+        self.batch.begin(0)
+        return append_large_record(
+            self.reader, record, base, self.file_size, self.options, self.batch, self.table
+        )
+
+    def _search_inside(self, row: int) -> None:
+        """Go on behind the first byte of a record; behind its last if that was done too often."""
+        size = int(self.batch["total_size"][row])
+        self.doubt_left -= size
+        self.pos = int(self.batch["pos"][row]) + (1 if self.doubt_left > 0 else size)
+
+    def _doubtful_row(self) -> int | None:
+        wrong = np.flatnonzero(self.batch["faults"] & int(Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE))
+        return int(wrong[0]) if len(wrong) else None
+
+
+Finder = Callable[[NDArray[np.uint8], int, int, int], int]
+Checksums = Callable[[NDArray[np.uint8], Longs, Longs], NDArray[np.uint32]]
+
+
+def _implementation(compiled: bool) -> tuple[RecordScanner, Finder, Checksums]:
+    if not compiled:
+        from rocketfsck.scan import frames, plain
+
+        return plain.scan_records, frames.find_header, frames.crcs_of
+    from rocketfsck.scan import kernels_frames, kernels_records
+
+    return kernels_records.scan_records, kernels_frames.find_header, kernels_frames.crcs_of
+
+
+def _crc_of(reader: FileReader, start: int, size: int) -> int:
+    value = 0
+    for pos in range(start, start + size, _CHUNK_SIZE):
+        value = zlib.crc32(reader.read(pos, min(_CHUNK_SIZE, start + size - pos)), value)
+    return value

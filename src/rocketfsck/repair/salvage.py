@@ -1,0 +1,365 @@
+"""Salvage: a new conformant store out of whatever records can be found, and a ledger of what came from where.
+
+    sources -> carve -> judge -> choose -> place -> write log -> queues, index, checkpoint, topics -> check
+
+Nothing that is read is changed. The store is built beside its place and appears whole; what is wrong with it
+is told by a check before that. Design, section 5.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.formats.checkpoint import encode_checkpoint
+from rocketfsck.formats.dialect import parse_version
+from rocketfsck.repair.carve import Carver, Found
+from rocketfsck.repair.carve_confidence import Confidence, Level, judge
+from rocketfsck.repair.carve_sources import LOG_DIRECTORY, SkippedFile, SourceFile, list_sources
+from rocketfsck.repair.filler import min_filler_size
+from rocketfsck.repair.salvage_choose import FATES, Fate, choose
+from rocketfsck.repair.salvage_layout import Placement, fits_file, place_kept, place_packed
+from rocketfsck.repair.salvage_ledger import (
+    Gap,
+    Story,
+    account_queues,
+    find_gaps,
+    ledger_lines,
+    prove_tiling,
+)
+from rocketfsck.repair.salvage_write import LogWriter
+from rocketfsck.scan.columns import Trait
+from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS, Source
+from rocketfsck.store.model import Store
+from rocketfsck.store.opening import open_store
+from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.run import check_store
+from rocketfsck.writer.publish import building_directory
+
+if TYPE_CHECKING:
+    from rocketfsck.verify.report import Report
+
+LayoutChoice = Literal["auto", "keep", "pack"]
+Progress = Callable[[str, int, int], None]
+"""What is being done, bytes done and bytes in all."""
+
+LEAST_FILE_SIZE = 4 * min_filler_size()
+
+
+@dataclass(frozen=True, slots=True)
+class SalvageOptions:
+    """What is wanted. `file_size` (bytes) is that of a commit log file, None to find it out.
+
+    `version`, `broker_conf` and `delay_levels` say of the broker what bytes cannot. `sync` makes the store
+    durable before it appears.
+    """
+
+    level: Level = Level.MEDIUM
+    layout: LayoutChoice = "auto"
+    file_size: int | None = None
+    version: str | None = None
+    broker_conf: Path | None = None
+    delay_levels: str | None = None
+    sync: bool = True
+    jobs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Salvage:
+    """What was found and chosen; nothing is written yet. `origin` is the store that settings come from."""
+
+    options: SalvageOptions
+    story: Story
+    version: str
+    layout_note: str
+    origin: Store | None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Records by what becomes of them."""
+        numbers = np.bincount(self.story.fates, minlength=len(Fate))
+        return {FATES[fate][0]: int(numbers[fate]) for fate in Fate if numbers[fate]}
+
+    @property
+    def nothing_size(self) -> int:
+        """Bytes of the sources that are in no record."""
+        return sum(gap.end - gap.start for gaps in self.story.gaps for gap in gaps)
+
+    def head(self) -> dict[str, Any]:
+        """The ledger's first line, and the command's JSON."""
+        story, placement = self.story, self.story.placement
+        found = story.found
+        taken = placement.rows
+        last = int(taken[-1]) if len(taken) else -1
+        return {
+            "source_count": len(story.sources),
+            "source_size": sum(source.size for source in story.sources),
+            "skipped_count": len(story.skipped),
+            "record_count": len(found),
+            "records": self.counts,
+            "taken_size": int(found["total_size"][taken].sum()),
+            "nothing_size": self.nothing_size,
+            "layout": placement.name,
+            "layout_note": self.layout_note,
+            "commitlog_file_size": placement.file_size,
+            "start_offset": placement.start_offset,
+            "end_offset": 0 if last < 0 else int(placement.offsets[-1] + found["total_size"][last]),
+            "fence_size": sum(high - low for low, high in placement.fences),
+            "queue_count": len(story.queues),
+            "missing_count": sum(queue.missing_count for queue in story.queues),
+            "min_confidence": self.options.level.name.lower(),
+            "broker_version": self.version,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SalvagedStore:
+    """The store that was written, and what a check of level `full` said of it."""
+
+    salvage: Salvage
+    path: Path
+    ledger_path: Path
+    report: Report
+
+
+def find_records(
+    paths: Sequence[Path], options: SalvageOptions, *, progress: Progress | None = None
+) -> Salvage:
+    """Carve the paths and decide what of it is taken, and where to.
+
+    Raises UsageError for a layout that cannot be and sizes that make no sense, StoreError for what cannot be
+    read.
+    """
+    if options.version is not None:
+        parse_version(options.version)
+    if options.file_size is not None and not LEAST_FILE_SIZE <= options.file_size < 1 << 31:
+        raise UsageError(f"commit log files of {options.file_size} bytes: {LEAST_FILE_SIZE} is the least")
+    sources, skipped = list_sources(paths)
+    found = carve_all(sources, progress)
+    bases = [-1 if source.base_offset is None else source.base_offset for source in sources]
+    confidence = judge(found, np.array(bases, np.int64))
+    origin = _origin(paths)
+    file_size = options.file_size or _file_size(sources, origin)
+    fates, placement, note = _place(found, confidence, options, file_size)
+    return finish_story(options, sources, skipped, found, confidence, fates, placement, note, origin)
+
+
+def finish_story(
+    options: SalvageOptions,
+    sources: Sequence[SourceFile],
+    skipped: Sequence[SkippedFile],
+    found: Found,
+    confidence: Confidence,
+    fates: Any,
+    placement: Placement,
+    note: str,
+    origin: Store | None,
+) -> Salvage:
+    """Account for every byte and every queue. Raises StoreError."""
+    gaps = _gaps(sources, found)
+    story = Story(
+        sources,
+        skipped,
+        found,
+        confidence,
+        fates,
+        placement,
+        gaps,
+        account_queues(found, placement.rows),
+    )
+    version = options.version or (None if origin is None else str(origin.dialect.version))
+    if version is None:
+        has_crc = bool((found["traits"][placement.rows] & int(Trait.PROPERTY_CRC)).any())
+        version = "5.3.3" if has_crc else ""
+    return Salvage(options, story, version, note, origin)
+
+
+def carve_all(sources: Sequence[SourceFile], progress: Progress | None) -> Found:
+    """Every record of these files. Raises StoreError."""
+    carver = Carver()
+    total, done = sum(source.size for source in sources), 0
+    for number, source in enumerate(sources):
+
+        def advance(pos: int, before: int = done) -> None:
+            if progress is not None:
+                progress("carve", before + pos, total)
+
+        with FileReader(source.path) as reader:
+            carver.carve(reader, number, progress=advance)
+        done += source.size
+    return carver.found
+
+
+def _gaps(sources: Sequence[SourceFile], found: Found) -> list[list[Gap]]:
+    bounds = np.searchsorted(found["source"], np.arange(len(sources) + 1))
+    gaps = []
+    for number, source in enumerate(sources):
+        rows = np.arange(bounds[number], bounds[number + 1])
+        gaps.append(find_gaps(source, found, rows))
+        prove_tiling(source, found, rows, gaps[-1])
+    return gaps
+
+
+def _origin(paths: Sequence[Path]) -> Store | None:
+    """The first of the paths that is a store: its sizes, version and config are taken over."""
+    for path in paths:
+        if (path / LOG_DIRECTORY).is_dir():
+            with suppress(StoreError):
+                return open_store(path)
+    return None
+
+
+def _file_size(sources: Sequence[SourceFile], origin: Store | None) -> int:
+    """The size of a commit log file, from the store or the names of the files; else the default."""
+    if origin is not None and origin.commitlog.files:
+        return origin.geometry.commitlog_file_size
+    starts = sorted({source.base_offset for source in sources if source.base_offset is not None})
+    steps = {high - low for low, high in pairwise(starts)}
+    sizes = {source.size for source in sources if source.base_offset is not None}
+    fitting = [size for size in sizes if size >= LEAST_FILE_SIZE and all(step % size == 0 for step in steps)]
+    if fitting:
+        return max(fitting)
+    return GEOMETRY_DEFAULTS["commitlog_file_size"]
+
+
+def _place(
+    found: Found, confidence: Confidence, options: SalvageOptions, file_size: int
+) -> tuple[Any, Placement, str]:
+    """The fates, the places and why the layout is what it is."""
+    note = "asked for"
+    if options.layout != "pack":
+        fates = choose(found, confidence, options.level, in_place=True)
+        placed = place_kept(found, np.flatnonzero(fates == Fate.TAKEN), file_size)
+        if not isinstance(placed, str):
+            return fates, placed, "asked for" if options.layout == "keep" else "the physical offsets fit"
+        if options.layout == "keep":
+            raise UsageError(f"the records cannot keep their physical offsets: {placed}; --layout pack can")
+        note = placed
+    fates = choose(found, confidence, options.level, in_place=False)
+    fitting = np.zeros(len(found), np.bool_)
+    fitting[fits_file(found, file_size)] = True
+    fates[(fates == Fate.TAKEN) & ~fitting] = Fate.TOO_LARGE
+    return fates, place_packed(found, np.flatnonzero(fates == Fate.TAKEN), file_size), note
+
+
+def default_ledger(into: Path) -> Path:
+    """Where the ledger goes unless another place is named: beside the store."""
+    return into.with_name(f"{into.name}.ledger.jsonl")
+
+
+def write_store(
+    salvage: Salvage,
+    into: Path,
+    *,
+    ledger_path: Path | None = None,
+    extra_head: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> SalvagedStore:
+    """Write the store and its ledger; both appear when they are whole.
+
+    Raises UsageError if there is nothing to write, StoreError if something cannot be read or written or
+    stands in the way.
+    """
+    if not len(salvage.story.placement.rows):
+        raise UsageError("no record was found that could be taken: nothing to write")
+    into = Path(os.path.abspath(into))  # noqa: PTH100 - the last part need not exist
+    ledger = ledger_path or default_ledger(into)
+    for path in (into, ledger):
+        if os.path.lexists(path):
+            raise StoreError("exists; nothing is written over it", path=str(path))
+    part = ledger.with_name(f".{ledger.name}.{os.getpid()}.part")
+    try:
+        with building_directory(into, replace=False, sync=salvage.options.sync) as building:
+            report = _fill(building, salvage, progress)
+            head = {**salvage.head(), **(extra_head or {}), "into": os.fspath(into)}
+            with part.open("w", encoding="utf-8") as stream:
+                stream.writelines(line + "\n" for line in ledger_lines(salvage.story, head))
+                stream.flush()
+                os.fsync(stream.fileno())
+        part.rename(ledger)
+    except OSError as error:
+        raise StoreError(
+            f"cannot be written: {error.strerror or error}", path=str(error.filename or into)
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+    return SalvagedStore(salvage, into, ledger, report)
+
+
+def _fill(building: Path, salvage: Salvage, progress: Progress | None) -> Report:
+    """Write everything below a directory, and check it."""
+    from rocketfsck.repair.build import build_index, build_queues
+    from rocketfsck.repair.checkpointbuild import build_checkpoint
+    from rocketfsck.repair.configbuild import build_topics
+
+    story = salvage.story
+    total = int(story.found["total_size"][story.placement.rows].sum())
+
+    def advance(done: int) -> None:
+        if progress is not None:
+            progress("write", done, total)
+
+    version = salvage.version or "4.0.0"  # of fences that need no property CRC
+    with LogWriter(building, story.sources, story.found, story.placement, version) as writer:
+        writer.write(advance)
+    if salvage.origin is not None:
+        _copy_config(salvage.origin, building)
+    store = _open(building, salvage)
+    build_queues(store, building)
+    build_index(store, building)
+    store = _open(building, salvage)
+    (building / "checkpoint").write_bytes(encode_checkpoint(build_checkpoint(store)))
+    topics = building / "config" / "topics.json"
+    if not topics.exists():
+        content = build_topics(store)
+        if content is not None:
+            topics.parent.mkdir(exist_ok=True)
+            topics.write_bytes(content)
+    return check_store(_open(building, salvage), CheckOptions(level="full", jobs=salvage.options.jobs))
+
+
+def _copy_config(origin: Store, building: Path) -> None:
+    for file in origin.configs:
+        target = building / file.relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file.location, target)
+
+
+def _open(building: Path, salvage: Salvage) -> Store:
+    """The store being built, with the sizes and the version of where it came from."""
+    options, origin = salvage.options, salvage.origin
+    store = open_store(
+        building,
+        broker_conf=options.broker_conf,
+        version=salvage.version or None,
+        delay_levels=options.delay_levels or (None if origin is None else origin.delay_levels),
+    )
+    if origin is None:
+        return store
+    names = ("consumequeue_file_size", "batch_file_size", "ext_file_size", "slot_count", "entry_count")
+    taken = {name: getattr(origin.geometry, name) for name in names if store.geometry.source(name) != "given"}
+    inferred: dict[str, Source] = dict.fromkeys(taken, "inferred")
+    sources = {**store.geometry.sources, **inferred}
+    return replace(store, geometry=replace(store.geometry, **taken, sources=sources))
+
+
+__all__ = [
+    "Salvage",
+    "SalvageOptions",
+    "SalvagedStore",
+    "carve_all",
+    "default_ledger",
+    "find_records",
+    "finish_story",
+    "write_store",
+]

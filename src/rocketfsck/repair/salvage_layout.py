@@ -1,0 +1,118 @@
+"""Where salvaged records go: each to its own physical offset, or one behind the other.
+
+keep    every record at its physicalOffset, fences over what is missing between them, BLANKs at the ends
+pack    from one file's length on, without gaps; the records' physicalOffset is rewritten
+
+A packed log does not begin at 0: the filling units of consume queues name the offset 0, and a broker takes
+them for messages as long as the log begins there. Reference 2.8, 3.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE
+from rocketfsck.repair.carve import Found, Longs
+from rocketfsck.repair.filler import min_filler_size
+
+LayoutName = Literal["keep", "pack"]
+
+MAX_FENCED_FILES = 4096
+"""Whole files that are made of nothing but fences: a larger gap is none of one store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The rows to write in the order of the new log, each with its physical offset there.
+
+    `fences` and `blanks` are half-open ranges of physical offsets; the last file's rest is zeros. `file_size`
+    is that of a commit log file in bytes.
+    """
+
+    name: LayoutName
+    file_size: int
+    rows: Longs
+    offsets: Longs
+    fences: tuple[tuple[int, int], ...]
+    blanks: tuple[tuple[int, int], ...]
+
+    @property
+    def start_offset(self) -> int:
+        """Where the first file begins; 0 without records."""
+        return int(self.offsets[0]) // self.file_size * self.file_size if len(self.offsets) else 0
+
+
+def place_kept(found: Found, rows: Longs, file_size: int) -> Placement | str:
+    """The rows (none overlaps another) in their own places, or why that cannot be."""
+    rows = rows[np.argsort(found["physical_offset"][rows], kind="stable")]
+    start = found["physical_offset"][rows].astype(np.int64)
+    end = start + found["total_size"][rows]
+    crossing = np.flatnonzero(start % file_size + (end - start) + BLANK_HEADER_SIZE > file_size)
+    if len(crossing):
+        return f"the record at {start[crossing[0]]} does not lie inside a file of {file_size} bytes"
+    fences: list[tuple[int, int]] = []
+    blanks: list[tuple[int, int]] = []
+    if len(rows):
+        # what reaches the start of each record: the record before, or the start of the first file
+        reached = np.concatenate(([start[0] // file_size * file_size], end[:-1]))
+        for at in np.flatnonzero(reached != start).tolist():
+            reason = _fill(int(reached[at]), int(start[at]), file_size, at == 0, fences, blanks)
+            if reason:
+                return reason
+    return Placement("keep", file_size, rows, start, tuple(fences), tuple(blanks))
+
+
+def _fill(
+    low: int,
+    high: int,
+    file_size: int,
+    is_first: bool,
+    fences: list[tuple[int, int]],
+    blanks: list[tuple[int, int]],
+) -> str:
+    """Divide what lies between two records into BLANKs and fences; why it cannot be, "" if it can."""
+    file_end = low // file_size * file_size + file_size
+    if high >= file_end and not is_first:
+        blanks.append((low, file_end))
+        low = file_end
+        if (high - low) // file_size > MAX_FENCED_FILES:
+            return f"there are more than {MAX_FENCED_FILES} empty files between {low} and {high}"
+        while high - low >= file_size:
+            fences.append((low, low + file_size - BLANK_HEADER_SIZE))
+            blanks.append((low + file_size - BLANK_HEADER_SIZE, low + file_size))
+            low += file_size
+    if 0 < high - low < min_filler_size():
+        return f"{high - low} bytes before the record at {high} are too few for a fence"
+    if high > low:
+        fences.append((low, high))
+    return ""
+
+
+def place_packed(found: Found, rows: Longs, file_size: int) -> Placement:
+    """The rows one behind the other, in the order of their physical offsets (the older of equals first).
+
+    Every row must fit in a file (`fits_file`).
+    """
+    order = np.lexsort((found["store_timestamp"][rows], found["physical_offset"][rows]))
+    rows = rows[order]
+    sizes = found["total_size"][rows].astype(np.int64)
+    before = np.concatenate(([0], np.cumsum(sizes)))
+    offsets = np.empty(len(rows), np.int64)
+    blanks: list[tuple[int, int]] = []
+    at, base = 0, file_size
+    while at < len(rows):
+        room = before[at] + file_size - BLANK_HEADER_SIZE
+        stop = int(np.searchsorted(before, room, side="right")) - 1
+        offsets[at:stop] = base + before[at:stop] - before[at]
+        if stop < len(rows):
+            blanks.append((base + int(before[stop] - before[at]), base + file_size))
+        at, base = stop, base + file_size
+    return Placement("pack", file_size, rows, offsets, (), tuple(blanks))
+
+
+def fits_file(found: Found, file_size: int) -> Longs:
+    """The rows that a file of this size can hold."""
+    return np.flatnonzero(found["total_size"] + BLANK_HEADER_SIZE <= file_size)
