@@ -37,7 +37,7 @@ _WORDS: Mapping[Any, str] = {int: "a 64-bit integer", str: "a text", bool: "true
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
     """The plan as JSON values; `plan_from_json` gives an equal plan back."""
-    return {"kind": KIND, **_members(plan)}
+    return {"kind": KIND, **to_members(plan)}
 
 
 def plan_text(plan: Plan) -> str:
@@ -111,7 +111,8 @@ def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is no number in JSON")
 
 
-def _members(value: Any) -> dict[str, Any]:
+def to_members(value: Any) -> dict[str, Any]:
+    """A dataclass of plain values as JSON values."""
     members: dict[str, Any] = {}
     for item in fields(value):
         inner = getattr(value, item.name)
@@ -125,7 +126,7 @@ def _members(value: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        return _members(value)
+        return to_members(value)
     if isinstance(value, Mapping):
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, tuple):
@@ -173,6 +174,11 @@ def decode_text(suffix: str, value: Any) -> str:
 @cache
 def _hints(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
+
+
+def from_members(kind: type, document: Any) -> Any:
+    """The dataclass that `to_members` was given; raises UsageError."""
+    return _dataclass(kind, document, "")
 
 
 def _dataclass(kind: type, document: Any, path: str) -> Any:

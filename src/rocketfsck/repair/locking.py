@@ -1,0 +1,85 @@
+"""Keeps brokers and other repairs away from a store while it is repaired.
+
+A broker is kept away as it keeps another broker away: by a POSIX record lock on byte 0 of `lock` (reference
+5.4). Other repairs by a lock on the directory above the store. A process that closes any descriptor of a
+file loses its POSIX locks on it, so nothing may open the store's `lock` while it is held, or `renew` must be
+called afterwards.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rocketfsck.errors import StoreError
+from rocketfsck.store.reading import os_error_text
+
+_BUSY = frozenset({errno.EACCES, errno.EAGAIN})
+_MAX_LOCK_SIZE = 1 << 20
+
+
+class StoreLock:
+    """The record lock on byte 0 of a store's `lock`, or nothing where there is no such file."""
+
+    def __init__(self, root: str) -> None:
+        self.path = f"{root}/lock"
+        self.descriptor = -1
+
+    def take(self) -> None:
+        """Take the lock. StoreError if a broker holds it, or the file cannot be opened for writing."""
+        try:
+            flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK
+            self.descriptor = os.open(self.path, flags)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreError(f"cannot be opened: {os_error_text(error)}", path=self.path) from error
+        self.renew()
+
+    def renew(self) -> None:
+        """Take the lock once more, after something may have opened and closed the file."""
+        if self.descriptor < 0:
+            return
+        try:
+            fcntl.lockf(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        except OSError as error:
+            if error.errno in _BUSY:
+                text = "a broker holds the lock of this store; stop it first"
+                raise StoreError(text, path=self.path) from error
+            raise StoreError(f"cannot be locked: {os_error_text(error)}", path=self.path) from error
+
+    def content(self) -> bytes | None:
+        """What is in the file, without another descriptor; None where there is none."""
+        if self.descriptor < 0:
+            return None
+        return os.pread(self.descriptor, _MAX_LOCK_SIZE, 0)
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+@contextmanager
+def only_repair(root: str) -> Iterator[None]:
+    """Keep other repairs of stores in the same directory away; StoreError if there is one."""
+    above = os.path.dirname(root)  # noqa: PTH120
+    try:
+        descriptor = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise StoreError(f"cannot be opened: {os_error_text(error)}", path=above) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise StoreError("another repair is at work in this directory", path=above) from error
+    except OSError:
+        pass  # a file system without such locks
+    try:
+        yield
+    finally:
+        os.close(descriptor)

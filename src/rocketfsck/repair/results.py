@@ -1,0 +1,78 @@
+"""What an apply or an undo has to say: data, of which text and JSON are renderings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS
+from rocketfsck.repair.ledger import Ledger
+from rocketfsck.repair.plan import Unanswered
+from rocketfsck.repair.plan_json import from_members, to_members
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyReport:
+    """How a plan was carried out.
+
+    `published`: the store is the new one. `kept` is the directory that `undo` needs, "" without. `finished`:
+    it had been interrupted before, and was brought to its end. `before` and `after` are the findings above
+    info by rule id. `left` are findings above info that are still there, `unmet` those that were addressed
+    and still are, `fresh` those that were not there before: either of the last two, or a ledger that does
+    not balance, keeps the result from being published; `problem` then says so.
+    """
+
+    store: str
+    mode: str
+    plan_digest: str
+    actions: tuple[str, ...]
+    published: bool = False
+    finished: bool = False
+    kept: str = ""
+    problem: str = ""
+    before: Mapping[str, int] = field(default_factory=dict)
+    after: Mapping[str, int] = field(default_factory=dict)
+    left: tuple[Unanswered, ...] = ()
+    unmet: tuple[Unanswered, ...] = ()
+    fresh: tuple[Unanswered, ...] = ()
+    ledger: Ledger = field(default_factory=Ledger)
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def exit_code(self) -> int:
+        """1 where something was corrected, plus 4 where problems are left."""
+        corrected = EXIT_CORRECTED if self.published and self.actions else EXIT_CLEAN
+        return corrected | (EXIT_PROBLEMS if self.left or self.problem else EXIT_CLEAN)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        return {"kind": "rocketfsck.apply", **to_members(self), "exit_code": self.exit_code}
+
+    @classmethod
+    def from_json(cls, document: Any) -> ApplyReport:
+        """The report that `to_json` wrote; raises UsageError for anything else."""
+        inner = dict(document) if isinstance(document, dict) else {}
+        for name in ("kind", "exit_code"):
+            inner.pop(name, None)
+        report = from_members(cls, inner)
+        assert isinstance(report, cls)
+        return report
+
+
+@dataclass(frozen=True, slots=True)
+class UndoReport:
+    """How a repair was taken back. `kept` is where the repaired store went, if it was changed since."""
+
+    store: str
+    mode: str
+    plan_digest: str
+    finished: bool = False
+    kept: str = ""
+    schema_version: int = SCHEMA_VERSION
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        return {"kind": "rocketfsck.undo", **to_members(self), "exit_code": EXIT_CLEAN}
