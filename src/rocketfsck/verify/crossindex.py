@@ -2,6 +2,7 @@
 
     records with keys and no entry          XR020, XR031      entries that met no record    XR022 to XR030
     order and fullness of the files         IX019 to IX022    index ahead of the log        XR027
+    how keys spread, and names' times       IX025 to IX028    (`indexspread`)
 
 Reference 4.5 to 4.8, 9.4 I12, I14 to I16.
 """
@@ -18,6 +19,7 @@ from rocketfsck.verify.entryjoin import BEYOND, IN_DAMAGE, NOWHERE
 from rocketfsck.verify.facts import IndexFacts
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.indexreader import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
+from rocketfsck.verify.indexspread import check_names, check_spread
 from rocketfsck.verify.logmap import LogMap
 from rocketfsck.verify.task import Context, TaskResult
 
@@ -27,6 +29,7 @@ def merge_index_files(
 ) -> Iterator[Finding]:
     """Findings from the results of all index and commit log tasks, both in store order."""
     yield from capped(_files(context, indexes), context.detail_limit)
+    yield from capped(check_names(context, indexes), context.detail_limit)
     if context.level == "quick":
         return
     log_end = LogMap(context.store, logs).log_end
@@ -34,6 +37,7 @@ def merge_index_files(
     yield from capped(_loose(context, indexes, logs, log_end), context.detail_limit)
     if not has_log_elsewhere(context.store):
         yield from _ahead(indexes, log_end)
+    yield from capped(check_spread(context, indexes), context.detail_limit)
 
 
 def _files(context: Context, indexes: Sequence[TaskResult | None]) -> Iterator[Finding]:

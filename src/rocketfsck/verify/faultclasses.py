@@ -207,6 +207,13 @@ _TABLE = (
         "They hold nothing. See to memory map limits and disk space.",
     ),
     FaultClass(
+        "I5",
+        "hash collisions in the index",
+        "Different keys have one hash. Brokers compare nothing else, so that a query by one key finds the "
+        "messages of the other, too.",
+        "Nothing is damaged. Compare the keys of what a query gives.",
+    ),
+    FaultClass(
         "I6",
         "index header wrong",
         "The header's counts, offsets or times contradict the entries. Brokers believe the header.",
@@ -237,6 +244,13 @@ _TABLE = (
         "index file too short or too long",
         "A broker extends a short index file with zeros and uses it as if nothing were missing.",
         "The file can be rebuilt from the log.",
+    ),
+    FaultClass(
+        "I11",
+        "slots of the index unevenly used",
+        "Few slots hold most entries: one key is in very many messages, or keys hash alike. Queries walk "
+        "long chains.",
+        "Nothing is damaged. See to the keys that producers set.",
     ),
     FaultClass(
         "I12",

@@ -10,9 +10,11 @@ import struct
 from dataclasses import dataclass
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import FENCE_TOPIC, MAGIC_V2, TRANSACTION_ROLLBACK, transaction_type
+from rocketfsck.formats.properties import KEYS, UNIQ_KEY, Parser, parse_properties, split_keys
 from rocketfsck.scan.columns import Stop
-from rocketfsck.scan.large import read_large_record
+from rocketfsck.scan.large import LargeRecord, read_large_record
 from rocketfsck.store.openfiles import OpenFiles
 
 _FIXED = struct.Struct(">iiiiiqqiq")
@@ -45,6 +47,32 @@ class LogReader(OpenFiles):
 
     def head(self, offset: int) -> RecordHead | None:
         """The record that starts at `offset`; None if none does, or its file cannot be read."""
+        found = self._record(offset)
+        if found is None:
+            return None
+        compact = found.compact
+        (_, _, _, queue_id, _, queue_offset, physical_offset, sys_flag, _) = _FIXED.unpack_from(compact)
+        if physical_offset != offset:
+            return None
+        topic, _ = _topic_and_rest(found)
+        store_timestamp = _LONG.unpack_from(compact, 68 if sys_flag & 0x10 else 56)[0]
+        return RecordHead(
+            found.total_size, queue_id, queue_offset, physical_offset, sys_flag, store_timestamp, topic
+        )
+
+    def index_keys(self, offset: int, parser: Parser) -> tuple[str, list[str]] | None:
+        """Topic and index keys (UNIQ_KEY, then KEYS) of the record at `offset`; None if none starts there."""
+        found = self._record(offset)
+        if found is None:
+            return None
+        topic, rest = _topic_and_rest(found)
+        size = max(int.from_bytes(rest[:2], "big", signed=True), 0)
+        properties = parse_properties(rest[2 : 2 + size], parser) or {}
+        unique = [properties[UNIQ_KEY]] if UNIQ_KEY in properties else []
+        return java_decode(topic), [*unique, *split_keys(properties.get(KEYS, ""))]
+
+    def _record(self, offset: int) -> LargeRecord | None:
+        """The record at `offset` without its body; None if none starts there, or its file cannot be read."""
         number = self.file_at(offset)
         if number is None:
             return None
@@ -53,17 +81,14 @@ class LogReader(OpenFiles):
             found = read_large_record(reader, offset - self.starts[number], reader.size)
         except StoreError:
             return None  # the task of that file says so
-        if isinstance(found, Stop):
-            return None
-        compact, at = found.compact, found.body_at
-        (_, magic, _, queue_id, _, queue_offset, physical_offset, sys_flag, _) = _FIXED.unpack_from(compact)
-        if physical_offset != offset:
-            return None
-        wide = magic == MAGIC_V2
-        start = at + max(int.from_bytes(compact[at - 4 : at], "big", signed=True), 0)
-        topic_size = int.from_bytes(compact[start : start + 1 + wide], "big")
-        topic = compact[start + 1 + wide : start + 1 + wide + topic_size]
-        store_timestamp = _LONG.unpack_from(compact, 68 if sys_flag & 0x10 else 56)[0]
-        return RecordHead(
-            found.total_size, queue_id, queue_offset, physical_offset, sys_flag, store_timestamp, topic
-        )
+        return None if isinstance(found, Stop) else found
+
+
+def _topic_and_rest(found: LargeRecord) -> tuple[bytes, bytes]:
+    """The bytes of a record's topic, and those behind it: the properties with their length."""
+    compact, at = found.compact, found.body_at
+    wide = int.from_bytes(compact[4:8], "big", signed=True) == MAGIC_V2
+    start = at + max(int.from_bytes(compact[at - 4 : at], "big", signed=True), 0)
+    topic_size = int.from_bytes(compact[start : start + 1 + wide], "big")
+    end = start + 1 + wide + topic_size
+    return compact[start + 1 + wide : end], compact[end:]

@@ -300,4 +300,60 @@ RULES: tuple[Rule, ...] = (
         None,
         "4.7",
     ),
+    Rule(
+        "IX025",
+        "index-hash-shared",
+        INFO,
+        "{shared_count} of {looked_count} hashes with several entries that were looked at are of different "
+        "keys, like {key} and {other_key} ({hash}); {distinct_count} hashes in all",
+        "An entry holds 31 bits of its key. A broker answers a query by key with every record of that hash, "
+        "and leaves it to the client to drop those that have another key: older clients do not.",
+        "heuristic",
+        "cross",
+        None,
+        "4.3, 4.7",
+        "I5",
+    ),
+    Rule(
+        "IX026",
+        "index-slots-skewed",
+        INFO,
+        "{how}{used_count} of {slot_count} slots are used, where {entry_count} entries of keys that differ "
+        "would use about {expected.used_count}",
+        "Most messages carry the same few keys, or keys whose hashes are close to each other: chains are "
+        "longer, and queries slower, than the file's size makes them.",
+        "heuristic",
+        "cross",
+        None,
+        "4.1, 4.3",
+        "I11",
+    ),
+    Rule(
+        "IX027",
+        "index-chain-long",
+        INFO,
+        "the chain of slot {slot} has {how}{entry_count} entries, {expected.entry_count} is the mean; "
+        "{how}{hash_entry_count} of them are of the key {key}",
+        "A query for a key of this slot walks the chain to its end or until it has enough. One key that "
+        "most messages carry is no use as a key.",
+        "heuristic",
+        "cross",
+        None,
+        "4.3, 4.7",
+        "I11",
+    ),
+    Rule(
+        "IX028",
+        "index-name-time",
+        INFO,
+        "the name says that the file was made at {name_time}: in any time zone {side} than what is in it "
+        "(storeTimestamps {begin_timestamp} to {end_timestamp})",
+        "A file is named by the broker's local time when its first entry is put. A later name: built again "
+        "from an old log, renamed, or copied. An earlier one: a clock that was wrong, or another's name.",
+        "heuristic",
+        "quick",
+        None,
+        "4.6, 9.4 I16",
+        "I9",
+    ),
 )
