@@ -1,0 +1,129 @@
+"""What every planner needs: actions out of findings, what is known of the log's files, ranges of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rocketfsck.errors import StoreError
+from rocketfsck.repair.plan import Action, Extent, Loss, Scalar
+from rocketfsck.repair.scene import PlanScene
+from rocketfsck.store.model import MappedFile, Store
+from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.task import is_aggregate
+
+SMALL_SIZE = 16 << 20
+"""Bytes of a file that is hashed as a whole before it is changed; of a larger one only what is relied on."""
+
+Span = tuple[int, int]
+
+
+def answer(
+    name: str,
+    target: str,
+    note: str,
+    findings: Iterable[Finding],
+    *,
+    arguments: Mapping[str, Scalar] | None = None,
+    preconditions: Sequence[Extent] = (),
+    losses: Sequence[Loss] = (),
+    gains: Mapping[str, int] | None = None,
+    write_size: int = 0,
+    preen: bool = False,
+) -> Action:
+    """An action that answers these findings."""
+    kept = list(findings)
+    return Action(
+        name,
+        target,
+        note,
+        dict(arguments or {}),
+        tuple(dict.fromkeys(finding.fingerprint for finding in kept)),
+        tuple(sorted({finding.rule for finding in kept})),
+        tuple(preconditions),
+        tuple(losses),
+        dict(gains or {}),
+        write_size,
+        preen,
+    )
+
+
+def by_file(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    """Findings by the file they are in, in the order of the files' names."""
+    found: dict[str, list[Finding]] = {}
+    for finding in findings:
+        found.setdefault(finding.where.file, []).append(finding)
+    return dict(sorted(found.items()))
+
+
+def rules_in(scene: PlanScene) -> set[str]:
+    """The ids of the rules that the report has findings of."""
+    return {rule for rule, count in scene.report.counts.items() if count}
+
+
+def one_by_one(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings that name their place; those that only count others are left out."""
+    return [finding for finding in findings if not is_aggregate(finding)]
+
+
+def number(values: Mapping[str, Any], name: str, default: int = 0) -> int:
+    """A value of a finding or an action that should be an integer."""
+    value = values.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def text(values: Mapping[str, Any], name: str) -> str:
+    """A value of a finding or an action that should be text."""
+    value = values.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def record_count(scene: PlanScene, file: str) -> int:
+    """How many live records the report counts in a commit log file."""
+    totals = scene.report.regions.get(file, ())
+    return sum(total.record_count for total in totals if total.kind == "records")
+
+
+def log_file(store: Store, relative: str) -> MappedFile | None:
+    """The commit log file of this name."""
+    return next((file for file in store.commitlog.files if file.relative == relative), None)
+
+
+def goes_on_after(scene: PlanScene, file: MappedFile) -> bool:
+    """Whether a later file of the commit log has live records."""
+    start = file.start_offset or 0
+    return any(
+        (other.start_offset or 0) > start and record_count(scene, other.relative) > 0
+        for other in scene.store.commitlog.files
+    )
+
+
+def ahead_of_all(scene: PlanScene, file: MappedFile) -> bool:
+    """Whether no earlier file of the commit log has live records."""
+    start = file.start_offset or 0
+    return not any(
+        (other.start_offset or 0) < start and record_count(scene, other.relative) > 0
+        for other in scene.store.commitlog.files
+    )
+
+
+def merge_ranges(ranges: Iterable[Span]) -> list[Span]:
+    """The same numbers in the fewest half-open ranges, in order."""
+    merged: list[Span] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def whole_file(scene: PlanScene, file: str) -> tuple[Extent, ...]:
+    """The precondition that a file is as it was; of a large one its first bytes. () if it cannot be read."""
+    try:
+        with FileReader(scene.path_of(file)) as reader:
+            size = reader.size
+        return (scene.extent(file) if size <= SMALL_SIZE else scene.extent(file, 0, SMALL_SIZE),)
+    except StoreError:
+        return ()

@@ -1,0 +1,276 @@
+"""Repairs of checkpoint, abort, epochs and timer progress.
+
+`abort` is taken away only when what an abnormal recovery would do has been done: no damage of the log is
+left, the queues and the index have what the log has, the checkpoint is that of the end of the log. Then the
+broker starts as after an orderly stop and deletes no index file. Fault catalogue K1 to K4, H3, H5, I1;
+reference 4.8, 5, 6.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT_SIZE, Checkpoint, encode_checkpoint
+from rocketfsck.formats.epoch import EpochEntry, decode_epochs, encode_epochs
+from rocketfsck.formats.javatext import parse_int32, parse_int64
+from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
+from rocketfsck.repair.checkpointbuild import build_checkpoint, index_headers, read_checkpoint
+from rocketfsck.repair.logedit import read_log_end
+from rocketfsck.repair.plan import Action, Loss
+from rocketfsck.repair.repairs.answers import answer, by_file, number, one_by_one, whole_file
+from rocketfsck.repair.repairs.misnamed import is_unsettled
+from rocketfsck.repair.scene import ActScene, PlanScene
+from rocketfsck.repair.table import Repair
+from rocketfsck.store.model import OtherKind, Store
+from rocketfsck.store.reading import read_whole
+from rocketfsck.verify.catalog import RULES
+from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.logprobe import begins_record
+from rocketfsck.verify.rule import LEVELS
+
+CHECKPOINT_NAME = "checkpoint"
+EPOCH_LIMIT = 16 << 20
+_BROKEN = frozenset({"ST019", "ST020", "ST011", "CL006", "CL015", "CL020"})
+"""Findings after which nobody can say where the log ends, beside those of bodies that no repair answers."""
+
+
+def can_finish(scene: PlanScene) -> bool:
+    """Whether what an abnormal recovery would do can be done here: the log was gone through, and whatever is
+    wrong with it is answered by a repair."""
+    if LEVELS.index(scene.report.level) < LEVELS.index("cross") or is_unsettled(scene):
+        return False
+    for finding in scene.findings:
+        rule = RULES[finding.rule]
+        if finding.rule in _BROKEN:
+            return False
+        if rule.severity is Severity.ERROR and rule.family == "CL" and rule.repair is None:
+            return False
+        if finding.rule in ("CL004", "CL005"):
+            return False
+    return scene.store.live.locked is not True and bool(scene.store.commitlog.files)
+
+
+def plan_checkpoint(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """The checkpoint of the store as it is, or as the actions before leave it."""
+    if findings and not is_unsettled(scene) and not {f.rule for f in scene.findings} & {"ST019", "ST020"}:
+        yield write_checkpoint(scene)
+
+
+def write_checkpoint(scene: PlanScene) -> Action:
+    """The one action that writes the checkpoint. The same whoever asks for it."""
+    why = [finding for finding in scene.findings if RULES[finding.rule].repair == "write-checkpoint"]
+    return answer(
+        "write-checkpoint",
+        CHECKPOINT_NAME,
+        "write the checkpoint that fits the ends of the log, the queues and the index",
+        why,
+        preconditions=whole_file(scene, CHECKPOINT_NAME) if scene.store.checkpoint is not None else (),
+        write_size=CHECKPOINT_SIZE,
+        preen=True,
+    )
+
+
+def act_checkpoint(scene: ActScene, action: Action) -> None:
+    """Write all fields from what the tree holds now."""
+    del action
+    put_checkpoint(scene, build_checkpoint(scene.reopen()))
+
+
+def put_checkpoint(scene: ActScene, checkpoint: Checkpoint) -> None:
+    """Make the file one page with these fields. Its time stays."""
+    data = encode_checkpoint(checkpoint)
+    if not scene.tree.exists(CHECKPOINT_NAME):
+        scene.tree.create(CHECKPOINT_NAME, len(data))
+    elif scene.tree.size(CHECKPOINT_NAME) != len(data):
+        scene.tree.resize(CHECKPOINT_NAME, len(data))
+    scene.tree.write(CHECKPOINT_NAME, 0, data)
+
+
+def plan_finish(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Take `abort` away, once everything else is done, and write the checkpoint of an orderly stop."""
+    del findings
+    abort = scene.store.abort
+    if abort is None or not can_finish(scene):
+        return
+    why = [finding for finding in scene.findings if finding.rule in ("CP001", "CP003", "CP005")]
+    yield answer(
+        "finish-recovery",
+        abort.relative,
+        "set abort aside and write the checkpoint: what the next start would do is done",
+        why,
+        preconditions=whole_file(scene, abort.relative),
+        write_size=CHECKPOINT_SIZE,
+    )
+
+
+def act_finish(scene: ActScene, action: Action) -> None:
+    """Write the checkpoint, set `abort` aside."""
+    put_checkpoint(scene, build_checkpoint(scene.reopen()))
+    scene.tree.set_aside(action.target)
+
+
+def plan_save_index(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Keep the next start from deleting index files."""
+    if can_finish(scene):
+        yield from plan_finish(scene, findings)
+        return
+    files = {finding.where.file for finding in one_by_one(findings)}
+    ends = [header.end_timestamp for file, header in index_headers(scene.store) if file.relative in files]
+    if ends and scene.store.checkpoint is not None:
+        yield answer(
+            "save-index",
+            CHECKPOINT_NAME,
+            "let indexMsgTimestamp be the end of the newest index file, so that the next start keeps it",
+            findings,
+            arguments={"index_msg_timestamp": max(ends)},
+            preconditions=whole_file(scene, CHECKPOINT_NAME),
+            write_size=8,
+            preen=True,
+        )
+
+
+def act_save_index(scene: ActScene, action: Action) -> None:
+    """Raise indexMsgTimestamp."""
+    before = read_checkpoint(scene.reopen())
+    wanted = max(number(action.arguments, "index_msg_timestamp"), before.index_msg_timestamp)
+    put_checkpoint(
+        scene,
+        Checkpoint(
+            before.physic_msg_timestamp,
+            before.logics_msg_timestamp,
+            wanted,
+            before.master_flushed_offset,
+            before.confirm_phy_offset,
+        ),
+    )
+
+
+def plan_epochs(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Epoch files with the entries that fit the log; one without any is set aside."""
+    if is_unsettled(scene):
+        return
+    for name, found in by_file(one_by_one(findings)).items():
+        try:
+            entries, dropped = sound_epochs(scene.store, name)
+        except StoreError:
+            continue
+        note = (
+            f"write the {len(entries)} epochs that fit the log"
+            if entries
+            else "set the file aside: no epoch in it fits the log"
+        )
+        yield answer(
+            "rewrite-epochs",
+            name,
+            note,
+            found,
+            arguments={"epochs": " ".join(f"{entry.epoch}-{entry.start_offset}" for entry in entries)},
+            preconditions=whole_file(scene, name),
+            losses=[Loss("entry", dropped, kept_in="set aside")] if dropped else [],
+        )
+
+
+def sound_epochs(store: Store, name: str) -> tuple[list[EpochEntry], int]:
+    """The epochs of a file (else of its .bak) that ascend, start in the log and on a record; how many of the
+    file's are left out. Raises StoreError where the file cannot be read."""
+    data = read_whole(store.root / name, EPOCH_LIMIT)
+    candidates = _lines(data)
+    try:
+        decode_epochs(data)
+    except FormatError:
+        candidates = _backup(store, name) or candidates
+    end = read_log_end(store)
+    limit = end.end_offset if end is not None else 0
+    log_start = store.commitlog.start_offset or 0
+    kept: list[EpochEntry] = []
+    for entry in candidates:
+        follows = not kept or (entry.epoch > kept[-1].epoch and entry.start_offset >= kept[-1].start_offset)
+        fits = entry.start_offset <= limit and (
+            not log_start <= entry.start_offset < limit or begins_record(store.commitlog, entry.start_offset)
+        )
+        if follows and fits and entry.start_offset >= 0:
+            kept.append(entry)
+    return kept, max(len(_lines(data)) - len(kept), 0)
+
+
+def _lines(data: bytes) -> list[EpochEntry]:
+    """Every line that reads as an epoch, whatever the CRC says."""
+    found = []
+    for line in data.splitlines()[2:]:
+        parts = line.decode("ascii", "replace").strip().split("-")
+        epoch, start = parse_int32(parts[0]), parse_int64(parts[-1])
+        if len(parts) == 2 and epoch is not None and start is not None:
+            found.append(EpochEntry(epoch, start))
+    return found
+
+
+def _backup(store: Store, name: str) -> list[EpochEntry]:
+    files = [file for other in store.others if other.kind is OtherKind.EPOCH for file in other.files]
+    for file in files:
+        if file.relative == f"{name}.bak":
+            try:
+                return list(decode_epochs(read_whole(file.path, EPOCH_LIMIT)).entries)
+            except StoreError:
+                return []
+    return []
+
+
+def act_epochs(scene: ActScene, action: Action) -> None:
+    """Set the old file aside and write the new one."""
+    listed = str(action.arguments.get("epochs", "")).split()
+    entries = [EpochEntry(int(epoch), int(start)) for epoch, start in (item.split("-") for item in listed)]
+    scene.tree.set_aside(action.target)
+    if entries:
+        data = encode_epochs(entries)
+        scene.tree.create(action.target, len(data))
+        scene.tree.write(action.target, 0, data)
+
+
+def plan_timer(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """timercheck of a page's length, its fields at most what the store holds."""
+    if is_unsettled(scene):
+        return
+    for name, found in by_file(one_by_one(findings)).items():
+        values = _timer_values(scene.store, found)
+        yield answer(
+            "reset-timer",
+            name,
+            "give timercheck its length, and fields that go no further than the store",
+            found,
+            arguments=values,
+            preconditions=whole_file(scene, name),
+            write_size=TIMER_CHECK_SIZE,
+        )
+
+
+def _timer_values(store: Store, findings: Iterable[Finding]) -> dict[str, int]:
+    values: dict[str, int] = {}
+    for finding in findings:
+        field = finding.found.get("field")
+        if finding.rule == "CF041" and isinstance(field, str):
+            values[field] = number(finding.expected, "limit")
+    if "lastReadTimeMs" in values:
+        end = read_log_end(store)
+        values["lastReadTimeMs"] = end.store_timestamp if end is not None else 0
+    return values
+
+
+def act_timer(scene: ActScene, action: Action) -> None:
+    """Set the length, write the fields."""
+    if scene.tree.size(action.target) != TIMER_CHECK_SIZE:
+        scene.tree.resize(action.target, TIMER_CHECK_SIZE)
+    fields: Mapping[str, int] = {
+        name: number(action.arguments, name) for name in action.arguments if name != "size"
+    }
+    for name, value in fields.items():
+        scene.tree.write(action.target, TIMER_CHECK.offset(name), value.to_bytes(8, "big", signed=True))
+
+
+ROWS: tuple[Repair, ...] = (
+    Repair("rewrite-epochs", 500, "keep the epochs that fit the log", plan_epochs, act_epochs),
+    Repair("reset-timer", 510, "bound the timer's progress by the store", plan_timer, act_timer),
+    Repair("write-checkpoint", 520, "write the checkpoint that fits", plan_checkpoint, act_checkpoint),
+    Repair("save-index", 530, "keep index files from being deleted", plan_save_index, act_save_index),
+    Repair("finish-recovery", 800, "set abort aside, all is recovered", plan_finish, act_finish),
+)

@@ -1,0 +1,240 @@
+"""Repairs of the files in `config/`: from .bak, cut behind the value, closed where they were cut, or anew.
+
+The file that was there is set aside. What no copy has is not made up: a consumerOffset.json of which nothing
+is left stays unanswered. Fault catalogue K5, K6; reference 1.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.config import encode_config, valid_prefix
+from rocketfsck.formats.configviews import data_version
+from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
+from rocketfsck.repair.configbuild import build_topics, close_text, read_config
+from rocketfsck.repair.plan import Action, Loss
+from rocketfsck.repair.repairs.answers import answer, number, one_by_one, text, whole_file
+from rocketfsck.repair.scene import ActScene, PlanScene
+from rocketfsck.repair.table import Repair
+from rocketfsck.store.model import Store
+from rocketfsck.store.reading import read_whole
+from rocketfsck.verify.check_config import QUEUE_KINDS, QUEUE_TYPE
+from rocketfsck.verify.configfiles import MAX_SIZE, VIEWS
+from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.queuefile import check_queues
+from rocketfsck.verify.task import Context, QueuesTask
+
+_BACKUP = ".bak"
+_TOPICS = "config/topics.json"
+_TYPES = {kind: name for name, kind in QUEUE_KINDS.items()}
+
+
+def plan_restore(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """The .bak if it is sound; else what is left of the file; else topics out of log and queues."""
+    for finding in one_by_one(findings):
+        name = finding.where.file.removesuffix(_BACKUP)
+        made = _source(scene, finding, name)
+        if made is None:
+            continue
+        source, data, note = made
+        present = (scene.store.root / name).exists()
+        yield answer(
+            "restore-config",
+            name,
+            note,
+            [item for item in one_by_one(findings) if item.where.file.removesuffix(_BACKUP) == name],
+            arguments={"source": source},
+            preconditions=[
+                *(whole_file(scene, name) if present else ()),
+                *(whole_file(scene, name + _BACKUP) if source == "backup" else ()),
+            ],
+            losses=[Loss("byte", _size(scene, name), kept_in="set aside")] if present else [],
+            write_size=len(data),
+            preen=source == "backup" and finding.rule in ("CF002", "CF004"),
+        )
+
+
+def _size(scene: PlanScene, name: str) -> int:
+    return next((file.size for file in scene.store.configs if file.relative == name), 0)
+
+
+def _source(scene: PlanScene, finding: Finding, name: str) -> tuple[str, bytes, str] | None:
+    """Where a new file can come from, its bytes, and what to say."""
+    store = scene.store
+    backup = _backup_of(store, name)
+    if backup is not None:
+        return "backup", backup, "write the content of its .bak, as the broker would go on with it"
+    if finding.rule == "CF006":
+        return None
+    try:
+        if finding.rule == "CF001":
+            closed = close_text(read_whole(store.root / name, MAX_SIZE))
+            if closed is not None and _fits(name, closed):
+                return "beginning", closed, "keep the members that are whole, and close the text behind them"
+        if name == _TOPICS:
+            topics = build_topics(store)
+            if topics is not None:
+                return "log", topics, "list the topics that the log and the queues have"
+    except StoreError:
+        return None
+    return None
+
+
+def _backup_of(store: Store, name: str) -> bytes | None:
+    """The bytes of a .bak that is sound and of the right shape."""
+    path = store.root / f"{name}{_BACKUP}"
+    value = read_config(str(path), MAX_SIZE)
+    if value is None or not _has_shape(name, value):
+        return None
+    return read_whole(path, MAX_SIZE)
+
+
+def _fits(name: str, data: bytes) -> bool:
+    try:
+        return _has_shape(name, valid_prefix(data)[0])
+    except FormatError:
+        return False
+
+
+def _has_shape(name: str, value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    try:
+        data_version(value)
+        VIEWS.get(name.rpartition("/")[2], dict)(value)
+    except FormatError:
+        return False
+    return True
+
+
+def act_restore(scene: ActScene, action: Action) -> None:
+    """Set the file aside and write the new one."""
+    store = scene.reopen()
+    name, source = action.target, text(action.arguments, "source")
+    data: bytes | None = None
+    if source == "backup":
+        data = _backup_of(store, name)
+    elif source == "beginning":
+        data = close_text(read_whole(store.root / name, MAX_SIZE))
+    elif source == "log":
+        data = build_topics(store)
+    if data is None:
+        raise StoreError("has nothing any more that it could be made of", path=name)
+    put_file(scene, name, data)
+
+
+def put_file(scene: ActScene, name: str, data: bytes) -> None:
+    """Let a file have this content; the one that was there is set aside."""
+    if scene.tree.exists(name):
+        scene.tree.set_aside(name)
+    scene.tree.create(name, len(data))
+    scene.tree.write(name, 0, data)
+
+
+def plan_cut(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """What stands behind the value goes."""
+    for finding in one_by_one(findings):
+        size = finding.where.start or 0
+        yield answer(
+            "cut-config",
+            finding.where.file,
+            f"cut the file behind its value, to {size} bytes",
+            [finding],
+            arguments={"size": size},
+            preconditions=whole_file(scene, finding.where.file),
+            losses=[Loss("byte", number(finding.found, "extra_size"))],
+            preen=True,
+        )
+
+
+def act_cut(scene: ActScene, action: Action) -> None:
+    """Cut the file."""
+    scene.tree.resize(action.target, number(action.arguments, "size"))
+
+
+def plan_delay(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Offsets of delay levels are brought into their queues, as a broker does that loads them."""
+    found = one_by_one(findings)
+    for name in sorted({finding.where.file for finding in found}):
+        mine = [finding for finding in found if finding.where.file == name]
+        yield answer(
+            "set-delay-offset",
+            name,
+            f"bring the offsets of {len(mine)} delay levels into their queues",
+            mine,
+            arguments={"levels": " ".join(str(number(finding.found, "level")) for finding in mine)},
+            preconditions=whole_file(scene, name),
+        )
+
+
+def act_delay(scene: ActScene, action: Action) -> None:
+    """Clamp the offsets to what the queues hold now. The .bak is not touched."""
+    store = scene.reopen()
+    name = action.target
+    value = read_config(str(store.root / name), MAX_SIZE)
+    table = value.get("offsetTable") if isinstance(value, dict) else None
+    if not isinstance(table, dict):
+        raise StoreError("has no offsets any more", path=name)
+    for level in text(action.arguments, "levels").split():
+        low, high = _bounds(store, delay_queue_id(int(level)))
+        for key in list(table):
+            if str(key) == level:
+                table[key] = min(max(int(table[key]), low), high)
+    put_file(scene, name, encode_config(value))
+
+
+def plan_queue_type(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """topics.json follows the queues: which of them hold a topic's messages is not a matter of settings."""
+    kinds: dict[str, set[str]] = {}
+    for queue in scene.store.queues:
+        kinds.setdefault(queue.topic, set()).add(queue.kind)
+    found = [
+        finding for finding in one_by_one(findings) if len(kinds.get(finding.where.topic or "", ())) == 1
+    ]
+    for name in sorted({finding.where.file for finding in found}):
+        mine = [finding for finding in found if finding.where.file == name]
+        topics = sorted({finding.where.topic or "" for finding in mine})
+        yield answer(
+            "set-queue-type",
+            name,
+            f"let queue.type of {len(topics)} topics be that of their queues",
+            mine,
+            arguments={topic: _TYPES[next(iter(kinds[topic]))] for topic in topics},
+            preconditions=whole_file(scene, name),
+        )
+
+
+def act_queue_type(scene: ActScene, action: Action) -> None:
+    """Write the attributes."""
+    value = read_config(scene.tree.place(action.target), MAX_SIZE)
+    table = value.get("topicConfigTable") if isinstance(value, dict) else None
+    if not isinstance(table, dict):
+        raise StoreError("has no topics any more", path=action.target)
+    for topic, kind in action.arguments.items():
+        if not isinstance(table.get(topic), dict):
+            raise StoreError(f"has no topic {topic} any more", path=action.target)
+        attributes = table[topic].get("attributes")
+        kept = dict(attributes) if isinstance(attributes, dict) else {}
+        name = QUEUE_TYPE if QUEUE_TYPE in kept else f"+{QUEUE_TYPE}"
+        table[topic]["attributes"] = {**kept, name: kind}
+    put_file(scene, action.target, encode_config(value))
+
+
+def _bounds(store: Store, queue_id: int) -> tuple[int, int]:
+    """Queue offsets of the first live unit of a delay queue and behind its last; (0, 0) without one."""
+    for index, queue in enumerate(store.queues):
+        if (queue.topic, queue.queue_id) == (SCHEDULE_TOPIC, queue_id):
+            facts = check_queues(QueuesTask(Context(store, "cross", 0), index, index + 1)).facts[0]
+            low, high = facts.min_live_offset, facts.max_offset  # type: ignore[union-attr]
+            return (high if low is None else low), high
+    return 0, 0
+
+
+ROWS: tuple[Repair, ...] = (
+    Repair("restore-config", 700, "restore a config file", plan_restore, act_restore),
+    Repair("set-queue-type", 705, "let topics.json name the kind of queues", plan_queue_type, act_queue_type),
+    Repair("cut-config", 710, "cut a config file behind its value", plan_cut, act_cut),
+    Repair("set-delay-offset", 720, "bring delay offsets into their queues", plan_delay, act_delay),
+)

@@ -1,0 +1,248 @@
+"""Repairs of index files: all built again from the log, links made anew, headers recounted.
+
+    entries, their number or order are wrong    build index/ again from the log       rebuild-index
+    only links and slots are wrong              put the file's own entries again      relink-index
+    only fields of the header are wrong         write what the file says              rewrite-index-header
+
+Fault catalogue I1 to I10; reference 4.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.indexfile import ENTRY_SIZE, HEADER, INDEX_HEADER_SIZE, decode_header, entry_pos
+from rocketfsck.repair.build import build_index, relink_index_file
+from rocketfsck.repair.plan import Action, Loss
+from rocketfsck.repair.repairs.answers import answer, by_file, number, one_by_one, whole_file
+from rocketfsck.repair.repairs.misnamed import is_misnamed
+from rocketfsck.repair.scene import ActScene, PlanScene
+from rocketfsck.repair.table import Repair
+from rocketfsck.store.model import IndexFile
+from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.catalog import RULES
+from rocketfsck.verify.finding import Finding, Severity
+
+LINKS = frozenset(f"IX{rule:03}" for rule in range(5, 14))
+"""Rules that only slots and links break: entries are as they should be."""
+
+REBUILT = frozenset({"IX017", "XR029"})
+"""Rules beside those whose repair says so that only a rebuilding answers."""
+
+_COUNTS = ("hashSlotCount", "indexCount")
+
+
+def rebuild_indexes(scene: PlanScene) -> Iterator[Action]:
+    """The one action that builds all index files again. The same whichever finding asks for it.
+
+    An index of another log is left alone.
+    """
+    rules = {finding.rule for finding in scene.findings}
+    if is_misnamed(scene) or rules & {"ST019", "ST020"}:
+        return
+    why = [
+        finding
+        for finding in scene.findings
+        if _asks(finding.rule) or finding.rule in LINKS or finding.rule == "XR030"
+    ]
+    files = scene.store.indexes
+    size = scene.store.geometry.index_file_size
+    records = sum(
+        number(finding.found, "record_count") for finding in why if finding.rule in ("XR020", "XR031")
+    )
+    losses = [
+        Loss("entry", number(finding.found, "entry_count"))
+        for finding in one_by_one(scene.findings)
+        if finding.rule in ("XR022", "XR023", "XR028", "XR029", "XR030")
+    ]
+    yield answer(
+        "rebuild-index",
+        "index",
+        f"build the index again from the log ({len(files)} files are there)",
+        why,
+        preconditions=[extent for file in files for extent in whole_file(scene, file.relative)],
+        losses=losses,
+        gains={"record": records} if records else {},
+        write_size=size * max(len(files), 1),
+        preen=True,
+    )
+
+
+def _asks(rule: str) -> bool:
+    asked = RULES[rule].repair == "rebuild-index" and RULES[rule].severity > Severity.INFO
+    return rule in REBUILT or (asked and rule not in LINKS)
+
+
+def is_rebuilt(scene: PlanScene) -> bool:
+    """Whether the index will be built again."""
+    return any(_asks(finding.rule) for finding in scene.findings)
+
+
+def plan_rebuild(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Relink single files where nothing else is wrong; else build the index again."""
+    if is_rebuilt(scene) or any(finding.rule not in LINKS for finding in findings):
+        yield from rebuild_indexes(scene)
+        return
+    if is_misnamed(scene):
+        return
+    for name, found in by_file(findings).items():
+        file = _index_file(scene, name)
+        if file is None:
+            yield from rebuild_indexes(scene)
+            continue
+        yield answer(
+            "relink-index",
+            name,
+            "put the file's own entries once more: links, slots and header",
+            found,
+            preconditions=whole_file(scene, name),
+            write_size=file.size,
+            preen=True,
+        )
+
+
+def _index_file(scene: PlanScene, name: str) -> IndexFile | None:
+    return next((file for file in scene.store.indexes if file.relative == name), None)
+
+
+def act_rebuild(scene: ActScene, action: Action) -> None:
+    """Build index/ in a scratch directory; files that come out the same stay."""
+    store = scene.reopen()
+    scratch = scene.tree.scratch()
+    names = [file.name for file in store.indexes]
+    build_index(store, scratch)
+    made = scratch / "index"
+    built = sorted(path.name for path in made.iterdir()) if made.is_dir() else []
+    kept = [
+        name
+        for name in built
+        if name in names and _same(os.fspath(made / name), scene.tree.place(f"index/{name}"))
+    ]
+    for name in names:
+        if name not in kept:
+            scene.tree.set_aside(f"index/{name}")
+    for name in built:
+        if name not in kept:
+            scene.tree.adopt(made / name, f"index/{name}")
+    del action
+
+
+def _same(first: str, second: str) -> bool:
+    with FileReader(first) as left, FileReader(second) as right:
+        if left.size != right.size:
+            return False
+        step = 1 << 20
+        return all(
+            left.read(pos, min(step, left.size - pos)) == right.read(pos, min(step, left.size - pos))
+            for pos in range(0, left.size, step)
+        )
+
+
+def act_relink(scene: ActScene, action: Action) -> None:
+    """Write the file anew out of its own entries. Its time stays."""
+    store = scene.reopen()
+    file = next((item for item in store.indexes if item.relative == action.target), None)
+    if file is None:
+        raise StoreError("is no index file any more", path=action.target)
+    target = scene.tree.scratch() / file.name
+    relink_index_file(store, file, target)
+    scene.tree.adopt(target, action.target)
+    scene.tree.set_mtime(action.target, file.mtime_ns)
+
+
+def plan_header(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Fields of headers, and entry 0; what a file has behind its indexCount asks for a rebuilding."""
+    if is_misnamed(scene):
+        return
+    if is_rebuilt(scene):
+        mine = [finding for finding in findings if finding.rule in ("IX003", "IX004", "IX017", "IX018")]
+        for action in rebuild_indexes(scene):
+            yield _with(action, mine)
+        return
+    for name, found in by_file(one_by_one(findings)).items():
+        file = _index_file(scene, name)
+        values = _fields(scene, found)
+        if file is None or not values:
+            continue
+        yield answer(
+            "rewrite-index-header",
+            name,
+            f"write {', '.join(sorted(values))} as the entries and records say",
+            found,
+            arguments=values,
+            preconditions=[scene.extent(name, 0, min(INDEX_HEADER_SIZE, file.size))],
+            write_size=INDEX_HEADER_SIZE,
+            preen=True,
+        )
+
+
+def _with(action: Action, findings: Iterable[Finding]) -> Action:
+    """The same action, answering these findings, too."""
+    extra = list(findings)
+    return Action(
+        action.name,
+        action.target,
+        action.note,
+        action.arguments,
+        tuple(dict.fromkeys((*action.why, *(finding.fingerprint for finding in extra)))),
+        tuple(sorted({*action.rules, *(finding.rule for finding in extra)})),
+        action.preconditions,
+        action.losses,
+        action.gains,
+        action.write_size,
+        action.preen,
+    )
+
+
+def _fields(scene: PlanScene, findings: Iterable[Finding]) -> dict[str, int]:
+    """The values that header fields must have, by their names; "entry0" to empty entry 0."""
+    values: dict[str, int] = {}
+    for finding in findings:
+        if finding.rule == "IX003":
+            counts_all = scene.store.dialect.counts_entries_in_hash_slot_count
+            values["hashSlotCount"] = number(finding.found, "entry_count" if counts_all else "slot_count")
+        elif finding.rule == "IX004":
+            field, value = finding.found.get("field"), finding.expected.get("value")
+            if isinstance(field, str) and isinstance(value, int):
+                values[field] = value
+        elif finding.rule == "IX018":
+            values["entry0"] = 0
+    return values
+
+
+def act_header(scene: ActScene, action: Action) -> None:
+    """Write the fields."""
+    store = scene.reopen()
+    data = scene.tree.read(action.target, 0, INDEX_HEADER_SIZE)
+    try:
+        decode_header(data)
+    except FormatError as error:
+        raise StoreError("has no header", path=action.target) from error
+    for field in HEADER.fields:
+        if field.name in action.arguments:
+            size = 4 if field.name in _COUNTS else 8
+            value = number(action.arguments, field.name).to_bytes(size, "big", signed=True)
+            scene.tree.write(action.target, HEADER.offset(field.name), value)
+    if "entry0" in action.arguments:
+        scene.tree.write(action.target, entry_pos(0, store.geometry.slot_count), bytes(ENTRY_SIZE))
+
+
+ROWS: tuple[Repair, ...] = (
+    Repair("rebuild-index", 400, "build the index again from the log", plan_rebuild, act_rebuild),
+    Repair(
+        "relink-index",
+        410,
+        "make links, slots and header of an index file anew",
+        lambda _s, _f: (),
+        act_relink,
+    ),
+    Repair(
+        "rewrite-index-header",
+        420,
+        "write counts and ranges of an index file's header",
+        plan_header,
+        act_header,
+    ),
+)

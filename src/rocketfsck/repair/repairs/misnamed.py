@@ -1,0 +1,187 @@
+"""Commit log files whose names are wrong: their records say where they belong.
+
+A file of the right length whose first and last records agree on another start, at which no file stands, was
+renamed: by an operator who moved it away, or by a copy. Everything else that a check says of such a log is a
+consequence. Reference 1.2, 2.1; fault catalogue C6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.repair.logedit import frames_in
+from rocketfsck.repair.plan import Action
+from rocketfsck.repair.repairs.answers import answer, log_file, one_by_one, record_count, text
+from rocketfsck.repair.scene import ActScene, PlanScene
+from rocketfsck.repair.table import Repair
+from rocketfsck.scan.carve_plain import find_candidate
+from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.regions import Region, RegionKind
+from rocketfsck.scan.resync import Ground
+from rocketfsck.scan.source import ReadAhead
+from rocketfsck.scan.tiling import scan_log_file
+from rocketfsck.store.model import MappedFile
+from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.finding import Finding
+
+_CHUNK_SIZE = 1 << 20
+_ASKING = frozenset({"CL006", "ST003", "ST004", "ST005"})
+_FOLLOWING = frozenset(
+    {"ST010", "ST011", "ST013", "ST016", "ST017", "ST020", "CL019", "CL028", "CF011", "CF023"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """`old` and `new` are names relative to the root; `new` is what the records of the file say."""
+
+    old: str
+    new: str
+    size: int
+
+
+def pending_renames(scene: PlanScene) -> tuple[Rename, ...]:
+    """The renames that the report's findings call for."""
+    asked = {
+        finding.where.file
+        for finding in one_by_one(scene.findings)
+        if finding.rule in _ASKING
+        and (finding.rule == "CL006" or finding.found.get("area") == "commitlog" or finding.rule == "ST005")
+    }
+    taken = {file.start_offset for file in scene.store.commitlog.files if file.relative not in asked}
+    found: dict[str, Rename] = {}
+    for name in sorted(asked):
+        renamed = _rename_of(scene, name)
+        if renamed is None:
+            continue
+        start = int(renamed.new.rpartition("/")[2])
+        if start not in taken and renamed.new not in found:
+            found[renamed.new] = renamed
+    return tuple(found.values())
+
+
+def leaving_twins(scene: PlanScene) -> dict[str, Finding]:
+    """Commit log files that are all zeros and have the name of one with records, each with its finding."""
+    found: dict[str, Finding] = {}
+    for finding in one_by_one(scene.findings):
+        if finding.rule == "ST012":
+            names = [finding.where.file, str(finding.found.get("twin", ""))]
+            zero = [name for name in names if name and is_zero(scene, name)]
+            full = [name for name in names if name and record_count(scene, name)]
+            if zero and (len(zero) == 2 or full):
+                found[zero[-1]] = finding
+    return found
+
+
+def is_zero(scene: PlanScene, name: str, start: int = 0) -> bool:
+    """Whether a file holds nothing but zeros from a position on; not so if it cannot be read."""
+    try:
+        with FileReader(scene.path_of(name)) as reader:
+            return all(
+                not any(reader.read(pos, min(_CHUNK_SIZE, high - pos)))
+                for low, high in reader.data_extents(start)
+                for pos in range(low, high, _CHUNK_SIZE)
+            )
+    except StoreError:
+        return False
+
+
+def is_misnamed(scene: PlanScene) -> bool:
+    """Whether files of the log have wrong names: then nothing else is planned, for all that a check says of
+    it is a consequence."""
+    return bool(pending_renames(scene) or leaving_twins(scene))
+
+
+def is_unsettled(scene: PlanScene) -> bool:
+    """Whether the log is not the one that it will be once its files have their names, or a part of it is
+    hidden by a BLANK that does not belong there."""
+    if is_misnamed(scene):
+        return True
+    for finding in one_by_one(scene.findings):
+        file = log_file(scene.store, finding.where.file) if finding.rule == "CL020" else None
+        if file is not None and hidden_record(scene, file, finding.where.start or 0) is not None:
+            return True
+    return False
+
+
+def hidden_record(scene: PlanScene, file: MappedFile, pos: int) -> int | None:
+    """The position of the first sound record behind a BLANK that ends at `pos`, if a unit leads to that very
+    record: then the BLANK is damage. None where no unit does."""
+    base, size = file.start_offset or 0, scene.store.geometry.commitlog_file_size
+    try:
+        with FileReader(file.path) as reader, ReadAhead(reader, threaded=False) as window:
+            found = Ground(reader, window, find_candidate, base, size).carve(pos, base)
+    except StoreError:
+        return None
+    if found is None or not any(frames_in(scene.store, base + found, base + found + 1)):
+        return None
+    return found
+
+
+def claims(finding: Finding) -> bool:
+    """Whether a finding is a consequence of a misnamed file, so that nothing else should answer it."""
+    return finding.rule[:2] in ("XR", "CQ") or finding.rule in _FOLLOWING
+
+
+def _rename_of(scene: PlanScene, name: str) -> Rename | None:
+    """Where a file belongs; None where it does not say so, or stands there."""
+    size = scene.store.geometry.commitlog_file_size
+    try:
+        start = _stated_start(scene, name, size)
+    except StoreError:
+        return None
+    own = log_file(scene.store, name)
+    if start is None or start < 0 or start % size or (own is not None and own.start_offset == start):
+        return None
+    return Rename(name, f"{name.rpartition('/')[0]}/{offset_to_filename(start)}", size)
+
+
+def _stated_start(scene: PlanScene, name: str, size: int) -> int | None:
+    """The physical offset at which the file begins by what all of its records say."""
+    options = ScanOptions(False, scene.store.dialect.property_parser, size)
+    stated: set[int] = set()
+    with FileReader(scene.path_of(name)) as reader:
+        if reader.size != size:
+            return None
+        base = 0
+        for item in scan_log_file(reader, base, options, QueueTable()):
+            if isinstance(item, RecordBatch):
+                stated |= set((item["physical_offset"] - item["pos"]).tolist())
+                if len(stated) > 1:
+                    return None
+            elif isinstance(item, Region) and item.kind in (RegionKind.DAMAGED, RegionKind.MALFORMED):
+                return None
+    return stated.pop() if stated else None
+
+
+def plan_rename(scene: PlanScene, _findings: Sequence[Finding] = ()) -> Iterator[Action]:
+    """One action a file; it answers what the wrong name is the cause of, too."""
+    for renamed in pending_renames(scene):
+        own = [finding for finding in scene.findings if finding.where.file == renamed.old]
+        rest = [finding for finding in scene.findings if claims(finding)]
+        yield answer(
+            "rename-segment",
+            renamed.old,
+            f"its records say that it is {renamed.new.rpartition('/')[2]}: give it that name",
+            [*own, *rest],
+            arguments={"new_name": renamed.new},
+            preconditions=[scene.extent(renamed.old, 0, min(renamed.size, 1 << 20))],
+            preen=True,
+        )
+
+
+def act_rename(scene: ActScene, action: Action) -> None:
+    """Give the file its name."""
+    scene.tree.rename(action.target, text(action.arguments, "new_name"))
+
+
+ROWS: tuple[Repair, ...] = (
+    Repair(
+        "rename-segment", 100, "give a commit log file the name that its records say", plan_rename, act_rename
+    ),
+)

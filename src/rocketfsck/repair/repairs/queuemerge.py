@@ -1,0 +1,237 @@
+"""A queue as the log has it, laid over the queue as it is: what the log says nothing of stays.
+
+The log decides for every unit whose record it holds. Where it holds none, the unit that is there is kept if
+it points below the log, into a missing file or at a filler record: these are the places of messages that
+have expired or are lost, and queue offsets must not move. Everything else goes. Reference 3.1 to 3.5.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT_SIZE
+from rocketfsck.formats.filename import filename_to_offset, offset_to_filename
+from rocketfsck.repair.logedit import live_rows
+from rocketfsck.repair.worktree import WorkTree
+from rocketfsck.store.model import Store
+from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.logreader import LogReader, is_fence
+from rocketfsck.verify.unitreader import MAX_EXT_ADDRESS, unit_dtype
+from rocketfsck.verify.unitruns import Kind, kinds_of
+
+MAX_FILE_SIZE = 1 << 30
+LOOK_LIMIT = 100_000
+"""Units of a queue whose place in the log is looked at one by one; further ones are not kept."""
+
+Longs = NDArray[np.int64]
+Units = NDArray[np.void]
+
+
+@dataclass(slots=True)
+class Merger:
+    """Merges queues of one tree. `looks` counts the places of the log that were read."""
+
+    tree: WorkTree
+    store: Store
+    log: LogReader
+    looks: int = 0
+    _live: dict[int, tuple[Longs, Longs]] = field(default_factory=dict)
+
+    def merge(self, directory: str, built: Path) -> bool:
+        """Bring a queue of 20-byte units up to what was built; whether anything changed.
+
+        `built` is a directory of the same queue, or nothing where the log has no record of it. Raises
+        StoreError.
+        """
+        size = self.store.geometry.consumequeue_file_size
+        old = self._old_files(directory, size)
+        new = {filename_to_offset(path.name) or 0 for path in built.iterdir()} if built.is_dir() else set()
+        starts = sorted({*old, *new})
+        first_unit, end_unit = self._extent(built, sorted(new))
+        changed = False
+        last_offset = -1
+        for start in starts:
+            made = _padded(self._read_built(built / offset_to_filename(start)), size)
+            present = _padded(self._read(old[start]), size) if start in old else bytes(size)
+            units, last_offset = self._merged(made, present, start // UNIT_SIZE, first_unit, last_offset)
+            changed |= self._put(directory, start, old.get(start), units.tobytes(), start in new, built)
+        changed |= self._drop_empty(directory, end_unit)
+        return changed
+
+    def _old_files(self, directory: str, size: int) -> dict[int, str]:
+        """The files of the queue that can be read as such, by where they start."""
+        found: dict[int, str] = {}
+        if not self.tree.exists(directory):
+            return found
+        for name in self.tree.names(directory):
+            start = filename_to_offset(name)
+            if start is None:
+                continue
+            if start % UNIT_SIZE or start % size:
+                self.tree.set_aside(f"{directory}/{name}")
+                continue
+            found[start] = f"{directory}/{name}"
+        return found
+
+    def _extent(self, built: Path, starts: list[int]) -> tuple[int, int]:
+        """Queue offsets of the first unit that was built and behind the last; (0, 0) for none."""
+        first = end = -1
+        for start in starts:
+            units = np.frombuffer(self._read_built(built / offset_to_filename(start)), unit_dtype("file"))
+            rows = np.flatnonzero(kinds_of(units) == Kind.UNIT)
+            if len(rows):
+                first = start // UNIT_SIZE + int(rows[0]) if first < 0 else first
+                end = start // UNIT_SIZE + int(rows[-1]) + 1
+        return max(first, 0), max(end, 0)
+
+    def _merged(
+        self, made: bytes, present: bytes, index: int, first_unit: int, last_offset: int
+    ) -> tuple[Units, int]:
+        """The units of one file, and the highest offset up to their end."""
+        dtype = unit_dtype("file")
+        result = np.frombuffer(bytearray(made), dtype)
+        old = np.frombuffer(present, dtype)
+        said = kinds_of(result) == Kind.UNIT
+        candidates = np.flatnonzero(~said & (kinds_of(old) == Kind.UNIT))
+        offsets = np.where(said, result["offset"], -1).astype(np.int64)
+        before = np.maximum.accumulate(np.concatenate(([last_offset], offsets)))
+        behind = np.where(said, offsets, np.int64(1) << 62)
+        after = np.minimum.accumulate(behind[::-1])[::-1]
+        last_kept = -1
+        for row in candidates.tolist():
+            offset = int(old["offset"][row])
+            if max(int(before[row]), last_kept) < offset < int(after[row]) and self._is_place(old[row]):
+                result[row] = old[row]
+                if int(old["tagsCode"][row]) <= MAX_EXT_ADDRESS:
+                    result["tagsCode"][row] = 0
+                last_kept = offset
+        blank = np.frombuffer(PRE_BLANK_UNIT, dtype)[0]
+        kinds = kinds_of(result)
+        empty = np.flatnonzero(kinds == Kind.ZERO)
+        units = np.flatnonzero(kinds == Kind.UNIT)
+        last = int(units[-1]) if len(units) else -1
+        inner = empty[(empty < last) | (empty + index < first_unit)]
+        result[inner] = blank
+        return result, max(int(before[-1]), last_kept)
+
+    def _is_place(self, unit: np.void) -> bool:
+        """Whether a unit marks the place of a message that the log does not have any more.
+
+        That is below its start, in a missing file, in bytes that are no record, or at a filler record.
+        """
+        offset, size = int(unit["offset"]), int(unit["size"])
+        files = self.log.files
+        number = self.log.last_from(offset)
+        if number < 0:
+            return True
+        if offset >= self.log.starts[number] + files[number].size:
+            return number + 1 < len(files)
+        if self.looks >= LOOK_LIMIT:
+            return False
+        self.looks += 1
+        starts, ends = self._live_ranges(number)
+        at = int(np.searchsorted(starts, offset, "right")) - 1
+        if at < 0 or offset >= int(ends[at]):
+            return self._goes_on(number, offset)
+        head = self.log.head(offset)
+        return head is not None and head.total_size == size and is_fence(head)
+
+    def _goes_on(self, number: int, offset: int) -> bool:
+        """Whether live records follow an offset."""
+        for later in range(number, len(self.log.files)):
+            starts, _ = self._live_ranges(later)
+            if len(starts) and int(starts[-1]) > offset:
+                return True
+        return False
+
+    def _live_ranges(self, number: int) -> tuple[Longs, Longs]:
+        """Starts and ends (physical offsets) of the runs of live records in a commit log file."""
+        found = self._live.get(number)
+        if found is None:
+            starts: list[int] = []
+            ends: list[int] = []
+            base = self.log.starts[number]
+            for batch in live_rows(self.store, self.log.files[number]):
+                low = batch["pos"] + base
+                high = low + batch["total_size"]
+                breaks = np.flatnonzero(low[1:] != high[:-1]) + 1
+                firsts = np.concatenate(([0], breaks)).astype(np.int64)
+                lasts = np.concatenate((breaks, [len(low)])).astype(np.int64) - 1
+                starts += low[firsts].tolist()
+                ends += high[lasts].tolist()
+            found = self._live[number] = (np.array(starts, np.int64), np.array(ends, np.int64))
+        return found
+
+    def _put(
+        self, directory: str, start: int, name: str | None, data: bytes, is_new: bool, built: Path
+    ) -> bool:
+        """Write what a file must hold, if it does not; its time stays, or is that of what was built."""
+        if name is not None and self.tree.size(name) == len(data) and self._read(name) == data:
+            return False
+        if name is None and not is_new:
+            return False
+        path = self.tree.scratch() / offset_to_filename(start)
+        write_sparse(path, data)
+        if name is not None:
+            mtime_ns = os.stat(self.tree.place(name)).st_mtime_ns  # noqa: PTH116 - names may be any bytes
+        else:
+            mtime_ns = (built / offset_to_filename(start)).stat().st_mtime_ns
+        target = name or f"{directory}/{offset_to_filename(start)}"
+        self.tree.adopt(path, target)
+        self.tree.set_mtime(target, mtime_ns)
+        return True
+
+    def _drop_empty(self, directory: str, end_unit: int) -> bool:
+        """Set files of zeros behind the last unit aside; whether there were any."""
+        if not self.tree.exists(directory):
+            return False
+        dropped = False
+        names = [name for name in self.tree.names(directory) if filename_to_offset(name) is not None]
+        for name in reversed(names[1:]):
+            start = filename_to_offset(name) or 0
+            if start < end_unit * UNIT_SIZE or any(self._read(f"{directory}/{name}")):
+                break
+            self.tree.set_aside(f"{directory}/{name}")
+            dropped = True
+        return dropped
+
+    def _read(self, name: str) -> bytes:
+        size = self.tree.size(name)
+        if size > MAX_FILE_SIZE:
+            raise StoreError(
+                f"has {size} bytes; at most {MAX_FILE_SIZE} are read of a queue's file", path=name
+            )
+        return self.tree.read(name, 0, size)
+
+    def _read_built(self, path: Path) -> bytes:
+        if not path.exists():
+            return b""
+        with FileReader(path) as reader:
+            return reader.read(0, reader.size)
+
+
+def write_sparse(path: Path, data: bytes, chunk_size: int = 1 << 16) -> None:
+    """Write a new file; chunks of zeros stay holes. Raises StoreError."""
+    try:
+        with path.open("wb") as stream:
+            stream.truncate(len(data))
+            for pos in range(0, len(data), chunk_size):
+                chunk = data[pos : pos + chunk_size]
+                if any(chunk):
+                    stream.seek(pos)
+                    stream.write(chunk)
+    except OSError as error:
+        raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
+
+
+def _padded(data: bytes, size: int) -> bytes:
+    """Exactly `size` bytes: cut, or filled with zeros; a unit that is cut short becomes zeros."""
+    if len(data) >= size:
+        return data[:size]
+    return data[: len(data) - len(data) % UNIT_SIZE].ljust(size, b"\0")

@@ -1,0 +1,233 @@
+"""Repairs of what stands in a store's directories: lengths, strays, twins, empty files, times.
+
+Nothing is deleted: what does not belong is set aside. Fault catalogue C6, C7, C11, Q10; reference 1.2, 1.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rocketfsck.errors import StoreError
+from rocketfsck.repair.logedit import first_record_of, read_log_end
+from rocketfsck.repair.plan import Action
+from rocketfsck.repair.repairs.answers import (
+    answer,
+    log_file,
+    number,
+    one_by_one,
+    whole_file,
+)
+from rocketfsck.repair.repairs.commitlog import end_file, fence_file
+from rocketfsck.repair.repairs.misnamed import (
+    claims,
+    is_unsettled,
+    is_zero,
+    leaving_twins,
+    pending_renames,
+    plan_rename,
+)
+from rocketfsck.repair.repairs.queues import act_set_aside, queue_of, rebuild_queues
+from rocketfsck.repair.scene import ActScene, PlanScene
+from rocketfsck.repair.table import Repair
+from rocketfsck.store.model import MappedFile
+from rocketfsck.verify.check_segments import PREALLOCATED_LIMIT
+from rocketfsck.verify.finding import Finding
+
+_QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")
+
+
+def plan_stray(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Set aside what does not belong; a commit log file under a wrong name gets the right one."""
+    yield from plan_rename(scene, findings)
+    renamed = {item.old for item in pending_renames(scene)}
+    for finding in one_by_one(findings):
+        name = finding.where.file
+        if name in renamed:
+            continue
+        yield answer(
+            "move-stray",
+            name,
+            "set it aside: brokers would take it for a part of the store",
+            [other for other in one_by_one(findings) if other.where.file == name],
+            preconditions=whole_file(scene, name),
+            preen=finding.rule != "ST033",
+        )
+
+
+def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Files of a wrong length: zeros are added or taken away, an empty file behind the last goes."""
+    if is_unsettled(scene):
+        return
+    cut_queues_too = False
+    yield from _never_filled(scene, findings)
+    for finding in one_by_one(findings):
+        if finding.rule == "ST016":
+            continue
+        name, size = finding.where.file, number(finding.expected, "size")
+        area = name.partition("/")[0]
+        file = log_file(scene.store, name)
+        empty = finding.rule == "ST002" or number(finding.found, "size", -1) == 0
+        if empty and (file is None or _is_last(scene, file)):
+            yield _set_aside_empty(scene, finding)
+            continue
+        if area in _QUEUE_AREAS and queue_of(finding) is not None and _is_cut_inside(scene, finding):
+            cut_queues_too = True
+        if size <= 0 or not is_zero(scene, name, size):
+            continue
+        yield answer(
+            "resize-segment",
+            name,
+            f"give the file its {size} bytes; only zeros are added or taken away",
+            [other for other in one_by_one(findings) if other.where.file == name],
+            arguments={"size": size},
+            preconditions=whole_file(scene, name),
+            write_size=size,
+            preen=True,
+        )
+        if file is not None:
+            yield from fence_file(scene, file)
+            if any(
+                other.rule == "CL019" and other.where.file == name for other in one_by_one(scene.findings)
+            ):
+                yield from end_file(scene, file)
+    if cut_queues_too:
+        yield from rebuild_queues(scene)
+
+
+def _never_filled(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Files of zeros behind the log, but for those that a broker makes in advance."""
+    why = [finding for finding in findings if finding.rule == "ST016"]
+    if not why:
+        return
+    start = why[0].where.physical_offset or 0
+    zero = [file for file in scene.store.commitlog.files if (file.start_offset or 0) >= start]
+    for file in zero[PREALLOCATED_LIMIT:]:
+        if is_zero(scene, file.relative):
+            yield answer(
+                "remove-empty-segment",
+                file.relative,
+                "set the file aside: nothing was ever written to it",
+                why,
+                preconditions=whole_file(scene, file.relative),
+                preen=True,
+            )
+
+
+def _is_last(scene: PlanScene, file: MappedFile) -> bool:
+    return file is scene.store.commitlog.files[-1]
+
+
+def _is_cut_inside(scene: PlanScene, finding: Finding) -> bool:
+    return any(
+        other.rule == "CQ006" and other.where.file == finding.where.file
+        for other in one_by_one(scene.findings)
+    )
+
+
+def _set_aside_empty(scene: PlanScene, finding: Finding) -> Action:
+    return answer(
+        "remove-empty-segment",
+        finding.where.file,
+        "set the file aside: it has no bytes",
+        [finding],
+        preconditions=whole_file(scene, finding.where.file),
+        preen=True,
+    )
+
+
+def act_resize(scene: ActScene, action: Action) -> None:
+    """Set the length."""
+    scene.tree.resize(action.target, number(action.arguments, "size"))
+
+
+def plan_twins(scene: PlanScene, _findings: Sequence[Finding]) -> Iterator[Action]:
+    """Of two commit log files of one name the one that is all zeros goes; two with data are left."""
+    for name, finding in leaving_twins(scene).items():
+        yield answer(
+            "move-zero-twin",
+            name,
+            "set the file aside: it is all zeros, and another of the same name holds the records",
+            [finding, *(other for other in scene.findings if claims(other))],
+            preconditions=whole_file(scene, name),
+            preen=True,
+        )
+
+
+def plan_extension(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Extension files whose queue is gone, unless that is built again."""
+    rebuilt = {queue_of(finding) for finding in scene.findings if finding.rule == "XR002"}
+    for finding in one_by_one(findings):
+        if queue_of(finding) in rebuilt:
+            for action in rebuild_queues(scene):
+                yield answer(
+                    action.name,
+                    action.target,
+                    action.note,
+                    [*(item for item in scene.findings if item.fingerprint in action.why), finding],
+                    arguments=action.arguments,
+                    preconditions=action.preconditions,
+                    losses=action.losses,
+                    gains=action.gains,
+                    write_size=action.write_size,
+                    preen=action.preen,
+                )
+            continue
+        yield answer(
+            "remove-extension",
+            finding.where.file,
+            "set the extension files aside: the queue that they extend is gone",
+            [finding],
+            preen=True,
+        )
+
+
+def plan_times(_scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Times of modification that say when the store was copied."""
+    if findings:
+        yield answer(
+            "restore-times",
+            "commitlog",
+            "set the times of the commit log files to those of the records that were stored last in them",
+            findings,
+            preen=True,
+        )
+
+
+def act_times(scene: ActScene, action: Action) -> None:
+    """A file was last written when the first record of the next one came."""
+    store = scene.reopen()
+    following: int | None = None
+    for file in reversed(store.commitlog.files):
+        found = first_record_of(store, file)
+        if found is None:
+            continue
+        if following is None:
+            end = read_log_end(store)
+            following = end.store_timestamp if end is not None else None
+        if following is not None and following > 0:
+            scene.tree.set_mtime(file.relative, following * 1_000_000)
+        following = found.store_timestamp
+    del action
+
+
+def plan_find_log(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """A commit log that is somewhere else cannot be found from here."""
+    del scene, findings
+    return iter(())
+
+
+def act_nothing(scene: ActScene, action: Action) -> None:
+    """There is nothing to do; never planned."""
+    del scene
+    raise StoreError("is not a repair that can be carried out", path=action.target)
+
+
+ROWS: tuple[Repair, ...] = (
+    Repair("move-stray", 110, "set aside what does not belong", plan_stray, act_set_aside),
+    Repair("move-zero-twin", 120, "set aside an all-zero twin", plan_twins, act_set_aside),
+    Repair("remove-empty-segment", 130, "set aside a file of no bytes", plan_resize, act_set_aside),
+    Repair("resize-segment", 140, "give a file its length", plan_resize, act_resize),
+    Repair("remove-extension", 150, "set aside extension files of no queue", plan_extension, act_set_aside),
+    Repair("find-commitlog", 160, "find the commit log of these queues", plan_find_log, act_nothing),
+    Repair("restore-times", 900, "set times of modification by the records", plan_times, act_times),
+)
