@@ -33,7 +33,7 @@ def _merge(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Find
         later = next((item for item in logs[number + 1 :] if item is not None and _live(item)), None)
         if later is not None and not facts.ends_with_blank:
             yield _blank_missing(log, _facts(later).file)
-        if not _live(log):
+        if not _live(log) or not _has_queues(log):  # filler in the place of a file is none that goes on
             continue
         adjacent = (
             before is not None and before.summary.start_offset + before.summary.size == facts.start_offset
@@ -53,6 +53,10 @@ def _facts(log: TaskResult) -> LogFacts:
 
 def _live(log: TaskResult) -> bool:
     return _facts(log).record_count > 0
+
+
+def _has_queues(log: TaskResult) -> bool:
+    return bool((log.summary.queues.first >= 0).any())
 
 
 def _blank_missing(log: TaskResult, next_file: str) -> Finding:

@@ -261,7 +261,7 @@ RULES: tuple[Rule, ...] = (
         "A broker believes a BLANK anywhere and skips the rest of the file.",
         "heuristic",
         "cross",
-        None,
+        "salvage-log",
         "2.8, 6.2",
         "C2",
     ),

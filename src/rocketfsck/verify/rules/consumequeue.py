@@ -192,7 +192,7 @@ RULES: tuple[Rule, ...] = (
         "Brokers write -1 and 0.",
         "dialect",
         "cross",
-        None,
+        "rebuild-queue",
         "3.7",
         "Q11",
     ),

@@ -253,7 +253,7 @@ RULES: tuple[Rule, ...] = (
         "not consumable, or the broker does not start.",
         "dialect",
         "quick",
-        "rebuild-queue",
+        "set-queue-type",
         "3.7",
         "Q10",
     ),
