@@ -60,7 +60,7 @@ def make_plan(
     scene = PlanScene(store, report, report.findings)
     actions: list[Action] = []
     reasons: dict[str, str] = {}
-    for name, findings in _by_repair(report.findings).items():
+    for name, findings in _by_repair(report.findings, only).items():
         repair = table.get(name)
         if repair is None:
             reasons[name] = NOT_BUILT
@@ -96,11 +96,12 @@ def _refuse_other_state(store: Store, report: Report) -> None:
             raise UsageError(f"the report is of another store, or of another state: {what} {then}, now {now}")
 
 
-def _by_repair(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+def _by_repair(findings: Iterable[Finding], only: Collection[str]) -> dict[str, list[Finding]]:
+    """What asks for each repair. What is no more than information does so only for repairs that are named."""
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
         name = RULES[finding.rule].repair
-        if name is not None:
+        if name is not None and (RULES[finding.rule].severity > Severity.INFO or name in only):
             groups.setdefault(name, []).append(finding)
     return groups
 
