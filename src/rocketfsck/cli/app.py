@@ -30,6 +30,9 @@ COMMANDS: dict[str, str] = {
     "info": "Tell what is in a store or file, without a scan.",
     "dump": "Show the contents of any file, directory or store.",
     "check": "Verify a store; say what is wrong, where, and what to do.",
+    "plan": "Plan a repair: what would be done, why, and what is lost.",
+    "apply": "Carry out a plan beside the store, check it, and put it in place.",
+    "undo": "Take the last repair of a store back.",
     "write": "Write a store as a broker would, from messages or a seed.",
     "damage": "Break a copy of a store, and tell what a check must find.",
     "explain": "Explain a rule or a class of faults.",
@@ -88,7 +91,8 @@ class Group(click.Group):
 def group() -> None:
     """Reads, verifies, explains and writes Apache RocketMQ message stores, offline.
 
-    What is read is only ever opened for reading; what is written is new.
+    What is read is only ever opened for reading; what is written is new. Only apply and undo change a store,
+    after everything else is ready, and what was there is kept.
     """
 
 

@@ -1,0 +1,73 @@
+"""`rocketfsck apply PLAN`: does what a plan says, beside the store, and puts the result in its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
+from rocketfsck.cli.output import Format, open_output, refuse_inside, to_json
+from rocketfsck.cli.palette import Palette
+from rocketfsck.cli.params import output_options
+from rocketfsck.cli.progress import progress
+
+
+@click.command(cls=Command)
+@click.argument("plan_path", metavar="PLAN", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--in-place",
+    is_flag=True,
+    help="Replace single files in the store, not the store as a whole: where it is a mount point, or its "
+    "commit log is elsewhere.",
+)
+@click.option(
+    "--work-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Build and keep in this directory, not beside the store; on another file system only --in-place.",
+)
+@click.option(
+    "--no-undo", is_flag=True, help="Delete what was there before in the end; what was set aside is kept."
+)
+@output_options("text", "json")
+@click.pass_context
+@common_options
+def command(
+    context: click.Context,
+    /,
+    plan_path: Path,
+    in_place: bool,
+    work_dir: Path | None,
+    no_undo: bool,
+    output_format: Format,
+    output: Path | None,
+) -> int:
+    """Carry out the plan in the file PLAN, as `rocketfsck plan` wrote it.
+
+    The result is built beside the store, checked, and only then put in its place; what was there before is
+    kept for `rocketfsck undo`. Interrupted, it is finished by the same command. Exit status 1: corrected; 4:
+    problems are left, or the result was not as promised and nothing was changed.
+    """
+    from rocketfsck.repair.applying import apply_plan
+    from rocketfsck.repair.plan_json import read_plan
+
+    plan = read_plan(plan_path)
+    stores = [Path(plan.store.root), *map(Path, plan.store.commitlog_paths)]
+    if output is not None:
+        refuse_inside(output, stores)
+    with progress("check the result") as bar:
+
+        def advance(done_byte_count: int, total_byte_count: int) -> None:
+            bar.update(done_byte_count, total_byte_count)
+
+        report = apply_plan(plan, in_place=in_place, work_dir=work_dir, keep=not no_undo, progress=advance)
+    with open_output(output, binary=False, forbidden=stores) as stream:
+        if output_format == "json":
+            stream.write(to_json(report.to_json(), indent=2) + "\n")
+        else:
+            from rocketfsck.cli.repairtext import apply_lines
+
+            palette = Palette(output is None and settings_of(context).colored(stream))
+            columns = min(terminal_width(100), 120)
+            stream.writelines(f"{line}\n" for line in apply_lines(report, palette, columns))
+    return report.exit_code

@@ -1,0 +1,140 @@
+"""`rocketfsck plan STORE`: what a repair would do, in order, with what is lost; written to plan.json."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
+from rocketfsck.cli.output import Format, open_output, refuse_inside
+from rocketfsck.cli.palette import Palette
+from rocketfsck.cli.params import path_argument, store_options
+from rocketfsck.cli.progress import progress
+
+if TYPE_CHECKING:
+    from rocketfsck.repair.plan import Plan
+    from rocketfsck.store import Store
+    from rocketfsck.verify.report import Report
+
+
+@click.command(cls=Command)
+@path_argument("path")
+@click.option(
+    "--report",
+    "report_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Plan from this report (check --format json); else the store is checked now.",
+)
+@click.option("--preen", is_flag=True, help="Only what is provably safe: nothing valid can get lost by it.")
+@click.option("--only", "only", multiple=True, metavar="NAME", help="Only this repair; repeatable.")
+@click.option("--except", "except_", multiple=True, metavar="NAME", help="All but this repair; repeatable.")
+@click.option(
+    "--level",
+    type=click.Choice(["quick", "cross", "full"]),
+    default="full",
+    show_default=True,
+    help="How thorough the check is, as for check; apply checks its result at the same level.",
+)
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Files at once; default: one a core.")
+@click.option("--delay-levels", metavar="LEVELS", help="messageDelayLevel of the broker: '1s 5s 10s …'.")
+@store_options
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Form of the standard output.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the plan as JSON to this file, for `rocketfsck apply`.",
+)
+@click.pass_context
+@common_options
+def command(
+    context: click.Context,
+    /,
+    path: Path,
+    report_path: Path | None,
+    preen: bool,
+    only: tuple[str, ...],
+    except_: tuple[str, ...],
+    level: Any,
+    jobs: int | None,
+    broker_conf: Path | None,
+    broker_version: str | None,
+    commitlog_paths: tuple[Path, ...],
+    delay_levels: str | None,
+    output_format: Format,
+    output: Path | None,
+) -> int:
+    """Plan the repair of the store at PATH: what would be done, why, and what is lost. Changes nothing.
+
+    The plan says which bytes it relies on; apply refuses it once they are others. Exit status 4 says that
+    the store has problems.
+    """
+    from rocketfsck.cli.storepath import open_named_store
+    from rocketfsck.repair.plan_json import plan_text
+    from rocketfsck.repair.planning import make_plan
+
+    stores = [path, *commitlog_paths]
+    if output is not None:
+        refuse_inside(output, stores)
+    store = open_named_store(
+        "plan",
+        path,
+        broker_conf=broker_conf,
+        version=broker_version,
+        commitlog_paths=commitlog_paths,
+        delay_levels=delay_levels,
+    )
+    stores += store.commitlog.directories
+    report = _read_report(report_path) if report_path is not None else _check(store, level, jobs or 0, path)
+    plan = make_plan(store, report, preen=preen, only=only, except_=except_)
+    if output is not None:
+        with open_output(output, binary=False, forbidden=stores) as stream:
+            stream.write(plan_text(plan))
+    with open_output(None, binary=False) as stream:
+        if output_format == "json":
+            stream.write(plan_text(plan))
+        else:
+            _write_text(plan, path, output, stream, settings_of(context).colored(stream))
+    return report.exit_code
+
+
+def _read_report(path: Path) -> Report:
+    from rocketfsck.repair.plan_json import read_document
+    from rocketfsck.verify.report import Report
+
+    return Report.from_json(read_document(path))
+
+
+def _check(store: Store, level: Any, jobs: int, path: Path) -> Report:
+    from rocketfsck.verify.options import CheckOptions
+    from rocketfsck.verify.run import check_store
+
+    with progress(f"check {os.fspath(path)}") as bar:
+
+        def advance(done_byte_count: int, total_byte_count: int) -> None:
+            bar.update(done_byte_count, total_byte_count)
+
+        return check_store(store, CheckOptions(level=level, jobs=jobs), progress=advance)
+
+
+def _write_text(plan: Plan, path: Path, output: Path | None, stream: Any, colored: bool) -> None:
+    from rocketfsck.cli.repairtext import plan_lines
+    from rocketfsck.cli.text import visible
+
+    palette = Palette(colored)
+    for line in plan_lines(plan, palette, min(terminal_width(100), 120)):
+        stream.write(line + "\n")
+    if plan.actions:
+        again = f"rocketfsck plan {shlex.quote(str(path))} -o plan.json"
+        command = again if output is None else f"rocketfsck apply {shlex.quote(str(output))}"
+        stream.write(f"Next: {palette.good(visible(command, keep_backslash=True))}\n")

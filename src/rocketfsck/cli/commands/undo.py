@@ -1,0 +1,52 @@
+"""`rocketfsck undo STORE`: takes the last repair of a store back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rocketfsck.cli.base import Command, common_options, settings_of
+from rocketfsck.cli.output import Format, open_output, refuse_inside, to_json
+from rocketfsck.cli.palette import Palette
+from rocketfsck.cli.params import output_options
+
+
+@click.command(cls=Command)
+@click.argument("path", metavar="STORE", type=click.Path(path_type=Path))
+@click.option(
+    "--work-dir", type=click.Path(path_type=Path, file_okay=False), help="The directory that apply was given."
+)
+@click.option(
+    "--force", is_flag=True, help="Even if the store changed since; what is there now is kept elsewhere."
+)
+@output_options("text", "json")
+@click.pass_context
+@common_options
+def command(
+    context: click.Context,
+    /,
+    path: Path,
+    work_dir: Path | None,
+    force: bool,
+    output_format: Format,
+    output: Path | None,
+) -> None:
+    """Take back the last repair of STORE, finished or interrupted: its bytes, names and times.
+
+    Interrupted, it is finished by the same command. Messages written after the repair go, too: that needs
+    --force.
+    """
+    from rocketfsck.repair.undoing import undo
+
+    if output is not None:
+        refuse_inside(output, [path])
+    report = undo(path, work_dir=work_dir, force=force)
+    with open_output(output, binary=False, forbidden=[path]) as stream:
+        if output_format == "json":
+            stream.write(to_json(report.to_json(), indent=2) + "\n")
+        else:
+            from rocketfsck.cli.repairtext import undo_lines
+
+            palette = Palette(output is None and settings_of(context).colored(stream))
+            stream.writelines(f"{line}\n" for line in undo_lines(report, palette))

@@ -1,0 +1,245 @@
+"""Plans, and what apply and undo did, as text."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+
+from rocketfsck.cli.palette import Palette
+from rocketfsck.cli.reporttext import paint
+from rocketfsck.cli.table import aligned, wrapped
+from rocketfsck.cli.text import byte_size, count_of, shorten, visible
+from rocketfsck.repair.ledger import Account, Ledger
+from rocketfsck.repair.plan import Action, Loss, Plan, Unanswered
+from rocketfsck.repair.results import ApplyReport, UndoReport
+from rocketfsck.verify.catalog import RULES
+from rocketfsck.verify.finding import Severity
+
+SHOWN = 12
+NAME_SHOWN = 60
+_NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+_PLURALS = {"entry": "entries"}
+
+
+def plan_lines(plan: Plan, palette: Palette, columns: int) -> Iterator[str]:
+    """What would be done, why, what is lost and regained, and what is left."""
+    yield palette.bold(f"Store {visible(plan.store.root)}")
+    found = severity_words(plan.counts, palette) or "nothing"
+    yield f"  read as RocketMQ {visible(plan.store.version)}; found at level {plan.level}: {found}"
+    if plan.actions:
+        yield ""
+        yield palette.bold("What would be done, in this order")
+    for number, action in enumerate(plan.actions, 1):
+        yield from _action(number, action, palette, columns)
+    losses = [*chain.from_iterable(action.losses for action in plan.actions)]
+    if losses:
+        yield ""
+        yield palette.bold("What is lost")
+        yield from _some((palette.warning(f"  {line}") for line in map(loss_text, losses)), len(losses))
+    gains = total_gains(plan.actions)
+    if gains:
+        yield ""
+        yield palette.bold("What is regained")
+        for what, count in gains.items():
+            yield f"  {count_of(count, visible(what), _PLURALS.get(what))}"
+    yield from _unanswered("What is not answered", plan.unanswered, columns, palette)
+    yield ""
+    answered = len({name for action in plan.actions for name in action.why})
+    size = sum(action.write_size for action in plan.actions)
+    if plan.actions:
+        most = f"at most {byte_size(size)} to be written"
+        words = f"{count_of(len(plan.actions), 'action')} for {count_of(answered, 'finding')}, {most}"
+    else:
+        words = "nothing to be done" if not plan.unanswered else "nothing that can be done"
+    left = f"; {count_of(len(plan.unanswered), 'finding')} not answered" if plan.unanswered else ""
+    yield f"{palette.bold('Result:')} {words}{left}."
+
+
+def severity_words(counts: Mapping[str, int], palette: Palette) -> str:
+    """Counts by rule as "2 errors, 1 warning"."""
+    totals = dict.fromkeys(_NOUNS, 0)
+    for rule, count in counts.items():
+        totals[RULES[rule].severity] += count
+    return ", ".join(
+        paint(palette, severity, count_of(totals[severity], noun))
+        for severity, noun in _NOUNS.items()
+        if totals[severity]
+    )
+
+
+def total_gains(actions: Iterable[Action]) -> dict[str, int]:
+    """What all actions bring back, by what it is."""
+    totals: dict[str, int] = {}
+    for action in actions:
+        for what, count in action.gains.items():
+            totals[what] = totals.get(what, 0) + count
+    return totals
+
+
+def loss_text(loss: Loss) -> str:
+    """A loss in a printable line, with its exact offsets."""
+    parts = [count_of(loss.count, visible(loss.what), _PLURALS.get(loss.what))]
+    if loss.topic is not None:
+        queue = "" if loss.queue_id is None else f" queue {loss.queue_id}"
+        parts.append(f"topic {shorten(visible(loss.topic), NAME_SHOWN)}{queue}")
+    if loss.first_queue_offset is not None:
+        last = loss.last_queue_offset
+        one = last is None or last == loss.first_queue_offset
+        first = loss.first_queue_offset
+        parts.append(f"queue offset {first}" if one else f"queue offsets {first} to {last}")
+    if loss.start_offset is not None:
+        end = "" if loss.end_offset is None else f" to {loss.end_offset}"
+        parts.append(f"physical offset {loss.start_offset}{end}")
+    kept = f" (kept in {visible(loss.kept_in)})" if loss.kept_in else ""
+    return ", ".join(parts) + kept
+
+
+def _action(number: int, action: Action, palette: Palette, columns: int) -> Iterator[str]:
+    target = visible(action.target) or "the store"
+    yield f"  {number}. {palette.good(visible(action.name))} {palette.bold(target)}"
+    yield from wrapped(visible(action.note, keep_backslash=True), columns, "     ")
+    facts = [f"for {', '.join(map(visible, action.rules))} ({count_of(len(action.why), 'finding')})"]
+    if action.write_size:
+        facts.append(f"writes at most {byte_size(action.write_size)}")
+    facts.append("provably safe" if action.preen else "needs your judgement")
+    yield from (palette.dim(line) for line in wrapped("; ".join(facts), columns, "     "))
+
+
+def _some(lines: Iterable[str], count: int) -> Iterator[str]:
+    for line, _ in zip(lines, range(SHOWN), strict=False):
+        yield line
+    if count > SHOWN:
+        yield f"  … {count - SHOWN:,} more; --format json has them all"
+
+
+def _unanswered(title: str, items: Sequence[Unanswered], columns: int, palette: Palette) -> Iterator[str]:
+    if not items:
+        return
+    yield ""
+    yield palette.bold(title)
+    for item in items[:SHOWN]:
+        name = paint(palette, RULES[item.rule].severity, item.rule)
+        yield f"  {name} {visible(item.message, keep_backslash=True)}"
+        yield from wrapped(visible(item.reason, keep_backslash=True), columns, "    ")
+    if len(items) > SHOWN:
+        yield f"  … {len(items) - SHOWN:,} more; --format json has them all"
+
+
+def apply_lines(report: ApplyReport, palette: Palette, columns: int) -> Iterator[str]:
+    """What was done, the findings before and after, the ledger, and what to run next."""
+    yield palette.bold(f"Store {visible(report.store)}")
+    if report.finished:
+        yield "  the plan was applied before; what an interruption had left open is finished"
+    if report.actions:
+        yield ""
+        yield palette.bold("Done" if report.published else "Tried beside the store")
+        yield from _some((f"  {visible(action)}" for action in report.actions), len(report.actions))
+        yield ""
+        yield palette.bold("Findings")
+        yield from (f"  {line}" for line in _before_and_after(report, palette))
+    yield from _ledger(report.ledger, palette)
+    yield from _unanswered("Still found, although it was to be corrected", report.unmet, columns, palette)
+    yield from _unanswered("New", report.fresh, columns, palette)
+    yield from _unanswered("What is left", report.left, columns, palette)
+    yield ""
+    yield from _result(report, palette, columns)
+
+
+def _before_and_after(report: ApplyReport, palette: Palette) -> Iterator[str]:
+    rules = sorted({*report.before, *report.after}, key=lambda rule: (-RULES[rule].severity, rule))
+    rows = [("", "before", "after")]
+    rows += [
+        (f"{rule} {RULES[rule].slug}", f"{report.before.get(rule, 0):,}", f"{report.after.get(rule, 0):,}")
+        for rule in rules
+        if RULES[rule].severity > Severity.INFO
+    ]
+    for number, line in enumerate(aligned(rows, right=(1, 2))):
+        yield palette.dim(line) if number == 0 else line
+
+
+def _ledger(ledger: Ledger, palette: Palette) -> Iterator[str]:
+    if not ledger.accounts:
+        return
+    yield ""
+    yield palette.bold("Ledger (units of queues, records of the log)")
+    head = ("", "before", "kept", "corrected", "moved", "lost", "gained", "after")
+    shown = ledger.accounts[:SHOWN]
+    rows = [head, *map(_account_row, shown)]
+    for number, line in enumerate(aligned(rows, right=range(1, len(head)))):
+        account = shown[number - 1] if number else None
+        odd = account is not None and not account.balanced
+        yield palette.error(f"  {line}") if odd else palette.dim(f"  {line}") if not number else f"  {line}"
+        if account is not None and account.lost_ranges:
+            yield f"    lost: {_ranges_text(account)}"
+    if len(ledger.accounts) > SHOWN:
+        yield f"  … {len(ledger.accounts) - SHOWN:,} more; --format json has them all"
+    others = count_of(ledger.unchanged_queue_count, "queue")
+    files = count_of(ledger.unchanged_log_file_count, "commit log file")
+    yield f"  untouched: {others}, {files}"
+
+
+def _account_row(account: Account) -> tuple[str, ...]:
+    name = (
+        "records of changed commit log files"
+        if account.kind == "log"
+        else f"{shorten(visible(account.topic), NAME_SHOWN)} queue {account.queue_id}"
+    )
+    numbers = (
+        account.before,
+        account.kept,
+        account.corrected,
+        account.moved,
+        account.lost,
+        account.gained,
+        account.after,
+    )
+    return name, *(f"{number:,}" for number in numbers)
+
+
+def _ranges_text(account: Account) -> str:
+    what = "physical offset" if account.kind == "log" else "queue offset"
+    shown = [
+        str(item.start) if item.count == 1 else f"{item.start} to {item.end - 1}"
+        for item in account.lost_ranges[:SHOWN]
+    ]
+    more = " …" if len(account.lost_ranges) > SHOWN else ""
+    return f"{what} {', '.join(shown)}{more}"
+
+
+def _result(report: ApplyReport, palette: Palette, columns: int) -> Iterator[str]:
+    title, store = palette.bold("Result:"), shlex.quote(report.store)
+    if report.problem:
+        yield f"{title} {palette.error('nothing was changed')}: {visible(report.problem)}."
+        yield _next(f"rocketfsck check {store}", palette)
+        return
+    if not report.published:
+        yield f"{title} the plan has no actions; nothing was changed."
+        return
+    left = f"; {count_of(len(report.left), 'finding')} left" if report.left else ""
+    done = count_of(len(report.actions), "action")
+    yield f"{title} {palette.good('corrected')} by {done}{left}."
+    if report.kept:
+        yield from wrapped(f"What was there before is kept in {visible(report.kept)}.", columns)
+        yield _next(f"rocketfsck undo {store}{_work_dir(report)}", palette, "To take it back")
+    yield _next(f"rocketfsck check {store}", palette)
+
+
+def _work_dir(report: ApplyReport) -> str:
+    """The option that leads to what is kept, where it is not beside the store."""
+    above = report.kept.rpartition("/")[0]
+    return "" if above == report.store.rpartition("/")[0] else f" --work-dir {shlex.quote(above)}"
+
+
+def _next(command: str, palette: Palette, why: str = "Next") -> str:
+    return f"{why}: {palette.good(visible(command, keep_backslash=True))}"
+
+
+def undo_lines(report: UndoReport, palette: Palette) -> Iterator[str]:
+    """What was taken back."""
+    yield palette.bold(f"Store {visible(report.store)}")
+    done = "an interrupted repair is taken back" if report.finished else "the last repair is taken back"
+    yield f"{palette.bold('Result:')} {palette.good(done)}; the bytes, names and times are those of before."
+    if report.kept:
+        yield f"What had been written since is kept in {visible(report.kept)}."
+    yield _next(f"rocketfsck check {shlex.quote(report.store)}", palette)
