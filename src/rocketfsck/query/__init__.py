@@ -1,1 +1,57 @@
-"""The broker's four query paths, offline, and what a broker would do on start. Reference 4.7, 6 and 7."""
+"""The broker's four query paths, offline, and what a broker would do on start. Reference 4.7, 6 and 7.
+
+    find_by_id(store, text)                       by offset message id or unique id
+    find_by_offset(store, topic, queue, offset)   by place in a consume queue
+    find_by_key(store, topic, key, …)             by key or unique key, through the index, the log, or both
+    find_by_time(store, topic, queue, time)       the place of a time in a queue
+    find_by_expression(store, text)               by anything else
+    message_life(store, text)                     what became of one message
+    queue_offsets(store), group_offsets(store)    bounds of queues, positions and lags of groups
+    BrokerView(store, version)                    what a broker of that version answers, exactly
+
+Names are imported when they are used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rocketfsck.query.answers import Answer as Answer
+    from rocketfsck.query.answers import Found as Found
+    from rocketfsck.query.answers import Outcome as Outcome
+    from rocketfsck.query.broker import BrokerView as BrokerView
+    from rocketfsck.query.ids import find_by_id as find_by_id
+    from rocketfsck.query.keys import find_by_key as find_by_key
+    from rocketfsck.query.life import message_life as message_life
+    from rocketfsck.query.offsets import group_offsets as group_offsets
+    from rocketfsck.query.offsets import queue_offsets as queue_offsets
+    from rocketfsck.query.places import find_by_offset as find_by_offset
+    from rocketfsck.query.places import find_by_time as find_by_time
+    from rocketfsck.query.search import find_by_expression as find_by_expression
+
+_HOMES = {
+    "Answer": "answers",
+    "BrokerView": "broker",
+    "Found": "answers",
+    "Outcome": "answers",
+    "find_by_expression": "search",
+    "find_by_id": "ids",
+    "find_by_key": "keys",
+    "find_by_offset": "places",
+    "find_by_time": "places",
+    "group_offsets": "offsets",
+    "message_life": "life",
+    "queue_offsets": "offsets",
+}
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value

@@ -189,6 +189,11 @@ class BrokerView:
         head = self.log.read(offset, 4)
         return head is not None and self.log.select(offset, max(int.from_bytes(head, "big", signed=True), 4))
 
+    def holds_record(self, offset: int) -> bool:
+        """`lookMessageByOffset`: whether a record that the broker can decode stands at a physical offset."""
+        found = self.log.message_at(offset, max_body_size=0) if self.log.select(offset, 4) else None
+        return isinstance(found, Message) and self.log.select(offset, found.total_size)
+
     def get_message(self, topic: str, queue_id: int, offset: int, max_num: int = 32) -> PullAnswer:
         """What a pull from a queue offset gives: status, records, where to go on.
 

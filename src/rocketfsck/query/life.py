@@ -18,15 +18,16 @@ from dataclasses import dataclass
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.configviews import consumer_offsets, split_topic_group
-from rocketfsck.formats.delay import (
-    DEFAULT_DELAY_LEVELS,
-    SCHEDULE_TOPIC,
-    deliver_timestamp,
-    parse_delay_levels,
-)
+from rocketfsck.formats.delay import SCHEDULE_TOPIC, deliver_timestamp, parse_delay_levels
 from rocketfsck.formats.javatext import index_hash, java_decode, parse_int32, parse_int64
-from rocketfsck.formats.magic import TRANSACTION_COMMIT, is_indexed, transaction_type
-from rocketfsck.query.answers import Answer, Found, Lead, Outcome
+from rocketfsck.formats.magic import (
+    TRANSACTION_COMMIT,
+    TRANSACTION_NAMES,
+    is_in_consume_queue,
+    is_indexed,
+    transaction_type,
+)
+from rocketfsck.query.answers import Answer, Found, Lead, Outcome, UnitState
 from rocketfsck.query.chains import Chains
 from rocketfsck.query.ids import find_by_id, find_unique_anywhere
 from rocketfsck.query.keys import Via
@@ -197,6 +198,9 @@ def _role(found: Found, records: tuple[Found, ...]) -> tuple[str, str]:
     if transaction_type(message.sys_flag) == TRANSACTION_COMMIT:
         half = message.prepared_transaction_offset
         return "committed", f"committed into {place}; its half message stands at {half}"
+    kind = TRANSACTION_NAMES[transaction_type(message.sys_flag)]
+    if not is_in_consume_queue(message.sys_flag):
+        return kind, f"stored in topic {message.topic}, {kind}: in no queue"
     if any(_waited_for(other, found) for other in records):
         return "delivered", f"delivered into {place}"
     return "stored", f"stored in {place}"
@@ -213,11 +217,14 @@ def _due(view: StoreView, found: Found) -> Iterator[Event]:
     message = found.message
     properties = message.properties or {}
     if message.topic == SCHEDULE_TOPIC:
+        unit = found.queues[0].unit
         level = parse_int32(properties.get("DELAY", "")) or 0
-        levels = parse_delay_levels(view.store.delay_levels) if level > 0 else DEFAULT_DELAY_LEVELS
-        if level > 0:
+        if unit is not None and found.queues[0].state is UnitState.AGREES:
+            yield Event(unit.tags_code, "due", "due for delivery", found.offset)
+        elif level > 0:
+            levels = parse_delay_levels(view.store.delay_levels)
             due = deliver_timestamp(level, message.store_timestamp, levels)
-            yield Event(due, "due", "due for delivery", found.offset)
+            yield Event(due, "due", "due for delivery, by the delay levels", found.offset)
     elif message.topic == TIMER_TOPIC:
         timer_due = parse_int64(properties.get("TIMER_OUT_MS", ""))
         if timer_due is not None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.query.answers import Answer, Found, Lead, Outcome
 from rocketfsck.query.keys import Via
 from rocketfsck.query.queues import QueueView, Unit, places_of
@@ -24,6 +25,9 @@ from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.messages import Message, MessageFilter
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import Store
+
+PROBE_LIMIT = 4096
+"""As many units that lead to no record are passed over in search of one that does."""
 
 
 def find_by_offset(
@@ -48,18 +52,13 @@ def find_by_offset(
     trace = Trace()
     leads: list[Lead] = []
     found: dict[int, Found] = {}
-    why = f"queue {queue_id} of topic {topic} has no message at queue offset {queue_offset}"
     queue = view.queue(topic, queue_id)
-    beyond = False
-    if via != "scan":
-        if queue is None:
-            trace.notes.append(f"the store has no consume queue {queue_id} of topic {topic}")
-        else:
-            beyond = queue_offset >= queue.max_offset
-            _by_unit(view, queue, queue_offset, trace, leads, found)
-            why += f"; it has {queue.min_offset} to {queue.max_offset - 1}" if queue.max_offset else ""
+    if via != "scan" and queue is not None:
+        _by_unit(view, queue, queue_offset, trace, leads, found)
+    elif via != "scan":
+        trace.notes.append(f"the store has no consume queue {queue_id} of topic {topic}")
     by_unit = set(found)
-    expired = queue is not None and not beyond and queue_offset < queue.min_offset
+    expired = queue is not None and not found and queue_offset < queue.min_offset
     if via in ("scan", "both") or (via == "auto" and not found and not expired):
         reason = "asked for" if via != "auto" else "the consume queue does not lead to it"
         _by_scan(view, (topic, queue_id, queue_offset), reason, trace, found, progress)
@@ -68,8 +67,12 @@ def find_by_offset(
     if in_order:
         return Answer(Outcome.FOUND, in_order, "", hidden, tuple(leads), trace)
     unknown = view.why_no_topic(topic)
-    outcome = Outcome.UNKNOWN_TOPIC if unknown else Outcome.NOT_FOUND
-    return Answer(outcome, (), unknown or why, (), tuple(leads), trace)
+    if unknown is not None:
+        return Answer(Outcome.UNKNOWN_TOPIC, (), unknown, (), tuple(leads), trace)
+    why = f"queue {queue_id} of topic {topic} has no message at queue offset {queue_offset}"
+    if queue is not None:
+        why += f"; it has {queue.min_offset} to {queue.max_offset}, half-open"
+    return Answer(Outcome.NOT_FOUND, (), why, (), tuple(leads), trace)
 
 
 def _by_unit(
@@ -80,11 +83,9 @@ def _by_unit(
     leads: list[Lead],
     found: dict[int, Found],
 ) -> None:
-    unit = queue.unit_of(queue_offset)
+    unit = queue.any_unit_of(queue_offset)
     if unit is None:
-        trace.notes.append(
-            f"the consume queue has units for {queue.min_offset} to {queue.max_offset}, half-open"
-        )
+        trace.notes.append("the consume queue has no unit for it")
         return
     place = queue.file_at(unit.index * queue.queue.unit_size)
     assert place is not None
@@ -107,6 +108,9 @@ def _by_unit(
     elif not queue.is_of(unit, message):
         own = "/".join(map(str, places_of(message)[0]))
         leads.append(Lead(unit.physical_offset, source, f"the record there is of {own}"))
+    elif view.liveness(unit.physical_offset) is False:
+        why = "its record is of an earlier life, behind the end of the log"
+        leads.append(Lead(unit.physical_offset, source, why))
     else:
         found[unit.physical_offset] = view.found(message, unit.physical_offset, "unit")
 
@@ -146,6 +150,8 @@ class _QueueFilter:
         return rows
 
     def accepts(self, message: Message) -> bool:
+        if not is_in_consume_queue(message.sys_flag):
+            return False
         first, *others = places_of(message)
         if (self.topic, self.queue_id, self.queue_offset) in others:
             return True
@@ -231,7 +237,7 @@ class _TimeSearch:
         while low < high:
             middle = (low + high) // 2
             probe = middle
-            while probe < high and self.time(probe) is None:
+            while probe < high and probe < middle + PROBE_LIMIT and self.time(probe) is None:
                 probe += 1
             stored = self.time(probe) if probe < high else None
             if stored is None or is_late(stored):

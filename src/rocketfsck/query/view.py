@@ -18,9 +18,10 @@ from rocketfsck.scan.messages import Message
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import read_whole
 
-WALK_LIMIT = 16 << 20
+WALK_LIMIT = 256 << 10
 """A file with more data than this is not walked just to tell whether one record in it is live."""
 CONFIG_LIMIT = 64 << 20
+_SOUND = (UnitState.AGREES, UnitState.EXPIRED)
 
 
 class StoreView:
@@ -102,17 +103,25 @@ class StoreView:
 
     def found(self, message: Message, offset: int, *via: str) -> Found:
         """A record with its places in queues."""
-        queues = tuple(self._dispatched(message, offset))
-        return Found(message, offset, self.liveness(offset), queues, via)
+        return Found(message, offset, self.liveness(offset), tuple(self._dispatched(message, offset)), via)
 
     def liveness(self, offset: int) -> bool | None:
-        """Whether a record belongs to this life of the log; None where finding out takes a long walk."""
+        """Whether a record belongs to this life of the log; None where finding out takes a long walk.
+
+        A stale tail ends the log, or stands behind the BLANK of a file that others follow: there a record
+        that its consume queue leads to is taken for live.
+        """
         place = self.log.place(offset)
         if place is None:
             return False
-        if place[0].allocated_size > self.walk_limit and not self.log.is_walked(offset):
-            return None
-        return self.log.is_live(offset)
+        if place[0].allocated_size <= self.walk_limit or self.log.is_walked(offset):
+            return self.log.is_live(offset)
+        following = (place[0].start_offset or 0) + place[0].size
+        if isinstance(self.log.message_at(following, max_body_size=0), Message):
+            message = self.log.message_at(offset, max_body_size=0)
+            if isinstance(message, Message) and self._dispatched(message, offset)[0].state in _SOUND:
+                return True
+        return None
 
     def _dispatched(self, message: Message, offset: int) -> list[Dispatched]:
         places = []

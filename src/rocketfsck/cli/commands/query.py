@@ -1,0 +1,312 @@
+"""`rocketfsck query …`: messages by id, queue offset, key, time and content; their lives; offsets, lags."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.params import Timestamp
+from rocketfsck.cli.query.options import (
+    NOT_FOUND_CODE,
+    Asked,
+    QueryGroup,
+    asked_options,
+    asked_progress,
+    broker_option,
+    exit_code,
+    message_options,
+    store_argument,
+    trace_option,
+    via_option,
+    window_options,
+)
+from rocketfsck.errors import UsageError
+
+
+@click.group(cls=QueryGroup)
+@common_options
+def command() -> None:
+    """Find messages as a broker would, and where a broker would not: offline, without a limit, with the way
+    to the answer.
+
+    Exit status: 0 found, 4 not found (or hidden by the index, with --via both), 16 no message id or an
+    unknown topic, 20 an id that leads to two messages.
+    """
+
+
+@command.command("id", cls=Command)
+@store_argument
+@click.argument("message_id", metavar="MSGID")
+@click.option(
+    "--as",
+    "reading",
+    type=click.Choice(["either", "offset", "unique"]),
+    default="either",
+    help="Which kind of id it is; both kinds look alike.",
+)
+@via_option
+@broker_option
+@trace_option
+@message_options
+@asked_options()
+@click.pass_context
+@common_options
+def by_id(
+    context: click.Context, /, message_id: str, reading: Any, via: Any, broker: str | None, **told: Any
+) -> int:
+    """Find the message with an offset message id or a unique id."""
+    from rocketfsck.cli.query.writing import write_answer
+    from rocketfsck.query.ids import check_id, find_by_id
+
+    check_id(message_id)
+    asked = Asked(context, **told)
+    store = asked.open()
+    if broker is not None:
+        from rocketfsck.query.broker import BrokerView
+        from rocketfsck.query.mimic import broker_by_id
+
+        with BrokerView(store, broker) as view:
+            answer = broker_by_id(view, message_id)
+    else:
+        with asked_progress(asked, "query id") as progress:
+            answer = find_by_id(store, message_id, reading=reading, via=via, progress=progress)
+    write_answer(asked, store, "rocketfsck.query.id", answer)
+    return exit_code(answer.outcome)
+
+
+@command.command("offset", cls=Command)
+@store_argument
+@click.argument("topic")
+@click.argument("queue_id", metavar="QUEUE", type=int)
+@click.argument("queue_offset", metavar="OFFSET", type=int)
+@click.option("--max", "max_count", type=click.IntRange(1), default=1, help="With --broker: pull so many.")
+@via_option
+@broker_option
+@trace_option
+@message_options
+@asked_options()
+@click.pass_context
+@common_options
+def by_offset(
+    context: click.Context,
+    /,
+    topic: str,
+    queue_id: int,
+    queue_offset: int,
+    max_count: int,
+    via: Any,
+    broker: str | None,
+    **told: Any,
+) -> int:
+    """Find the message at a queue offset of a topic's queue."""
+    from rocketfsck.cli.query.writing import write_answer
+    from rocketfsck.query.places import find_by_offset
+
+    asked = Asked(context, **told)
+    store = asked.open()
+    if broker is not None:
+        from rocketfsck.query.broker import BrokerView
+        from rocketfsck.query.mimic import broker_by_offset
+
+        with BrokerView(store, broker) as view:
+            answer = broker_by_offset(view, topic, queue_id, queue_offset, max_count)
+    else:
+        with asked_progress(asked, "query offset") as progress:
+            answer = find_by_offset(store, topic, queue_id, queue_offset, via=via, progress=progress)
+    write_answer(asked, store, "rocketfsck.query.offset", answer)
+    hidden = via == "both" and bool(answer.hidden)
+    return exit_code(answer.outcome) | (NOT_FOUND_CODE if hidden else 0)
+
+
+def _by_key(context: click.Context, topic: str, key: str, *, unique: bool, **told: Any) -> int:
+    from rocketfsck.cli.query.writing import write_answer
+    from rocketfsck.query.keys import find_by_key
+
+    names = ("begin", "end", "max_count", "via", "broker")
+    begin, end, max_count, via, broker = (told.pop(name) for name in names)
+    asked = Asked(context, **told)
+    store = asked.open()
+    window = {
+        name: value
+        for name, value in (("begin_timestamp", begin), ("end_timestamp", end), ("max_count", max_count))
+        if value is not None
+    }
+    if broker is not None:
+        from rocketfsck.query.broker import BrokerView
+        from rocketfsck.query.mimic import broker_by_key
+
+        with BrokerView(store, broker) as view:
+            answer = broker_by_key(view, topic, key, unique=unique, **window)
+    else:
+        with asked_progress(asked, "query key") as progress:
+            answer = find_by_key(store, topic, key, unique=unique, via=via, progress=progress, **window)
+    write_answer(asked, store, "rocketfsck.query.key", answer)
+    hidden = via == "both" and bool(answer.hidden)
+    return exit_code(answer.outcome) | (NOT_FOUND_CODE if hidden else 0)
+
+
+@command.command("key", cls=Command)
+@store_argument
+@click.argument("topic")
+@click.argument("key")
+@window_options
+@via_option
+@broker_option
+@trace_option
+@message_options
+@asked_options()
+@click.pass_context
+@common_options
+def by_key(context: click.Context, /, topic: str, key: str, **told: Any) -> int:
+    """Find the messages of a topic with a key, among KEYS or as UNIQ_KEY."""
+    return _by_key(context, topic, key, unique=False, **told)
+
+
+@command.command("unique-key", cls=Command)
+@store_argument
+@click.argument("topic")
+@click.argument("key")
+@window_options
+@via_option
+@broker_option
+@trace_option
+@message_options
+@asked_options()
+@click.pass_context
+@common_options
+def by_unique_key(context: click.Context, /, topic: str, key: str, **told: Any) -> int:
+    """Find the messages of a topic with this UNIQ_KEY."""
+    return _by_key(context, topic, key, unique=True, **told)
+
+
+@command.command("time", cls=Command)
+@store_argument
+@click.argument("topic")
+@click.argument("queue_id", metavar="QUEUE", type=int)
+@click.argument("timestamp", type=Timestamp())
+@click.option(
+    "--boundary",
+    type=click.Choice(["lower", "upper"]),
+    default="lower",
+    help="With --broker: the first message of that time or later, or the last one until then.",
+)
+@broker_option
+@asked_options()
+@click.pass_context
+@common_options
+def by_time(
+    context: click.Context,
+    /,
+    topic: str,
+    queue_id: int,
+    timestamp: int,
+    boundary: Any,
+    broker: str | None,
+    **told: Any,
+) -> int:
+    """Find the queue offset of a time, as consumers seek."""
+    from rocketfsck.cli.query.facts import write_broker_time, write_time
+    from rocketfsck.query.places import find_by_time
+
+    asked = Asked(context, **told)
+    store = asked.open()
+    if broker is not None:
+        from rocketfsck.query.broker import BrokerView
+
+        with BrokerView(store, broker) as view:
+            found = view.offset_in_queue_by_time(topic, queue_id, timestamp, boundary)
+            write_broker_time(asked, store, found, str(view.version))
+        return 0
+    answer = find_by_time(store, topic, queue_id, timestamp)
+    write_time(asked, store, answer)
+    return exit_code(answer.outcome)
+
+
+@command.command("scan", cls=Command)
+@store_argument
+@click.argument("expression")
+@click.option("--max", "max_count", type=click.IntRange(1), metavar="N", help="Stop after N messages.")
+@click.option("--offset-from", type=click.IntRange(0), default=0, help="Only from this physical offset on.")
+@click.option("--offset-to", type=click.IntRange(0), help="Only before this physical offset.")
+@message_options
+@asked_options("text", "json", "jsonl", "csv", "arrow", "parquet")
+@click.pass_context
+@common_options
+def by_expression(
+    context: click.Context,
+    /,
+    expression: str,
+    max_count: int | None,
+    offset_from: int,
+    offset_to: int | None,
+    **told: Any,
+) -> int:
+    """Find messages by an expression over their fields and bodies.
+
+    Like: topic == "Order" and (tags in ("a", "b") or body ~ /pay(ed|ing)/i) and storeTimestamp >=
+    "2024-05-17T08:00". Fields have RocketMQ's names: topic, queueId, queueOffset, physicalOffset, offset,
+    bornTimestamp, storeTimestamp, bornHost, storeHost, sysFlag, flag, reconsumeTimes, bodyLength, tags, keys,
+    uniqKey, properties.NAME, transaction, faults, body, content (the body unpacked). Tests: == != < <= > >=,
+    in (…), contains, ~ and !~ with a pattern; and, or, not, parentheses.
+    """
+    from rocketfsck.cli.query.writing import write_found
+    from rocketfsck.query.evaluate import Expression
+    from rocketfsck.query.search import find_by_expression
+
+    wanted = Expression(expression)
+    asked = Asked(context, **told)
+    store = asked.open()
+    with asked_progress(asked, "query scan") as progress:
+        found = find_by_expression(
+            store,
+            wanted,
+            max_count=max_count,
+            start_offset=offset_from,
+            end_offset=offset_to,
+            progress=progress,
+        )
+        count = write_found(asked, store, "rocketfsck.query.scan", expression, found)
+    return 0 if count else NOT_FOUND_CODE
+
+
+@command.command("life", cls=Command)
+@store_argument
+@click.argument("name", metavar="MSGID|UNIQKEY")
+@via_option
+@message_options
+@asked_options()
+@click.pass_context
+@common_options
+def life(context: click.Context, /, name: str, via: Any, **told: Any) -> int:
+    """Tell what became of one message: its records in all topics, its queues and index entries, its
+    transaction, delay, retries, dead letter, pops, and who has consumed it.
+    """
+    from rocketfsck.cli.query.facts import write_life
+    from rocketfsck.query.life import message_life
+
+    if not name:
+        raise UsageError("a message id or unique key has at least one character")
+    asked = Asked(context, **told)
+    store = asked.open()
+    with asked_progress(asked, "query life") as progress:
+        found = message_life(store, name, via=via, progress=progress)
+    write_life(asked, store, found)
+    return exit_code(found.outcome)
+
+
+@command.command("offsets", cls=Command)
+@store_argument
+@click.option("--topic", help="Only this topic.")
+@click.option("--group", help="Only this consumer group.")
+@asked_options()
+@click.pass_context
+@common_options
+def offsets(context: click.Context, /, topic: str | None, group: str | None, **told: Any) -> int:
+    """Tell where every queue begins and ends, and how far each consumer group has come."""
+    from rocketfsck.cli.query.facts import write_offsets
+
+    asked = Asked(context, **told)
+    count = write_offsets(asked, asked.open(), topic, group)
+    return 0 if count else NOT_FOUND_CODE

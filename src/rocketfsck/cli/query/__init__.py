@@ -1,0 +1,1 @@
+"""What `rocketfsck query` shows, and how: one module for each form of answer."""

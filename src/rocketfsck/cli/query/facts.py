@@ -1,0 +1,163 @@
+"""Answers that are no messages: places of a time, lives, offsets and lags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rocketfsck.cli.output import Column
+from rocketfsck.cli.palette import Palette
+from rocketfsck.cli.query.found import FoundText, found_row, note_of
+from rocketfsck.cli.query.options import Asked
+from rocketfsck.cli.query.writing import write
+from rocketfsck.cli.table import aligned
+from rocketfsck.cli.text import count_of, shorten, timestamp, visible
+
+if TYPE_CHECKING:
+    from rocketfsck.query.life import Life
+    from rocketfsck.query.offsets import GroupOffsets, QueueOffsets
+    from rocketfsck.query.places import TimeAnswer
+    from rocketfsck.store import Store
+
+NAME_SHOWN = 48
+
+
+def write_time(asked: Asked, store: Store, answer: TimeAnswer) -> None:
+    """The place of a time in a queue."""
+
+    def lines(palette: Palette) -> Iterator[str]:
+        if answer.why:
+            yield palette.warning(visible(answer.why, keep_backslash=True))
+            return
+        yield f"lower {answer.lower}{_at(answer.lower_timestamp)}"
+        upper = "none" if answer.upper is None else str(answer.upper)
+        yield f"upper {upper}{_at(answer.upper_timestamp)}"
+        yield palette.dim(f"the queue has {answer.min_offset} to {answer.max_offset}, half-open")
+        if answer.gone_count:
+            yield palette.warning(f"{count_of(answer.gone_count, 'unit')} looked at led to no record")
+
+    row = {**asdict(answer), "outcome": answer.outcome.value}
+    write(asked, store, "rocketfsck.query.time", lines, lambda: row, (), ())
+
+
+def _at(stored: int | None) -> str:
+    return "" if stored is None else f"  stored {timestamp(stored)}"
+
+
+def write_broker_time(asked: Asked, store: Store, offset: int, version: str) -> None:
+    """What a broker answers for a time."""
+
+    def lines(_palette: Palette) -> Iterator[str]:
+        yield str(offset)
+
+    head = {"outcome": "found", "offset": offset, "broker": version}
+    write(asked, store, "rocketfsck.query.time", lines, lambda: head, (), ())
+
+
+def write_life(asked: Asked, store: Store, life: Life) -> None:
+    """A message's records and timeline."""
+    root = str(store.root)
+
+    def lines(palette: Palette) -> Iterator[str]:
+        if life.why:
+            yield palette.warning(visible(life.why, keep_backslash=True))
+        if life.records:
+            named = f" with the unique key {visible(life.unique_key)}" if life.unique_key else ""
+            yield palette.bold(f"{count_of(len(life.records), 'record')} of the message{named}")
+        text = FoundText(asked, palette)
+        for found in life.records:
+            yield from text.lines(found)
+            for place in life.index.get(found.offset, ()):
+                where = f"{visible(place.file)} slot {place.slot} entry {place.entry}"
+                yield palette.dim(f"    key {shorten(visible(place.key), NAME_SHOWN)}: {where}")
+        if life.events:
+            yield palette.bold("timeline")
+        yield from aligned(
+            (
+                "  " + ("" if event.timestamp is None else timestamp(event.timestamp)),
+                event.kind,
+                visible(event.text, keep_backslash=True),
+                "" if event.offset is None else f"(record at {event.offset})",
+            )
+            for event in life.events
+        )
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for found in life.records:
+            entries = [asdict(place) for place in life.index.get(found.offset, ())]
+            yield {
+                "kind": "record",
+                **found_row(found, asked.body, root),
+                "note": note_of(found),
+                "index": entries,
+            }
+        for event in life.events:
+            yield {"kind": "event", **{"event" if k == "kind" else k: v for k, v in asdict(event).items()}}
+
+    head = {"outcome": life.outcome.value, "why": life.why or None, "uniqKey": life.unique_key}
+    columns = (Column("body", "blob"),) if asked.body == "base64" else ()
+    write(asked, store, "rocketfsck.query.life", lines, lambda: head, columns, rows())
+
+
+def write_offsets(asked: Asked, store: Store, topic: str | None, group: str | None) -> int:
+    """Queues and groups; returns how many rows there were."""
+    from rocketfsck.query.offsets import group_offsets, queue_offsets
+    from rocketfsck.query.view import StoreView
+
+    with StoreView(store) as view:
+        queues = [] if group is not None else list(queue_offsets(store, topic=topic, view=view))
+        groups = group_offsets(store, topic=topic, group=group, view=view)
+
+    def lines(palette: Palette) -> Iterator[str]:
+        if not queues and not groups:
+            yield palette.warning("no such queue or group")
+        if queues:
+            yield palette.bold("queues")
+            yield from aligned(_queue_cells(queues), right=(1, 2, 3, 4))
+        if groups:
+            yield palette.bold("groups")
+            yield from aligned(_group_cells(groups), right=(2, 3, 4, 5))
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for queue in queues:
+            values = {"queue_kind" if k == "kind" else k: v for k, v in asdict(queue).items()}
+            yield {"kind": "queue", **values, "count": queue.count}
+        for row in groups:
+            more = {"standing": row.standing.value, "lag": row.lag, "lost_count": row.lost_count}
+            yield {"kind": "group", **asdict(row), **more}
+
+    head = {"outcome": "found" if queues or groups else "not-found"}
+    write(asked, store, "rocketfsck.query.offsets", lines, lambda: head, (), rows())
+    return len(queues) + len(groups)
+
+
+def _queue_cells(queues: list[QueueOffsets]) -> Iterator[tuple[str, ...]]:
+    yield "  topic", "queueId", "minOffset", "maxOffset", "messages", "first stored", "last stored", ""
+    for queue in queues:
+        yield (
+            "  " + shorten(visible(queue.topic), NAME_SHOWN),
+            str(queue.queue_id),
+            str(queue.min_offset),
+            str(queue.max_offset),
+            str(queue.count),
+            "" if queue.first_timestamp is None else timestamp(queue.first_timestamp),
+            "" if queue.last_timestamp is None else timestamp(queue.last_timestamp),
+            f"{count_of(queue.stale_count, 'stale unit')} behind the end" if queue.stale_count else "",
+        )
+
+
+def _group_cells(groups: list[GroupOffsets]) -> Iterator[tuple[str, ...]]:
+    yield "  group", "topic", "queueId", "offset", "maxOffset", "lag", ""
+    for row in groups:
+        odd = "" if row.standing.value == "inside" else row.standing.value
+        lost = f", {count_of(row.lost_count, 'message')} lost" if row.lost_count else ""
+        yield (
+            "  " + shorten(visible(row.group), NAME_SHOWN),
+            shorten(visible(row.topic), NAME_SHOWN),
+            str(row.queue_id),
+            str(row.offset),
+            str(row.max_offset),
+            str(row.lag),
+            odd + lost,
+        )

@@ -1,0 +1,108 @@
+"""Messages that were found, as rows, and as text in the form of `dump`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rocketfsck.cli.dump.item import Item, TextColumn
+from rocketfsck.cli.dump.kinds import Kind
+from rocketfsck.cli.dump.records import TEXT, columns, message_values
+from rocketfsck.cli.dump.render import TextRenderer
+from rocketfsck.cli.dump.source import Wanted
+from rocketfsck.cli.output import Column
+from rocketfsck.cli.palette import Palette
+from rocketfsck.cli.query.options import BodyForm
+from rocketfsck.query.answers import Dispatched, Found, UnitState
+
+if TYPE_CHECKING:
+    from rocketfsck.cli.query.options import Asked
+
+_QUEUE_WORDS = {
+    UnitState.MISSING: "has no unit for it",
+    UnitState.DIFFERS: "has a unit there that points elsewhere",
+    UnitState.NO_QUEUE: "does not exist",
+    UnitState.EXPIRED: "begins behind it",
+}
+
+
+def found_columns(body: BodyForm) -> tuple[Column, ...]:
+    """The machine columns of a message that was found."""
+    return (
+        Column("file", "name"),
+        Column("offset", "int"),
+        Column("offsetMsgId", "text"),
+        Column("live", "bool"),
+        Column("via", "json"),
+        Column("queues", "json"),
+        *columns(Wanted(body=body)),
+    )
+
+
+def found_row(found: Found, body: BodyForm, root: str) -> dict[str, Any]:
+    """A message that was found with all its columns."""
+    from rocketfsck.query.ids import offset_id_of
+
+    message = found.message
+    row: dict[str, Any] = {
+        "file": message.path.removeprefix(root).lstrip("/"),
+        "offset": found.offset,
+        "offsetMsgId": offset_id_of(message, found.offset),
+        "live": found.live,
+        "via": list(found.via),
+        "queues": [_queue_row(place) for place in found.queues],
+        **message_values(message),
+    }
+    if body == "hex":
+        row["body_hex"] = None if message.body is None else message.body.hex()
+    elif body != "none":
+        row["body"] = message.body
+    return row
+
+
+def _queue_row(place: Dispatched) -> dict[str, Any]:
+    return {
+        "topic": place.topic,
+        "queueId": place.queue_id,
+        "queueOffset": place.queue_offset,
+        "state": place.state.value,
+    }
+
+
+class FoundText:
+    """Found messages as lines: a table, or with `verbose` a block each."""
+
+    def __init__(self, asked: Asked, palette: Palette) -> None:
+        text = tuple(column for column in TEXT if column.name != "physicalOffset")
+        place = TextColumn("offset", "offset", 14)
+        kind = Kind("messages", "messages", (), (place, *text), lambda _source, _wanted: iter(()))
+        self._renderer = TextRenderer(kind, palette, verbose=asked.verbose, body=asked.body != "none")
+        self._asked = asked
+
+    def lines(self, found: Found) -> Iterator[str]:
+        """The lines of one message; the first also gives the table's head."""
+        message = found.message
+        values = found_row(found, self._asked.body, str(self._asked.path.absolute()))
+        values["queues"] = [_queue_text(place) for place in found.queues]
+        values["live"] = values["live"] if found.live is not None else "not looked at"
+        end = message.pos + message.total_size
+        yield from self._renderer.lines(Item("record", message.pos, end, values, note_of(found)))
+
+
+def _queue_text(place: Dispatched) -> str:
+    return f"{place.topic}/{place.queue_id}/{place.queue_offset}:{place.state.value}"
+
+
+def note_of(found: Found) -> str:
+    """What is odd about a message that was found; empty for nothing."""
+    said = []
+    if found.live is False:
+        said.append("odd: of an earlier life of the log, behind its end")
+    said += [f"odd: {str(fault.name).lower().replace('_', '-')}" for fault in found.message.faults]
+    for place in found.queues:
+        if place.state in _QUEUE_WORDS:
+            where = f"queue {place.queue_id} of {place.topic}"
+            said.append(f"odd: {where} {_QUEUE_WORDS[place.state]}")
+        elif place.state is UnitState.NOT_EXPECTED:
+            said.append("prepared or rolled back: in no queue")
+    return ", ".join(said)

@@ -1,0 +1,149 @@
+"""The group of the query commands, and the options that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import click
+
+from rocketfsck.cli.base import Command, settings_of
+from rocketfsck.cli.output import Format
+from rocketfsck.cli.palette import Palette
+from rocketfsck.cli.params import Timestamp, output_options, store_options
+
+if TYPE_CHECKING:
+    from rocketfsck.query.answers import Outcome
+    from rocketfsck.store import Store
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+BodyForm = Literal["none", "text", "hex", "base64"]
+
+FOUND_CODE, NOT_FOUND_CODE, MALFORMED_CODE, AMBIGUOUS_CODE = 0, 4, 16, 20
+"""From the table of exit statuses: 4 leaves the question open, 16 says that it cannot be put so, and 20,
+their sum, that it has two answers."""
+
+
+class QueryGroup(Command, click.Group):
+    """A group whose help ends with the table of exit statuses, as that of every command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options that say which store is asked and where the answer goes."""
+
+    context: click.Context
+    path: Path
+    broker_conf: Path | None
+    broker_version: str | None
+    commitlog_paths: tuple[Path, ...]
+    output_format: Format
+    output: Path | None
+    body: BodyForm = "none"
+    verbose: bool = False
+    traced: bool = False
+
+    def open(self) -> Store:
+        """The store, read-only."""
+        from rocketfsck.cli.storepath import open_named_store
+
+        return open_named_store(
+            f"query {self.context.info_name}",
+            self.path,
+            version=self.broker_version,
+            broker_conf=self.broker_conf,
+            commitlog_paths=self.commitlog_paths,
+        )
+
+    def palette(self) -> Palette:
+        """Colours, where the answer goes to a terminal that wants them."""
+        import sys
+
+        return Palette(self.output is None and settings_of(self.context).colored(sys.stdout))
+
+
+@contextmanager
+def asked_progress(asked: Asked, what: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar for a scan; none where the answer scrolls over the same terminal."""
+    import sys
+
+    from rocketfsck.cli.progress import progress
+
+    with progress(what, wanted=not (asked.output is None and sys.stdout.isatty())) as bar:
+        yield bar.update
+
+
+def exit_code(outcome: Outcome) -> int:
+    """The exit status of an answer."""
+    codes = {
+        "found": FOUND_CODE,
+        "not-found": NOT_FOUND_CODE,
+        "unknown-topic": MALFORMED_CODE,
+        "ambiguous": AMBIGUOUS_CODE,
+    }
+    return codes[outcome.value]
+
+
+def store_argument(function: Decorated) -> Decorated:
+    return click.argument("path", metavar="STORE", type=click.Path(path_type=Path))(function)
+
+
+def asked_options(*formats: str) -> Callable[[Decorated], Decorated]:
+    """What all queries take: the store's facts, the form of the answer."""
+
+    def add(function: Decorated) -> Decorated:
+        return store_options(output_options(*(formats or ("text", "json", "jsonl")))(function))
+
+    return add
+
+
+def message_options(function: Decorated) -> Decorated:
+    """How messages are shown."""
+    body = click.option(
+        "--body",
+        type=click.Choice(["none", "text", "hex", "base64"]),
+        default="none",
+        help="Show message bodies, and how.",
+    )
+    verbose = click.option("-v", "--verbose", is_flag=True, help="Show every field of every message.")
+    return body(verbose(function))
+
+
+def trace_option(function: Decorated) -> Decorated:
+    return click.option(
+        "--trace",
+        "traced",
+        is_flag=True,
+        help="Show the way to the answer: slots, entries, files left out and why.",
+    )(function)
+
+
+def via_option(function: Decorated) -> Decorated:
+    return click.option(
+        "--via",
+        type=click.Choice(["auto", "index", "scan", "both"]),
+        default="auto",
+        show_default=True,
+        help="auto: the index, and the log where the index does not reach. both: what the index hides, too.",
+    )(function)
+
+
+def broker_option(function: Decorated) -> Decorated:
+    return click.option(
+        "--broker",
+        metavar="VERSION",
+        help="Answer exactly as a broker of this version would, with its limits.",
+    )(function)
+
+
+def window_options(function: Decorated) -> Decorated:
+    """`--begin`, `--end`, `--max`."""
+    begin = click.option("--begin", type=Timestamp(), help="Only what was stored at this time or later.")
+    end = click.option("--end", type=Timestamp(), help="Only what was stored before this time.")
+    most = click.option(
+        "--max", "max_count", type=click.IntRange(1), metavar="N", help="Only the N newest messages."
+    )
+    return begin(end(most(function)))

@@ -1,0 +1,90 @@
+"""Where the answer of a query goes: text, or one head and rows in a machine format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rocketfsck.cli.output import BINARY_FORMATS, Column, open_output, open_rows
+from rocketfsck.cli.palette import Palette
+from rocketfsck.cli.query.found import FoundText, found_columns, found_row
+from rocketfsck.cli.query.options import Asked
+from rocketfsck.cli.query.traces import answer_lines, answer_values, trace_lines
+
+if TYPE_CHECKING:
+    from rocketfsck.query.answers import Answer, Found
+    from rocketfsck.store import Store
+
+Lines = Callable[[Palette], Iterator[str]]
+Row = Mapping[str, Any]
+
+
+def write(
+    asked: Asked,
+    store: Store,
+    kind: str,
+    lines: Lines,
+    head: Callable[[], Row],
+    columns: Sequence[Column],
+    rows: Iterable[Row],
+) -> None:
+    """Write an answer: `lines` as text; else `head` and then `rows`.
+
+    In jsonl the head is the first line; csv, arrow and parquet have rows only.
+    """
+    forbidden: list[Path] = [asked.path, *asked.commitlog_paths, *store.commitlog.directories]
+    binary = asked.output_format in BINARY_FORMATS
+    with open_output(asked.output, binary=binary, forbidden=forbidden) as stream:
+        if asked.output_format == "text":
+            for line in lines(asked.palette()):
+                stream.write(line + "\n")
+            return
+        said = {"kind": kind, **head()} if asked.output_format in ("json", "jsonl") else {}
+        with open_rows(stream, asked.output_format, columns, said) as writer:
+            if asked.output_format == "jsonl":
+                writer.write(said)
+            for row in rows:
+                writer.write(row)
+
+
+def write_answer(asked: Asked, store: Store, kind: str, answer: Answer) -> None:
+    """Write the messages of an answer and what is to be said of it."""
+    root = str(store.root)
+
+    def lines(palette: Palette) -> Iterator[str]:
+        text = FoundText(asked, palette)
+        for found in answer.found:
+            yield from text.lines(found)
+        yield from answer_lines(answer, palette)
+        if asked.traced and answer.trace is not None:
+            yield from trace_lines(answer.trace, palette, everything=asked.verbose)
+
+    rows = ({"kind": "message", **found_row(found, asked.body, root)} for found in answer.found)
+    columns = (Column("kind", "text"), *found_columns(asked.body))
+    write(asked, store, kind, lines, lambda: answer_values(answer, traced=asked.traced), columns, rows)
+
+
+def write_found(asked: Asked, store: Store, kind: str, expression: str, found: Iterable[Found]) -> int:
+    """Write messages as they are found; returns how many there were."""
+    root = str(store.root)
+    count = 0
+
+    def lines(palette: Palette) -> Iterator[str]:
+        nonlocal count
+        text = FoundText(asked, palette)
+        for item in found:
+            count += 1
+            yield from text.lines(item)
+        if not count:
+            yield palette.dim("nothing matches")
+
+    def rows() -> Iterator[Row]:
+        nonlocal count
+        for item in found:
+            count += 1
+            yield {"kind": "message", **found_row(item, asked.body, root)}
+
+    columns = (Column("kind", "text"), *found_columns(asked.body))
+    write(asked, store, kind, lines, lambda: {"expression": expression}, columns, rows())
+    return count
