@@ -14,14 +14,18 @@ from typing import Literal
 
 import numpy as np
 
-from rocketfsck.formats.magic import BLANK_HEADER_SIZE
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
 from rocketfsck.repair.carve import Found, Longs
-from rocketfsck.repair.filler import min_filler_size
+from rocketfsck.repair.filler import RECORD_SIZE_LIMIT, min_filler_size
+from rocketfsck.repair.salvage_choose import takes_queue_offset
 
 LayoutName = Literal["keep", "pack"]
 
 MAX_FENCED_FILES = 4096
 """Whole files that are made of nothing but fences: a larger gap is none of one store."""
+
+MAX_MISSING = 1 << 20
+"""A queue that jumps by more has a wrong queue offset, or another history; no room is made for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,23 +98,58 @@ def _fill(
 def place_packed(found: Found, rows: Longs, file_size: int) -> Placement:
     """The rows one behind the other, in the order of their physical offsets (the older of equals first).
 
-    Every row must fit in a file (`fits_file`).
+    Every row must fit in a file (`fits_file`). Where a queue misses records, fences take the room of as many
+    of the least: who rebuilds the queues then sees that something was there, and leaves their places.
     """
-    order = np.lexsort((found["store_timestamp"][rows], found["physical_offset"][rows]))
-    rows = rows[order]
-    sizes = found["total_size"][rows].astype(np.int64)
+    rows = rows[np.lexsort((found["store_timestamp"][rows], found["physical_offset"][rows]))]
+    items, sizes = _with_fences(found, rows, file_size)
     before = np.concatenate(([0], np.cumsum(sizes)))
-    offsets = np.empty(len(rows), np.int64)
+    offsets = np.empty(len(items), np.int64)
     blanks: list[tuple[int, int]] = []
     at, base = 0, file_size
-    while at < len(rows):
+    while at < len(items):
         room = before[at] + file_size - BLANK_HEADER_SIZE
         stop = int(np.searchsorted(before, room, side="right")) - 1
         offsets[at:stop] = base + before[at:stop] - before[at]
-        if stop < len(rows):
+        if stop < len(items):
             blanks.append((base + int(before[stop] - before[at]), base + file_size))
         at, base = stop, base + file_size
-    return Placement("pack", file_size, rows, offsets, (), tuple(blanks))
+    own = items >= 0
+    low = offsets[~own]
+    fences = zip(low.tolist(), (low + sizes[~own]).tolist(), strict=True)
+    return Placement("pack", file_size, rows, offsets[own], tuple(fences), tuple(blanks))
+
+
+def _with_fences(found: Found, rows: Longs, file_size: int) -> tuple[Longs, Longs]:
+    """The rows and, as -1, the fences before some of them; and the sizes of all in bytes."""
+    sizes = found["total_size"][rows].astype(np.int64)
+    missing = _missing_room(found, rows, sizes)
+    least = min_filler_size(property_crc=True)
+    limit = max(2 * least, min(RECORD_SIZE_LIMIT, file_size // 4))
+    behind = np.flatnonzero(missing)
+    wanted = np.maximum(missing[behind], least)
+    counts = -(-wanted // limit)
+    at = np.repeat(behind, counts)
+    parts = np.repeat(-(-wanted // counts), counts)
+    return np.insert(rows, at, -1), np.insert(sizes, at, parts)
+
+
+def _missing_room(found: Found, rows: Longs, sizes: Longs) -> Longs:
+    """For each row the bytes that are to stand before it, so that what its queue misses had room."""
+    room = np.zeros(len(rows), np.int64)
+    taking = np.flatnonzero(takes_queue_offset(found)[rows])
+    if not len(taking):
+        return room
+    start = np.cumsum(sizes) - sizes
+    queue = found["queue_index"][rows[taking]]
+    order = taking[np.argsort(queue, kind="stable")]
+    queue, offset = found["queue_index"][rows[order]], found["queue_offset"][rows[order]]
+    following = offset + np.clip(found["batch_size"][rows[order]], 1, None)
+    count = np.where(queue[1:] == queue[:-1], offset[1:] - following[:-1], 0)
+    count[(count < 0) | (count > MAX_MISSING)] = 0
+    between = start[order[1:]] - start[order[:-1]] - sizes[order[:-1]]
+    room[order[1:]] = np.where(count > 0, np.maximum(count * MIN_RECORD_SIZE - between, 0), 0)
+    return room
 
 
 def fits_file(found: Found, file_size: int) -> Longs:

@@ -1,0 +1,213 @@
+"""`rocketfsck salvage PATH…`: records out of anything, into a new conformant store, with a ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.output import Format, open_output, plain_values, refuse_inside, to_json
+from rocketfsck.cli.params import output_options
+from rocketfsck.cli.progress import progress
+from rocketfsck.cli.text import byte_size, count_of, visible
+from rocketfsck.cli.writeoptions import ByteSize
+from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rocketfsck.repair.salvage import Salvage, SalvagedStore
+    from rocketfsck.repair.salvage_ledger import QueueAccount
+    from rocketfsck.verify.report import Report
+
+SHOWN_QUEUES = 20
+LOSS_RULE = "CL028"
+"""What a check says of queue offsets that have no record; a salvage tells of them itself."""
+
+
+@click.command(cls=Command)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path),
+    help="The new store's directory, which must not exist and appears when it is whole.",
+)
+@click.option(
+    "--layout",
+    type=click.Choice(["auto", "keep", "pack"]),
+    default="auto",
+    show_default=True,
+    help="keep: every record at its physical offset, fences in between. pack: one behind the other, "
+    "physicalOffset rewritten. auto: keep where the offsets fit.",
+)
+@click.option(
+    "--min-confidence",
+    type=click.Choice(["low", "medium", "high"]),
+    default="medium",
+    show_default=True,
+    help="How sure it must be that a record is one; low takes damaged ones, too.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
+@click.option(
+    "--ledger",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where it is written what came from where; default: beside the store, NAME.ledger.jsonl.",
+)
+@click.option("--commitlog-file-size", "file_size", type=ByteSize(), help="Of the new store; else inferred.")
+@click.option("--broker-version", metavar="VERSION", help="The broker that the store is for; else inferred.")
+@click.option(
+    "--broker-conf",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The broker's settings: sizes of consume queue and index files.",
+)
+@click.option("--delay-levels", metavar="LEVELS", help="messageDelayLevel of the broker: '1s 5s 10s …'.")
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Files that the check reads at once.")
+@output_options("text", "json")
+@common_options
+def command(
+    paths: tuple[Path, ...],
+    into: Path | None,
+    layout: Any,
+    min_confidence: str,
+    dry_run: bool,
+    ledger: Path | None,
+    file_size: int | None,
+    broker_version: str | None,
+    broker_conf: Path | None,
+    delay_levels: str | None,
+    jobs: int | None,
+    output_format: Format,
+    output: Path | None,
+) -> int:
+    """Carve records out of PATHs (files and directories of any kind) and write a new store of them.
+
+    Damaged or misnamed commit log files, truncated files, raw disk images, whole stores: every record whose
+    frame is sound is found, wherever it stands. The PATHs are only read. Memory: 80 bytes a record found.
+
+    Exit status 1 says that something could not be salvaged (it is named), 4 that a check of the new store
+    found something else wrong.
+    """
+    from rocketfsck.repair.carve_confidence import Level
+    from rocketfsck.repair.salvage import SalvageOptions, default_ledger, find_records, write_store
+
+    if into is None and not dry_run:
+        raise UsageError("give --into DIR, or --dry-run")
+    if into is not None:
+        for written in (into, ledger or default_ledger(into)):
+            refuse_inside(written, paths)
+    options = SalvageOptions(
+        level=Level[min_confidence.upper()],
+        layout=layout,
+        file_size=file_size,
+        version=broker_version,
+        broker_conf=broker_conf,
+        delay_levels=delay_levels,
+        jobs=jobs or 0,
+    )
+    with progress("salvage") as bar:
+
+        def advance(_what: str, done: int, total: int) -> None:
+            bar.update(done, total)
+
+        salvage = find_records(paths, options, progress=advance)
+        written_store = None
+        if not dry_run:
+            assert into is not None
+            written_store = write_store(salvage, into, ledger_path=ledger, progress=advance)
+    with open_output(output, binary=False, forbidden=paths) as stream:
+        if output_format == "json":
+            stream.write(to_json(salvage_json(salvage, written_store), indent=2) + "\n")
+        else:
+            stream.writelines(line + "\n" for line in salvage_lines(salvage, written_store))
+    return exit_code(salvage, written_store)
+
+
+def exit_code(salvage: Salvage, written: SalvagedStore | None) -> int:
+    """0: all that there was is in the new store. 1: something is missing. 4: the new store has problems."""
+    if written is not None and problems_of(written.report):
+        return EXIT_PROBLEMS
+    counts = salvage.counts
+    head = salvage.head()
+    whole = not head["missing_count"] and not any(
+        counts.get(name) for name in ("unsure", "overlapped", "too-large", "earlier-life")
+    )
+    return EXIT_CLEAN if whole else EXIT_CORRECTED
+
+
+def problems_of(report: Report) -> dict[str, int]:
+    """Findings above info of the new store by rule, without those of what is missing."""
+    from rocketfsck.verify.catalog import RULES
+    from rocketfsck.verify.finding import Severity
+
+    return {
+        rule: count
+        for rule, count in report.counts.items()
+        if count and rule != LOSS_RULE and RULES[rule].severity > Severity.INFO
+    }
+
+
+def salvage_json(salvage: Salvage, written: SalvagedStore | None) -> dict[str, Any]:
+    """The whole result as one object."""
+    from rocketfsck.repair.salvage_ledger import SCHEMA_VERSION, queue_row
+
+    document: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "rocketfsck.salvage",
+        **salvage.head(),
+        "queues": [queue_row(queue) for queue in salvage.story.queues],
+    }
+    if written is not None:
+        document |= plain_values({"into": str(written.path), "ledger": str(written.ledger_path)})
+        document["findings"] = problems_of(written.report)
+    return document
+
+
+def salvage_lines(salvage: Salvage, written: SalvagedStore | None) -> Iterator[str]:
+    """The result for people."""
+    from rocketfsck.repair.salvage_choose import FATES
+
+    head = salvage.head()
+    meanings = dict(FATES.values())
+    yield (
+        f"Carved {count_of(head['source_count'], 'file')}, {byte_size(head['source_size'])}: "
+        f"{count_of(head['record_count'], 'record')} found"
+    )
+    for name, count in salvage.counts.items():
+        yield f"  {name:<13} {count_of(count, 'record')}: {meanings[name]}"
+    yield f"  {'nothing':<13} {byte_size(head['nothing_size'])} hold no record"
+    yield (
+        f"Layout: {head['layout']} ({head['layout_note']}), physical offsets {head['start_offset']} to "
+        f"{head['end_offset']}, files of {byte_size(head['commitlog_file_size'])}, "
+        f"fences over {byte_size(head['fence_size'])}"
+    )
+    short = [queue for queue in salvage.story.queues if queue.missing_count]
+    yield f"Queues: {len(salvage.story.queues)}, of which {len(short)} miss records"
+    for queue in short[:SHOWN_QUEUES]:
+        yield "  " + _queue_line(queue)
+    if len(short) > SHOWN_QUEUES:
+        yield f"  and {len(short) - SHOWN_QUEUES} more (the ledger has them all)"
+    if written is None:
+        yield "Nothing was written (--dry-run)."
+        return
+    found = problems_of(written.report)
+    yield f"Written: {visible(str(written.path))}"
+    yield f"  ledger: {visible(str(written.ledger_path))}"
+    yield "  a check of it finds " + (
+        ", ".join(f"{count} of {rule}" for rule, count in sorted(found.items()))
+        if found
+        else "nothing wrong" + (" but what is missing" if short else "")
+    )
+    yield f"Next: rocketfsck check {visible(str(written.path))}"
+
+
+def _queue_line(queue: QueueAccount) -> str:
+    ranges = ", ".join(
+        str(low) if high == low + 1 else f"{low} to {high - 1}" for low, high in queue.missing[:5]
+    )
+    more = " …" if len(queue.missing) > 5 else ""
+    return (
+        f"{visible(queue.topic)}/{queue.queue_id}: {count_of(queue.taken_count, 'record')}, "
+        f"missing {queue.missing_count}: {ranges}{more}"
+    )
