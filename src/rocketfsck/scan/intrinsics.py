@@ -187,6 +187,34 @@ def high_product(typingctx: Any, left: Any, right: Any) -> Any:  # noqa: ARG001
     return types.uint64(types.uint64, types.uint64), codegen
 
 
+@intrinsic
+def multiply_residue(typingctx: Any, product: Any, term: Any) -> Any:  # noqa: ARG001
+    """product * (term / 8) modulo 2**61 - 1, not fully reduced; `term` is a multiple of 8.
+
+    With terms below 2**63 + 2**60 the result stays below 2**63 for ever: the upper half of the product of
+    both is at most 9/16 of `product`, the lower half adds less than 2**61.
+    """
+
+    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
+        wide = ir.IntType(128)
+        both = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+        upper = builder.trunc(builder.lshr(both, ir.Constant(wide, 64)), I64)
+        lower = builder.lshr(builder.trunc(both, I64), ir.Constant(I64, 3))
+        return builder.add(upper, lower)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def low_half(typingctx: Any, value: Any) -> Any:  # noqa: ARG001
+    """The lower 32 bits as an unsigned number."""
+
+    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
+        return builder.zext(builder.trunc(args[0], I32), I64)
+
+    return types.int64(types.int64), codegen
+
+
 def _power(exponent: int) -> int:
     return pow(31, exponent, 1 << 32)
 

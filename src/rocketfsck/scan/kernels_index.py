@@ -19,6 +19,9 @@ from rocketfsck.scan.intrinsics import (
     high_product,
     load_i32,
     load_i64,
+    load_u32,
+    low_half,
+    multiply_residue,
     native_i32,
     native_i64,
     prefetch,
@@ -40,6 +43,18 @@ MAX_TIME_DIFF = 0x7FFFFFFF
     STATE_MOST,
     STATE_LAST,  # phyOffset of the last entry
 ) = range(6)
+
+# what `link_products` and `head_products` keep from call to call
+(
+    PROOF_PUT,  # product of (slot, entry) over the entries, and of (slot, 0) over the slots
+    PROOF_FOUND,  # product of (slot, prevIndex) over the entries, and of (slot, head) over the slots
+    PROOF_HASHES,  # negative if its lower 32 bits are: a keyHash was
+    PROOF_TIMES,  # negative if a timeDiff was
+    PROOF_OFFSETS,  # negative if a phyOffset was, or fell, or rose by 2**63
+    PROOF_LINKS,  # negative if a prevIndex was, or was not below its entry
+    PROOF_LAST,  # phyOffset of the last entry
+    PROOF_USED,  # slots that are not 0
+) = range(8)
 
 NEGATIVE_HASH = 1
 NEGATIVE_TIME = 2
@@ -132,6 +147,64 @@ def replay(
     store_i64(state + 8 * STATE_LEAST, least)
     store_i64(state + 8 * STATE_MOST, most)
     store_i64(state + 8 * STATE_LAST, last)
+
+
+@entry
+def link_products(
+    entries: int, count: int, first: int, slot_count: int, factor: int, point: int, state: int
+) -> None:
+    """Multiplies the terms of entries `first` to `first + count - 1` into the products of a ChainProof.
+
+    The term of (slot, number) is `point` + slot * 2**32 + number, everything times 8. Nothing is branched on
+    and nothing is looked up: bytes that the products are not good for only leave their sign.
+    """
+    put = native_i64(state + 8 * PROOF_PUT)
+    found = native_i64(state + 8 * PROOF_FOUND)
+    hashes = native_i64(state + 8 * PROOF_HASHES)
+    times = native_i64(state + 8 * PROOF_TIMES)
+    offsets = native_i64(state + 8 * PROOF_OFFSETS)
+    links = native_i64(state + 8 * PROOF_LINKS)
+    last = native_i64(state + 8 * PROOF_LAST)
+    for index in range(count):
+        at = entries + ENTRY_SIZE * index
+        key_hash = load_u32(at)
+        offset = load_i64(at + 4)
+        time_and_previous = load_i64(at + 12)
+        previous = low_half(time_and_previous)
+        number = first + index
+        quotient = np.int64(high_product(np.uint64(key_hash), np.uint64(factor)))
+        base = point + ((key_hash - quotient * slot_count) << 35)
+        put = multiply_residue(put, base + 8 * number)
+        found = multiply_residue(found, base + 8 * previous)
+        hashes |= key_hash
+        times |= time_and_previous
+        offsets |= offset | (offset - last)
+        links |= number - 1 - previous
+        last = offset
+    store_i64(state + 8 * PROOF_PUT, put)
+    store_i64(state + 8 * PROOF_FOUND, found)
+    store_i64(state + 8 * PROOF_HASHES, hashes)
+    store_i64(state + 8 * PROOF_TIMES, times)
+    store_i64(state + 8 * PROOF_OFFSETS, offsets)
+    store_i64(state + 8 * PROOF_LINKS, links)
+    store_i64(state + 8 * PROOF_LAST, last)
+
+
+@entry
+def head_products(slots: int, count: int, first: int, point: int, state: int) -> None:
+    """Multiplies the terms of `count` big-endian slots from `first` on into the products of a ChainProof."""
+    put = native_i64(state + 8 * PROOF_PUT)
+    found = native_i64(state + 8 * PROOF_FOUND)
+    used = native_i64(state + 8 * PROOF_USED)
+    for index in range(count):
+        head = load_u32(slots + 4 * index)
+        base = point + ((first + index) << 35)
+        put = multiply_residue(put, base)
+        found = multiply_residue(found, base + 8 * head)
+        used += 1 if head != 0 else 0
+    store_i64(state + 8 * PROOF_PUT, put)
+    store_i64(state + 8 * PROOF_FOUND, found)
+    store_i64(state + 8 * PROOF_USED, used)
 
 
 @entry

@@ -55,7 +55,10 @@ class IndexReplay:
         self.slot_count = slot_count
         self.compiled = compiled
         self.limit = limit
-        self.heads: NDArray[np.int32] = np.zeros(slot_count, np.int32)
+        self.heads: NDArray[np.int32] = np.empty(slot_count, np.int32)
+        self.heads.fill(
+            0
+        )  # not np.zeros: only what np.empty gives lies in huge pages, and it is read at random
         self._out = np.zeros((limit, 4), np.int64)
         # rows, further, flags, least and most offset, last offset
         self._state = np.array([0, 0, 0, MOST, LEAST, -1], np.int64)

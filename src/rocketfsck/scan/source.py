@@ -71,15 +71,19 @@ class ReadAhead:
         buffer_count: int = BUFFER_COUNT,
         front_size: int = FRONT_SIZE,
         threaded: bool = True,
+        start: int = 0,
+        end: int | None = None,
     ) -> None:
         """`threaded` says whether a thread reads ahead (in files that are longer than two buffers): right
-        where cores are free, not where every core already walks a file of its own."""
+        where cores are free, not where every core already walks a file of its own. Where `start` or `end`
+        are given, only what lies between them is wanted of the file, and nothing behind `end` is read."""
         self._reader = reader
-        self.size = reader.size
-        self.buffer_size = max(min(buffer_size, self.size), 1)
-        threaded = threaded and self.size > 2 * self.buffer_size
-        self.front_size = max(front_size, LEAST_FRONT_SIZE) if self.size > self.buffer_size else 0
-        count = buffer_count if threaded else 2 if self.size > self.buffer_size else 1
+        self.size = reader.size if end is None else min(end, reader.size)
+        length = self.size - start
+        self.buffer_size = max(min(buffer_size, length), 1)
+        threaded = threaded and length > 2 * self.buffer_size
+        self.front_size = max(front_size, LEAST_FRONT_SIZE) if length > self.buffer_size else 0
+        count = buffer_count if threaded else 2 if length > self.buffer_size else 1
         # np.empty: pages of the front room that no record needs are never touched
         self._buffers = [np.empty(self.front_size + self.buffer_size, np.uint8) for _ in range(count)]
         self._free = list(range(1, count))

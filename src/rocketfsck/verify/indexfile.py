@@ -1,7 +1,8 @@
 """Checks of one index file by itself: length, header, entries, slots and chains.
 
-Putting the entries in order, block by block, gives what every link and every slot must be; following the
-links is left to `chains`, for chains that differ. What entries say of records is compared in
+Putting the entries in order, block by block, gives what every link and every slot must be (of large files it
+is first asked whether there is any need to: `ChainProof`); following the links is left to `chains`, for
+chains that differ. What entries say of records is compared in
 `check_log_file`, where the records pass. Reference 4, 9.4.
 """
 
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.scan.chainproof import SLOT_LIMIT, ChainProof
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.replay import IndexReplay
 from rocketfsck.verify.chains import MISMATCH_LIMIT, WrongLinks, classify_links, walk_damaged
@@ -21,10 +23,8 @@ from rocketfsck.verify.facts import IndexFacts
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.indexheader import HeaderCheck, ends_of
 from rocketfsck.verify.indexreader import (
-    BLOCK_COUNT,
     ENTRY_SIZE,
     HEADER_SIZE,
-    SLOT_SIZE,
     Entries,
     IndexReader,
     Longs,
@@ -102,23 +102,39 @@ class _IndexWalk:
         reader = self.reader
         if reader.last_entry and reader.any_byte(0):
             self.collector.add(Finding("IX018", reader.entry_place(0)))
-        replay = IndexReplay(
-            reader.slot_count, compiled=compiled_wanted(ENTRY_SIZE * self.used), limit=MISMATCH_LIMIT
-        )
+        compiled = compiled_wanted(ENTRY_SIZE * self.used)
+        chains: ChainProof | IndexReplay
+        if compiled and 1 < reader.slot_count <= SLOT_LIMIT:
+            chains = ChainProof(reader.slot_count)
+        else:
+            chains = IndexReplay(reader.slot_count, compiled=compiled, limit=MISMATCH_LIMIT)
         counts = _Pointing()
         before = -1
         for first, block in reader.blocks(self.used, read_ahead=self.context.read_ahead):
-            replay.put(block.view(np.uint8), first)
-            flags, least, most = replay.take_facts()
+            chains.put(block.view(np.uint8), first)
+            flags, least, most = chains.take_facts()
             if flags:
                 self._entries(first, block, before)
             before = int(block["phyOffset"][-1])
             if not self._inside(least, most):
                 self._pointing(first, block["phyOffset"].astype(np.int64), counts)
-        self._slots(replay)
-        header_check.values(replay.heads)
+        header_check.values(self._chains(chains))
         self._behind()
         return IndexExtent(self.used, *ends_of(reader, self.used), *counts.values())
+
+    def _chains(self, chains: ChainProof | IndexReplay) -> int:
+        """Say what is wrong with the chains; in how many slots there are entries."""
+        reader = self.reader
+        if isinstance(chains, ChainProof):
+            for _, slots in reader.slot_blocks():
+                chains.put_slots(slots)
+            if chains.holds:
+                return chains.used_slot_count
+            chains = IndexReplay(reader.slot_count, compiled=True, limit=MISMATCH_LIMIT)
+            for first, block in reader.blocks(self.used, read_ahead=self.context.read_ahead):
+                chains.put(block.view(np.uint8), first)
+        self._slots(chains)
+        return int(np.count_nonzero(chains.heads))
 
     def _inside(self, least: int, most: int) -> bool:
         """Whether no offset from `least` to `most` lies outside the commitlog files."""
@@ -177,13 +193,11 @@ class _IndexWalk:
         numbers: list[Longs] = []
         values: list[Longs] = []
         reach = self._reach()
-        for first in range(0, reader.slot_count, BLOCK_COUNT):
-            count = min(BLOCK_COUNT, reader.slot_count - first)
-            data = np.frombuffer(reader.slot_bytes(first, count), np.uint8)
-            if data.size == SLOT_SIZE * count and replay.first_wrong_slot(data, first) < 0:
+        for first, data in reader.slot_blocks():
+            if replay.first_wrong_slot(data, first) < 0:
                 continue
-            found = reader.slots(first, count)
-            wrong = found != heads[first : first + count]
+            found = data.view(">i4").astype(np.int64)
+            wrong = found != heads[first : first + len(found)]
             wrong &= (found <= self.used) | (found > reach)
             rows = np.flatnonzero(wrong)
             if len(rows):

@@ -5,9 +5,6 @@ Reference 4.2, 4.4, 4.6, 9.4.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.indexreader import HEADER_SIZE, IndexReader
 from rocketfsck.verify.logreader import LogReader
@@ -75,12 +72,14 @@ class HeaderCheck:
             self.collector.add(Finding("IX002", where, found, {"index_count": self.used + 1}))
         return self.used
 
-    def values(self, heads: NDArray[np.int32]) -> None:
-        """hashSlotCount in its three legal readings; begin and end of offsets and times."""
+    def values(self, used_slots: int) -> None:
+        """hashSlotCount in its three legal readings; begin and end of offsets and times.
+
+        `used_slots` is in how many slots there are entries.
+        """
         if not self.used:
             return
         header, collector = self.reader.header, self.collector
-        used_slots = int(np.count_nonzero(heads))
         if not self.cut and not used_slots <= header.hash_slot_count <= self.used:
             collector.add(
                 Finding(

@@ -28,6 +28,7 @@ SLOT_SIZE = 4
 ENTRY_SIZE = 20
 BLOCK_COUNT = 1 << 16
 SPAN_COUNT = 1 << 12
+WINDOW_FRONT = 128
 
 Longs = NDArray[np.int64]
 Entries = NDArray[Any]
@@ -89,9 +90,8 @@ class IndexReader:
 
         With `read_ahead` a thread shares the reading.
         """
-        with ReadAhead(self._reader, front_size=ENTRY_SIZE, threaded=read_ahead) as window:
-            window.move_to(self.first_pos + ENTRY_SIZE)
-            first = 1
+        first = 1
+        with self.window(first, last + 1, read_ahead=read_ahead) as window:
             while first <= last:
                 count = min((window.end - window.start) // ENTRY_SIZE, last + 1 - first)
                 if count:
@@ -102,17 +102,44 @@ class IndexReader:
                 elif not window.extend():
                     return
 
+    def window(self, first: int, end: int, *, read_ahead: bool) -> ReadAhead:
+        """A window that goes through the entries `first:end`, to be closed by the caller.
+
+        At its start is entry `first`; it can be extended while it holds WINDOW_FRONT entries or less.
+        """
+        start_pos, end_pos = (self.first_pos + ENTRY_SIZE * number for number in (first, end))
+        window = ReadAhead(
+            self._reader,
+            front_size=ENTRY_SIZE * (WINDOW_FRONT + 1),
+            threaded=read_ahead,
+            start=start_pos,
+            end=end_pos,
+        )
+        window.move_to(start_pos)
+        return window
+
     def slots(self, first: int, count: int) -> Longs:
         """Slots `first` to `first + count - 1`, as far as the file goes (the rest as 0)."""
-        data = self.slot_bytes(first, count)
-        found = np.zeros(count, np.int64)
-        whole = len(data) // SLOT_SIZE
-        found[:whole] = np.frombuffer(data[: whole * SLOT_SIZE], ">i4")
+        data = self._slot_bytes(first, np.empty(SLOT_SIZE * count, np.uint8))
+        found: Longs = data.view(">i4").astype(np.int64)
         return found
 
-    def slot_bytes(self, first: int, count: int) -> bytes:
-        """The bytes of slots `first` to `first + count - 1`, as far as the file goes."""
-        return self._reader.read_upto(HEADER_SIZE + SLOT_SIZE * first, SLOT_SIZE * count)
+    def slot_blocks(self) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """The bytes of all slots in blocks, as `slots` gives them, each with the number of its first; a block
+        is good until the next."""
+        room = np.empty(SLOT_SIZE * BLOCK_COUNT, np.uint8)
+        for first in range(0, self.slot_count, BLOCK_COUNT):
+            count = min(BLOCK_COUNT, self.slot_count - first)
+            yield first, self._slot_bytes(first, room[: SLOT_SIZE * count])
+
+    def _slot_bytes(self, first: int, room: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Fills `room` with slots from `first` on; with 0 from the first one that the file does not hold."""
+        pos = HEADER_SIZE + SLOT_SIZE * first
+        size = max(min(room.size, self.size - pos), 0) // SLOT_SIZE * SLOT_SIZE
+        if size:
+            self._reader.read_into(room[:size].data, pos)
+        room[size:] = 0
+        return room
 
     def gather(self, numbers: Longs) -> Entries:
         """The entries of these numbers, in any order."""
