@@ -103,7 +103,8 @@ def index_rows(index: IndexStore, rounds: int, goals: tuple[float, float] | None
     def compared() -> None:
         structure()
         collector = Collector()
-        with LogEntryFeed(store, 0, store.commitlog.files[0].size, compiled=True) as feed:
+        end = store.commitlog.files[0].size
+        with LogEntryFeed(store, 0, end, compiled=True, read_ahead=context.read_ahead) as feed:
             join = KeyJoin(store, feed, collector, compiled=True, relative="commitlog")
             for batch in batches:
                 join.add(batch, LogRows(batch, table, "commitlog", 0))

@@ -15,9 +15,17 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.scan.joins import put_rows
+from rocketfsck.scan.joins import StoredEntries, put_rows
+from rocketfsck.scan.source import ReadAhead
 from rocketfsck.store.model import Store
-from rocketfsck.verify.indexreader import BLOCK_COUNT, ENTRY_SIZE, IndexReader
+from rocketfsck.verify.indexreader import (
+    BLOCK_COUNT,
+    ENTRY_SIZE,
+    WINDOW_FRONT,
+    Entries,
+    IndexReader,
+    entry_dtype,
+)
 
 NUMBER_BITS = 32
 COLUMN_COUNT = 5
@@ -25,6 +33,10 @@ EDGE_COUNT = 32
 """Entries beside the ends of a part that must be in order for it to be believed."""
 MAX_SORTED = 1 << 21
 """Entries that are put in order in memory (40 bytes each); of files with more the order is taken as it is."""
+
+LEAST_COUNT = WINDOW_FRONT // 2
+"""Entries that are seen at once: what agrees needs those of a whole record and two more."""
+BACK_COUNT = WINDOW_FRONT // 2
 
 Ints = NDArray[np.int64]
 
@@ -52,26 +64,32 @@ class _Part:
 class LogEntryFeed:
     """Entries that point into `start:end` of the log. A context manager; one index file is open at a time.
 
-    What `read` gives is good until its next call.
+    What `read` and `stored` give is good until the next call. With `read_ahead` a thread shares the reading.
     """
 
-    def __init__(self, store: Store, start: int, end: int, *, compiled: bool = False) -> None:
+    def __init__(
+        self, store: Store, start: int, end: int, *, compiled: bool = False, read_ahead: bool = False
+    ) -> None:
         self._store = store
         self._start = start
         self._end = end
         self._compiled = compiled
-        self._entries = np.empty(0, np.uint8)
+        self._read_ahead = read_ahead
         self._room = np.empty((0, COLUMN_COUNT), np.int64)
         self._reader: IndexReader | None = None
         self._open_index = -1
+        self._window: ReadAhead | None = None
         self._sorted: Ints | None = None
         parts = [part for index in range(len(store.indexes)) if (part := self._part(index)) is not None]
         self._parts = sorted(parts, key=lambda part: part.first)
         self._next = self._parts[0].start if self._parts else 0
         if not self._rises() and sum(part.end - part.start for part in parts) <= MAX_SORTED:
             rows = [np.zeros((0, COLUMN_COUNT), np.int64)]
-            while len(block := self._read(BLOCK_COUNT)):
-                rows.append(block.copy())
+            try:
+                while len(block := self._read(BLOCK_COUNT)):
+                    rows.append(block.copy())
+            finally:
+                self._close()
             merged = np.concatenate(rows)
             self._sorted = merged[np.lexsort((merged[:, 0], merged[:, 1]))]  # by offset, as they were put
             self._next = 0
@@ -91,6 +109,21 @@ class LogEntryFeed:
         first = self._next
         self._next = min(first + count, len(self._sorted))
         return self._sorted[first : self._next]
+
+    def stored(self, number: int) -> StoredEntries | None:
+        """What is next to be read, as on disk; from the entry `number` on where that is still at hand."""
+        if self._sorted is not None:
+            return None
+        if number >= 0 and not self._go_back(*split_number(number)):
+            return None
+        entries = self._entries()
+        if entries is None:
+            return None
+        return StoredEntries(entries, self._opened(self._parts[0].index).header.begin_timestamp, self._end)
+
+    def skip(self, count: int) -> None:
+        """Go on behind the first `count` entries that `stored` gave."""
+        self._next += count
 
     def _part(self, index: int) -> _Part | None:
         """The part of an index file that points into the log file; None for no entry."""
@@ -122,35 +155,59 @@ class LogEntryFeed:
         return True
 
     def _read(self, count: int) -> Ints:
-        while self._parts:
-            part = self._parts[0]
-            reader = self._opened(part.index)
-            first = self._next
-            size = min(count, BLOCK_COUNT, part.end - first)
-            self._next += size
-            if self._next >= part.end:
-                del self._parts[0]
-                self._next = self._parts[0].start if self._parts else 0
-            if size > 0:
-                rows = self._rows(reader, part.index, first, size)
-                if len(rows):
-                    return rows
-        self._close()
+        while (entries := self._entries()) is not None:
+            index, first = self._parts[0].index, self._next
+            entries = entries[:count]
+            self._next += len(entries)
+            if len(self._room) < len(entries):
+                self._room = np.empty((len(entries), COLUMN_COUNT), np.int64)
+            rows = put_rows(
+                entries,
+                (index << NUMBER_BITS) + first,
+                self._opened(index).header.begin_timestamp,
+                self._start,
+                self._end,
+                self._room,
+                compiled=self._compiled,
+            )
+            if len(rows):
+                return rows
         return np.zeros((0, COLUMN_COUNT), np.int64)
 
-    def _rows(self, reader: IndexReader, index: int, first: int, count: int) -> Ints:
-        if len(self._room) < count:
-            self._entries = np.empty(ENTRY_SIZE * count, np.uint8)
-            self._room = np.empty((count, COLUMN_COUNT), np.int64)
-        return put_rows(
-            reader.entries(first, count, self._entries),
-            (index << NUMBER_BITS) + first,
-            reader.header.begin_timestamp,
-            self._start,
-            self._end,
-            self._room,
-            compiled=self._compiled,
-        )
+    def _entries(self) -> Entries | None:
+        """What is next, as on disk: LEAST_COUNT entries where the part has as many. None at the end."""
+        while self._parts and self._next >= self._parts[0].end:
+            self._close()
+            del self._parts[0]
+            self._next = self._parts[0].start if self._parts else 0
+        if not self._parts:
+            return None
+        part = self._parts[0]
+        reader = self._opened(part.index)
+        if self._window is None:
+            self._window = reader.window(part.start, part.end, read_ahead=self._read_ahead)
+        window = self._window
+        end = window.window_end
+        low = reader.first_pos + ENTRY_SIZE * self._next
+        while end - low < ENTRY_SIZE * LEAST_COUNT and end < window.size:
+            # a few entries before the next one stay at hand, to go back to
+            window.move_to(max(low - ENTRY_SIZE * BACK_COUNT, window.file_pos + window.start))
+            window.extend()
+            end = window.window_end
+        start = low - window.file_pos
+        size = (end - low) // ENTRY_SIZE * ENTRY_SIZE
+        return window.buffer[start : start + size].view(entry_dtype())
+
+    def _go_back(self, index: int, entry: int) -> bool:
+        """Make an entry that was read the next one, if its bytes are still at hand."""
+        if not self._parts or self._window is None or self._parts[0].index != index:
+            return False
+        window = self._window
+        pos = self._opened(index).first_pos + ENTRY_SIZE * entry
+        if entry > self._next or pos < window.file_pos + window.start:
+            return False
+        self._next = entry
+        return True
 
     def _opened(self, index: int) -> IndexReader:
         if self._reader is None or self._open_index != index:
@@ -160,6 +217,9 @@ class LogEntryFeed:
         return self._reader
 
     def _close(self) -> None:
+        if self._window is not None:
+            self._window.__exit__(None, None, None)
+            self._window = None
         if self._reader is not None:
             self._reader.__exit__(None, None, None)
             self._reader = None
