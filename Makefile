@@ -9,7 +9,7 @@ comma  := ,
 space  := $(subst ,, )
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types imports unit coverage oracle nightly bench specs transcripts kaitai clean
+.PHONY: help install demo test lint types imports unit coverage spark oracle nightly bench specs transcripts kaitai clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,7 +25,7 @@ install: $(STAMP) ## build .venv with rocketfsck and everything its tests need
 demo: $(STAMP) ## damage a broker-written store in several ways, check it, explain what was found
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python examples/demo.py
 
-test: lint types imports kaitai unit coverage oracle ## everything that CI runs
+test: lint types imports kaitai unit coverage spark oracle ## everything that CI runs
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -44,10 +44,13 @@ kaitai: $(STAMP) ## install the Kaitai Struct compiler for the tests, where node
 
 unit: $(STAMP)
 	$(BIN)/python -m coverage erase
-	$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not nightly and not oracle' --cov --cov-report= tests
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not nightly and not oracle and not spark' --cov --cov-report= tests
 
 coverage: $(STAMP)
 	$(BIN)/coverage report --fail-under=95 --include='$(subst $(space),$(comma),$(COVERED))'
+
+spark: $(STAMP) ## the same on an embedded Spark session, which needs no Java installed
+	$(BIN)/pytest -q -m 'spark and not nightly' tests/spark
 
 oracle: $(STAMP) ## the real broker's store code over stores that we wrote (needs a JDK and Maven)
 	@if command -v java >/dev/null 2>&1 && command -v mvn >/dev/null 2>&1; then \

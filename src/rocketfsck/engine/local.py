@@ -7,25 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+from rocketfsck.engine.seam import Outcome, Result, Task
 
 
 def core_count() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0))
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[Task, Result]):
-    """What became of one task: its result, or `None` where the deadline came before it started."""
-
-    index: int
-    task: Task
-    result: Result | None
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from rocketfsck.engine import LocalEngine
+from rocketfsck.engine import Engine
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.planning import Unit
@@ -69,7 +69,7 @@ def execute(
     context: Context,
     options: CheckOptions,
     units: Sequence[Unit],
-    engine: LocalEngine,
+    engine: Engine,
     progress: Progress | None = None,
 ) -> Executed:
     """Run the units that the options ask for. Raises UsageError or StoreError for the resume file only."""

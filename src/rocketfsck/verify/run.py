@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from rocketfsck import __version__
-from rocketfsck.engine import LocalEngine, core_count
+from rocketfsck.engine import Engine, LocalEngine, core_count
 from rocketfsck.errors import StoreError
 from rocketfsck.store.model import OtherKind, Store, StrayReason
 from rocketfsck.verify.advice import continue_command
@@ -20,6 +20,7 @@ from rocketfsck.verify.baseline import read_baseline
 from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.check_checkpoint import check_checkpoint
 from rocketfsck.verify.check_config import check_config
+from rocketfsck.verify.check_dledger import check_dledger
 from rocketfsck.verify.check_layout import check_layout
 from rocketfsck.verify.diagnoses import diagnose, next_commands
 from rocketfsck.verify.elsewhere import has_log_elsewhere, has_queues_elsewhere
@@ -42,15 +43,25 @@ from rocketfsck.verify.task import (
 __all__ = ["Progress", "check_store"]
 
 _KINDS = (("commitlog", LogFileTask), ("consumequeue", QueuesTask), ("index", IndexFileTask))
-_READ_OTHERS = frozenset({OtherKind.EPOCH, OtherKind.TIMER_CHECK, OtherKind.ABORT_BACKUP, OtherKind.SETTINGS})
+_READ_OTHERS = frozenset(
+    {
+        OtherKind.EPOCH,
+        OtherKind.TIMER_CHECK,
+        OtherKind.ABORT_BACKUP,
+        OtherKind.SETTINGS,
+        OtherKind.DLEDGER_DATA,
+        OtherKind.DLEDGER_INDEX,
+    }
+)
 _NOT_READ = "listed, but its content is not checked by this version"
+_HALF_READ = "entries are compared with their index; the records in them are not checked by this version"
 
 
 def check_store(
     store: Store,
     options: CheckOptions | None = None,
     *,
-    engine: LocalEngine | None = None,
+    engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Check a store. What is wrong with it is in the report; what could not be read is, too.
@@ -87,7 +98,7 @@ def check_store(
     diagnoses = diagnose(findings, str(store.root), store.told)
     commands = next_commands(diagnoses, findings)
     rest = continue_command(store, options, ran.coverage)
-    left_out = [*ran.not_checked, *(item for item in items if isinstance(item, NotChecked)), *_parts(store)]
+    left_out = [*ran.not_checked, *(item for item in items if isinstance(item, NotChecked)), *_parts(context)]
     return Report(
         store=store_facts(store),
         level=options.level,
@@ -147,6 +158,7 @@ def _judge(context: Context, known: Known, ran: Executed) -> Iterator[Finding | 
         yield from _guarded("commitlog", merge_log_files(context, logs))
         yield from _guarded("consumequeue", merge_queues(context, queues, logs))
         yield from _guarded("index", merge_index_files(context, indexes, logs))
+    yield from _guarded("dledger", check_dledger(context))
     yield from _guarded("", check_layout(context, known))
     yield from _guarded("checkpoint", check_checkpoint(context, known))
     yield from _guarded("config", check_config(context, known))
@@ -188,8 +200,9 @@ def _sift(
     return kept, suppressed
 
 
-def _parts(store: Store) -> Iterator[NotChecked]:
-    """Parts of the store that nothing here reads."""
+def _parts(context: Context) -> Iterator[NotChecked]:
+    """Parts of the store that nothing here reads, or not at this level."""
+    store = context.store
     if store.log_only:
         yield NotChecked("", "a directory of commit log files was given: no queue or index is compared")
     for stray in store.strays:
@@ -198,6 +211,8 @@ def _parts(store: Store) -> Iterator[NotChecked]:
     for other in store.others:
         if other.kind not in _READ_OTHERS:
             yield NotChecked(other.relative, f"{other.kind}: {_NOT_READ}")
+        elif other.kind is OtherKind.DLEDGER_DATA and context.level != "quick":
+            yield NotChecked(other.relative, f"{other.kind}: {_HALF_READ}")
 
 
 def _apart(options: CheckOptions, ran: Executed) -> Iterator[NotChecked]:

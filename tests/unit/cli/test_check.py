@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -235,3 +236,22 @@ def test_a_version_that_is_not_known(cli: Cli, store_dir: Directory) -> None:
     assert "read as 4.9.8 (given by the user)" in known.out
     against = cli("check", store, "--broker-version", "4.4.0")
     assert "against it:" in against.out
+
+
+def test_options_of_engines_that_contradict(cli: Cli, store_dir: Directory) -> None:
+    store = store_dir("5.3.3-basic")
+    ended = cli("check", "--master", "local[1]", store)
+    assert (ended.code, ended.out) == (16, "")
+    assert "give --engine spark, too" in ended.err
+    ended = cli("check", "--engine", "spark", "--master", "spark://host:7077", "--jobs", "2", store)
+    assert ended.code == 16
+    assert "on a cluster the master has the cores" in ended.err
+
+
+def test_without_spark_it_is_said_what_to_install(
+    cli: Cli, store_dir: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.errors", None)
+    ended = cli("check", "--engine", "spark", store_dir("5.3.3-basic"))
+    assert ended.code == 16
+    assert "pip install 'rocketfsck[spark]'" in ended.err

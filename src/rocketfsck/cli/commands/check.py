@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
+from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.output import (
     BINARY_FORMATS,
     Column,
@@ -24,6 +25,7 @@ from rocketfsck.cli.params import Duration, output_options, path_argument, store
 from rocketfsck.cli.progress import progress
 
 if TYPE_CHECKING:
+    from rocketfsck.engine import Engine
     from rocketfsck.store import Store
     from rocketfsck.verify.options import CheckOptions
     from rocketfsck.verify.report import Report
@@ -81,6 +83,7 @@ FINDING_COLUMNS = (
     help="Keep what is done in this file, and go on from it.",
 )
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Files at once; default: one a core.")
+@engine_options
 @click.option("--delay-levels", metavar="LEVELS", help="messageDelayLevel of the broker: '1s 5s 10s …'.")
 @click.option("--all", "all_places", is_flag=True, help="Show every finding, not the first few of a rule.")
 @store_options
@@ -97,6 +100,8 @@ def command(
     delay_levels: str | None,
     write_baseline: Path | None,
     all_places: bool,
+    engine: str,
+    master: str | None,
     output_format: Format,
     output: Path | None,
     **choices: Any,
@@ -126,7 +131,7 @@ def command(
     for written in (write_baseline, options.resume):
         if written is not None:
             refuse_inside(written, stores)
-    report = _check(store, options, path)
+    report = _check(store, options, path, chosen_engine(engine, master, options.jobs))
     if write_baseline is not None:
         write_baseline_file(write_baseline, report.findings)
     with open_output(output, binary=output_format in BINARY_FORMATS, forbidden=stores) as stream:
@@ -176,7 +181,7 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for value in values for name in value.replace(",", " ").split())
 
 
-def _check(store: Store, options: CheckOptions, path: Path) -> Report:
+def _check(store: Store, options: CheckOptions, path: Path, engine: Engine) -> Report:
     from rocketfsck.verify.run import check_store
 
     with progress(f"check {os.fspath(path)}") as bar:
@@ -184,7 +189,7 @@ def _check(store: Store, options: CheckOptions, path: Path) -> Report:
         def advance(done_byte_count: int, total_byte_count: int) -> None:
             bar.update(done_byte_count, total_byte_count)
 
-        return check_store(store, options, progress=advance)
+        return check_store(store, options, engine=engine, progress=advance)
 
 
 def _rows(report: Report, output_format: Format) -> Iterator[dict[str, Any]]:
