@@ -40,7 +40,7 @@ from rocketfsck.repair.repairs.answers import (
     text,
 )
 from rocketfsck.repair.repairs.index import rebuild_indexes
-from rocketfsck.repair.repairs.misnamed import hidden_record, is_misnamed
+from rocketfsck.repair.repairs.misnamed import claims, hidden_record, is_misnamed
 from rocketfsck.repair.repairs.queues import cut_queues, rebuild_queues
 from rocketfsck.repair.repairs_onebit import ONE_BIT, plan_flips
 from rocketfsck.repair.scene import ActScene, PlanScene
@@ -97,6 +97,10 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
     why = [
         finding for finding, (start, end) in asked if any(low <= start and end <= high for low, high in spans)
     ]
+    if any(finding.rule == "CL020" for finding in why):
+        why += [finding for finding in scene.findings if claims(finding)]
+    else:
+        why += _lost_units(scene, [(base + low, base + high) for low, high in spans])
     if not spans:
         yield from end_file(scene, file)
         return

@@ -29,10 +29,30 @@ from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding
 
+PHYSICAL_OFFSET_POS = 28
+"""Where the field stands in a record (reference 2.1)."""
+
 _CHUNK_SIZE = 1 << 20
 _ASKING = frozenset({"CL006", "ST003", "ST004", "ST005"})
 _FOLLOWING = frozenset(
-    {"ST010", "ST011", "ST013", "ST016", "ST017", "ST020", "CL019", "CL028", "CF011", "CF023"}
+    [
+        "ST010",
+        "ST011",
+        "ST013",
+        "ST016",
+        "ST017",
+        "ST020",
+        "CL019",
+        "CL028",
+        "CF011",
+        "CF023",
+        "CF030",
+        "CP011",
+        "CP014",
+        "CP015",
+        "CP023",
+        "CP024",
+    ]
 )
 
 
@@ -180,8 +200,61 @@ def act_rename(scene: ActScene, action: Action) -> None:
     scene.tree.rename(action.target, text(action.arguments, "new_name"))
 
 
+def plan_offsets(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """A wrong name, or single records with a wrong physicalOffset to which a unit of their queue leads."""
+    yield from plan_rename(scene)
+    if is_misnamed(scene):
+        return
+    by_name: dict[str, list[Finding]] = {}
+    for finding in one_by_one(findings):
+        if finding.rule == "CL006" and finding.count == 1 and _unit_leads_to(scene, finding):
+            by_name.setdefault(finding.where.file, []).append(finding)
+    for name, found in sorted(by_name.items()):
+        places = [finding.where.start or 0 for finding in found]
+        yield answer(
+            "set-physical-offset",
+            name,
+            f"write the physicalOffset of {len(places)} records: they stand where their queues say",
+            found,
+            arguments={"positions": " ".join(map(str, places))},
+            preconditions=[
+                scene.extent(name, finding.where.start or 0, finding.where.end) for finding in found
+            ],
+            gains={"record": len(places)},
+            write_size=8 * len(places),
+        )
+
+
+def _unit_leads_to(scene: PlanScene, finding: Finding) -> bool:
+    """Whether the unit at a record's queue offset leads to where it stands, and says its size."""
+    where = finding.where
+    offset, size = where.physical_offset or 0, (where.end or 0) - (where.start or 0)
+    return any(
+        (frames.queue.topic, frames.queue.queue_id) == (where.topic, where.queue_id)
+        and int(frames.offset[0]) == offset
+        and int(frames.size[0]) == size
+        and (frames.queue.kind == "batch" or frames.first_index == where.queue_offset)
+        for frames in frames_in(scene.store, offset, offset + 1)
+    )
+
+
+def act_offsets(scene: ActScene, action: Action) -> None:
+    """Write where the records stand into them."""
+    file = log_file(scene.reopen(), action.target)
+    if file is None:
+        raise StoreError("is no commit log file any more", path=action.target)
+    for pos in map(int, text(action.arguments, "positions").split()):
+        offset = (file.start_offset or 0) + pos
+        scene.tree.write(action.target, pos + PHYSICAL_OFFSET_POS, offset.to_bytes(8, "big"))
+
+
 ROWS: tuple[Repair, ...] = (
     Repair(
-        "rename-segment", 100, "give a commit log file the name that its records say", plan_rename, act_rename
+        "rename-segment",
+        100,
+        "give a commit log file its right name",
+        plan_offsets,
+        act_rename,
     ),
+    Repair("set-physical-offset", 105, "write where records stand into them", lambda _s, _f: (), act_offsets),
 )
