@@ -83,3 +83,12 @@ def key_rows(batch: RecordBatch, base_offset: int) -> KeyRows:
         kept = ~rolled_back[records]
         hashes, records = hashes[kept], records[kept]
     return KeyRows(batch["pos"] + np.int64(base_offset), batch["store_timestamp"].copy(), hashes, records)
+
+
+def rows_from(rows: KeyRows, offset: int) -> KeyRows:
+    """The rows of records that do not stand before `offset`."""
+    first = int(np.searchsorted(rows.offset, offset))
+    keys = rows.key_record >= first
+    return KeyRows(
+        rows.offset[first:], rows.time[first:], rows.key_hash[keys], rows.key_record[keys] - np.int32(first)
+    )

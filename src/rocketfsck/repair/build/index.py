@@ -11,8 +11,9 @@ Memory: that of the walk, 4 bytes a slot, and 2 MiB of entries.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ from rocketfsck.repair.build.files import make_directory, set_time, write_part
 from rocketfsck.repair.build.model import BuiltIndexFile, IndexBuild
 from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk_log
 from rocketfsck.scan import build_plain
-from rocketfsck.scan.buildrows import KeyRows
+from rocketfsck.scan.buildrows import KeyRows, rows_from
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.indexfile import wall_clock_name
@@ -71,7 +72,9 @@ class IndexBuilder:
         from_offset: int | None = None,
         names: Sequence[str] | None = None,
         time_zone: str = "UTC",
+        only_missing: bool = False,
         compiled: bool,
+        state: dict[str, Any] | None = None,
     ) -> None:
         self.store = store
         self.directory = directory
@@ -90,13 +93,54 @@ class IndexBuilder:
         self._last_name: str | None = None
         self._end = EMPTY  # header of the full file before
         self._current: _Filling | None = None
-        if from_offset is not None:
-            self._resume(from_offset)
+        if only_missing:
+            headers = [found[1] for found in map(_read_header, store.indexes) if found is not None]
+            self.from_offset = headers[-1].end_phy_offset + 1 if headers else None
+        if state is not None:
+            self._load(state)
+        elif self.from_offset is not None:
+            self._go_on_before(self.from_offset)
+
+    def save(self) -> dict[str, Any]:
+        """Write everything; the state as JSON values, to be given to a new builder."""
+        current = self._current
+        if current is not None:
+            self._write_entries(current)
+            write_slots(current.path, current.slots, self._file_size)
+        return {
+            "files": [asdict(file) for file in self.files],
+            "records": self.record_count,
+            "entries": self.entry_total,
+            "last_name": self._last_name,
+            "end": asdict(self._end),
+            "current": None
+            if current is None
+            else [current.path.name, asdict(current.header), current.created_timestamp, current.name],
+        }
+
+    def _load(self, state: dict[str, Any]) -> None:
+        self.files = [BuiltIndexFile(**file) for file in state["files"]]
+        self.record_count, self.entry_total = state["records"], state["entries"]
+        self._last_name, self._end = state["last_name"], IndexHeader(**state["end"])
+        kept = {file.name for file in self.files}
+        if state["current"] is not None:
+            file_name, header, created, name = state["current"]
+            path = self.directory / file_name
+            self._current = _Filling(path, IndexHeader(**header), self._read_slots(path), created, name)
+            kept.add(file_name)
+        for path in self.directory.glob("*"):
+            if path.name not in kept:
+                path.unlink()
+
+    def _read_slots(self, path: Path | str) -> NDArray[np.int32]:
+        with FileReader(path) as reader:
+            data = reader.read(INDEX_HEADER_SIZE, SLOT_SIZE * self.slot_count)
+        return np.frombuffer(data, ">i4").astype(np.int32)
 
     def take_keys(self, rows: KeyRows) -> None:
         """Put the keys of a batch of records. Raises StoreError if files cannot be written."""
         if self.from_offset is not None and len(rows) and rows.offset[0] < self.from_offset:
-            rows = _from(rows, self.from_offset)
+            rows = rows_from(rows, self.from_offset)
         if not len(rows):
             return
         self.record_count += len(rows)
@@ -216,7 +260,7 @@ class IndexBuilder:
         if self._current is not None:
             self._close(self._current)
 
-    def _resume(self, from_offset: int) -> None:
+    def _go_on_before(self, from_offset: int) -> None:
         """Go on behind the last file of the store that ends before `from_offset`."""
         before = [found for found in map(_read_header, self.store.indexes) if found is not None]
         before = [
@@ -239,22 +283,8 @@ class IndexBuilder:
                 for pos in range(start, end, COPY_SIZE):
                     data = reader.read(pos, min(COPY_SIZE, end - pos))
                     write_part(path, data, pos, self._file_size, None)
-            slots = np.frombuffer(reader.read(INDEX_HEADER_SIZE, SLOT_SIZE * self.slot_count), ">i4").astype(
-                np.int32
-            )
+        slots = self._read_slots(file.location)
         self._current = _Filling(path, header, slots, header.begin_timestamp, file.name)
-
-
-def _from(rows: KeyRows, offset: int) -> KeyRows:
-    """The rows of records that do not stand before `offset`."""
-    first = int(np.searchsorted(rows.offset, offset))
-    keys = rows.key_record >= first
-    return KeyRows(
-        rows.offset[first:],
-        rows.time[first:],
-        rows.key_hash[keys],
-        rows.key_record[keys] - np.int32(first),
-    )
 
 
 def _read_header(file: IndexFile) -> tuple[IndexFile, IndexHeader] | None:
@@ -302,7 +332,7 @@ def build_index(
     """
     compiled = log_is_large(store)
     builder = IndexBuilder(store, into / "index", from_offset=from_offset, names=names, compiled=compiled)
-    return index_build(builder, walk_log(store, keys=[builder], compiled=compiled, progress=progress))
+    return index_build(builder, walk_log(store, keys=builder, compiled=compiled, progress=progress))
 
 
 def index_build(builder: IndexBuilder, walked: LogWalked) -> IndexBuild:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +23,16 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import EXT_END_MARK, PRE_BLANK_UNIT
 from rocketfsck.repair.build.files import make_directory, write_part
 from rocketfsck.repair.build.model import BuiltQueue, QueueBuild, QueueGap
-from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames, wanted_queues
+from rocketfsck.repair.build.queueend import queue_end
+from rocketfsck.repair.build.queuestates import (
+    Name,
+    QueueStates,
+    RawNames,
+    queue_directory,
+)
 from rocketfsck.repair.build.unitwriter import MAX_UNITS, Area, UnitWriter
 from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk_log
+from rocketfsck.repair.logedit import read_log_end
 from rocketfsck.scan import build_plain
 from rocketfsck.scan.build_plain import Longs
 from rocketfsck.scan.buildrows import QUEUE
@@ -45,7 +53,7 @@ class QueueBuilder:
         self,
         store: Store,
         root: Path,
-        wanted: frozenset[Name] | None,
+        wanted: Container[Name] | None,
         batch_topics: frozenset[str],
         *,
         compiled: bool,
@@ -84,6 +92,7 @@ class QueueBuilder:
         self.refused_count = 0
         self.gaps: dict[int, list[QueueGap]] = {}
         self.gap_counts: dict[int, int] = {}
+        self._begins: dict[int, int] = {}
 
     def take_units(self, rows: Longs, table: int, raw_names: RawNames, name_count: int) -> None:
         """Place the units of a batch of records. Raises StoreError if files cannot be written."""
@@ -106,6 +115,48 @@ class QueueBuilder:
                 told = self.gaps.setdefault(number, [])
                 if len(told) < MAX_GAPS:
                     told.append(QueueGap(start, end))
+
+    def go_on_behind(self, store: Store) -> None:
+        """Begin where the store's own queues end: what they have is not put again. Raises StoreError."""
+        end = read_log_end(store)
+        for queue in store.queues:
+            number = self.states.number(queue.topic, queue.queue_id)
+            found = queue_end(queue, 0 if end is None else end.end_offset)
+            if number < 0 or found is None:
+                continue
+            values = self.states.values[number]
+            is_batch = queue.kind == "batch"
+            values[build_plain.IS_BATCH] = is_batch
+            values[build_plain.FOLLOWING] = found.following
+            reach_is_end = self._how[build_plain.REACH_IS_END] and not is_batch
+            values[build_plain.REACHED] = found.record_end if reach_is_end else found.record_offset
+            values[build_plain.LAST_END] = found.record_end
+            values[build_plain.FIRST] = values[build_plain.TAIL] = found.queue_offset
+            self._begins[number] = found.following
+            (self.batch if is_batch else self.plain).go_on(number, found.following, found.last_file)
+
+    def save(self) -> dict[str, Any]:
+        """Write all units; the state as JSON values, for `load`."""
+        self.flush()
+        count = len(self.states.names)
+        return {
+            "names": list(self.states.names),
+            "values": self.states.values[:count].tolist(),
+            "refused": self.refused_count,
+            "gaps": [(number, gap.start, gap.end) for number, told in self.gaps.items() for gap in told],
+            "gap_counts": list(self.gap_counts.items()),
+            "begins": list(self._begins.items()),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state; the files are as they were when it was saved, or further."""
+        for (topic, queue_id), values in zip(state["names"], state["values"], strict=True):
+            self.states.values[self.states.number(topic, queue_id)] = values
+        self.refused_count = state["refused"]
+        for number, start, end in state["gaps"]:
+            self.gaps.setdefault(number, []).append(QueueGap(start, end))
+        self.gap_counts = dict(state["gap_counts"])
+        self._begins = dict(state["begins"])
 
     def flush(self) -> None:
         """Write all units that are collected."""
@@ -138,12 +189,13 @@ class QueueBuilder:
         is_batch = bool(values[build_plain.IS_BATCH])
         ext_count = int(values[build_plain.EXT_UNITS])
         self._end_ext_files(number, ext_count)
-        if following < 0:
+        begin = self._begins.get(number)
+        if following < 0 or begin == following:
             return None
         writer = self.batch if is_batch else self.plain
         per_file = writer.area.file_units
         first = int(values[build_plain.FIRST])
-        first_file = 0 if is_batch else first // per_file
+        first_file = begin // per_file if begin is not None else 0 if is_batch else first // per_file
         end_file = -(-following // per_file)
         if int(values[build_plain.OPENED]) == following and following % per_file == 0:
             # A put that was skipped had found the last file full, and made the next one.
@@ -177,9 +229,10 @@ class QueueBuilder:
     def forget(self) -> None:
         """Delete the files of a pass that took queues for another kind than they are."""
         for writer in (self.plain, self.batch, self.ext):
-            for directory in writer.directories:
+            for name in self.states.names:
+                directory = queue_directory(self.root, writer.area.directory, name)
                 shutil.rmtree(directory, ignore_errors=True)
-                with suppress(OSError):  # the topic has other queues
+                with suppress(OSError):  # the topic has other queues, or none
                     directory.parent.rmdir()
 
 
@@ -229,13 +282,13 @@ def build_queues(
     none outside `into`, which may exist and holds none of them yet. Raises StoreError where the log cannot be
     read or a file cannot be written.
     """
-    wanted = wanted_queues(queues)
+    wanted = None if queues is None else frozenset(queues)
     batch_topics = batch_topics_of(store)
     compiled = log_is_large(store)
     make_directory(into)
     while True:
         builder = QueueBuilder(store, into, wanted, batch_topics, compiled=compiled)
-        walked = walk_log(store, units=[builder], compiled=compiled, progress=progress)
+        walked = walk_log(store, units=builder, compiled=compiled, progress=progress)
         found = builder.found_batch_topics
         if not found:
             return queue_build(builder, walked)

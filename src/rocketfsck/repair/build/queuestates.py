@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,18 @@ Name = tuple[str, int]
 RawNames = Sequence[tuple[bytes, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class WantedQueues:
+    """The queues of some topics, all or those with some queueIds, whether they exist or not."""
+
+    topics: frozenset[str]
+    queue_ids: frozenset[int] | None = None
+
+    def __contains__(self, name: object) -> bool:
+        topic, queue_id = name if isinstance(name, tuple) else (None, None)
+        return topic in self.topics and (self.queue_ids is None or queue_id in self.queue_ids)
+
+
 @dataclass(slots=True)
 class QueueStates:
     """`names[number]` is a queue, `values[number]` its row of `build_plain` state.
@@ -24,7 +36,7 @@ class QueueStates:
     `wanted` are the queues to build (None: all), `batch_topics` those whose queues are batch queues.
     """
 
-    wanted: frozenset[Name] | None
+    wanted: Container[Name] | None
     batch_topics: frozenset[str]
     names: list[Name] = field(default_factory=list)
     values: Longs = field(default_factory=lambda: np.empty((64, STATE_SIZE), np.int64))
@@ -73,7 +85,3 @@ def is_directory_name(topic: str) -> bool:
 def queue_directory(root: Path, area: str, name: Name) -> Path:
     """Where the files of a queue are."""
     return root / area / name[0] / str(name[1])
-
-
-def wanted_queues(queues: Collection[Name] | None) -> frozenset[Name] | None:
-    return None if queues is None else frozenset(queues)

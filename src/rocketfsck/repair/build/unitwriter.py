@@ -19,6 +19,7 @@ from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.repair.build.files import make_directory, write_part
 from rocketfsck.repair.build.queuestates import Name, queue_directory
 from rocketfsck.scan.build_plain import PENDING_SIZE, RUN_SIZE, UNIT_SIZES, Bytes, Longs
+from rocketfsck.store.reading import FileReader
 
 MAX_UNITS = 1 << 19
 
@@ -49,11 +50,14 @@ class UnitWriter:
     pack: Packer
     pending: Longs = field(default_factory=lambda: np.empty((MAX_UNITS, PENDING_SIZE), np.int64))
     _directories: dict[int, Path] = field(default_factory=dict)
+    _begun: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
 
-    @property
-    def directories(self) -> tuple[Path, ...]:
-        """The directories made so far."""
-        return tuple(self._directories.values())
+    def go_on(self, queue: int, following: int, path: str) -> None:
+        """A queue goes on with unit `following`: what the existing file `path` holds before it is copied
+        when the file is made."""
+        number, place = divmod(following, self.area.file_units)
+        if place:
+            self._begun[queue, number] = path, place * self.area.unit_size
 
     def flush(self, count: int) -> None:
         """Write the first `count` units of `pending`. Raises StoreError if a file cannot be written."""
@@ -78,6 +82,10 @@ class UnitWriter:
         """Write units that follow one another in one file."""
         number, place = divmod(first, self.area.file_units)
         path = self.path_of(queue, number)
+        before = self._begun.pop((queue, number), None)
+        if before is not None:
+            with FileReader(before[0]) as reader:
+                write_part(path, reader.read(0, before[1]), 0, self.area.file_size, timestamp)
         write_part(path, data, place * self.area.unit_size, self.area.file_size, timestamp)
 
     def path_of(self, queue: int, number: int) -> Path:

@@ -1,29 +1,41 @@
 """One pass over the commit log that feeds whoever builds from it: queues, index, or both.
 
 Files come in the order of their names, records in the order of the log, stale tails left out (fault
-catalogue, C3); behind damage the walk goes on at the next sound record (C2). Memory: the buffers of the scan
-(some 50 MiB), and what the takers say of theirs.
+catalogue, C3); behind damage the walk goes on at the next sound record (C2). Sound files are read by all
+threads, in pieces (`scan.pieces`); one that is not is walked once more, alone. Keys are taken on a thread of
+their own. Memory: some 64 MiB a thread for the pieces under way, and what the takers say of theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+
+from rocketfsck.engine import core_count
+from rocketfsck.repair.build.keythread import KeyTaker, KeyThread
 from rocketfsck.repair.build.queuestates import RawNames
+from rocketfsck.scan import carve_plain
 from rocketfsck.scan.build_plain import Longs
-from rocketfsck.scan.buildrows import KeyRows, key_rows, unit_rows
+from rocketfsck.scan.buildrows import OFFSET, KeyRows, key_rows, rows_from, unit_rows
+from rocketfsck.scan.columns import RecordBatch, Stop
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.live import LiveScan
 from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.pieces import Piece, pieces_of, scan_pieces, times_fall
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.store.model import Store
+from rocketfsck.scan.resync import Ground
+from rocketfsck.scan.source import ReadAhead
+from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.unitjoin import delay_levels_of
 
 Progress = Callable[[int, int], None]
 """Told how many bytes of the commit log are done, and of how many."""
+
+BLANK_SIZE = 8
 
 
 class UnitTaker(Protocol):
@@ -33,22 +45,27 @@ class UnitTaker(Protocol):
         """Take rows (`buildrows.unit_rows`) whose queues are rows of a table of names, known as `table`."""
 
 
-class KeyTaker(Protocol):
-    """Whoever wants the records and their keys."""
+@dataclass(slots=True)
+class LogWalked:
+    """What has been read: live records, where the last of them ends, files with damage.
 
-    def take_keys(self, rows: KeyRows) -> None:
-        """Take records and their keys."""
+    `unfollowed_count` records name queues for which the table of names had no room. `file_count` files are
+    done.
+    """
+
+    file_count: int = 0
+    record_count: int = 0
+    end_offset: int = 0
+    damaged_files: list[str] = field(default_factory=list)
+    unfollowed_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class LogWalked:
-    """What was read: live records, bytes of the files, records whose queue found no room in the table."""
+class _Rows:
+    """What is kept of a batch: its dispatches and its keys, where they are wanted."""
 
-    record_count: int
-    byte_count: int
-    end_offset: int
-    damaged_files: tuple[str, ...]
-    unfollowed_count: int
+    units: Longs | None
+    keys: KeyRows | None
 
 
 def log_is_large(store: Store) -> bool:
@@ -59,44 +76,186 @@ def log_is_large(store: Store) -> bool:
 def walk_log(
     store: Store,
     *,
-    units: Sequence[UnitTaker] = (),
-    keys: Sequence[KeyTaker] = (),
+    units: UnitTaker | None = None,
+    keys: KeyTaker | None = None,
     compiled: bool,
+    jobs: int = 0,
     progress: Progress | None = None,
+    walked: LogWalked | None = None,
+    after_file: Callable[[LogWalked], None] | None = None,
 ) -> LogWalked:
-    """Feed every live record to the takers. Raises StoreError where the log cannot be read."""
-    options = ScanOptions(False, store.dialect.property_parser, store.geometry.commitlog_file_size)
-    levels = delay_levels_of(store)
-    table = QueueTable()
-    total = store.commitlog.size
-    collect = unit_rows
-    if compiled:
-        from rocketfsck.scan import kernels_build
+    """Feed every live record to the takers, from file number `walked.file_count` on.
 
-        collect = kernels_build.unit_rows
-    record_count, done, end_offset = 0, 0, 0
-    damaged = []
-    for file in store.commitlog.files:
-        base = file.start_offset or 0
-        live = LiveScan()
-        with FileReader(file.path) as reader:
-            for batch in live.batches(reader, base, options, table, compiled=compiled):
-                record_count += batch.record_count
-                if units:
-                    found = collect(batch, base, levels)
-                    for unit_taker in units:
-                        unit_taker.take_units(found, 0, table.names, len(table))
-                if keys:
-                    put = key_rows(batch, base)
-                    for key_taker in keys:
-                        key_taker.take_keys(put)
-                if progress is not None:
-                    progress(done + live.end_pos, total)
+    `after_file` is told when everything of a file has been taken. `jobs` are the threads that scan (0: one
+    a core). Raises StoreError where the log cannot be read, and what the takers raise.
+    """
+    done = LogWalked() if walked is None else walked
+    with KeyThread(keys, threaded=compiled) as key_thread:
+        walk = _Walk(store, units, key_thread, compiled, jobs or core_count(), progress, done)
+        for _ in walk.files():
+            done.file_count += 1
+            if after_file is not None:
+                key_thread.wait()
+                after_file(done)
+    return done
+
+
+class _Walk:
+    """One pass: what it reads with, and how far it is."""
+
+    def __init__(
+        self,
+        store: Store,
+        units: UnitTaker | None,
+        keys: KeyThread,
+        compiled: bool,
+        jobs: int,
+        progress: Progress | None,
+        done: LogWalked,
+    ) -> None:
+        self.store = store
+        self.units = units
+        self.keys = keys
+        self.compiled = compiled
+        self.jobs = jobs
+        self.progress = progress
+        self.done = done
+        self.options = ScanOptions(False, store.dialect.property_parser, store.geometry.commitlog_file_size)
+        self.levels = delay_levels_of(store)
+        self.table = QueueTable()
+        self.total = store.commitlog.size
+        self.before = sum(file.size for file in store.commitlog.files[: done.file_count])
+        self.collect = unit_rows
+        if compiled:
+            from rocketfsck.scan import kernels_build
+
+            self.collect = kernels_build.unit_rows
+
+    def files(self) -> Iterator[None]:
+        """Walk file after file, and stop behind each."""
+        left = self.store.commitlog.files[self.done.file_count :]
+        if not self.compiled or self.jobs == 1:
+            for file in left:
+                self.walk_alone(file, 0)
+                self._end(file)
+                yield
+            return
+        tasks = [
+            task
+            for number, file in enumerate(left)
+            for task in pieces_of(number, file.location, file.start_offset or 0, file.size)
+        ]
+        pieces = scan_pieces(tasks, self.options, self._take, jobs=self.jobs)
+        try:
+            found = next(pieces, None)
+            for number, file in enumerate(left):
+                join = _Join(self, file)
+                while found is not None and found.task.file == number:
+                    join.add(found)
+                    found = next(pieces, None)
+                self._end(file)
+                yield
+        finally:
+            pieces.close()
+
+    def _end(self, file: MappedFile) -> None:
+        self.before += file.size
+        self.tell(0)
+
+    def tell(self, pos: int) -> None:
+        """Report how far the walk is in the file."""
+        if self.progress is not None:
+            self.progress(self.before + pos, self.total)
+
+    def _take(self, batch: RecordBatch, base_offset: int) -> _Rows:
+        return _Rows(
+            None if self.units is None else self.collect(batch, base_offset, self.levels),
+            key_rows(batch, base_offset) if self.keys.wanted else None,
+        )
+
+    def give(self, rows: _Rows, table: int, names: RawNames, name_count: int) -> None:
+        """Hand rows to the takers."""
+        if self.units is not None and rows.units is not None:
+            self.units.take_units(rows.units, table, names, name_count)
+        if rows.keys is not None:
+            self.keys.take(rows.keys)
+
+    def walk_alone(self, file: MappedFile, start: int) -> None:
+        """Walk a whole file on this thread and take the records from position `start` on."""
+        base, live = file.start_offset or 0, LiveScan()
+        turned_away = self.table.turned_away_count
+        with FileReader(file.location) as reader:
+            for batch in live.batches(reader, base, self.options, self.table, compiled=self.compiled):
+                count = int(np.count_nonzero(batch["pos"] >= start))
+                if not count:
+                    continue
+                rows = self._take(batch, base)
+                if count < batch.record_count:
+                    rows = _rows_from(rows, base + start)
+                self.done.record_count += count
+                self.give(rows, 0, self.table.names, len(self.table))
+                self.tell(live.end_pos)
         if live.damaged:
-            damaged.append(file.relative)
+            self.done.damaged_files.append(file.relative)
         if live.end_pos:
-            end_offset = base + live.end_pos
-        done += file.size
-    if progress is not None:
-        progress(total, total)
-    return LogWalked(record_count, done, end_offset, tuple(damaged), table.turned_away_count)
+            self.done.end_offset = base + live.end_pos
+        self.done.unfollowed_count += self.table.turned_away_count - turned_away
+
+
+class _Join:
+    """The pieces of one file, as long as they fit together."""
+
+    def __init__(self, walk: _Walk, file: MappedFile) -> None:
+        self.walk = walk
+        self.file = file
+        self.pos = 0  # everything before this is taken
+        self.finished = False
+        self.newest: int | None = None
+
+    def add(self, piece: Piece[_Rows]) -> None:
+        """Take the next piece, or walk the file alone from where the pieces do not fit."""
+        if self.finished or self.pos >= piece.task.end:
+            return  # of a record that covers the whole piece, or of what is no log any more
+        if piece.start != self.pos or times_fall(piece, self.newest):
+            self._give_up()
+            return
+        if piece.stop not in (Stop.LIMIT, Stop.BLANK, Stop.ZERO) or not self._goes_on(piece):
+            self._give_up()
+            return
+        for rows in piece.rows:
+            self.walk.give(rows, piece.table, piece.names, piece.name_count)
+        self.pos = piece.end
+        if piece.record_count:
+            self.newest = piece.newest_time
+            self.walk.done.record_count += piece.record_count
+        end = self.pos + (BLANK_SIZE if piece.stop == Stop.BLANK else 0)
+        if piece.record_count or piece.stop == Stop.BLANK:
+            self.walk.done.end_offset = piece.task.base_offset + end
+        self.finished = piece.stop != Stop.LIMIT
+        self.walk.tell(self.pos)
+
+    def _goes_on(self, piece: Piece[_Rows]) -> bool:
+        """Whether what stands behind the piece is as it should be: a piece, a BLANK that fits, or zeros."""
+        if piece.stop == Stop.LIMIT:
+            return True
+        with FileReader(self.file.location) as reader:
+            size = max(self.walk.options.file_size, reader.size)
+            if piece.stop == Stop.BLANK:
+                total_size = int.from_bytes(reader.read(piece.end, 4), "big", signed=True)
+                return total_size in (reader.size - piece.end, size - piece.end)
+            with ReadAhead(reader, threaded=False) as window:
+                base = piece.task.base_offset
+                ground = Ground(reader, window, carve_plain.find_candidate, base, size)
+                return ground.first_nonzero(piece.end) >= reader.size
+
+    def _give_up(self) -> None:
+        self.walk.walk_alone(self.file, self.pos)
+        self.finished = True
+
+
+def _rows_from(rows: _Rows, offset: int) -> _Rows:
+    units = rows.units
+    return _Rows(
+        None if units is None else units[units[:, OFFSET] >= offset],
+        None if rows.keys is None else rows_from(rows.keys, offset),
+    )

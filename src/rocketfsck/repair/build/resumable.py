@@ -1,0 +1,125 @@
+"""A directory that appears whole, and whose making can go on after it was killed.
+
+It is built in `.NAME.rebuilding` beside its place. Now and then the state of the work is written there; a
+process that finds it, with the same inputs and since the same start of the machine, goes on from it. (Files
+that were written before a kill are in the system's memory; after a power failure nobody knows, so that the
+work begins anew.) Two processes cannot work on it at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.writer.publish import sync_tree
+
+STATE_NAME = "rebuild-state.json"
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+State = dict[str, Any]
+
+
+class ResumableDirectory:
+    """`path` is where to build; `state` what a run before had saved, None to begin anew."""
+
+    def __init__(self, path: Path, inputs: State) -> None:
+        self.path = path
+        self._inputs = inputs
+        self.state: State | None = self._load()
+        self.has_saved = self.state is not None
+        if self.state is None:
+            for child in path.iterdir():
+                _remove(child)
+
+    def save(self, state: State) -> None:
+        """Keep the state of the work for a later run. Raises OSError."""
+        document = {"inputs": self._inputs, "boot": _boot_id(), "state": state}
+        part = self.path / f"{STATE_NAME}.part"
+        part.write_text(json.dumps(document), "ascii")
+        part.replace(self.path / STATE_NAME)
+        self.has_saved = True
+
+    def _load(self) -> State | None:
+        try:
+            document = json.loads((self.path / STATE_NAME).read_text("ascii"))
+            same = document["inputs"] == json.loads(json.dumps(self._inputs))
+            if same and document["boot"] == _boot_id() is not None:
+                state: State = document["state"]
+                return state
+        except (OSError, ValueError, KeyError, TypeError):
+            pass  # nothing was saved, or not by us
+        return None
+
+
+@contextmanager
+def resumable_directory(target: Path, inputs: State, *, sync: bool) -> Iterator[ResumableDirectory]:
+    """Yield the directory to build in; it becomes `target` when the block ends without an error.
+
+    `inputs` (JSON values) say what is built of what. With an error it stays if its state was saved, else it
+    is deleted. Raises UsageError if `target` exists, StoreError if another process builds it or the system
+    refuses something.
+    """
+    if target.exists() or target.is_symlink():
+        raise UsageError(f"{target} exists; nothing is written over")
+    building = target.with_name(f".{target.name[:200]}.rebuilding")
+    try:
+        building.mkdir(exist_ok=True)
+        lock = os.open(building, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _lock(lock, building)
+            work = ResumableDirectory(building, inputs)
+            try:
+                yield work
+                for name in (STATE_NAME, f"{STATE_NAME}.part"):
+                    (building / name).unlink(missing_ok=True)
+                if sync:
+                    sync_tree(building)
+                if target.exists():
+                    raise UsageError(f"{target} was made meanwhile; what was built is gone")
+                building.rename(target)
+            except BaseException:
+                if not work.has_saved:
+                    shutil.rmtree(building, ignore_errors=True)
+                raise
+            if sync:
+                _sync(target.parent)
+        finally:
+            os.close(lock)
+    except OSError as error:
+        raise StoreError(f"cannot be made: {error.strerror or error}", path=str(target)) from error
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise StoreError("another process builds here", path=str(path)) from error
+
+
+def _boot_id() -> str | None:
+    try:
+        return BOOT_ID.read_text("ascii").strip()
+    except OSError:
+        return None
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

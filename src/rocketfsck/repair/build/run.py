@@ -1,0 +1,231 @@
+"""Rebuilding parts of a store into a new directory, in one pass over the log, resumable and whole at its end.
+
+The state is saved behind a commit log file when SAVE_SECONDS have gone by: what queues and index have in
+memory is written out, and what they know is kept as JSON. A later run with the same inputs reads on from
+there; every byte that it writes twice is the same.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from rocketfsck import __version__
+from rocketfsck.errors import UsageError
+from rocketfsck.formats.checkpoint import encode_checkpoint
+from rocketfsck.repair.build.files import write_part
+from rocketfsck.repair.build.index import IndexBuilder, index_build
+from rocketfsck.repair.build.model import IndexBuild, QueueBuild
+from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queue_build, writes_ext
+from rocketfsck.repair.build.queuestates import WantedQueues
+from rocketfsck.repair.build.resumable import ResumableDirectory, State, resumable_directory
+from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk_log
+from rocketfsck.store.model import Store
+from rocketfsck.store.opening import open_store
+
+SAVE_SECONDS = 5.0
+CHECKPOINT_FILE_SIZE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildOptions:
+    """What to rebuild: consume queues (all, or those `wanted`), index (from an offset on), checkpoint.
+
+    `only_missing`: queues and index go on behind what the store has of them, as the broker's dispatcher
+    would; files to which nothing is added are not made. `time_zone` is that of the names of index files.
+    `jobs` 0: one thread a core.
+    """
+
+    queues: bool = False
+    index: bool = False
+    checkpoint: bool = False
+    wanted: WantedQueues | None = None
+    from_offset: int | None = None
+    only_missing: bool = False
+    time_zone: str = "UTC"
+    jobs: int = 0
+    sync: bool = True
+    save_seconds: float = SAVE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What was rebuilt, and how many records the log has; `resumed`: a part of it by a run before."""
+
+    queues: QueueBuild | None
+    index: IndexBuild | None
+    checkpoint: bool
+    record_count: int
+    log_end_offset: int
+    damaged_files: tuple[str, ...]
+    resumed: bool
+
+
+def rebuild_store(
+    store: Store, target: Path, options: RebuildOptions, progress: Progress | None = None
+) -> Rebuilt:
+    """Build parts of a store into the new directory `target`; the store itself is only read.
+
+    Raises UsageError for options that make no sense and a target that exists, StoreError where the log
+    cannot be read or something cannot be written: then `target` is not there.
+    """
+    if options.only_missing and options.queues and writes_ext(store):
+        raise UsageError(
+            "the missing tail of queues with consumequeue_ext cannot be told: rebuild them as a whole"
+        )
+    if options.only_missing and options.from_offset is not None:
+        raise UsageError("give a first offset, or ask for what is missing, not both")
+    with resumable_directory(target, _inputs(store, options), sync=options.sync) as work:
+        return _Rebuilding(store, options, work, progress).run()
+
+
+def _inputs(store: Store, options: RebuildOptions) -> State:
+    """All that determines the result, beside the bytes of files that do not change."""
+    files = [(file.location, file.size, file.mtime_ns) for file in store.commitlog.files]
+    kept: list[object] = []
+    if options.only_missing or options.from_offset is not None:
+        parts = [*store.indexes, *(file for queue in store.queues for file in queue.files)]
+        kept = [(file.location, file.size, file.mtime_ns) for file in parts]
+    wanted = options.wanted
+    geometry = {name: value for name, value in asdict(store.geometry).items() if isinstance(value, int)}
+    given = asdict(replace(options, wanted=None, jobs=0, sync=True, save_seconds=0.0))
+    return {
+        "tool": __version__,
+        "files": files,
+        "kept": kept,
+        "indexes": [file.name for file in store.indexes],
+        "version": str(store.dialect.version),
+        "geometry": geometry,
+        "delay_levels": store.delay_levels,
+        "batch_topics": sorted(batch_topics_of(store)),
+        "ext": writes_ext(store),
+        "wanted": None if wanted is None else [sorted(wanted.topics), sorted(wanted.queue_ids or ())],
+        "options": given,
+    }
+
+
+class _Rebuilding:
+    """One run."""
+
+    def __init__(
+        self,
+        store: Store,
+        options: RebuildOptions,
+        work: ResumableDirectory,
+        progress: Progress | None,
+    ) -> None:
+        self.store = store
+        self.options = options
+        self.work = work
+        self.progress = progress
+        self.compiled = log_is_large(store)
+        self.batch_topics = batch_topics_of(store)
+        self.saved_at = time.monotonic()
+        self.saves = True
+        self.queues: QueueBuilder | None = None
+        self.index: IndexBuilder | None = None
+
+    def run(self) -> Rebuilt:
+        state = self.work.state
+        walked = LogWalked()
+        if state is not None:
+            walked = LogWalked(**state["walked"])
+            self.batch_topics = frozenset(state["batch_topics"])
+        if self.options.queues:
+            self._new_queues(None if state is None else state["queues"])
+        if self.options.index:
+            self._new_index(None if state is None else state["index"])
+        walked = self._walk(walked, self.index)
+        queues = self._finish_queues(walked)
+        index = None if self.index is None else index_build(self.index, walked)
+        if self.options.checkpoint:
+            self._write_checkpoint()
+        return Rebuilt(
+            queues,
+            index,
+            self.options.checkpoint,
+            walked.record_count,
+            walked.end_offset,
+            tuple(walked.damaged_files),
+            state is not None,
+        )
+
+    def _new_queues(self, state: State | None) -> None:
+        self.queues = QueueBuilder(
+            self.store,
+            self.work.path,
+            self.options.wanted,
+            self.batch_topics,
+            compiled=self.compiled,
+        )
+        if state is not None:
+            self.queues.load(state)
+        elif self.options.only_missing:
+            self.queues.go_on_behind(self.store)
+
+    def _new_index(self, state: State | None) -> None:
+        options = self.options
+        self.index = IndexBuilder(
+            self.store,
+            self.work.path / "index",
+            from_offset=options.from_offset,
+            only_missing=options.only_missing,
+            time_zone=options.time_zone,
+            compiled=self.compiled,
+            state=state,
+        )
+
+    def _walk(self, walked: LogWalked, index: IndexBuilder | None) -> LogWalked:
+        if self.queues is None and index is None:
+            return walked
+        return walk_log(
+            self.store,
+            units=self.queues,
+            keys=index,
+            compiled=self.compiled,
+            jobs=self.options.jobs,
+            progress=self.progress,
+            walked=walked,
+            after_file=self._save,
+        )
+
+    def _finish_queues(self, walked: LogWalked) -> QueueBuild | None:
+        """What the queues became; after another pass where the log shows batch queues that nobody knew of."""
+        while self.queues is not None:
+            found = self.queues.found_batch_topics
+            if not found:
+                return queue_build(self.queues, walked)
+            self.batch_topics |= found
+            self.queues.forget()
+            self._new_queues(None)
+            self.saves = False  # the index has all of the log already
+            self._walk(LogWalked(), None)
+        return None
+
+    def _save(self, walked: LogWalked) -> None:
+        """Keep the state, when it is time to."""
+        last = walked.file_count >= len(self.store.commitlog.files)
+        if last or not self.saves or time.monotonic() - self.saved_at < self.options.save_seconds:
+            return
+        self.work.save({
+            "walked": asdict(walked),
+            "batch_topics": sorted(self.batch_topics),
+            "queues": None if self.queues is None else self.queues.save(),
+            "index": None if self.index is None else self.index.save(),
+        })  # fmt: skip
+        self.saved_at = time.monotonic()
+
+    def _write_checkpoint(self) -> None:
+        from rocketfsck.repair.checkpointbuild import build_checkpoint
+
+        store = self.store
+        if self.options.queues or self.options.index:
+            built = open_store(self.work.path, version=str(store.dialect.version))
+            store = replace(
+                store,
+                queues=built.queues if self.options.queues else store.queues,
+                indexes=built.indexes if self.options.index else store.indexes,
+            )
+        data = encode_checkpoint(build_checkpoint(store))
+        write_part(self.work.path / "checkpoint", data, 0, CHECKPOINT_FILE_SIZE, None)

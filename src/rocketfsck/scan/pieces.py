@@ -1,0 +1,218 @@
+"""Records of sound commit log files by several threads, each file in pieces, given back in log order.
+
+A piece begins with the first record in it that knows its own place, and ends behind the last one that begins
+in it. Pieces that fit together are the file: if every piece begins where the one before it ended, the walk
+has met every record, as one from the file's beginning would. Where they do not, or a piece stops for anything
+but the file's end, or its times fall, whoever asked walks the file himself (`scan.live`): damage and earlier
+lives of the log are judged in one place only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from rocketfsck.scan.carve_plain import HEADER_SIZE
+from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.source import ReadAhead
+from rocketfsck.store.reading import FileReader
+
+PIECE_SIZE = 32 << 20
+NOWHERE = -1
+
+Rows = TypeVar("Rows")
+Taker = Callable[[RecordBatch, int], Rows]
+"""Makes of a batch, which is reused, and the base offset of its file what is kept of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PieceTask:
+    """File positions `start:end` of the file `path`, whose first byte is at `base_offset` in the log."""
+
+    file: int
+    path: str
+    base_offset: int
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Piece(Generic[Rows]):
+    """The records that begin in a task's range. `start` is NOWHERE if none does.
+
+    `end` is where the walk stopped and `stop` why (LIMIT: at the end of the piece). `falls`: a time is less
+    than one before it in the piece. Queue rows are those of the table `table`, of which `names` gives the
+    first `name_count`.
+    """
+
+    task: PieceTask
+    start: int = NOWHERE
+    end: int = NOWHERE
+    stop: Stop = Stop.LIMIT
+    rows: list[Rows] = field(default_factory=list)
+    record_count: int = 0
+    falls: bool = False
+    least_time: int = (1 << 63) - 1
+    newest_time: int = -(1 << 63)
+    table: int = 0
+    names: list[tuple[bytes, int]] = field(default_factory=list)
+    name_count: int = 0
+
+
+class _Worker(Generic[Rows]):
+    """What a thread keeps from piece to piece: its buffers, its table, the file it has open."""
+
+    def __init__(self, number: int, options: ScanOptions, take: Taker[Rows]) -> None:
+        from rocketfsck.scan import kernels_carve, kernels_records
+
+        self.number = number
+        self.options = options
+        self.take = take
+        self.scan = kernels_records.scan_records
+        self.carve = kernels_carve.find_candidate
+        self.batch = new_batch()
+        self.table = QueueTable()
+        self.reader: FileReader | None = None
+        self.window: ReadAhead | None = None
+
+    def close(self) -> None:
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = self.window = None
+
+    def run(self, task: PieceTask) -> Piece[Rows]:
+        reader, window = self._open(task.path)
+        piece: Piece[Rows] = Piece(task)
+        file_size = max(self.options.file_size, reader.size)
+        pos = 0 if task.start == 0 else self._first(reader, window, task, file_size)
+        if pos != NOWHERE:
+            piece.start = pos
+            self._walk(reader, window, piece, file_size)
+        piece.table, piece.names, piece.name_count = self.number, self.table.names, len(self.table)
+        return piece
+
+    def _open(self, path: str) -> tuple[FileReader, ReadAhead]:
+        if self.reader is None or self.window is None or self.reader.path != path:
+            self.close()
+            self.reader = FileReader(path)
+            self.window = ReadAhead(self.reader, threaded=False)
+        return self.reader, self.window
+
+    def _first(self, reader: FileReader, window: ReadAhead, task: PieceTask, file_size: int) -> int:
+        """Where the first record, or the BLANK, of the piece begins."""
+        if next(reader.data_extents(task.start, task.end), None) is None:
+            return NOWHERE
+        base = task.base_offset
+        window.move_to(task.start)
+        while window.file_pos + window.start < task.end:
+            found = self.carve(
+                window.buffer, window.start, window.end, window.file_pos, base, base, file_size, reader.size
+            )
+            if found >= 0:
+                return window.file_pos + found if window.file_pos + found < task.end else NOWHERE
+            window.start = max(window.start, window.end - HEADER_SIZE + 1)
+            if not window.extend():
+                break
+        return NOWHERE
+
+    def _walk(self, reader: FileReader, window: ReadAhead, piece: Piece[Rows], file_size: int) -> None:
+        batch, end = self.batch, piece.task.end
+        window.move_to(piece.start)
+        batch.begin(0)
+        limit = end  # file position that the kernel may read up to
+        while True:
+            low = min(window.end, max(limit - window.file_pos, window.start))
+            window.start, stop = self.scan(
+                window.buffer,
+                window.start,
+                low,
+                window.file_pos,
+                piece.task.base_offset,
+                file_size,
+                self.options,
+                batch,
+                self.table,
+            )
+            pos = window.file_pos + window.start
+            if stop == Stop.BATCH_FULL and batch.record_count:
+                self._drain(piece)
+                continue
+            if stop not in (Stop.LIMIT, Stop.NEED_BYTES) or pos >= end:
+                break
+            if window.end - window.start >= 8 and low < window.end:
+                # a record that begins in the piece and ends behind it
+                size = int.from_bytes(window.buffer[window.start : window.start + 4].tobytes(), "big")
+                limit = pos + max(size, 8)
+                if limit <= window.file_pos + window.end:
+                    continue
+            if not window.extend():
+                stop = Stop.NEED_BYTES if pos < reader.size else Stop.LIMIT
+                break
+        self._drain(piece)
+        piece.end, piece.stop = pos, Stop.LIMIT if pos >= end else stop
+
+    def _drain(self, piece: Piece[Rows]) -> None:
+        batch = self.batch
+        if batch.record_count:
+            times = batch["store_timestamp"]
+            least, newest = int(times.min()), int(times.max())
+            falls = bool((times[1:] < times[:-1]).any()) or int(times[0]) < piece.newest_time
+            piece.falls = piece.falls or falls
+            piece.least_time = min(piece.least_time, least)
+            piece.newest_time = max(piece.newest_time, newest)
+            piece.record_count += batch.record_count
+            piece.rows.append(self.take(batch, piece.task.base_offset))
+            batch.begin(0)
+
+
+def scan_pieces(
+    tasks: Sequence[PieceTask], options: ScanOptions, take: Taker[Rows], *, jobs: int
+) -> Generator[Piece[Rows], None, None]:
+    """Scan all pieces on `jobs` threads and yield them in their order; `jobs` + 2 are in memory at most.
+
+    Raises StoreError where a file cannot be read.
+    """
+    workers: list[_Worker[Rows]] = []
+    local, lock = threading.local(), threading.Lock()
+
+    def run(task: PieceTask) -> Piece[Rows]:
+        worker: _Worker[Rows] | None = getattr(local, "worker", None)
+        if worker is None:
+            with lock:
+                worker = local.worker = _Worker(len(workers) + 1, options, take)
+                workers.append(worker)
+        return worker.run(task)
+
+    waiting: deque[Future[Piece[Rows]]] = deque()
+    upcoming = iter(tasks)
+    with ThreadPoolExecutor(jobs, "rocketfsck-scan") as pool:
+        try:
+            while True:
+                while len(waiting) < jobs + 2 and (task := next(upcoming, None)) is not None:
+                    waiting.append(pool.submit(run, task))
+                if not waiting:
+                    return
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+            pool.shutdown()
+            for worker in workers:
+                worker.close()
+
+
+def pieces_of(file: int, path: str, base_offset: int, size: int) -> Iterator[PieceTask]:
+    """The tasks for one file, in order."""
+    for start in range(0, size, PIECE_SIZE):
+        yield PieceTask(file, path, base_offset, start, min(start + PIECE_SIZE, size))
+
+
+def times_fall(piece: Piece[Rows], newest_before: int | None) -> bool:
+    """Whether any time of the piece is before the newest one of the records in front of it."""
+    return piece.falls or (newest_before is not None and piece.least_time < newest_before)
