@@ -274,7 +274,7 @@ def test_every_fault_names_rules_and_a_class_that_exist() -> None:
 
 def test_every_class_that_a_check_can_tell_has_a_fault() -> None:
     missing = set(FAULT_CLASSES) - {damage.fault_class for damage in DAMAGES.values()}
-    # no damage: a copied store, keys that collide, keys that hash alike; no store here has DLedger's files
+    # no damage: a copied store, keys that collide or hash alike; no broker-written store has DLedger's files
     assert missing == {"O1", "I5", "I11", "H4"}
 
 

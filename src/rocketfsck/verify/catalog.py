@@ -13,7 +13,16 @@ from types import MappingProxyType
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.finding import Finding, Scalar, Severity
 from rocketfsck.verify.rule import FAMILIES, LEVELS, Level, Rule, Strictness
-from rocketfsck.verify.rules import checkpoint, commitlog, config, consumequeue, cross, index, store
+from rocketfsck.verify.rules import (
+    checkpoint,
+    commitlog,
+    config,
+    consumequeue,
+    cross,
+    dledger,
+    index,
+    store,
+)
 
 __all__ = [
     "FAMILIES",
@@ -61,6 +70,7 @@ RULES: Mapping[str, Rule] = build_catalog(
         *checkpoint.RULES,
         *config.RULES,
         *cross.RULES,
+        *dledger.RULES,
     ]
 )
 

@@ -1,0 +1,213 @@
+"""DLedger's log and index: made from their layouts, since no broker-written store here holds them."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from rocketfsck.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, DLEDGER_INDEX
+from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.verify import check_dledger as module
+from rocketfsck.verify.catalog import describe
+from rocketfsck.verify.finding import Finding
+
+from tests.unit.verify.damage import Damage, Result
+from tests.unit.verify.storemaker import record_at
+
+DATA_SIZE, INDEX_COUNT = 4096, 16
+DATA, INDEX = "dledger-n0/data", "dledger-n0/index"
+
+
+@dataclass
+class DLedger:
+    """A store whose log is DLedger's, put as reference 2.14 says: files of 4096 bytes and of 16 units."""
+
+    root: Path
+    first: int = 0
+    pos: int = 0
+    places: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        (self.root / DATA).mkdir(parents=True)
+        (self.root / INDEX).mkdir()
+        (self.root / "commitlog").mkdir()
+
+    def put(self, count: int, *, term: int = 3, indexed: bool = True) -> None:
+        for number in range(self.first + len(self.places), self.first + len(self.places) + count):
+            body = record_at(self.pos + 48, 1_700_000_000_000) if number % 5 else b""
+            room = DATA_SIZE - self.pos % DATA_SIZE
+            if room < 48 + len(body) + 8:
+                self.write(DATA, self.pos, DLEDGER_BLANK.build({"magic": -1, "size": room}), DATA_SIZE)
+                self.pos += room
+                body = record_at(self.pos + 48, 1_700_000_000_000) if number % 5 else b""
+            entry = {
+                "magic": 1 if body else 2, "size": 48 + len(body), "index": number, "term": term,
+                "pos": self.pos, "channel": 0, "chainCrc": 0, "bodyCrc": 0, "bodyLen": len(body),
+            }  # fmt: skip
+            self.write(DATA, self.pos, DLEDGER_ENTRY.build(entry) + body, DATA_SIZE)
+            if indexed:
+                unit = {
+                    "magic": 1, "pos": self.pos, "size": entry["size"], "index": number, "term": term,
+                }  # fmt: skip
+                self.write(INDEX, 32 * number, DLEDGER_INDEX.build(unit), 32 * INDEX_COUNT)
+            self.places[number] = self.pos
+            self.pos += int(entry["size"])
+
+    def write(self, folder: str, pos: int, data: bytes, size: int) -> None:
+        path = self.root / folder / offset_to_filename(pos // size * size)
+        if not path.exists():
+            path.write_bytes(bytes(size))
+        with path.open("r+b") as stream:
+            stream.seek(pos % size)
+            stream.write(data)
+
+    def check(self) -> Result:
+        return Damage(self.root).check()
+
+    def found(self) -> list[Finding]:
+        items = [f for f in self.check().report.findings if f.rule in ("XR032", "XR033", "XR034")]
+        assert all("?" not in describe(item) for item in items)
+        return items
+
+
+@pytest.fixture(params=[0, 1], ids=["blocks", "units"])
+def store(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> DLedger:
+    if request.param:
+        monkeypatch.setattr(module, "BLOCK_COUNT", 1)
+        monkeypatch.setattr(module, "SPAN_SIZE", 64)
+    made = DLedger(tmp_path / "store")
+    made.put(40)
+    made.put(5, term=4)
+    return made
+
+
+def test_a_sound_store_gives_nothing_and_says_what_is_not_checked(store: DLedger) -> None:
+    assert len(list((store.root / DATA).iterdir())) > 1
+    assert store.found() == []
+    told = {item.what: item.reason for item in store.check().report.not_checked}
+    assert "compared with their index" in told[DATA]
+    assert INDEX not in told
+    quick = Damage(store.root).check("quick").report
+    assert not any("compared with their index" in item.reason for item in quick.not_checked)
+
+
+def test_units_of_expired_entries_are_not_missed(store: DLedger) -> None:
+    min((store.root / DATA).iterdir()).unlink()
+    assert store.found() == []
+
+
+@pytest.mark.parametrize(
+    ("at", "data", "reason"),
+    [
+        (16, struct.pack(">q", 8), "the unit is of entry 8, its place is that of 7"),
+        (4, struct.pack(">q", 1 << 40), "no data file holds that place"),
+        (24, struct.pack(">q", 9), "the entry's term is 3, the unit's 9"),
+        (12, struct.pack(">i", 9), "the entry's size is"),
+    ],
+)
+def test_xr032_a_unit_that_differs(store: DLedger, at: int, data: bytes, reason: str) -> None:
+    store.write(INDEX, 32 * 7 + at, data, 32 * INDEX_COUNT)
+    (finding,) = store.found()
+    assert finding.rule == "XR032"
+    assert finding.where.file == f"{INDEX}/{offset_to_filename(0)}"
+    assert (finding.where.start, finding.where.end) == (32 * 7, 32 * 8)
+    assert finding.found["index"] == 7
+    assert reason in str(finding.found["reason"])
+    assert "H4" in {item.fault_class for item in store.check().report.diagnoses}
+
+
+def test_xr032_a_unit_that_names_another_entry_or_none(store: DLedger) -> None:
+    store.write(INDEX, 32 * 20 + 4, struct.pack(">q", store.places[21]), 32 * INDEX_COUNT)
+    store.write(INDEX, 32 * 30 + 4, struct.pack(">q", store.places[30] + 4), 32 * INDEX_COUNT)
+    one, two = store.found()
+    assert "an entry of index 21 starts there" in str(one.found["reason"])
+    assert one.where.file == f"{INDEX}/{offset_to_filename(32 * INDEX_COUNT)}"
+    assert "no entry starts there" in str(two.found["reason"])
+
+
+def test_xr032_an_entry_that_is_not_there(store: DLedger) -> None:
+    store.write(DATA, store.places[11], b"\x77" * 30, DATA_SIZE)
+    (finding,) = store.found()
+    assert (finding.rule, finding.found["index"], finding.where.physical_offset) == (
+        "XR032",
+        11,
+        store.places[11],
+    )
+
+
+def test_xr032_entries_that_do_not_join(store: DLedger) -> None:
+    """A BLANK that is none: what stands before the next file's first entry is not accounted for."""
+    second = DATA_SIZE
+    last = max(pos for pos in store.places.values() if pos < second)
+    blank = next(pos for pos in range(last + 48, second) if store_bytes(store, pos, 4) == b"\xff" * 4)
+    store.write(DATA, blank, b"\x00\x00\x00\x09", DATA_SIZE)
+    (finding,) = store.found()
+    assert f"the entry in front of it ends at {blank}" in str(finding.found["reason"])
+    assert finding.where.physical_offset == second
+
+
+def store_bytes(store: DLedger, pos: int, size: int) -> bytes:
+    data = (store.root / DATA / offset_to_filename(pos // DATA_SIZE * DATA_SIZE)).read_bytes()
+    return data[pos % DATA_SIZE :][:size]
+
+
+def test_xr033_an_entry_and_a_record_that_stand_elsewhere(store: DLedger) -> None:
+    store.write(DATA, store.places[6] + 24, struct.pack(">q", 222296456325), DATA_SIZE)
+    store.write(DATA, store.places[8] + 48 + 28, struct.pack(">q", 5), DATA_SIZE)
+    one, two = store.found()
+    assert (one.rule, one.found["what"], one.found["stated"]) == ("XR033", "entry", 222296456325)
+    assert (one.where.start, one.expected["place"]) == (store.places[6], store.places[6])
+    assert (two.rule, two.found["what"], two.found["stated"]) == ("XR033", "record", 5)
+    assert two.expected["place"] == store.places[8] + 48
+
+
+def test_xr034_entries_behind_the_index(store: DLedger) -> None:
+    start = store.pos
+    store.put(60, indexed=False)
+    (finding,) = store.found()
+    assert (finding.rule, finding.found["entry_count"], finding.found["index"]) == ("XR034", 60, 45)
+    assert finding.where.physical_offset == start
+    assert finding.found["side"] == "behind the last"
+
+
+def test_xr034_entries_before_the_index(store: DLedger) -> None:
+    min((store.root / INDEX).iterdir()).unlink()
+    (finding,) = store.found()
+    assert (finding.found["entry_count"], finding.found["index"]) == (INDEX_COUNT, 0)
+    assert finding.found["side"] == "before the first"
+
+
+def test_xr034_no_index_at_all(store: DLedger) -> None:
+    for path in (store.root / INDEX).iterdir():
+        path.unlink()
+    (finding,) = store.found()
+    assert (finding.found["entry_count"], finding.found["index"]) == (45, 0)
+
+
+def test_no_data_at_all(store: DLedger) -> None:
+    for path in (store.root / DATA).iterdir():
+        path.unlink()
+    found = store.found()
+    assert {item.rule for item in found} == {"XR032"}
+    assert sum(item.count for item in found) == 45
+
+
+def test_hostile_bytes_end(store: DLedger) -> None:
+    for folder in (DATA, INDEX):
+        for path in (store.root / folder).iterdir():
+            path.write_bytes((b"\x7f\xff\xff\xff\x80\x00\x00\x01" * 512)[: path.stat().st_size])
+    assert {item.rule for item in store.found()} == {"XR032"}
+
+
+def test_a_file_that_goes_away_is_said(store: DLedger) -> None:
+    from rocketfsck.store import open_store
+    from rocketfsck.verify.report import NotChecked
+    from rocketfsck.verify.task import Context
+
+    context = Context(open_store(store.root), "cross", 0)
+    min((store.root / INDEX).iterdir()).unlink()
+    items = list(module.check_dledger(context))
+    assert [item.operational for item in items if isinstance(item, NotChecked)] == [True]
