@@ -34,6 +34,7 @@ COMMANDS: dict[str, str] = {
     "plan": "Plan a repair: what would be done, why, and what is lost.",
     "apply": "Carry out a plan beside the store, check it, and put it in place.",
     "undo": "Take the last repair of a store back.",
+    "rebuild": "Build queues, index or checkpoint anew from the commit log.",
     "salvage": "Carve records out of anything into a new store.",
     "compare": "Say where two replicas differ; heal each from the other.",
     "write": "Write a store as a broker would, from messages or a seed.",
