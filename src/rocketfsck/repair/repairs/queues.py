@@ -518,5 +518,5 @@ ROWS: tuple[Repair, ...] = (
     ),
     Repair("rebuild-queue", 330, "build queues again from the log", plan_rebuild, act_rebuild),
     Repair("drop-ext", 331, "build queues again with their extension", plan_rebuild, act_rebuild),
-    Repair("remove-empty-file", 340, "set aside files that nothing is in", plan_empty_files, act_set_aside),
+    Repair("remove-empty-file", 325, "set aside files that nothing is in", plan_empty_files, act_set_aside),
 )
