@@ -39,6 +39,7 @@ COMMANDS: dict[str, str] = {
     "compare": "Say where two replicas differ; heal each from the other.",
     "write": "Write a store as a broker would, from messages or a seed.",
     "damage": "Break a copy of a store, and tell what a check must find.",
+    "simulate": "Predict what a broker will do when it starts on a store.",
     "explain": "Explain a rule or a class of faults.",
     "completion": "Print the completion script for a shell.",
 }

@@ -8,14 +8,8 @@ nothing is written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
-from rocketfsck.formats.config import decode_config
-from rocketfsck.formats.configviews import topic_configs
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_file_size
 from rocketfsck.formats.delay import parse_delay_levels
 from rocketfsck.formats.dialect import Dialect, dialect_for
@@ -34,7 +28,7 @@ from rocketfsck.query.start_model import (
     Refusal,
     Start,
 )
-from rocketfsck.query.start_queues import QueueModel, StartFailedError
+from rocketfsck.query.start_queues import FAR, QueueModel, StartFailedError
 from rocketfsck.query.start_read import Reading
 from rocketfsck.query.start_recover import (
     Reput,
@@ -44,30 +38,22 @@ from rocketfsck.query.start_recover import (
     recover_log,
     truncate_files,
 )
+from rocketfsck.query.start_settings import (
+    notes_of,
+    read_start_checkpoint,
+    refuse_unknown,
+    role_of,
+    topic_kinds,
+)
 from rocketfsck.query.start_walk import LogWalker
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.store.model import Settings, Store
-from rocketfsck.store.reading import FileReader, read_whole
+from rocketfsck.store.model import QueueKind, Settings, Store
+from rocketfsck.store.reading import FileReader
 
-_MAX_SMALL_SIZE = 1 << 20
-_MAX_CONFIG_SIZE = 256 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class _Role:
-    """The settings that decide; what is not set has the broker's default, or what the store shows."""
-
-    master: bool
-    index_enabled: bool
-    index_safe: bool
-    check_crc: bool
-    force_property_crc: bool
-    recheck_from_queues: bool
-    with_ext: bool
-    multi_dispatch: bool
+WAITS_REASON = "the start waits for the dispatcher, which stands still at offset {offset}: {why}"
 
 
 def simulate_start(
@@ -89,37 +75,8 @@ def simulate_start(
     """
     dialect = dialect_for(version)
     settings = store.settings if conf is None else conf
-    _refuse_unknown(store, settings, dialect)
+    refuse_unknown(store, settings, dialect)
     return _Simulation(store, dialect, settings, losses, watch).run()
-
-
-def _refuse_unknown(store: Store, settings: Settings, dialect: Dialect) -> None:
-    reasons = (
-        (dialect.dledger and settings.flag("enableDLegerCommitLog", False), "its commit log is DLedger's"),
-        (
-            dialect.rocksdb_consumequeue and (settings.get("storeType") or "").startswith("defaultRocksDB"),
-            "its consume queues are in RocksDB",
-        ),
-    )
-    for applies, reason in reasons:
-        if applies:
-            raise StoreError(f"the start cannot be predicted: {reason}", path=str(store.root))
-
-
-def _role(store: Store, settings: Settings) -> _Role:
-    index_enabled = settings.flag("messageIndexEnable", True)
-    return _Role(
-        master=(settings.get("brokerId") or "0").strip() == "0",
-        index_enabled=index_enabled and store.geometry.entry_count > 1,
-        index_safe=index_enabled and settings.flag("messageIndexSafe", False),
-        check_crc=settings.flag("checkCRCOnRecover", True),
-        force_property_crc=settings.flag("forceVerifyPropCRC", False),
-        recheck_from_queues=settings.flag("recheckReputOffsetFromCq", False),
-        with_ext=settings.flag("enableConsumeQueueExt", bool(store.ext_queues)),
-        multi_dispatch=settings.flag(
-            "enableLmq", any(queue.topic.startswith("%LMQ%") for queue in store.queues)
-        ),
-    )
 
 
 class _Simulation:
@@ -128,28 +85,32 @@ class _Simulation:
     ) -> None:
         self.store = store
         self.dialect = dialect
-        self.role = _role(store, settings)
+        self.role = role_of(store, settings)
         self.losses = losses
-        self.notes = _notes(settings, self.role)
+        self.notes = notes_of(settings, self.role)
         self.clean = store.abort is None
         self.compiled = compiled_wanted(store.commitlog.size)
         self.table = QueueTable()
         self.census = Census(self.table)
         self.queues: dict[QueueName, QueueModel] = {}
         self.index = IndexModel(store.geometry, dialect, enabled=self.role.index_enabled)
-        self.checkpoint = _read_checkpoint(store)
+        self.checkpoint = read_start_checkpoint(store)
+        self.topic_kinds, self.kinds_known = topic_kinds(store)
         sizes = store.geometry
         rules = DispatchRules(
             dialect,
             parse_delay_levels(settings.get("messageDelayLevel") or store.delay_levels),
             self.role.multi_dispatch and dialect.multi_dispatch,
-            _batch_topics(store),
+            frozenset(queue.topic for queue in store.queues if queue.kind == "batch")
+            | {topic for topic, kind in self.topic_kinds.items() if kind == "batch"},
             {
                 "file": rounded_file_size(sizes.consumequeue_file_size, UNIT_SIZE),
                 "batch": rounded_file_size(sizes.batch_file_size, BATCH_UNIT_SIZE),
             },
         )
         self.dispatcher = Dispatcher(self.queues, self.index, self.table, rules, self.census, watch)
+        kinds = [{queue.topic for queue in store.queues if queue.kind == kind} for kind in ("file", "batch")]
+        self.twice = kinds[0] & kinds[1]
         self.refusals: list[Refusal] = []
         self.log_files: list[OpenFile] = []
         self.all_files: tuple[OpenFile, ...] = ()
@@ -163,7 +124,7 @@ class _Simulation:
         self.kept_timestamp: int | None = None
 
     def run(self) -> Start:
-        loading = load_files(self.store, self.dialect, with_ext=self.role.with_ext)
+        loading = load_files(self.store, self.dialect, self._kind_of, with_ext=self.role.with_ext)
         self.all_files = tuple(loading.log_files)
         self.log_files = list(loading.log_files)
         self.queues.update(
@@ -176,6 +137,12 @@ class _Simulation:
             except StartFailedError as failure:
                 self.refusals.append(Refusal(failure.file, failure.reason))
         return self._result(loading)
+
+    def _kind_of(self, topic: str) -> QueueKind | None:
+        """What topics.json says. Without it a topic that has both kinds is refused all the same."""
+        if self.kinds_known or topic in self.twice:
+            return self.topic_kinds.get(topic, "file")
+        return None
 
     def _recover(self) -> None:
         self.index.load(
@@ -271,12 +238,16 @@ class _Simulation:
         walker = self._walker(check_crc=False)
         self.reput = dispatch_log(self.log_files, self.reput_start, walker, handle, master=self.role.master)
         if self.dialect.dispatch_restart == "consumequeue end":
+            for still in self.reput.skipped:
+                if still.stuck:
+                    reason = WAITS_REASON.format(offset=still.start_offset, why=still.why)
+                    self.refusals.append(Refusal("commitlog", reason))
             self._correct_minima()
 
     def _look_over(self) -> None:
         """The records that nothing was done to: whether their units and entries are there."""
         first, above = self.handed_from or (len(self.all_files), 0)
-        covered: dict[int, int] = {}
+        covered: dict[int, tuple[int, int]] = {}
 
         def handle(batch: RecordBatch, file: OpenFile) -> None:
             wanted = batch["pos"] + file.start_offset < self.reput_start
@@ -286,19 +257,28 @@ class _Simulation:
             for row, name in enumerate(self.table.names):
                 if row not in covered:
                     queue = self.queues.get((java_decode(name[0]), name[1]))
-                    covered[row] = -1 if queue is None else queue.covered_offset
-            limits = np.array([*covered.values(), 1 << 62], np.int64)
-            without_unit = is_dispatched(batch) & (offset > limits[batch["queue_index"]])
+                    after = (-1, -1) if queue is None else (queue.covered_offset, queue.covered_before)
+                    covered[row] = after
+            limits = np.array([*covered.values(), (FAR, FAR)], np.int64)[batch["queue_index"]]
+            without_unit = is_dispatched(batch) & (offset > limits[:, 0])
             keyed = (batch["key_count"] > 0) & (
                 (batch["sys_flag"] & TRANSACTION_MASK) != TRANSACTION_ROLLBACK
             )
             without_entry = keyed & ~self.index.covers(offset)
             if not self.role.index_enabled:
                 without_entry[:] = False
-            self.census.see(batch, file.start_offset, wanted, without_unit, without_entry)
+            self.census.see(
+                batch,
+                file.start_offset,
+                wanted,
+                without_unit,
+                without_entry,
+                offset <= limits[:, 1],
+                self.index.covered_before(offset),
+            )
 
         walker = self._walker(check_crc=False)
-        for number, file in enumerate(self.log_files):
+        for number, file in enumerate(self.log_files):  # noqa: B007 - `handle` looks at it
             if file.start_offset >= self.reput_start:
                 break
             with FileReader(file.path) as reader:
@@ -343,8 +323,10 @@ class _Simulation:
                 cut.record_count,
                 stale_count,
                 self.census.by_queue.record_count if complete else None,
+                self.census.new_by_queue_count if complete else None,
                 self.census.by_queue.result() if complete else (),
                 self.census.by_key.record_count if complete else None,
+                self.census.new_by_key_count if complete else None,
                 self.census.by_key.result() if complete else (),
             ),
             notes=tuple(self.notes),
@@ -359,11 +341,9 @@ class _Simulation:
             for file in self.all_files
             if file.relative not in kept
         ]
-        why = (
-            "the commit log has no files"
-            if self.destroyed
-            else "its units are behind the last valid one or the cut"
-        )
+        why = "its units are behind the last valid one, or behind the cut"
+        if self.destroyed:
+            why = "the commit log has no files"
         for queue in self.queues.values():
             size = queue.loaded.file_size
             now = [file.relative for file in queue.files]
@@ -374,10 +354,9 @@ class _Simulation:
         return changes + self.index.changes
 
     def _queue_starts(self) -> list[QueueStart]:
-        seen = {
-            (java_decode(topic), queue_id): told for (topic, queue_id), told in self.census.queues().items()
-        }
-        names = sorted({*self.queues, *(name for name, told in seen.items() if any(told))})
+        told = self.census.queues().items()
+        seen = {(java_decode(topic), queue_id): counts for (topic, queue_id), counts in told}
+        names = sorted({*self.queues, *(name for name, counts in seen.items() if any(counts))})
         starts = []
         for name in names:
             next_offset, missed = seen.get(name, (0, 0))
@@ -401,41 +380,3 @@ class _Simulation:
                 )
             )
         return starts
-
-
-def _read_checkpoint(store: Store) -> Checkpoint:
-    """The checkpoint as the broker maps it: what a short file lacks reads as zeros."""
-    if store.checkpoint is None:
-        return Checkpoint()
-    with FileReader(store.checkpoint.path) as reader:
-        data = reader.read_upto(0, CHECKPOINT.size)
-    return decode_checkpoint(data.ljust(CHECKPOINT.size, b"\0"))
-
-
-def _batch_topics(store: Store) -> frozenset[str]:
-    """Topics whose queues are batch queues: as their settings say, or as their directories do."""
-    topics = {queue.topic for queue in store.queues if queue.kind == "batch"}
-    for config in store.configs:
-        if config.relative == "config/topics.json":
-            try:
-                found = topic_configs(decode_config(read_whole(config.path, _MAX_CONFIG_SIZE)))
-            except FormatError:
-                break
-            topics |= {
-                name for name, topic in found.items() if topic.attributes.get("queue.type") == "BatchCQ"
-            }
-    return frozenset(topics)
-
-
-def _notes(settings: Settings, role: _Role) -> list[str]:
-    notes = []
-    if settings.path is None:
-        notes.append("no broker.conf is given: the defaults, and what the store shows, are taken")
-    for name in ("duplicationEnable", "enableControllerMode"):
-        if settings.flag(name, False):
-            notes.append(f"{name}: the confirm offset's part in recovery and dispatch is left out")
-    if role.with_ext:
-        notes.append("enableConsumeQueueExt: what happens to the ext files is left out")
-    if role.multi_dispatch:
-        notes.append("multi-dispatch: records go to the further queues that they name")
-    return notes

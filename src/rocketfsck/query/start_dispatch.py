@@ -79,7 +79,9 @@ class Dispatcher:
         without_entry = np.zeros(batch.record_count, np.bool_)
         keyed = (key_count > 0) & ~rolled_back
         without_entry[rows] = keyed & ~taken & ~self.index.covers(offset)
-        self.census.see(batch, base_offset, wanted, missed, without_entry)
+        had_unit = np.zeros(batch.record_count, np.bool_)  # a queue that passes it over has not had it
+        had_entry = self.index.covered_before(batch["physical_offset"])
+        self.census.see(batch, base_offset, wanted, missed, without_entry, had_unit, had_entry)
 
     def _to_queues(
         self, batch: RecordBatch, base_offset: int, wanted: NDArray[np.bool_], missed: NDArray[np.bool_]

@@ -1,7 +1,8 @@
-"""The index while a broker starts: which files stay, and what dispatch puts into them. Reference 4.4 to 4.8."""
+"""The index while a broker starts: which files stay, and what is put into them. Reference 4.4 to 4.8."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +49,7 @@ class IndexModel:
         self.changes: list[FileChange] = []
         self.refusal: Refusal | None = None
         self.deleted_entry_count = 0
+        self._deleted_ranges: list[tuple[int, int]] = []
 
     def load(self, root: Path, *, clean: bool, index_msg_timestamp: int) -> None:
         """IndexService.load: after an unclean stop, files newer than the checkpoint are deleted."""
@@ -65,6 +67,8 @@ class IndexModel:
                 )
                 self.changes.append(FileChange(relative, "deleted", entry.size, why))
                 self.deleted_entry_count += header.entry_count
+                if header.entry_count:
+                    self._deleted_ranges.append((header.begin_phy_offset, header.end_phy_offset))
                 continue
             extended = entry.size < self.file_size
             if extended:
@@ -127,12 +131,20 @@ class IndexModel:
         return self.files[-1]
 
     def covers(self, offset: Ints) -> NDArray[np.bool_]:
-        """Which physical offsets lie in what the files on disk say they hold."""
-        found = np.zeros(len(offset), np.bool_)
-        for file in self.files:
-            if not file.is_new and file.index_count - file.added_count > 1:
-                found |= (offset >= file.begin_phy_offset) & (offset <= file.kept_end_offset)
-        return found
+        """Which physical offsets lie in what the files on disk say they hold.
+
+        Not those of a file that was cut and is mapped at its full length: its chains begin with what it lost.
+        """
+        kept = (
+            (file.begin_phy_offset, file.kept_end_offset)
+            for file in self.files
+            if not file.is_new and not file.extended and file.index_count - file.added_count > 1
+        )
+        return _lie_in(offset, kept)
+
+    def covered_before(self, offset: Ints) -> NDArray[np.bool_]:
+        """Which physical offsets lie in the files that are deleted."""
+        return _lie_in(offset, self._deleted_ranges)
 
     def summary(self, max_offset: int) -> IndexStart:
         """The index after the start, with the log's end at `max_offset`."""
@@ -153,6 +165,13 @@ class IndexModel:
             sum(file.added_count for file in self.files),
             end if end > max_offset else None,
         )
+
+
+def _lie_in(offset: Ints, ranges: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:
+    found = np.zeros(len(offset), np.bool_)
+    for begin, end in ranges:
+        found |= (offset >= begin) & (offset <= end)
+    return found
 
 
 def _header_of(path: Path) -> IndexHeader:

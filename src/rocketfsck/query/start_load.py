@@ -1,13 +1,13 @@
 """What a broker loads: the mapped files of the commit log and of every consume queue, or why it refuses.
 
-A directory's entries are taken in the broker's order; what is wrong with one of them is fatal, or hides it and
-all behind it, or nothing, as the version has it. Reference 1.2, 3.5, 6.1.
+A directory's entries are taken in the broker's order; what is wrong with one of them is fatal, or hides it
+and all behind it, or nothing, as the version has it. Reference 1.2, 3.5, 6.1.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from rocketfsck.store.listing import Entry, EntryKind, list_directory
 from rocketfsck.store.model import QueueKind, Store
 
 LENGTH_REASON = "{size} length not matched message store config value, please check it manually"
+KIND_REASON = "java.lang.RuntimeException: The queue type of topic: {topic} should be {found}, but is {told}"
+KIND_NAMES: dict[QueueKind, str] = {"file": "SimpleCQ", "batch": "BatchCQ"}
 NUMBER_REASON = 'java.lang.NumberFormatException: For input string: "{name}"'
 
 
@@ -64,8 +66,13 @@ class Loading:
     deleted: list[FileChange] = field(default_factory=list)
 
 
-def load_files(store: Store, dialect: Dialect, *, with_ext: bool) -> Loading:
-    """The commit log, then the consume queues; a commit log that is refused ends it."""
+def load_files(
+    store: Store, dialect: Dialect, kind_of: Callable[[str], QueueKind | None], *, with_ext: bool
+) -> Loading:
+    """The commit log, then the consume queues; a commit log that is refused ends it.
+
+    `kind_of` gives the kind of queue that a topic's settings say, None where they are not known.
+    """
     loading = Loading()
     loader = _Loader(store.root, dialect, loading)
     log_size = store.geometry.commitlog_file_size
@@ -80,9 +87,13 @@ def load_files(store: Store, dialect: Dialect, *, with_ext: bool) -> Loading:
         areas.append(("batchconsumequeue", "batch", size))
     for area, kind, size in areas:
         for topic, queue_id in _queue_directories(store.root / area):
+            directory = f"{area}/{topic}/{queue_id}"
+            told = kind_of(topic)
+            if dialect.batch_queues and told is not None and told != kind:
+                names = {"found": KIND_NAMES[kind], "told": KIND_NAMES[told]}
+                loading.refusals.append(Refusal(directory, KIND_REASON.format(topic=topic, **names)))
             place = store.root / area / topic / str(queue_id)
             files = loader.mapped_files([place], size)
-            directory = f"{area}/{topic}/{queue_id}"
             loading.queues.append(LoadedQueue(topic, queue_id, kind, directory, size, files))
             if with_ext and kind == "file":
                 ext = store.root / "consumequeue_ext" / topic / str(queue_id)

@@ -61,6 +61,8 @@ class Census:
         self.table = table
         self.by_queue = Ranges()
         self.by_key = Ranges()
+        self.new_by_queue_count = 0
+        self.new_by_key_count = 0
         self._next_offset: NDArray[np.int64] = np.zeros(256, np.int64)
         self._missed: NDArray[np.int64] = np.zeros(256, np.int64)
 
@@ -71,9 +73,13 @@ class Census:
         wanted: NDArray[np.bool_],
         without_unit: NDArray[np.bool_],
         without_entry: NDArray[np.bool_],
+        had_unit: NDArray[np.bool_],
+        had_entry: NDArray[np.bool_],
     ) -> None:
-        """Take in the `wanted` records of a batch."""
+        """Take in the `wanted` records of a batch: what they lack after the start, what they had before."""
         rows = np.flatnonzero(wanted)
+        self.new_by_queue_count += int(np.count_nonzero((without_unit & had_unit)[rows]))
+        self.new_by_key_count += int(np.count_nonzero((without_entry & had_entry)[rows]))
         offset, size = batch["pos"][rows] + base_offset, batch["total_size"][rows].astype(np.int64)
         self.by_queue.add(offset, size, without_unit[rows])
         self.by_key.add(offset, size, without_entry[rows])
@@ -95,7 +101,7 @@ class Census:
                 setattr(self, name, wider)
 
     def queues(self) -> dict[tuple[bytes, int], tuple[int, int]]:
-        """For every queue that a record names: the queueOffset behind the last, and records without a unit."""
+        """By queue that a record names: the queueOffset behind the last, and records without a unit."""
         return {
             name: (int(self._next_offset[row]), int(self._missed[row]))
             for row, name in enumerate(self.table.names)

@@ -87,10 +87,10 @@ class QueueStart:
     """One consume queue after the start. Counts are of units, offsets are queue offsets.
 
     `found_count` units are on disk for the broker when it has recovered the queue, `cut_count` of them go in
-    the truncation or with the queue's files, `added_count` are appended. `hidden_count` units stand behind one
-    that is not valid, where no recovery looks. `shifted_count` of the added stand at another place than the
-    queueOffset of their record. `reissued_count` queue offsets from `max_offset` on are in use by records of
-    the log already, and are given out a second time.
+    the truncation or with the queue's files, `added_count` are appended. `hidden_count` units stand behind
+    one that is not valid, where no recovery looks. `shifted_count` of the added stand at another place than
+    the queueOffset of their record. `reissued_count` queue offsets from `max_offset` on are in use by records
+    of the log already, and are given out a second time. `unreachable_count` records of the log have no unit.
     """
 
     topic: str
@@ -148,15 +148,18 @@ class Losses:
 
     `cut` are the records at and behind the cut; `stale_count` counts further ones there that are older than
     the last record kept, remains of an earlier truncation. `by_queue` and `by_key` are records that stay in
-    the log without a unit in their queue, or without an entry in the index.
+    the log without a unit in their queue, or without an entry in the index; the `new` ones of them have it
+    now and lose it by the start.
     """
 
     cut: tuple[LostRange, ...]
     cut_record_count: int
     stale_count: int
     by_queue_count: int | None
+    new_by_queue_count: int | None
     by_queue: tuple[LostRange, ...]
     by_key_count: int | None
+    new_by_key_count: int | None
     by_key: tuple[LostRange, ...]
 
 
@@ -191,7 +194,7 @@ class Start:
     def harmful(self) -> bool:
         """Whether the start fails or leaves less than there was: files, units, messages, queue offsets."""
         losses = self.losses
-        lost = losses.cut_record_count + (losses.by_queue_count or 0) + (losses.by_key_count or 0)
+        lost = losses.cut_record_count or losses.new_by_queue_count or losses.new_by_key_count
         skipped = self.dispatch is not None and bool(self.dispatch.skipped)
         return bool(
             not self.loads
@@ -199,6 +202,7 @@ class Start:
             or self.queues_destroyed
             or lost
             or skipped
+            or self.index.blocked_until_offset is not None
             or any(queue.reissued_count or queue.shifted_count for queue in self.queues)
         )
 

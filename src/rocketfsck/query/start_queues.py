@@ -53,6 +53,7 @@ class QueueModel:
         "added_count",
         "appended_offset",
         "counts_ends",
+        "covered_before",
         "covered_offset",
         "cut_count",
         "dialect",
@@ -82,6 +83,7 @@ class QueueModel:
         self.min_base_offset = 0
         self.max_base_offset = 0
         self.covered_offset = -1  # start of the last record that a unit on disk points to
+        self.covered_before = -1  # the same when the queue had recovered
         self.disk_end = 0  # up to here the units are those on disk, behind it those that the start appends
         self.appended_offset = -1  # what max_physic_offset became with the last of those
         self.found_count = 0
@@ -134,6 +136,7 @@ class QueueModel:
                 kept.append(other)
         self.loaded.files = kept
         self.disk_end = self.end_pos
+        self.covered_before = self.covered_offset
         self.revise()
 
     def _valid_count(self, file: OpenFile, cut_offset: int | None) -> int:

@@ -1,0 +1,85 @@
+"""`rocketfsck simulate STORE --broker VERSION`: what a start would do, without a start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
+from rocketfsck.cli.output import SCHEMA_VERSION, Format, open_output, plain_values, to_json
+from rocketfsck.cli.palette import Palette
+from rocketfsck.cli.params import output_options, path_argument
+from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS
+
+
+@click.command(cls=Command)
+@path_argument("store_path")
+@click.option("--broker", "version", required=True, metavar="VERSION", help="The broker that is to start.")
+@click.option(
+    "--conf",
+    "broker_conf",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Its broker.conf: file sizes, commit log paths, what recovery and index are told to do.",
+)
+@click.option(
+    "--commitlog-path",
+    "commitlog_paths",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A commit log directory outside the store; may be given several times.",
+)
+@click.option(
+    "--losses/--no-losses",
+    default=True,
+    show_default=True,
+    help="Look for messages that come out of reach: reads the whole commit log once.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="List every file, queue and range.")
+@output_options("text", "json")
+@click.pass_context
+@common_options
+def command(
+    context: click.Context,
+    /,
+    store_path: Path,
+    version: str,
+    broker_conf: Path | None,
+    commitlog_paths: tuple[Path, ...],
+    losses: bool,
+    verbose: bool,
+    output_format: Format,
+    output: Path | None,
+) -> int:
+    """Predict what a broker of the given version does when it starts on STORE_PATH: whether it loads, from
+    where it recovers, where it cuts the commit log, which files, units and index entries go, what is
+    dispatched anew, and which messages nobody can reach afterwards.
+
+    Nothing is written, and no broker is needed. Exit status 4 says that the start fails or loses something.
+    """
+    from rocketfsck.cli.storepath import open_named_store
+    from rocketfsck.query.simulate import simulate_start
+
+    store = open_named_store(
+        "simulate", store_path, broker_conf=broker_conf, version=version, commitlog_paths=commitlog_paths
+    )
+    start = simulate_start(store, version, losses=losses)
+    forbidden = [store_path, *commitlog_paths, *store.commitlog.directories]
+    with open_output(output, binary=False, forbidden=forbidden) as stream:
+        if output_format == "json":
+            document = {
+                "schema_version": SCHEMA_VERSION,
+                "kind": "rocketfsck.simulate.start",
+                "store": str(store_path),
+                "harmful": start.harmful,
+                **start.document(),
+            }
+            stream.write(to_json(plain_values(document), indent=2) + "\n")
+        else:
+            from rocketfsck.cli.simulatetext import start_lines
+
+            palette = Palette(output is None and settings_of(context).colored(stream))
+            columns = min(terminal_width(100), 140)
+            for line in start_lines(start, palette, columns=columns, everything=verbose):
+                stream.write(line + "\n")
+    return EXIT_PROBLEMS if start.harmful else EXIT_CLEAN
