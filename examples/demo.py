@@ -1,10 +1,11 @@
-"""Damages a copy of a store that a real broker wrote, and has rocketfsck say what is wrong with it.
+"""Damages a copy of a store that a real broker wrote; rocketfsck says what is wrong with it and repairs it.
 
 Run by `make demo`. Everything happens in a temporary directory; nothing is left behind.
 """
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import struct
 import subprocess
@@ -110,6 +111,27 @@ def run(directory: Path, *arguments: str) -> int:
     return status
 
 
+COMMANDS: tuple[tuple[tuple[str, ...], int], ...] = (
+    (("info", "store"), 0),
+    (("check", "store"), 4),
+    (("explain", "index-chain-cycle"), 0),
+    (("plan", "store", "-o", "plan.json"), 4),
+    (("apply", "plan.json"), 1),
+    (("check", "store"), 0),
+    (("undo", "store"), 0),
+)
+"""What is run, and the exit status that each must have."""
+
+
+def digests(directory: Path) -> dict[str, str]:
+    """SHA-256 of every file below a directory."""
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="rocketfsck-demo-") as folder:
         directory = Path(folder)
@@ -117,10 +139,13 @@ def main() -> int:
         print("A store written by a RocketMQ 4.9.8 broker; the damage done to this copy of it:")
         for line in done:
             print(f"  - {line}")
-        run(directory, "info", store.name)
-        status = run(directory, "check", "--level", "full", store.name)
-        run(directory, "explain", "index-chain-cycle")
-        return 0 if status == 4 else 1
+        damaged = digests(store)
+        statuses = [run(directory, *words) for words, _ in COMMANDS]
+        same = digests(store) == damaged
+        print(
+            f"\nAfter the undo the store has {'the very bytes' if same else 'other bytes than those'} of before."
+        )
+        return 0 if same and statuses == [status for _, status in COMMANDS] else 1
 
 
 if __name__ == "__main__":

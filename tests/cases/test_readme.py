@@ -1,7 +1,8 @@
-"""The README's transcript is what the demo prints; what is left out there is marked by a line with `…`."""
+"""The README's transcript is what the demo's commands print; what is left out there is marked by a `…`."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,14 +13,33 @@ from examples import demo
 
 ROOT = Path(__file__).parents[2]
 SHOWN_AS = "/data/rocketmq-1"
+LEFT_OUT = "…"
+_KEPT = re.compile(r"store\.before-\w+-\w+")
+_STATUS = re.compile(r"\(exit status (\d+)\)")
+
+
+def _shown() -> list[list[str]]:
+    """The transcript's commands, each with its lines."""
+    block = (ROOT / "README.md").read_text("utf-8").split("<!-- demo -->")[1].split("<!-- end -->")[0]
+    listed: list[list[str]] = []
+    for line in block.strip().strip("`").removeprefix("console").splitlines():
+        if line.startswith("$ "):
+            listed.append([])
+        if line.strip():
+            listed[-1].append(_KEPT.sub("store.before-ID", line))
+    return listed
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo")
-    store, _done = demo.prepare(folder)
-    result = subprocess.run(
-        [sys.executable, "-m", "rocketfsck", "check", "--level", "full", store.name],
+    demo.prepare(folder)
+    return folder
+
+
+def _printed(folder: Path, command: list[str]) -> tuple[int, list[str]]:
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
         cwd=folder,
         capture_output=True,
         check=False,
@@ -27,21 +47,30 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         text=True,
         env={"PATH": "", "COLUMNS": "100", "NO_COLOR": "1"},
     )
-    assert result.returncode == 4, result.stderr
-    return result.stdout.replace(str(folder.resolve()), SHOWN_AS).splitlines()
+    text = _KEPT.sub("store.before-ID", done.stdout.replace(str(folder.resolve()), SHOWN_AS))
+    return done.returncode, text.splitlines()
 
 
-def test_the_readme_shows_what_is_printed(printed: list[str]) -> None:
-    block = (ROOT / "README.md").read_text("utf-8").split("<!-- demo -->")[1].split("<!-- end -->")[0]
-    lines = [line for line in block.strip().strip("`").removeprefix("console").splitlines() if line.strip()]
-    assert lines[0] == "$ rocketfsck check --level full store"
-    assert lines[-1] == "(exit status 4)"
-    rest = iter(printed)
-    missing = []
-    for line in lines[1:-1]:
-        if line.strip() == "…" or "(0." in line:  # left out; a duration
-            continue
-        if not any(line == other for other in rest):
-            missing.append(line)
-            break
-    assert not missing, "not printed any more, in this order"
+def test_the_readme_shows_what_is_printed(folder: Path) -> None:
+    shown = _shown()
+    assert [lines[0].split()[2] for lines in shown] == ["check", "plan", "apply", "check", "undo"]
+    for first, *lines, last in shown:
+        status, printed = _printed(folder, first.split()[1:])
+        assert last == f"(exit status {status})", first
+        rest = iter(printed)
+        missing = [
+            line
+            for line in lines
+            if line.strip() != LEFT_OUT and "(0." not in line and not any(line == other for other in rest)
+        ]
+        assert not missing[:1], f"not printed any more, in this order, by {first}"
+
+
+def test_the_demo_runs_what_the_readme_shows() -> None:
+    commands = [" ".join(words) for words, _ in demo.COMMANDS]
+    shown = [lines[0].removeprefix("$ rocketfsck ") for lines in _shown()]
+    assert [command for command in commands if command in shown] == shown
+    statuses = {" ".join(words): status for words, status in demo.COMMANDS}
+    last = _STATUS.fullmatch(_shown()[-1][-1])
+    assert last is not None
+    assert int(last[1]) == statuses["undo store"]
