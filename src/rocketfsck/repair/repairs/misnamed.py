@@ -35,8 +35,8 @@ PHYSICAL_OFFSET_POS = 28
 _CHUNK_SIZE = 1 << 20
 _ASKING = frozenset({"CL006", "ST003", "ST004", "ST005"})
 _FOLLOWING = frozenset({
-    "ST010", "ST011", "ST013", "ST016", "ST017", "ST020", "CL019", "CL028", "CF011", "CF023", "CF030", "CP011",
-    "CP014", "CP015", "CP023", "CP024",
+    "ST010", "ST011", "ST013", "ST016", "ST017", "ST020", "CL019", "CL028", "CF011", "CF023", "CF030",
+    "CP011", "CP014", "CP015", "CP023", "CP024",
 })  # fmt: skip
 
 
