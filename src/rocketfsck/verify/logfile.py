@@ -10,12 +10,13 @@ Reference 2, 6.6, 9.2.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK
+from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait
 from rocketfsck.scan.dispatch import Dispatches, dispatches_of
 from rocketfsck.scan.jit import compiled_wanted
@@ -34,7 +35,7 @@ from rocketfsck.verify.entryfeed import LogEntryFeed
 from rocketfsck.verify.entryjoin import EntryRanges, KeyJoin
 from rocketfsck.verify.facts import LogFacts, QueueEnd
 from rocketfsck.verify.finding import Facts, Finding, Where
-from rocketfsck.verify.logreader import LogReader
+from rocketfsck.verify.logreader import LogReader, is_fence_topic
 from rocketfsck.verify.logrows import LogRows
 from rocketfsck.verify.recordrules import Clocks, check_faults, check_version
 from rocketfsck.verify.regionjudge import BadRanges, RegionJudge
@@ -117,6 +118,8 @@ class _LogWalk:
         self.run_end = 0
         self.last_offset: int | None = None
         self.max_offsets: Longs = np.zeros(0, np.int64)
+        self.fence_offset: int | None = None
+        self.known_queues: set[tuple[str, int]] | None = None
 
     def run(self) -> TaskResult:
         store = self.context.store
@@ -196,7 +199,11 @@ class _LogWalk:
 
     def _queue_offsets(self, rows: LogRows, found: QueueRows) -> None:
         kept = found.row < rows.count
-        for rule, flags in (("CL027", found.repeated), ("CL028", found.skipping)):
+        skipping = found.skipping & kept
+        if skipping.any() or self.fence_offset is None:
+            self._find_fence(rows)
+            skipping &= ~self._is_fenced(rows, found, skipping)
+        for rule, flags in (("CL027", found.repeated), ("CL028", skipping)):
             chosen = np.flatnonzero(flags & kept)
             chosen = chosen[np.argsort(found.row[chosen], kind="stable")]
             add_rows(
@@ -216,6 +223,30 @@ class _LogWalk:
             wider[: len(self.max_offsets)] = self.max_offsets
             self.max_offsets = wider
         np.maximum.at(self.max_offsets, found.queue[kept], found.following[kept])
+
+    def _find_fence(self, rows: LogRows) -> None:
+        """Where the first filler record of the file stands, that a repair put in the place of lost ones."""
+        if self.fence_offset is not None:
+            return
+        rolled_back = (rows["sys_flag"] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK
+        queues = rows["queue_index"]
+        for number in np.unique(queues[rolled_back]).tolist():
+            if number >= 0 and is_fence_topic(self.table.names[number][0]):
+                self.fence_offset = int(rows.physical[np.argmax(rolled_back & (queues == number))])
+                return
+
+    def _is_fenced(self, rows: LogRows, found: QueueRows, skipping: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Whether queue offsets are skipped behind filler, in a queue whose units tell the loss (XR015)."""
+        fenced = np.zeros(len(skipping), np.bool_)
+        if self.fence_offset is None:
+            return fenced
+        if self.known_queues is None:
+            self.known_queues = {(queue.topic, queue.queue_id) for queue in self.context.store.queues}
+        for at in np.flatnonzero(skipping).tolist():
+            topic, queue_id = self.table.names[int(found.queue[at])]
+            behind = int(rows.physical[int(found.row[at])]) > self.fence_offset
+            fenced[at] = behind and (os.fsdecode(topic), queue_id) in self.known_queues
+        return fenced
 
     def _prepared(self, rows: LogRows) -> None:
         """Committed messages whose half message is not in the batch wait for a look at the file."""

@@ -36,8 +36,12 @@ class RecordHead:
 
 def is_fence(head: RecordHead) -> bool:
     """Whether a record is filler that a repair put in the place of a lost one: no queue has it as its own."""
-    filler = head.topic != b"" and FENCE_TOPIC.startswith(head.topic)
-    return filler and transaction_type(head.sys_flag) == TRANSACTION_ROLLBACK
+    return is_fence_topic(head.topic) and transaction_type(head.sys_flag) == TRANSACTION_ROLLBACK
+
+
+def is_fence_topic(topic: bytes) -> bool:
+    """Whether filler has this topic: the name of it, or its first letters where the record is short."""
+    return topic != b"" and FENCE_TOPIC.startswith(topic)
 
 
 class LogReader(OpenFiles):
