@@ -142,9 +142,7 @@ def main() -> int:
         damaged = digests(store)
         statuses = [run(directory, *words) for words, _ in COMMANDS]
         same = digests(store) == damaged
-        print(
-            f"\nAfter the undo the store has {'the very bytes' if same else 'other bytes than those'} of before."
-        )
+        print(f"\nAfter the undo the bytes are {'' if same else 'not '}those of before.")
         return 0 if same and statuses == [status for _, status in COMMANDS] else 1
 
 
