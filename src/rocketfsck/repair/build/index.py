@@ -5,7 +5,7 @@ file may be empty. A file that follows a full one begins with that one's end, an
 is still counted from there. What the log does not tell: files' names (the clock when they were made), entries
 of records that have expired, and what starts of the broker indexed twice or not at all.
 
-Memory: that of the walk, 4 bytes a slot, and 2 MiB of entries.
+Memory: that of the walk, 4 bytes a slot, and 1 MiB of entries.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from rocketfsck.repair.build.files import make_directory, set_time, write_part
 from rocketfsck.repair.build.model import BuiltIndexFile, IndexBuild
 from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk_log
 from rocketfsck.scan import build_plain
+from rocketfsck.scan.build_plain import Bytes
 from rocketfsck.scan.buildrows import KeyRows, rows_from
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import FileReader
@@ -41,8 +42,6 @@ from rocketfsck.writer.indexfile import wall_clock_name
 CHUNK_SIZE = 1 << 20
 COPY_SIZE = 1 << 20
 EMPTY = IndexHeader(0, 0, 0, 0, 0, 0)
-
-Longs = NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -54,7 +53,9 @@ class _Filling:
     slots: NDArray[np.int32]
     created_timestamp: int
     name: str | None = None
-    pending: bytearray = field(default_factory=bytearray)
+    buffer: Bytes = field(default_factory=lambda: np.empty(CHUNK_SIZE, np.uint8))
+    used: int = 0
+    """Bytes of the last entries, in `buffer`, that are not written yet."""
 
     @property
     def next_entry(self) -> int:
@@ -152,14 +153,13 @@ class IndexBuilder:
                 file = self._fetch(int(rows.time[records[pos]]))
             # a first entry's timeDiff counts from the file before, the others' from the first
             room = 1 if file.next_entry == 1 else self.entry_count - file.next_entry
-            taken = min(room, count - pos, CHUNK_SIZE // ENTRY_SIZE)
+            taken = min(room, count - pos, (CHUNK_SIZE - file.used) // ENTRY_SIZE)
             self._put(file, rows, pos, pos + taken)
             pos += taken
         if count and file.header.index_count >= self.entry_count and records[-1] + 1 < len(rows):
             self._fetch(int(rows.time[records[-1] + 1]))  # a record without keys makes the next file, too
 
     def _put(self, file: _Filling, rows: KeyRows, start: int, end: int) -> None:
-        out = np.empty((end - start) * ENTRY_SIZE, np.uint8)
         header, number = file.header, file.next_entry
         empty = self._put_entries(
             rows.key_hash[start:end],
@@ -169,9 +169,9 @@ class IndexBuilder:
             number,
             header.begin_timestamp,
             file.slots,
-            out,
+            file.buffer[file.used :],
         )
-        file.pending += out.data
+        file.used += (end - start) * ENTRY_SIZE
         row, first = int(rows.key_record[end - 1]), int(rows.key_record[start])
         counts_all = self.store.dialect.counts_entries_in_hash_slot_count
         file.header = IndexHeader(
@@ -183,7 +183,7 @@ class IndexBuilder:
             index_count=number + end - start,
         )
         self.entry_total += end - start
-        if len(file.pending) >= CHUNK_SIZE:
+        if file.used > CHUNK_SIZE - ENTRY_SIZE:
             self._write_entries(file)
 
     def _fetch(self, timestamp: int) -> _Filling:
@@ -248,12 +248,11 @@ class IndexBuilder:
         return wall_clock_name(file.created_timestamp, self.time_zone, self._last_name)
 
     def _write_entries(self, file: _Filling) -> None:
-        if file.pending:
-            first = file.next_entry - len(file.pending) // ENTRY_SIZE
-            write_part(
-                file.path, bytes(file.pending), entry_pos(first, self.slot_count), self._file_size, None
-            )
-            file.pending.clear()
+        if file.used:
+            first = file.next_entry - file.used // ENTRY_SIZE
+            data = file.buffer[: file.used].data
+            write_part(file.path, data, entry_pos(first, self.slot_count), self._file_size, None)
+            file.used = 0
 
     def finish(self) -> None:
         """Write out the last file."""
