@@ -82,7 +82,7 @@ class QueueModel:
         self.min_pos = 0
         self.min_base_offset = 0
         self.max_base_offset = 0
-        self.covered_offset = -1  # start of the last record that a unit on disk points to
+        self.covered_offset = -1  # start of the furthest record that a unit on disk points to
         self.covered_before = -1  # the same when the queue had recovered
         self.disk_end = 0  # up to here the units are those on disk, behind it those that the start appends
         self.appended_offset = -1  # what max_physic_offset became with the last of those
@@ -162,6 +162,9 @@ class QueueModel:
                 self.max_physic_offset = self.appended_offset
             elif stop:
                 self._see(units[stop - 1])
+            covered = units["offset"][: min(stop, max(low - count, 0)) if high else stop]
+            if len(covered):
+                self.covered_offset = max(self.covered_offset, int(covered.max()))
             count += stop
             if stop < len(units):
                 break
@@ -174,7 +177,6 @@ class QueueModel:
     def _see(self, unit: Any) -> None:
         offset, size = int(unit["offset"]), int(unit["size"])
         self.max_physic_offset = offset + size if self.counts_ends else offset
-        self.covered_offset = offset
 
     def _valid(self, units: NDArray[Any]) -> NDArray[np.bool_]:
         good = (units["offset"] >= 0) & (units["size"] > 0)
