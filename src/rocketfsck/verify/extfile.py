@@ -22,7 +22,7 @@ from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.spans import group_bounds
 from rocketfsck.verify.task import Collector
 from rocketfsck.verify.unitreader import MAX_EXT_ADDRESS, StreamReader, UnitReader
-from rocketfsck.verify.unitruns import read_blocks
+from rocketfsck.verify.unitruns import read_data_blocks
 
 EXT_MIN_SIZE = 20
 SPAN_SIZE = 1 << 20
@@ -76,7 +76,9 @@ def check_ext(queue: ConsumeQueue, end_index: int, log_start: int, collector: Co
     """
     walk = _ExtWalk(queue, collector)
     with UnitReader(queue) as units, StreamReader(queue.ext or _NO_FILES) as reader:
-        for index, block in read_blocks(units):
+        for index, _, block in read_data_blocks(units):
+            if block is None:
+                continue
             kept = block[: max(end_index - index, 0)]
             tags_code = kept["tagsCode"].astype(np.int64)
             expired = (kept["offset"] < log_start) & (ext_offsets(tags_code) < reader.start)

@@ -18,7 +18,7 @@ from rocketfsck.verify.facts import QueueFacts
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.task import Checked, Collector, Context, QueuesTask, TaskResult
 from rocketfsck.verify.unitreader import MAX_EXT_ADDRESS, UnitReader, Units
-from rocketfsck.verify.unitruns import Kind, RunList, Shape, kinds_of, read_blocks, shape_of
+from rocketfsck.verify.unitruns import Kind, RunList, Shape, kinds_of, read_data_blocks, shape_of
 
 __all__ = ["QueueExtent", "check_queues", "merge_queues"]
 
@@ -74,8 +74,11 @@ class _QueueWalk:
     def whole(self) -> None:
         """Go through every unit."""
         with UnitReader(self.queue) as reader:
-            for index, units in read_blocks(reader):
-                self._block(index, units)
+            for index, count, units in read_data_blocks(reader):
+                if units is None:
+                    self.runs.add_zeros(index, count)
+                else:
+                    self._block(index, units)
             self.shape = shape_of(self.runs.runs, reader.first_index)
             self._judge(reader)
             self.byte_count = sum(file.size for file in reader.files)

@@ -82,6 +82,33 @@ def read_blocks(reader: UnitReader, block_count: int = BLOCK_COUNT) -> Iterator[
         done = max(done, end)
 
 
+def read_data_blocks(
+    reader: UnitReader, block_count: int = BLOCK_COUNT
+) -> Iterator[tuple[int, int, Units | None]]:
+    """The same units as (index of the first, their count, units); None for those of holes, which are zero.
+
+    Holes are not read: a queue's last file is little else, and so is a store of many queues.
+    """
+    size = reader.unit_size
+    done = 0
+    for number, file in enumerate(reader.files):
+        start = file.start_offset or 0
+        index, end = max(-(-start // size), done), (start + file.size) // size
+        for data_start, data_end in reader.reader(number).data_extents():
+            low = min(max((start + data_start) // size, index), end)
+            high = min(max(-(-(start + data_end) // size), index), end)
+            if low > index:
+                yield index, low - index, None
+                index = low
+            while index < high:
+                count = min(block_count, high - index)
+                yield index, count, reader.units(index, count)
+                index += count
+        if index < end:
+            yield index, end - index, None
+        done = max(done, end)
+
+
 class RunList:
     """Collects runs; neighbours of one kind become one run, whatever blocks they came in."""
 
@@ -107,6 +134,10 @@ class RunList:
                     int(offset[last]) + int(size[last]),
                 )
             )
+
+    def add_zeros(self, index: int, count: int) -> None:
+        """Take `count` units of zeros that begin at `index`."""
+        self._add(Run(Kind.ZERO, index, index + count, 0, 0, 0))
 
     def _add(self, run: Run) -> None:
         if self.runs:
