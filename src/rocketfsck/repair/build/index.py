@@ -94,13 +94,14 @@ class IndexBuilder:
         self._last_name: str | None = None
         self._end = EMPTY  # header of the full file before
         self._current: _Filling | None = None
+        self._before: tuple[IndexFile, IndexHeader] | None = None
         if only_missing:
             headers = [found[1] for found in map(_read_header, store.indexes) if found is not None]
             self.from_offset = headers[-1].end_phy_offset + 1 if headers else None
+        if self.from_offset is not None:
+            self._go_on_before(self.from_offset)
         if state is not None:
             self._load(state)
-        elif self.from_offset is not None:
-            self._go_on_before(self.from_offset)
 
     def save(self) -> dict[str, Any]:
         """Write everything; the state as JSON values, to be given to a new builder."""
@@ -114,6 +115,7 @@ class IndexBuilder:
             "entries": self.entry_total,
             "last_name": self._last_name,
             "end": asdict(self._end),
+            "is_before": self._before is not None,
             "current": None
             if current is None
             else [current.path.name, asdict(current.header), current.created_timestamp, current.name],
@@ -124,6 +126,8 @@ class IndexBuilder:
         self.record_count, self.entry_total = state["records"], state["entries"]
         self._last_name, self._end = state["last_name"], IndexHeader(**state["end"])
         kept = {file.name for file in self.files}
+        if not state["is_before"]:
+            self._before = None
         if state["current"] is not None:
             file_name, header, created, name = state["current"]
             path = self.directory / file_name
@@ -145,6 +149,10 @@ class IndexBuilder:
         if not len(rows):
             return
         self.record_count += len(rows)
+        if self._before is not None:
+            if not len(rows.key_hash):
+                return
+            self._continue(*self._before)
         hashes, records = rows.key_hash, rows.key_record
         file = self._fetch(int(rows.time[0]))
         pos, count = 0, len(hashes)
@@ -273,16 +281,21 @@ class IndexBuilder:
         self._last_name = file.name
         if header.index_count >= self.entry_count:
             self._end = header
-            return
+        else:
+            self._before = file, header
+
+    def _continue(self, file: IndexFile, header: IndexHeader) -> None:
+        """Take a file of the store over, for there is something to put into it."""
+        self._before = None
         make_directory(self.directory)
-        path = self.directory / f"{0:06d}.building"
+        path = self.directory / f"{len(self.files):06d}.building"
         with FileReader(file.location) as reader:
             write_part(path, b"", 0, self._file_size, None)
             for start, end in reader.data_extents():
                 for pos in range(start, end, COPY_SIZE):
                     data = reader.read(pos, min(COPY_SIZE, end - pos))
                     write_part(path, data, pos, self._file_size, None)
-        slots = self._read_slots(file.location)
+        slots = self._read_slots(path)
         self._current = _Filling(path, header, slots, header.begin_timestamp, file.name)
 
 
