@@ -62,7 +62,7 @@ class ReasonRow:
 REASONS: tuple[ReasonRow, ...] = (
     ReasonRow(Reason.FRAME, 30, "frame", "its lengths add up to its totalSize"),
     ReasonRow(Reason.PLAUSIBLE, 10, "plausible", "no field has a value that no broker writes"),
-    ReasonRow(Reason.IMPLAUSIBLE, -60, "implausible", "a field has a value that no broker writes"),
+    ReasonRow(Reason.IMPLAUSIBLE, -80, "implausible", "a field has a value that no broker writes"),
     ReasonRow(Reason.BODY_CRC, 30, "body-crc", "the body has the CRC that the record states"),
     ReasonRow(Reason.BODY_CRC_WRONG, -70, "body-crc-wrong", "the body does not have that CRC"),
     ReasonRow(Reason.PROPERTY_CRC, 20, "property-crc", "the record has the CRC that its property states"),

@@ -28,6 +28,7 @@ class Fate(IntEnum):
     OVERLAPPED = 4
     FENCE = 5
     TOO_LARGE = 6
+    DAMAGED_COPY = 7
 
 
 FATES: dict[Fate, tuple[str, str]] = {
@@ -38,6 +39,7 @@ FATES: dict[Fate, tuple[str, str]] = {
     Fate.OVERLAPPED: ("overlapped", "a surer or newer record has its bytes of the log"),
     Fate.FENCE: ("fence", "a filler record, no message"),
     Fate.TOO_LARGE: ("too-large", "no file of this size can hold it"),
+    Fate.DAMAGED_COPY: ("damaged-copy", "a sound record was taken that claims the same physical offset"),
 }
 """The name of a fate in a ledger, and what it means."""
 
@@ -52,6 +54,8 @@ def choose(found: Found, confidence: Confidence, level: Level, *, in_place: bool
     fates[_of_earlier_life(found, fates == Fate.TAKEN)] = Fate.EARLIER_LIFE
     if in_place:
         fates[_overlapped(found, confidence, np.flatnonzero(fates == Fate.TAKEN))] = Fate.OVERLAPPED
+    taken = np.unique(found["physical_offset"][fates == Fate.TAKEN])
+    fates[(fates == Fate.UNSURE) & np.isin(found["physical_offset"], taken)] = Fate.DAMAGED_COPY
     return fates
 
 
