@@ -344,13 +344,17 @@ class _Simulation:
         why = "its units are behind the last valid one, or behind the cut"
         if self.destroyed:
             why = "the commit log has no files"
+        hidden = {ignored.file for ignored in loading.ignored}
         for queue in self.queues.values():
             size = queue.loaded.file_size
             now = [file.relative for file in queue.files]
             gone = [name for name in queue.original_files if name not in set(now)]
             fresh = [name for name in now if name not in set(queue.original_files)]
             changes += [FileChange(name, "deleted", size, why) for name in gone]
-            changes += [FileChange(name, "created", size, "units are appended") for name in fresh]
+            changes += [
+                FileChange(name, "resized" if name in hidden else "created", size, "units are appended")
+                for name in fresh
+            ]
         return changes + self.index.changes
 
     def _queue_starts(self) -> list[QueueStart]:

@@ -15,7 +15,15 @@ from rocketfsck.formats.delay import SCHEDULE_TOPIC
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.javatext import java_decode, parse_int16, parse_int32, parse_int64
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
-from rocketfsck.formats.properties import CRC32, DELAY, INNER_BASE, INNER_NUM, parse_properties
+from rocketfsck.formats.properties import (
+    CRC32,
+    DELAY,
+    INNER_BASE,
+    INNER_NUM,
+    PROPERTY_CRC_SIZE,
+    parse_properties,
+    property_crc_value,
+)
 from rocketfsck.scan.large import crc_of
 from rocketfsck.store.reading import FileReader
 
@@ -155,14 +163,13 @@ def _judge_fields(
 def _has_property_crc(
     reader: FileReader, pos: int, total_size: int, properties: dict[str, str] | None, dialect: Dialect
 ) -> bool:
-    text = (properties or {}).get(CRC32, "")
-    digits = text[::-1]
-    if not (digits.isascii() and digits.isdigit()) or total_size <= 20 or pos + total_size > reader.size:
+    text = (properties or {}).get(CRC32)
+    if text is None or total_size <= PROPERTY_CRC_SIZE or pos + total_size > reader.size:
         return False
-    value = int(digits)
-    if value == 0 and not dialect.property_crc_zero_valid:
+    value = property_crc_value(text)
+    if value < 0 or (value == 0 and not dialect.property_crc_zero_valid):
         return False
-    return crc_of(reader, pos, pos + total_size - 20) == value
+    return crc_of(reader, pos, pos + total_size - PROPERTY_CRC_SIZE) == value
 
 
 def _inner_batch_parses(properties: dict[str, str]) -> bool:

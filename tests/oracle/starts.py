@@ -1,0 +1,141 @@
+"""A store as the real code left it after its start, against what was predicted of that start."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rocketfsck.formats.consumequeue import UNIT
+from rocketfsck.formats.filename import java_parse_long
+from rocketfsck.formats.indexfile import decode_header
+from rocketfsck.query.simulate import simulate_start
+from rocketfsck.query.start_model import Start
+from rocketfsck.query.start_queues import QueueModel, Units
+from rocketfsck.store import open_store
+
+from tests.oracle.broker import Answer
+from tests.oracle.manifests import settings_of
+
+AREAS = ("commitlog", "consumequeue", "batchconsumequeue", "index")
+
+Name = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """The prediction, the units that it says are appended, and the files' sizes before the start."""
+
+    start: Start
+    appended: Mapping[Name, list[Units]]
+    sizes: Mapping[str, int]
+
+    @property
+    def hangs(self) -> bool:
+        """Whether the start is said never to end, so that it cannot be tried."""
+        return any("waits for" in item.reason or "never ends" in item.reason for item in self.start.refusals)
+
+
+@dataclass(slots=True)
+class _Watch:
+    appended: dict[Name, list[Units]] = field(default_factory=lambda: defaultdict(list))
+
+    def __call__(self, queue: QueueModel, units: Units) -> None:
+        self.appended[queue.loaded.topic, queue.loaded.queue_id].append(units)
+
+
+def write_conf(document: Mapping[str, Any], path: Path) -> Path:
+    """A broker.conf of the geometry and settings that a store was made with."""
+    settings = {**document["geometry"], **settings_of(document)}
+    path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    return path
+
+
+def predict(root: Path, version: str, conf: Path) -> Predicted:
+    watch = _Watch()
+    store = open_store(root, version=version, broker_conf=conf, commitlog_paths=[root / "commitlog"])
+    return Predicted(simulate_start(store, version, watch=watch), watch.appended, sizes_of(root))
+
+
+def sizes_of(root: Path) -> dict[str, int]:
+    """Every file of log, queues and index with its length."""
+    return {
+        os.path.relpath(path, root): path.stat().st_size
+        for area in AREAS
+        for path in (root / area).rglob("*")
+        if path.is_file()
+    }
+
+
+def differences(predicted: Predicted, answer: Answer, root: Path) -> list[str]:
+    """In what the prediction is wrong."""
+    return [
+        f"{what}: predicted {said}, was {was}"
+        for what, said, was in _pairs(predicted, answer, root)
+        if said != was
+    ]
+
+
+def _pairs(predicted: Predicted, answer: Answer, root: Path) -> Iterator[tuple[str, Any, Any]]:
+    start = predicted.start
+    yield "loaded", start.loads, answer.loaded
+    yield from _files(predicted, sizes_of(root))
+    if answer.before is None:
+        return
+    yield "bounds", (start.min_offset, start.max_offset), (answer.before.min_offset, answer.before.max_offset)
+    queues = {(item.topic, item.queue_id): item for item in start.queues if item.max_offset}
+    real = {name: (item.min_offset, item.max_offset) for name, item in answer.before.queues.items()}
+    yield (
+        "queues",
+        {name: (item.min_offset, item.max_offset) for name, item in queues.items()},
+        {name: bounds for name, bounds in real.items() if bounds[1]},
+    )
+    for name, runs in predicted.appended.items():
+        if queues[name].kind == "file":
+            columns = (zip(run.offset, run.size, run.tags, strict=True) for run in runs)
+            units = [tuple(map(int, unit)) for run in columns for unit in run]
+            yield f"units of {name}", units, _last_units(root, name, queues[name].max_offset, len(units))
+    yield from _index(start, root)
+
+
+def _files(predicted: Predicted, after: Mapping[str, int]) -> Iterator[tuple[str, Any, Any]]:
+    before, changes = predicted.sizes, predicted.start.files
+    by_change = {
+        change: {item.file: item.size for item in changes if item.change == change}
+        for change in ("deleted", "created", "resized")
+    }
+    yield "deleted", set(by_change["deleted"]), set(before) - set(after)
+    created = set(after) - set(before)
+    named = {name for name in by_change["created"] if name[-1] != "?"}
+    yield "created", named, {name for name in created if not name.startswith("index/")}
+    count = len(by_change["created"]) - len(named)
+    if count < 2:  # two that are made within a millisecond have one name
+        yield "index files created", count, len(created) - len(named & created)
+    yield (
+        "resized",
+        by_change["resized"],
+        {name: size for name, size in after.items() if before.get(name, size) != size},
+    )
+
+
+def _last_units(root: Path, name: Name, max_offset: int, count: int) -> list[tuple[int, ...]]:
+    paths = sorted((root / "consumequeue" / name[0] / str(name[1])).iterdir())
+    rows = np.concatenate([np.frombuffer(path.read_bytes(), UNIT.dtype()) for path in paths])
+    end = max_offset - int(paths[0].name) // UNIT.size
+    return [(int(row["offset"]), int(row["size"]), int(row["tagsCode"])) for row in rows[end - count : end]]
+
+
+def _index(start: Start, root: Path) -> Iterator[tuple[str, Any, Any]]:
+    found = []
+    for path in sorted((root / "index").iterdir()) if (root / "index").is_dir() else ():
+        if java_parse_long(path.name) is not None:
+            header = decode_header(path.read_bytes()[:40])
+            found.append((header.entry_count, header.begin_phy_offset, header.end_phy_offset))
+    told = [(item.entry_count, item.begin_phy_offset, item.end_phy_offset) for item in start.index.files]
+    if sum(item.fate == "created" for item in start.index.files) < 2:
+        yield "index files", sorted(told), sorted(found)
