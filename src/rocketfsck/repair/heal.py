@@ -18,7 +18,7 @@ from rocketfsck.repair.carve_confidence import judge
 from rocketfsck.repair.carve_sources import SourceFile
 from rocketfsck.repair.compare import SIDES, describe_side
 from rocketfsck.repair.salvage import Progress, Salvage, SalvageOptions, carve_all, finish_story
-from rocketfsck.repair.salvage_choose import Fate, choose
+from rocketfsck.repair.salvage_choose import Fate, choose, find_overlapped
 from rocketfsck.repair.salvage_layout import place_kept
 from rocketfsck.store.model import Store
 
@@ -49,8 +49,7 @@ def heal_stores(
     fates[(fates == Fate.TAKEN) & (found["physical_offset"] >= ends[side_of])] = Fate.EARLIER_LIFE
     _settle(found, fates, side_of, prefer)
     # what is left overlapping is within one side: the surer record gets the place
-    kept = choose(found, confidence, options.level, in_place=True)
-    fates[(fates == Fate.TAKEN) & (kept == Fate.OVERLAPPED)] = Fate.OVERLAPPED
+    fates[find_overlapped(found, confidence, np.flatnonzero(fates == Fate.TAKEN))] = Fate.OVERLAPPED
     origin = stores[SIDES.index(prefer)] if prefer else a
     file_size = options.file_size or origin.geometry.commitlog_file_size
     placed = place_kept(found, np.flatnonzero(fates == Fate.TAKEN), file_size)

@@ -53,7 +53,7 @@ def choose(found: Found, confidence: Confidence, level: Level, *, in_place: bool
     fates[~own] = np.where(fates[confidence.first_copy[~own]] == Fate.FENCE, Fate.FENCE, Fate.COPY)
     fates[_of_earlier_life(found, fates == Fate.TAKEN)] = Fate.EARLIER_LIFE
     if in_place:
-        fates[_overlapped(found, confidence, np.flatnonzero(fates == Fate.TAKEN))] = Fate.OVERLAPPED
+        fates[find_overlapped(found, confidence, np.flatnonzero(fates == Fate.TAKEN))] = Fate.OVERLAPPED
     taken = np.unique(found["physical_offset"][fates == Fate.TAKEN])
     fates[(fates == Fate.UNSURE) & np.isin(found["physical_offset"], taken)] = Fate.DAMAGED_COPY
     return fates
@@ -105,8 +105,8 @@ def _greatest_before(group: Longs, values: Longs) -> Longs:
     return before
 
 
-def _overlapped(found: Found, confidence: Confidence, rows: Longs) -> list[int]:
-    """Of rows that want the same bytes of the log, those that do not get them."""
+def find_overlapped(found: Found, confidence: Confidence, rows: Longs) -> list[int]:
+    """Of rows that want the same bytes of the log, those that do not get them: the less sure, the older."""
     rows = rows[np.argsort(found["physical_offset"][rows], kind="stable")]
     start = found["physical_offset"][rows]
     end = start + found["total_size"][rows]
