@@ -1,0 +1,108 @@
+"""The shape of the source: modules that one can read at a sitting, each of which says what it is."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent.parent / "src" / "rocketfsck"
+MODULES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+
+LEAST, MOST = 80, 350
+
+TABLES = {
+    "verify/rules/": "rows of the rule table, one after the other: data, looked up and not read through",
+    "verify/faultclasses.py": "rows of the fault classes",
+}
+"""Modules of data, of any length."""
+
+LONG = {
+    "scan/kernels_records.py": (600, "one compiled pass over records: its parts share some twenty variables"),
+    "scan/kernels_synth.py": (540, "compiled counterparts of the draws, side by side so that they compare"),
+    "scan/kernels_build.py": (440, "one compiled pass: its parts share their state"),
+    "scan/intrinsics.py": (420, "machine code by name: short functions, one instruction each"),
+    "scan/crc.py": (400, "three ways to one checksum, chosen at run time, and why each is there"),
+    "verify/logfile.py": (375, "one walk: the order in which a batch passes the checks is what it says"),
+    "verify/crossqueues.py": (375, "one question asked from both sides; either half needs the other's words"),
+    "writer/compose.py": (385, "one message on its way to bytes, in the order in which brokers do it"),
+    "writer/damage/recordfaults.py": (430, "a table of faults with the few lines that each of them takes"),
+    "writer/damage/unitfaults.py": (455, "a table of faults with the few lines that each of them takes"),
+    "writer/damage/indexfaults.py": (540, "a table of faults with the few lines that each of them takes"),
+    "query/expression.py": (365, "one grammar: its tokens, its parser and its values"),
+    "query/simulate.py": (400, "one start of a broker, step by step"),
+    "query/start_queues.py": (385, "one step of a start, as the versions take it"),
+    "repair/applying.py": (435, "one protocol: its order is what makes it safe"),
+    "repair/build/index.py": (370, "one index file being put together"),
+    "repair/compare.py": (400, "one comparison of two stores"),
+    "repair/ledger.py": (430, "one document and what goes into it"),
+    "repair/repairs/commitlog.py": (440, "a table of repairs with the few lines that each of them takes"),
+    "repair/repairs/queues.py": (540, "a table of repairs with the few lines that each of them takes"),
+    "repair/salvage.py": (380, "one job from carving to writing"),
+}  # fmt: skip
+"""Longer modules: how long each may get, and why it is one."""
+
+
+def _lines(module: str) -> int:
+    return len((SOURCE / module).read_text("utf-8").splitlines())
+
+
+def _is_code(module: str) -> bool:
+    return not module.endswith(("__init__.py", "__main__.py"))
+
+
+def test_a_module_is_read_at_a_sitting() -> None:
+    """Split one that is too long, or say in LONG why it is one."""
+    too_long = {
+        module: lines
+        for module in MODULES
+        if (lines := _lines(module)) > LONG.get(module, (MOST, ""))[0]
+        and not module.startswith(tuple(TABLES))
+    }
+    assert too_long == {}
+
+
+def test_exceptions_are_needed() -> None:
+    for module, (most, reason) in LONG.items():
+        if (SOURCE / module).exists():
+            assert most > MOST
+            assert len(reason) > 20
+    for start in TABLES:
+        assert any(module.startswith(start) for module in MODULES)
+
+
+def test_most_modules_are_of_the_wanted_size() -> None:
+    """A short module may be a whole idea; many of them would be crumbs."""
+    sizes = sorted(_lines(module) for module in MODULES if _is_code(module))
+    short = [size for size in sizes if size < LEAST]
+    assert len(short) * 3 <= len(sizes)
+    assert sizes[0] >= 20
+    assert LEAST <= sizes[len(sizes) // 2] <= MOST
+
+
+def test_a_module_says_what_it_is() -> None:
+    silent = []
+    for module in MODULES:
+        text = ast.get_docstring(ast.parse((SOURCE / module).read_text("utf-8"))) or ""
+        if not text.split("\n\n")[0].rstrip().endswith((".", ":", "?")):
+            silent.append(module)
+    assert silent == []
+
+
+def test_the_parts_are_those_that_the_package_names() -> None:
+    parts = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert parts - {"pipeline"} == {
+        "cli", "engine", "formats", "query", "repair", "scan", "store", "testing", "verify", "writer",
+    }  # fmt: skip
+
+
+def test_rules_are_named_only_in_the_judging_parts() -> None:
+    """What reads and what writes knows no rules: formats, store, scan and engine have no opinion."""
+    named = re.compile(r"[\"'](?:ST|CL|CQ|IX|CP|CF|XR)\d{3}[\"']")
+    judging = [
+        module
+        for module in MODULES
+        if module.startswith(("formats/", "store/", "scan/", "engine/", "query/"))
+        and named.search((SOURCE / module).read_text("utf-8"))
+    ]
+    assert judging == []
