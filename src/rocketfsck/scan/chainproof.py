@@ -24,7 +24,7 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.scan.replay import ENTRY_DTYPE, ENTRY_SIZE, LEAST, MOST, EntryFlag, division_factor
+from rocketfsck.scan.replay import ENTRY_DTYPE, ENTRY_SIZE, LEAST, MOST, EntryFlag
 
 SLOT_LIMIT = 1 << 25
 """Slots that a proof is good for: all numbers of pairs stay below 2**57."""
@@ -39,7 +39,7 @@ class ChainProof:
     """
 
     __slots__ = (
-        "_factor",
+        "_divisor",
         "_flags",
         "_least",
         "_most",
@@ -47,6 +47,7 @@ class ChainProof:
         "_provable",
         "_slot_pos",
         "_state",
+        "_terms",
         "slot_count",
     )
 
@@ -55,10 +56,11 @@ class ChainProof:
         if not 1 < slot_count <= SLOT_LIMIT:
             raise ValueError(f"{slot_count} slots")
         self.slot_count = slot_count
-        self._factor = division_factor(slot_count)
+        bit_count = 31 + (slot_count - 1).bit_length()
+        self._divisor = (-(-(1 << bit_count) // slot_count), bit_count)  # exact for hashes below 2**31
         self._point = 1 + secrets.randbelow(POINT_LIMIT - 1)
-        # products, signs of hashes, times, offsets and links, last offset, slots in use
-        self._state = np.array([1, 1, 0, 0, 0, 0, -1, 0], np.int64)
+        self._state = np.array([1, 1, 1, 1, 0, -1, 0], np.int64)  # kernels_index.PROOF_PUT and further
+        self._terms = np.zeros(512, np.int64)
         self._flags, self._least, self._most = EntryFlag(0), MOST, LEAST
         self._provable = True
         self._slot_pos = 0
@@ -66,14 +68,14 @@ class ChainProof:
     @property
     def used_slot_count(self) -> int:
         """How many slots are not 0, of those counted in."""
-        return int(self._state[7])
+        return int(self._state[6])
 
     @property
     def holds(self) -> bool:
         """Whether the chains of the entries and slots so far are sound."""
-        put, found = self._state[:2].tolist()
+        put, found, put_too, found_too = self._state[:4].tolist()
         whole = self._slot_pos == self.slot_count
-        return self._provable and whole and bool(put % PRIME == found % PRIME)
+        return self._provable and whole and bool(put * put_too % PRIME == found * found_too % PRIME)
 
     def take_facts(self) -> tuple[EntryFlag, int, int]:
         """Flags, least and most phyOffset of the entries put since they were last taken."""
@@ -93,32 +95,30 @@ class ChainProof:
             raise ValueError(f"{entries.size} bytes of entries from {first} on")
         if not count:
             return
-        state, last = self._state, int(self._state[6])
-        state[2:6] = 0
+        state = self._state
+        state[4] = 0
         kernels_index.link_products(
             entries.ctypes.data,
             count,
             first,
             self.slot_count,
-            self._factor,
+            *self._divisor,
             8 * self._point,
+            self._terms.ctypes.data,
             state.ctypes.data,
         )
-        fields = entries.view(ENTRY_DTYPE)
-        if state[2] >> 31 & 1:
-            self._flags |= EntryFlag.NEGATIVE_HASH
-            self._provable = False
-        if state[5] < 0:  # a link that does not fall
-            self._provable = False
-        if state[3] < 0:
-            self._flags |= EntryFlag.NEGATIVE_TIME
-        if state[4] < 0:  # an offset that fell, or one so strange that its difference says nothing
-            offset = fields["offset"].astype(np.int64)
-            if offset[0] < last or (offset[1:] < offset[:-1]).any():
+        least, most = int.from_bytes(entries[4:12].tobytes(), signed=True), int(state[5])
+        flags = int(state[4]) & (1 << 64) - 1
+        if flags:
+            hashes, times, offsets, links = (flags >> 16 * number & 0xFFFF for number in range(4))
+            self._flags |= EntryFlag.NEGATIVE_HASH if hashes else EntryFlag(0)
+            self._flags |= EntryFlag.NEGATIVE_TIME if times else EntryFlag(0)
+            if hashes or links:
+                self._provable = False
+            if offsets:
                 self._flags |= EntryFlag.FALLING_OFFSET
-            least, most = int(offset.min()), int(offset.max())
-        else:
-            least, most = int(fields["offset"][0]), int(fields["offset"][-1])
+                offset = entries.view(ENTRY_DTYPE)["offset"]
+                least, most = int(offset.min()), int(offset.max())
         self._least, self._most = min(self._least, least), max(self._most, most)
 
     def put_slots(self, slots: NDArray[np.uint8]) -> None:

@@ -26,6 +26,7 @@ ENTRY_WINDOW = 1 << 14
 """Entries merged at a time, 40 bytes each: they stay in the processor's cache."""
 LEAST_WINDOW = 1 << 6
 """Entries merged before the quick way is tried once more: as many at first, more where it leads nowhere."""
+ENTRY_SIZE = 20
 LAST_OFFSET = (1 << 63) - 1
 NEVER = 1 << 62
 
@@ -47,9 +48,19 @@ class StoredEntries:
     """Entries as on disk, those of zeros and those that point elsewhere included, all put with the same
     beginTimestamp. `end` is the physical offset at which the log file ends."""
 
-    entries: NDArray[Any]
+    entries: NDArray[np.uint8]
     begin_timestamp: int
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """Of a batch that agrees with the entries as a whole: how many records have keys that are in the index,
+    and the rows of the first and the last of them."""
+
+    keyed_count: int
+    first_row: int
+    last_row: int
 
 
 class EntryFeed(Protocol):
@@ -115,15 +126,21 @@ class EntryJoin:
         self._compiled = compiled
         self._entries: Ints = np.zeros((ENTRY_WINDOW, 5), np.int64)
         self._wanted = ENTRY_WINDOW
-        self._progress = np.zeros(9, np.int64)
+        self._progress = np.zeros(12, np.int64)
         self._progress[5] = 1
+        self.agreed: Agreed | None = None
         self._output = Output(join_kernels.ENTRY_CODES, limit)
 
     def add(self, batch: RecordBatch, base_offset: int) -> Mismatches:
-        """Merge one batch's keys; rolled back records count as having none (EntryCode)."""
+        """Merge one batch's keys; rolled back records count as having none (EntryCode).
+
+        `agreed` says more of it until the next one, where it is known without a look at the columns.
+        """
         self._begin()
         quick = self._compiled and self._quick(batch, base_offset)
-        if self._progress[0] < batch.record_count:
+        if quick and self._progress[0] >= batch.record_count:
+            self.agreed = Agreed(*self._progress[9:12].tolist())
+        else:
             rolled_back = (batch["sys_flag"] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK
             given = int64_columns(
                 self._compiled,
@@ -151,8 +168,9 @@ class EntryJoin:
 
     def _begin(self) -> None:
         self._output.begin()
+        self.agreed = None
         self._progress[:3] = 0
-        self._progress[7] = -1
+        self._progress[7:] = (-1, NEVER, 0, 0, 0)
 
     def _merge(self, columns: list[Any], *, quick: bool) -> bool:
         """Go on with the batch; False where it is not done with and the quick way might be tried."""
@@ -183,7 +201,7 @@ class EntryJoin:
             records = batch.records
             count = kernels_join.join_agreeing(
                 found.entries.ctypes.data,
-                len(found.entries),
+                len(found.entries) // ENTRY_SIZE,
                 found.begin_timestamp,
                 found.end,
                 base_offset,

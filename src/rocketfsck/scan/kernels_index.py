@@ -16,11 +16,11 @@ from __future__ import annotations
 import numpy as np
 
 from rocketfsck.scan.intrinsics import (
+    chain_terms,
     high_product,
     load_i32,
     load_i64,
     load_u32,
-    low_half,
     multiply_residue,
     native_i32,
     native_i64,
@@ -48,13 +48,14 @@ MAX_TIME_DIFF = 0x7FFFFFFF
 (
     PROOF_PUT,  # product of (slot, entry) over the entries, and of (slot, 0) over the slots
     PROOF_FOUND,  # product of (slot, prevIndex) over the entries, and of (slot, head) over the slots
-    PROOF_HASHES,  # negative if its lower 32 bits are: a keyHash was
-    PROOF_TIMES,  # negative if a timeDiff was
-    PROOF_OFFSETS,  # negative if a phyOffset was, or fell, or rose by 2**63
-    PROOF_LINKS,  # negative if a prevIndex was, or was not below its entry
+    PROOF_PUT_TOO,  # of both there are two: a multiplication need not wait for the one before
+    PROOF_FOUND_TOO,
+    PROOF_FLAGS,  # as `chain_terms` gives them
     PROOF_LAST,  # phyOffset of the last entry
     PROOF_USED,  # slots that are not 0
-) = range(8)
+) = range(7)
+PROOF_LANES = 16
+FLAG_HASH, FLAG_TIME, FLAG_OFFSET, FLAG_LINK = (1 << 16 * number for number in range(4))
 
 NEGATIVE_HASH = 1
 NEGATIVE_TIME = 2
@@ -151,42 +152,65 @@ def replay(
 
 @entry
 def link_products(
-    entries: int, count: int, first: int, slot_count: int, factor: int, point: int, state: int
+    entries: int,
+    count: int,
+    first: int,
+    slot_count: int,
+    multiplier: int,
+    shift: int,
+    point: int,
+    terms: int,
+    state: int,
 ) -> None:
     """Multiplies the terms of entries `first` to `first + count - 1` into the products of a ChainProof.
 
     The term of (slot, number) is `point` + slot * 2**32 + number, everything times 8. Nothing is branched on
-    and nothing is looked up: bytes that the products are not good for only leave their sign.
+    and nothing is looked up: bytes that the products are not good for only leave a flag. At `terms` is room
+    for 2 * BLOCK numbers.
     """
     put = native_i64(state + 8 * PROOF_PUT)
     found = native_i64(state + 8 * PROOF_FOUND)
-    hashes = native_i64(state + 8 * PROOF_HASHES)
-    times = native_i64(state + 8 * PROOF_TIMES)
-    offsets = native_i64(state + 8 * PROOF_OFFSETS)
-    links = native_i64(state + 8 * PROOF_LINKS)
+    put_too = native_i64(state + 8 * PROOF_PUT_TOO)
+    found_too = native_i64(state + 8 * PROOF_FOUND_TOO)
+    flags = native_i64(state + 8 * PROOF_FLAGS)
     last = native_i64(state + 8 * PROOF_LAST)
-    for index in range(count):
+    given = (point, slot_count, multiplier, shift)
+    whole = count - count % PROOF_LANES
+    base = 0
+    while base < whole:
+        size = min(BLOCK, whole - base)
+        target = terms
+        for index in range(base, base + size, PROOF_LANES):
+            at = entries + ENTRY_SIZE * index
+            flags |= chain_terms(at, first + index, last, given, target)
+            last = load_i64(at + ENTRY_SIZE * (PROOF_LANES - 1) + 4)
+            target += 16 * PROOF_LANES
+        for place in range(terms, terms + 16 * size, 16 * PROOF_LANES):
+            for term in range(place, place + 8 * PROOF_LANES, 16):
+                put = multiply_residue(put, native_i64(term))
+                put_too = multiply_residue(put_too, native_i64(term + 8))
+                found = multiply_residue(found, native_i64(term + 8 * PROOF_LANES))
+                found_too = multiply_residue(found_too, native_i64(term + 8 * PROOF_LANES + 8))
+        base += size
+    for index in range(whole, count):
         at = entries + ENTRY_SIZE * index
         key_hash = load_u32(at)
         offset = load_i64(at + 4)
-        time_and_previous = load_i64(at + 12)
-        previous = low_half(time_and_previous)
+        previous = load_u32(at + 16)
         number = first + index
-        quotient = np.int64(high_product(np.uint64(key_hash), np.uint64(factor)))
-        base = point + ((key_hash - quotient * slot_count) << 35)
+        base = point + ((key_hash - (key_hash * multiplier >> shift) * slot_count) << 35)
         put = multiply_residue(put, base + 8 * number)
         found = multiply_residue(found, base + 8 * previous)
-        hashes |= key_hash
-        times |= time_and_previous
-        offsets |= offset | (offset - last)
-        links |= number - 1 - previous
+        flags |= FLAG_HASH if load_i32(at) < 0 else 0
+        flags |= FLAG_TIME if load_i32(at + 12) < 0 else 0
+        flags |= FLAG_OFFSET if offset < last else 0
+        flags |= FLAG_LINK if previous >= number else 0
         last = offset
     store_i64(state + 8 * PROOF_PUT, put)
     store_i64(state + 8 * PROOF_FOUND, found)
-    store_i64(state + 8 * PROOF_HASHES, hashes)
-    store_i64(state + 8 * PROOF_TIMES, times)
-    store_i64(state + 8 * PROOF_OFFSETS, offsets)
-    store_i64(state + 8 * PROOF_LINKS, links)
+    store_i64(state + 8 * PROOF_PUT_TOO, put_too)
+    store_i64(state + 8 * PROOF_FOUND_TOO, found_too)
+    store_i64(state + 8 * PROOF_FLAGS, flags)
     store_i64(state + 8 * PROOF_LAST, last)
 
 

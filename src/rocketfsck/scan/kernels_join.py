@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from rocketfsck.scan.intrinsics import load_i32, load_i64, native_i32, native_i64
+from rocketfsck.scan.intrinsics import load_i64, load_u32, native_i32, native_i64, swapped
 from rocketfsck.scan.jit import entry
 from rocketfsck.scan.join_kernels import FAR, MAX_TIME_DIFF
 
@@ -38,13 +38,17 @@ def join_agreeing(
 ) -> int:
     """Merges records from `progress[0]` on with `count` entries at an address; gives how many it took.
 
-    Of `progress` (`join_kernels.join_entry_rows`) it moves 0, 6 and 7; 1 and 2, before and after, are 0. A
-    record is clear when all its keys have their entries, nothing else has its offset, and the two entries
-    behind them are in order and below `end`. Array columns have at least `record_count` rows.
+    Of `progress` (`join_kernels.join_entry_rows`) it moves 0, 6 and 7; 1 and 2, before and after, are 0. In 9
+    it counts the records with keys, the first and the last of which are in 10 and 11. A record is clear when
+    all its keys have their entries, nothing else has its offset, and the two entries behind them are in order
+    and below `end`. Array columns have at least `record_count` rows.
     """
     record = progress[0]
     newest = progress[6]
     run = progress[7]
+    keyed_count = progress[9]
+    first_keyed = progress[10]
+    last_keyed = progress[11]
     pos_at = pos.ctypes.data
     time_at = time.ctypes.data
     flag_at = sys_flag.ctypes.data
@@ -71,23 +75,31 @@ def join_agreeing(
             if 0 < begin_timestamp < stored < FAR:
                 wanted = min((stored - begin_timestamp) // 1000, MAX_TIME_DIFF)
             word = hash_at + 4 * native_i64(start_at + 8 * record)
-            differing = 0
-            while place < behind:
-                differing |= (
-                    (load_i64(place + 4) ^ offset)
-                    | (load_i32(place) ^ native_i32(word))
-                    | (load_i32(place + 12) ^ wanted)
-                )
+            # the first 16 bytes of an entry are keyHash, upper and lower half of phyOffset, timeDiff
+            upper = swapped(offset >> 32)
+            lower = swapped((offset << 32) | wanted)
+            while (
+                place < behind
+                and native_i64(place) == load_u32(word) | upper
+                and native_i64(place + 8) == lower
+            ):
                 place += ENTRY_SIZE
                 word += 4
-            if differing != 0:
-                place -= ENTRY_SIZE * keys
+            if place < behind:
+                place = behind - ENTRY_SIZE * keys
                 break
             newest = max(newest, offset)
+            last_keyed = record
+            if keyed_count == 0:
+                first_keyed = record
+            keyed_count += 1
         elif run == record:
             run = record + 1
         record += 1
     progress[0] = record
     progress[6] = newest
     progress[7] = run
+    progress[9] = keyed_count
+    progress[10] = first_keyed
+    progress[11] = last_keyed
     return (place - entries) // ENTRY_SIZE

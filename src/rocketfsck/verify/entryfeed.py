@@ -22,7 +22,6 @@ from rocketfsck.verify.indexreader import (
     BLOCK_COUNT,
     ENTRY_SIZE,
     WINDOW_FRONT,
-    Entries,
     IndexReader,
     entry_dtype,
 )
@@ -157,12 +156,12 @@ class LogEntryFeed:
     def _read(self, count: int) -> Ints:
         while (entries := self._entries()) is not None:
             index, first = self._parts[0].index, self._next
-            entries = entries[:count]
-            self._next += len(entries)
-            if len(self._room) < len(entries):
-                self._room = np.empty((len(entries), COLUMN_COUNT), np.int64)
+            block = entries[: ENTRY_SIZE * count].view(entry_dtype())
+            self._next += len(block)
+            if len(self._room) < len(block):
+                self._room = np.empty((len(block), COLUMN_COUNT), np.int64)
             rows = put_rows(
-                entries,
+                block,
                 (index << NUMBER_BITS) + first,
                 self._opened(index).header.begin_timestamp,
                 self._start,
@@ -174,7 +173,7 @@ class LogEntryFeed:
                 return rows
         return np.zeros((0, COLUMN_COUNT), np.int64)
 
-    def _entries(self) -> Entries | None:
+    def _entries(self) -> NDArray[np.uint8] | None:
         """What is next, as on disk: LEAST_COUNT entries where the part has as many. None at the end."""
         while self._parts and self._next >= self._parts[0].end:
             self._close()
@@ -196,7 +195,7 @@ class LogEntryFeed:
             end = window.window_end
         start = low - window.file_pos
         size = (end - low) // ENTRY_SIZE * ENTRY_SIZE
-        return window.buffer[start : start + size].view(entry_dtype())
+        return window.buffer[start : start + size]
 
     def _go_back(self, index: int, entry: int) -> bool:
         """Make an entry that was read the next one, if its bytes are still at hand."""

@@ -74,18 +74,31 @@ class KeyJoin:
     def add(self, batch: RecordBatch, rows: LogRows) -> None:
         """Merge a batch; `rows` are the same."""
         found = self._join.add(batch, rows.base_offset)
+        agreed = self._join.agreed
+        if agreed is not None:
+            if agreed.keyed_count:
+                first, last = (
+                    rows.base_offset + int(rows["pos"][row]) for row in (agreed.first_row, agreed.last_row)
+                )
+                self._count(agreed.keyed_count, first, last)
+                self._open = False
+            return
         keyed = np.flatnonzero(rows.in_index & (rows["key_count"] > 0))
         missing = np.zeros(rows.count, np.int64)
         other = np.zeros(rows.count, np.int64)
         for number in range(len(found)):
             self._mismatch(found, number, rows, missing, other)
         if len(keyed):
-            physical = rows.physical[keyed]
-            if self.first_keyed < 0:
-                self.first_keyed = int(physical[0])
-            self.last_keyed = int(physical[-1])
-            self.keyed_count += len(keyed)
+            physical = rows.physical
+            self._count(len(keyed), int(physical[keyed[0]]), int(physical[keyed[-1]]))
             self._runs(rows, keyed, missing, other)
+
+    def _count(self, count: int, first: int, last: int) -> None:
+        """Count `count` further records with keys, from one physical offset to another."""
+        if self.first_keyed < 0:
+            self.first_keyed = first
+        self.last_keyed = last
+        self.keyed_count += count
 
     def _mismatch(self, found: Mismatches, number: int, rows: LogRows, missing: Longs, other: Longs) -> None:
         code = int(found.code[number])

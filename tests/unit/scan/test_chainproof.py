@@ -59,6 +59,33 @@ def test_terms_of_the_largest_table_stay_in_their_bounds() -> None:
     assert not _proved(entries, slots, SLOT_LIMIT).holds
 
 
+@pytest.mark.parametrize("place", [0, 1, 15, 16, 17, 255, 256, 511, 600])
+@pytest.mark.parametrize("field", ["hash", "previous", "time", "offset"])
+def test_every_entry_counts(place: int, field: str) -> None:
+    """In whole blocks and behind them, by one bit that leaves the number what it may be."""
+    entries, slots = _file(50, [7 * number % 211 for number in range(601)])
+    fields = entries.view(ENTRY_DTYPE)
+    fields[field][place] ^= 1 if field != "offset" else 1 << 40
+    proof = _proved(entries, slots, 50)
+    assert proof.holds == (field in ("time", "offset"))
+    falls = field == "offset" and place < 600
+    assert proof.take_facts()[0] == (EntryFlag.FALLING_OFFSET if falls else EntryFlag(0))
+
+
+@pytest.mark.parametrize("place", [0, 15, 16, 255, 256, 600])
+def test_every_sign_counts(place: int) -> None:
+    for field, flag, holds in (
+        ("hash", EntryFlag.NEGATIVE_HASH, False),
+        ("time", EntryFlag.NEGATIVE_TIME, True),
+        ("previous", EntryFlag(0), False),
+    ):
+        entries, slots = _file(50, [7 * number % 211 for number in range(601)])
+        entries.view(ENTRY_DTYPE)[field][place] |= -(1 << 31)
+        proof = _proved(entries, slots, 50)
+        assert proof.holds == holds
+        assert proof.take_facts()[0] == flag
+
+
 def test_a_proof_needs_all_slots() -> None:
     entries, slots = _file(4, [0, 0, 1])
     proof = ChainProof(4)
@@ -73,7 +100,7 @@ CHANGES = st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.integers(2, 9), st.lists(st.integers(0, 40), min_size=1, max_size=30), CHANGES, st.integers(1, 40))
+@given(st.integers(2, 9), st.lists(st.integers(0, 40), min_size=1, max_size=60), CHANGES, st.integers(1, 40))
 def test_a_proof_holds_where_a_replay_finds_nothing(
     slot_count: int, hashes: list[int], changes: list[tuple[int, int]], step: int
 ) -> None:
@@ -96,7 +123,7 @@ def test_a_proof_holds_where_a_replay_finds_nothing(
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.integers(2, 4), st.lists(st.integers(0, 8), min_size=2, max_size=12), st.randoms(use_true_random=False)
+    st.integers(2, 4), st.lists(st.integers(0, 8), min_size=2, max_size=40), st.randoms(use_true_random=False)
 )
 def test_no_other_order_of_the_same_links_is_proved(
     slot_count: int, hashes: list[int], rng: random.Random

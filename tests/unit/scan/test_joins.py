@@ -98,7 +98,7 @@ class Stored:
                 return None
             self._next = number - 1
         entries = self._entries[self._next : self._next + self._step]
-        return StoredEntries(entries, self._begin, self._end) if len(entries) else None
+        return StoredEntries(entries.view(np.uint8), self._begin, self._end) if len(entries) else None
 
     def skip(self, count: int) -> None:
         self._next += count
