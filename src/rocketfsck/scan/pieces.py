@@ -48,7 +48,7 @@ class Piece(Generic[Rows]):
 
     `end` is where the walk stopped and `stop` why (LIMIT: at the end of the piece). `falls`: a time is less
     than one before it in the piece. Queue rows are those of the table `table`, of which `names` gives the
-    first `name_count`.
+    first `name_count`; `turned_away_count` records name queues for which it has no room.
     """
 
     task: PieceTask
@@ -63,6 +63,7 @@ class Piece(Generic[Rows]):
     table: int = 0
     names: list[tuple[bytes, int]] = field(default_factory=list)
     name_count: int = 0
+    turned_away_count: int = 0
 
 
 class _Worker(Generic[Rows]):
@@ -91,10 +92,12 @@ class _Worker(Generic[Rows]):
         piece: Piece[Rows] = Piece(task)
         file_size = max(self.options.file_size, reader.size)
         pos = 0 if task.start == 0 else self._first(reader, window, task, file_size)
+        turned_away = self.table.turned_away_count
         if pos != NOWHERE:
             piece.start = pos
             self._walk(reader, window, piece, file_size)
         piece.table, piece.names, piece.name_count = self.number, self.table.names, len(self.table)
+        piece.turned_away_count = self.table.turned_away_count - turned_away
         return piece
 
     def _open(self, path: str) -> tuple[FileReader, ReadAhead]:

@@ -350,7 +350,5 @@ def build_index(
 def index_build(builder: IndexBuilder, walked: LogWalked) -> IndexBuild:
     """Write what is left, and say what was built."""
     builder.finish()
-    notes = [
-        f"{file} is damaged: the keys in its broken parts are not indexed" for file in walked.damaged_files
-    ]
+    notes = [f"{file} is damaged: keys in its broken parts are not indexed" for file in walked.damaged_files]
     return IndexBuild(tuple(builder.files), builder.record_count, builder.entry_total, tuple(notes))

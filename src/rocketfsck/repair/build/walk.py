@@ -24,7 +24,7 @@ from rocketfsck.scan.columns import RecordBatch, Stop
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.live import LiveScan
 from rocketfsck.scan.options import ScanOptions
-from rocketfsck.scan.pieces import Piece, pieces_of, scan_pieces, times_fall
+from rocketfsck.scan.pieces import NOWHERE, Piece, pieces_of, scan_pieces, times_fall
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.resync import Ground
 from rocketfsck.scan.source import ReadAhead
@@ -216,6 +216,9 @@ class _Join:
         """Take the next piece, or walk the file alone from where the pieces do not fit."""
         if self.finished or self.pos >= piece.task.end:
             return  # of a record that covers the whole piece, or of what is no log any more
+        if piece.start == NOWHERE and self._is_zero_from(self.pos):
+            self.finished = True
+            return
         if piece.start != self.pos or times_fall(piece, self.newest):
             self._give_up()
             return
@@ -225,6 +228,7 @@ class _Join:
         for rows in piece.rows:
             self.walk.give(rows, piece.table, piece.names, piece.name_count)
         self.pos = piece.end
+        self.walk.done.unfollowed_count += piece.turned_away_count
         if piece.record_count:
             self.newest = piece.newest_time
             self.walk.done.record_count += piece.record_count
@@ -238,15 +242,20 @@ class _Join:
         """Whether what stands behind the piece is as it should be: a piece, a BLANK that fits, or zeros."""
         if piece.stop == Stop.LIMIT:
             return True
+        if piece.stop == Stop.ZERO:
+            return self._is_zero_from(piece.end)
         with FileReader(self.file.location) as reader:
-            size = max(self.walk.options.file_size, reader.size)
-            if piece.stop == Stop.BLANK:
-                total_size = int.from_bytes(reader.read(piece.end, 4), "big", signed=True)
-                return total_size in (reader.size - piece.end, size - piece.end)
-            with ReadAhead(reader, threaded=False) as window:
-                base = piece.task.base_offset
-                ground = Ground(reader, window, carve_plain.find_candidate, base, size)
-                return ground.first_nonzero(piece.end) >= reader.size
+            total_size = int.from_bytes(reader.read(piece.end, 4), "big", signed=True)
+            return total_size in (reader.size - piece.end, self._file_size(reader) - piece.end)
+
+    def _is_zero_from(self, pos: int) -> bool:
+        with FileReader(self.file.location) as reader, ReadAhead(reader, threaded=False) as window:
+            base, size = self.file.start_offset or 0, self._file_size(reader)
+            ground = Ground(reader, window, carve_plain.find_candidate, base, size)
+            return ground.first_nonzero(pos) >= reader.size
+
+    def _file_size(self, reader: FileReader) -> int:
+        return max(self.walk.options.file_size, reader.size)
 
     def _give_up(self) -> None:
         self.walk.walk_alone(self.file, self.pos)
