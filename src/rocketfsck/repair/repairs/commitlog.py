@@ -164,7 +164,7 @@ def _fence_ranges(scene: PlanScene, file: MappedFile) -> list[tuple[Finding, Spa
             found.append((finding, (start, _last_unit(scene, file, start, limit))))
         elif finding.rule in ("CL030", "ST017") and mid_log:
             found.append((finding, (0, _last_unit(scene, file, 0, limit))))
-        elif finding.rule == "CL019" and mid_log and file.size < whole:
+        elif finding.rule == "CL019" and mid_log:
             found.append((finding, (start, _last_unit(scene, file, start, limit))))
     return found
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.repair.logedit import frames_in
-from rocketfsck.repair.plan import Action
+from rocketfsck.repair.plan import Action, Loss
 from rocketfsck.repair.repairs.answers import answer, log_file, one_by_one, record_count, text
 from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
@@ -203,6 +203,15 @@ def plan_offsets(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
             arguments={"positions": " ".join(map(str, places))},
             preconditions=[
                 scene.extent(name, finding.where.start or 0, finding.where.end) for finding in found
+            ],
+            losses=[
+                Loss(
+                    "byte",
+                    8,
+                    start_offset=finding.where.physical_offset,
+                    end_offset=(finding.where.physical_offset or 0) + 8,
+                )
+                for finding in found
             ],
             gains={"record": len(places)},
             write_size=8 * len(places),
