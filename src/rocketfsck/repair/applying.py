@@ -128,28 +128,33 @@ def _finish_interrupted(work: Work) -> ApplyReport | None:
     for area in find_areas(work.root, work.work_dir):
         journal = area.journal
         if journal.state == "undoing":
-            raise StoreError(
-                f"an undo was interrupted; run: rocketfsck undo {work.root}", path=str(area.path)
-            )
-        if journal.state == "applied":
-            if journal.plan_digest == work.digest and _is_as_left(area, work):
+            text = "an undo was interrupted; finish it with"
+            raise StoreError(f"{text}: rocketfsck undo {work.root}", path=str(area.path))
+        if journal.state in ("applied", "final"):
+            if journal.plan_digest == work.digest and _is_as_left(area):
                 _drop_trees(area)
                 return replace(_saved_report(area), finished=True)
             continue
-        if journal.state == "building" or (journal.mode == "beside" and identity(work.root) == journal.old):
+        unpublished = journal.mode == "beside" and identity(work.root) == journal.old
+        if journal.state in ("building", "undone") or unpublished:
             remove_tree(os.fspath(area.path))
             continue
         if journal.plan_digest != work.digest:
             text = "another plan was interrupted here; apply it again to finish it, or take it back with"
             raise StoreError(f"{text}: rocketfsck undo {work.root}", path=str(area.path))
-        _publish(area)
+        lock = StoreLock(work.root)
+        try:
+            lock.take()
+            _publish(area)
+        finally:
+            lock.release()
         return replace(_saved_report(area), finished=True)
     return None
 
 
-def _is_as_left(area: Area, work: Work) -> bool:
+def _is_as_left(area: Area) -> bool:
     manifests = read_file(area.at("manifests.json"))
-    return not changed_files(manifests["after"], work.list_store())
+    return not changed_files(manifests["after"], area.list_store())
 
 
 def _saved_report(area: Area) -> ApplyReport:

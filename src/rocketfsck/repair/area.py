@@ -136,7 +136,11 @@ def make_area(
     path = f"{above}/{_short_name(root)}{MARK}{stamp}-{secrets.token_hex(3)}"
     fileops.make_directory(path, 0o755)
     area = Area(Path(path), Journal(SCHEMA_VERSION, "building", mode, root, plan_digest, now, outside))
-    return area.moved("building")
+    try:
+        return area.moved("building")
+    except OSError:
+        remove_tree(path)
+        raise
 
 
 def find_areas(root: str, work_dir: Path | None) -> list[Area]:

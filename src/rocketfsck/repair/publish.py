@@ -79,16 +79,19 @@ def bring(area: Area, wanted: str) -> None:
     Raises StoreError if it is nowhere, OSError as the system gives it.
     """
     root, inner, spare = area.journal.store, area.at("store"), area.at("spare")
+    if os.path.lexists(root) and os.path.lexists(spare):  # interrupted before its last rename
+        if os.path.lexists(inner):
+            raise StoreError("was made anew while a repair was interrupted; look for the other", path=spare)
+        fileops.rename(spare, inner)
     places = {identity(path): path for path in (root, inner, spare) if os.path.lexists(path)}
     if wanted not in places:
         raise StoreError("is gone, or was replaced by something else", path=root)
     if places[wanted] != root:
-        if os.path.lexists(root) and os.path.lexists(spare):
-            raise StoreError("was made anew while a repair was interrupted; look for the other", path=spare)
-        if not os.path.lexists(root) or not fileops.exchange(inner, root):
-            if os.path.lexists(root):
-                fileops.rename(root, spare)
+        if not os.path.lexists(root):
             fileops.rename(places[wanted], root)
+        elif not fileops.exchange(inner, root):
+            fileops.rename(root, spare)
+            fileops.rename(inner, root)
     if os.path.lexists(spare):
         fileops.rename(spare, inner)
     fileops.sync(os.path.dirname(root))  # noqa: PTH120
