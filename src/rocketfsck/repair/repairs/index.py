@@ -11,12 +11,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.indexfile import ENTRY_SIZE, HEADER, INDEX_HEADER_SIZE, decode_header, entry_pos
+from rocketfsck.formats.indexfile import (
+    ENTRY,
+    ENTRY_SIZE,
+    HEADER,
+    INDEX_HEADER_SIZE,
+    IndexHeader,
+    decode_header,
+    entry_pos,
+)
 from rocketfsck.repair.build import build_index, relink_index_file
+from rocketfsck.repair.checkpointbuild import index_headers
 from rocketfsck.repair.plan import Action, Loss
-from rocketfsck.repair.repairs.answers import answer, by_file, number, one_by_one, whole_file
+from rocketfsck.repair.repairs.answers import answer, by_file, number, one_by_one, text, whole_file
 from rocketfsck.repair.repairs.misnamed import is_misnamed
 from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
@@ -47,7 +57,8 @@ def rebuild_indexes(scene: PlanScene) -> Iterator[Action]:
         for finding in scene.findings
         if _asks(finding.rule) or finding.rule in LINKS or finding.rule == "XR030"
     ]
-    files = scene.store.indexes
+    start = first_wrong(scene, why)
+    files = scene.store.indexes[start.number :] if start is not None else scene.store.indexes
     size = scene.store.geometry.index_file_size
     records = sum(
         number(finding.found, "record_count") for finding in why if finding.rule in ("XR020", "XR031")
@@ -60,14 +71,74 @@ def rebuild_indexes(scene: PlanScene) -> Iterator[Action]:
     yield answer(
         "rebuild-index",
         "index",
-        f"build the index again from the log ({len(files)} files are there)",
+        "build the index again from the log"
+        + (f", from {start.from_offset} on" if start is not None else "")
+        + f" ({len(files)} files are there)",
         why,
+        arguments={}
+        if start is None
+        else {"from_offset": start.from_offset, "first_file": files[0].name if files else ""},
         preconditions=[extent for file in files for extent in whole_file(scene, file.relative)],
         losses=losses,
         gains={"record": records} if records else {},
         write_size=size * max(len(files), 1),
         preen=True,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a rebuilding begins: the number of the first file that is made anew (that of the last file, plus
+    one, where only entries behind it are missing) and the physical offset of its first record."""
+
+    number: int
+    from_offset: int
+
+
+def first_wrong(scene: PlanScene, findings: Iterable[Finding]) -> Start | None:
+    """The first file that findings are about; None where all files must be made anew.
+
+    A file before it must be sound, and end with a record whose keys are all in it.
+    """
+    files = scene.store.indexes
+    headers = {file.relative: header for file, header in index_headers(scene.store)}
+    if len(headers) < len(files) or any(header.entry_count == 0 for header in headers.values()):
+        return None
+    ends = [headers[file.relative].end_phy_offset for file in files]
+    if ends != sorted(ends):
+        return None
+    number = len(files)
+    for finding in findings:
+        number = min(number, _number_of(files, headers, finding))
+    while number > 0:
+        before = ends[number - 1]
+        if number == len(files) or min(_first_offsets(scene, files[number], headers)) > before:
+            return Start(number, before + 1)
+        number -= 1
+    return None
+
+
+def _number_of(files: Sequence[IndexFile], headers: dict[str, IndexHeader], finding: Finding) -> int:
+    """The number of the first file that a finding says is wrong; 0 where it does not say."""
+    where = finding.where
+    names = [file.relative for file in files]
+    if where.file in names:
+        return names.index(where.file)
+    if finding.rule not in ("XR020", "XR021") or where.physical_offset is None:
+        return 0
+    ends = (headers[name].end_phy_offset >= where.physical_offset for name in names)
+    return next((number for number, behind in enumerate(ends) if behind), len(files))
+
+
+def _first_offsets(scene: PlanScene, file: IndexFile, headers: dict[str, IndexHeader]) -> tuple[int, int]:
+    """Where a file begins by its header, and by its first entry."""
+    pos = entry_pos(1, scene.store.geometry.slot_count)
+    try:
+        with FileReader(file.path) as reader:
+            entry = ENTRY.parse(reader.read_upto(pos, ENTRY_SIZE).ljust(ENTRY_SIZE, b"\0"))
+    except StoreError:
+        return -1, -1
+    return headers[file.relative].begin_phy_offset, int(entry["phyOffset"])
 
 
 def _asks(rule: str) -> bool:
@@ -112,7 +183,8 @@ def act_rebuild(scene: ActScene, action: Action) -> None:
     store = scene.reopen()
     scratch = scene.tree.scratch()
     names = [file.name for file in store.indexes]
-    build_index(store, scratch)
+    partly = "from_offset" in action.arguments
+    build_index(store, scratch, from_offset=number(action.arguments, "from_offset") if partly else None)
     made = scratch / "index"
     built = sorted(path.name for path in made.iterdir()) if made.is_dir() else []
     kept = [
@@ -120,13 +192,14 @@ def act_rebuild(scene: ActScene, action: Action) -> None:
         for name in built
         if name in names and _same(os.fspath(made / name), scene.tree.place(f"index/{name}"))
     ]
-    for name in names:
+    first = text(action.arguments, "first_file")
+    gone = [name for name in names if not partly or (first and name >= first)]
+    for name in sorted({*gone, *(name for name in names if name in built)}):
         if name not in kept:
             scene.tree.set_aside(f"index/{name}")
     for name in built:
         if name not in kept:
             scene.tree.adopt(made / name, f"index/{name}")
-    del action
 
 
 def _same(first: str, second: str) -> bool:
