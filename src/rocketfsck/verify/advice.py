@@ -22,6 +22,26 @@ def file_command(words: Sequence[str], told: Told, file: Path | str) -> str:
     return shlex.join(["rocketfsck", *words, *told_words(alone), str(file)])
 
 
+def plan_command(store: Store, options: CheckOptions) -> str:
+    """The command line that plans a repair of what this check found; it changes nothing."""
+    words = ["plan"] if options.level == "full" else ["plan", "--level", options.level]
+    return store_command([*words, *_delay_levels(store)], store.told, store.root)
+
+
+def simulate_command(version: str, told: Told, root: Path | str) -> str:
+    """The command line that predicts what a broker of this version does when it starts on a store."""
+    words = ["rocketfsck", "simulate", "--broker", told.version or version]
+    words += [] if told.broker_conf is None else ["--conf", str(told.broker_conf)]
+    for path in told.commitlog_paths:
+        words += ["--commitlog-path", str(path)]
+    return shlex.join([*words, str(root)])
+
+
+def _delay_levels(store: Store) -> list[str]:
+    levels = store.told.delay_levels
+    return [] if levels is None else ["--delay-levels", levels]
+
+
 def told_words(told: Told) -> tuple[str, ...]:
     """The options shared by all commands that read a store: settings, version, commit log paths."""
     words = [] if told.broker_conf is None else ["--broker-conf", str(told.broker_conf)]
@@ -35,10 +55,7 @@ def continue_command(store: Store, options: CheckOptions, coverage: Coverage) ->
     """The command line that checks what was left out, as this check did; None if nothing was."""
     if coverage.complete:
         return None
-    words = ["check", *_choices(options)]
-    if store.told.delay_levels is not None:
-        words += ["--delay-levels", store.told.delay_levels]
-    return store_command(words, store.told, store.root)
+    return store_command(["check", *_choices(options), *_delay_levels(store)], store.told, store.root)
 
 
 def _choices(options: CheckOptions) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from types import MappingProxyType
 
 from rocketfsck.errors import UsageError
@@ -41,6 +42,9 @@ __all__ = [
 
 FURTHER = "further_count"
 """Name of the only fact of a finding that stands for those of a rule and file that were not kept."""
+
+_LAST_TIMESTAMP = 253_402_300_800_000
+"""The beginning of the year 10000, in ms."""
 
 _ID = re.compile(r"(?:ST|CL|CQ|IX|CP|CF|XR)\d{3}")
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -101,7 +105,7 @@ def describe(finding: Finding) -> str:
         return (
             f"{finding.found[FURTHER]} more of {rule.slug} in {printable(finding.where.file) or 'the store'}"
         )
-    text = _FIELD.sub(lambda match: _shown(_value(finding, match.group(1))), rule.template)
+    text = _FIELD.sub(lambda match: _shown(match.group(1), _value(finding, match.group(1))), rule.template)
     return text if finding.count == 1 else f"{text} ({finding.count} in a row)"
 
 
@@ -121,7 +125,17 @@ def _value(finding: Finding, name: str) -> Scalar:
     return finding.found[name] if name in finding.found else getattr(finding.where, name, None)
 
 
-def _shown(value: Scalar) -> str:
+def _shown(name: str, value: Scalar) -> str:
     if value is None:
         return "?"
-    return printable(value) if isinstance(value, str) else str(value)
+    if isinstance(value, str):
+        return printable(value)
+    return f"{value}{_as_time(value)}" if name.endswith("_timestamp") else str(value)
+
+
+def _as_time(timestamp: int) -> str:
+    """Milliseconds since 1970 as a time in UTC, in brackets; nothing for 0 and where no calendar goes."""
+    if not 0 < timestamp < _LAST_TIMESTAMP:
+        return ""
+    time = datetime.fromtimestamp(timestamp / 1000, UTC)
+    return f" ({time:%Y-%m-%d %H:%M:%S}Z)"

@@ -8,10 +8,11 @@ its diagnosis stays, below its cause.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from rocketfsck.store.model import Told
-from rocketfsck.verify.advice import file_command, store_command
+from rocketfsck.verify.advice import file_command, simulate_command, store_command
 from rocketfsck.verify.catalog import RULES, severity_of
 from rocketfsck.verify.faultclasses import FAULT_CLASSES
 from rocketfsck.verify.finding import Finding, Severity
@@ -38,10 +39,17 @@ FOLLOWERS = frozenset({"XR010", "XR029"})
 """Rules that only tell what refers to damaged bytes: they count for the class that the damage itself has."""
 
 
-def diagnose(findings: Iterable[Finding], store: str, told: Told | None = None) -> tuple[Diagnosis, ...]:
+START_RULES = frozenset({"CP001", "CP003", "CP005", "CP017", "ST001", "ST003", "ST019"})
+"""Rules that say what a start would do: for them the prediction is the place to look at."""
+
+
+def diagnose(
+    findings: Iterable[Finding], store: str, told: Told | None = None, version: str | None = None
+) -> tuple[Diagnosis, ...]:
     """Diagnoses of all findings above info, causes before consequences, worst first.
 
-    `store` is the path to name in the commands that a diagnosis suggests, `told` what it was opened with.
+    `store` is the path to name in the commands that a diagnosis suggests, `told` what it was opened with,
+    `version` that of the broker whose start is worth a prediction.
     """
     judged = [
         finding
@@ -60,18 +68,27 @@ def diagnose(findings: Iterable[Finding], store: str, told: Told | None = None) 
             name = damage.get(_first_offset(finding)) or name
         groups.setdefault(name, []).append(finding)
     order = sorted(groups, key=lambda name: (_depth(name, groups), -_worst(groups[name]), name))
-    return tuple(_diagnosis(name, groups, store, told or Told()) for name in order)
+    place = _Place(store, told or Told(), version)
+    return tuple(_diagnosis(name, groups, place) for name in order)
 
 
-def next_commands(diagnoses: Iterable[Diagnosis], findings: Iterable[Finding]) -> tuple[str, ...]:
-    """The few commands to run first, most telling first, none twice; empty for a sound store."""
-    commands = [item.next_command for item in diagnoses if item.next_command is not None][:COMMAND_LIMIT]
+def next_commands(
+    diagnoses: Iterable[Diagnosis], findings: Iterable[Finding], plan: str | None = None
+) -> tuple[str, ...]:
+    """The few commands to run first, most telling first, none twice; empty for a sound store.
+
+    `plan` is the command that plans a repair, named where a repair answers one of the findings.
+    """
+    commands = [item.next_command for item in diagnoses if item.next_command is not None]
+    commands = list(dict.fromkeys(commands))[:COMMAND_LIMIT]
     worst = sorted(
         {finding.rule for finding in findings if severity_of(finding) > Severity.INFO},
         key=lambda rule: (-RULES[rule].severity, rule),
     )
     commands += [f"rocketfsck explain {rule}" for rule in worst[:1]]
-    return tuple(dict.fromkeys(commands))
+    if plan is not None and any(RULES[rule].repair is not None for rule in worst):
+        commands.append(plan)
+    return tuple(commands)
 
 
 def _first_offset(finding: Finding) -> int | None:
@@ -93,7 +110,7 @@ def _worst(findings: list[Finding]) -> Severity:
     return max(severity_of(finding) for finding in findings)
 
 
-def _diagnosis(name: str, groups: Mapping[str, list[Finding]], store: str, told: Told) -> Diagnosis:
+def _diagnosis(name: str, groups: Mapping[str, list[Finding]], place: _Place) -> Diagnosis:
     findings = groups[name]
     known = FAULT_CLASSES[name]
     cause = _cause(name, groups)
@@ -110,15 +127,27 @@ def _diagnosis(name: str, groups: Mapping[str, list[Finding]], store: str, told:
             :FILE_LIMIT
         ],
         count=sum(finding.count for finding in findings),
-        next_command=_look_at(findings, store, told),
+        next_command=_look_at(findings, place),
     )
 
 
-def _look_at(findings: list[Finding], store: str, told: Told) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The store that commands name."""
+
+    store: str
+    told: Told
+    version: str | None
+
+
+def _look_at(findings: list[Finding], of: _Place) -> str | None:
     """The dump of the first place that a finding names by bytes or by entry; None where none does. Where the
     file itself is missing, what there is instead."""
+    store, told = of.store, of.told
     for finding in sorted(findings, key=lambda finding: -severity_of(finding)):
         where = finding.where
+        if finding.rule in START_RULES and of.version is not None:
+            return simulate_command(of.version, told, store)
         if not where.file or not where.file.isprintable():
             continue
         place = Path(store, where.file)

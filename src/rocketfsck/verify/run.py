@@ -15,7 +15,7 @@ from rocketfsck import __version__
 from rocketfsck.engine import LocalEngine, core_count
 from rocketfsck.errors import StoreError
 from rocketfsck.store.model import OtherKind, Store, StrayReason
-from rocketfsck.verify.advice import continue_command
+from rocketfsck.verify.advice import continue_command, plan_command
 from rocketfsck.verify.baseline import read_baseline
 from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.check_checkpoint import check_checkpoint
@@ -95,8 +95,9 @@ def check_store(
     items = [*_judge(context, known, ran)]
     every, suppressed = _sift(ran, items, selected, accepted, options.detail_limit)
     findings = tuple(sorted(every.findings, key=_report_order))
-    diagnoses = diagnose(findings, str(store.root), store.told)
-    commands = next_commands(diagnoses, findings)
+    version = str(store.dialect.version)
+    diagnoses = diagnose(findings, str(store.root), store.told, version)
+    commands = next_commands(diagnoses, findings, plan_command(store, options))
     rest = continue_command(store, options, ran.coverage)
     left_out = [*ran.not_checked, *(item for item in items if isinstance(item, NotChecked)), *_parts(context)]
     return Report(

@@ -71,6 +71,23 @@ def test_describe_fills_found_expected_and_where() -> None:
     assert severity_of(finding) is Severity.ERROR
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1_700_000_159_163, "1700000159163 (2023-11-14 22:15:59Z)"),
+        (0, "0"),
+        (-5, "-5"),
+        (1 << 62, str(1 << 62)),
+        (253_402_300_799_999, "253402300799999 (9999-12-31 23:59:59Z)"),
+        ("text", "text"),
+    ],
+)
+def test_describe_shows_times_as_such(value: int | str, shown: str) -> None:
+    found = {"entry_count": 3, "end_timestamp": value}
+    finding = Finding("CP003", Where(file="index/1"), found, {"index_msg_timestamp": 0})
+    assert f"it ends at {shown}, the checkpoint's indexMsgTimestamp is 0" in describe(finding)
+
+
 def test_describe_shows_what_is_missing_and_runs() -> None:
     finding = Finding("ST001", Where(file="x"), {}, {}, count=3)
     assert describe(finding) == "x has ? bytes, not ?: a broker ? (3 in a row)"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rocketfsck.errors import UsageError
-from rocketfsck.verify.diagnoses import diagnose
+from rocketfsck.store.model import Told
+from rocketfsck.verify.catalog import RULES
+from rocketfsck.verify.diagnoses import diagnose, next_commands
 from rocketfsck.verify.facts import RegionTotal
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.report import (
@@ -162,3 +165,29 @@ def test_the_next_command_names_no_file_that_is_missing(tmp_path: Path) -> None:
     (tmp_path / "checkpoint").touch()
     (diagnosis,) = diagnose([Finding("CP006", Where(file="checkpoint"))], str(tmp_path))
     assert diagnosis.next_command == f"rocketfsck dump --limit 20 {tmp_path}/checkpoint"
+
+
+def test_what_a_start_would_do_is_worth_a_prediction(tmp_path: Path) -> None:
+    told = Told(tmp_path / "a b.conf", None, (tmp_path / "log",))
+    abort = Finding("CP001", Where(file="abort", start=0, end=0))
+    (diagnosis,) = diagnose([abort], str(tmp_path), told, "4.9.8")
+    words = shlex.split(diagnosis.next_command or "")
+    assert words == [
+        "rocketfsck", "simulate", "--broker", "4.9.8", "--conf", str(tmp_path / "a b.conf"),
+        "--commitlog-path", str(tmp_path / "log"), str(tmp_path),
+    ]  # fmt: skip
+    (other,) = diagnose([Finding("CP007", Where(file="checkpoint"))], str(tmp_path), told, "4.9.8")
+    assert "simulate" not in str(other.next_command)
+
+
+def test_a_plan_is_named_where_a_repair_answers(tmp_path: Path) -> None:
+    plan = f"rocketfsck plan {tmp_path}"
+    repaired, note = Finding("XR004", Where(file="x")), Finding("CP013", Where(file="checkpoint"))
+    nothing = Finding("CL023", Where(file="x"))
+    assert RULES["XR004"].repair is not None
+    assert RULES["CP013"].repair is not None
+    assert RULES["CL023"].repair is None
+    assert next_commands([], [repaired], plan)[-1] == plan
+    assert plan not in next_commands([], [nothing], plan)
+    assert next_commands([], [note], plan) == ()  # a note is nothing to repair
+    assert next_commands([], [repaired]) == ("rocketfsck explain XR004",)

@@ -182,9 +182,14 @@ def test_commands_repeat_what_was_told_of_the_store(store_dir: Directory, tmp_pa
     expected += ["--delay-levels", "1s 5s", *told, "--commitlog-path", str(log), str(source)]
     assert shlex.split(report.next_commands[-1]) == expected
     whole = check_store(store, CheckOptions(now_timestamp=NOW))
+    plan = ["rocketfsck", "plan", "--delay-levels", "1s 5s", *told, "--commitlog-path", str(log), str(source)]
+    assert shlex.split(whole.next_commands[-1]) == plan
     dumps = [shlex.split(item.next_command) for item in whole.diagnoses if item.next_command]
     assert dumps
     for words in dumps:
+        if words[1] == "simulate":
+            assert words[2:6] == ["--broker", "4.9.8", "--conf", str(conf)]
+            continue
         at = words.index("--broker-conf")
         assert words[at : at + 4] == told
         assert ("--commitlog-path" in words) == (words[-1] == str(source))

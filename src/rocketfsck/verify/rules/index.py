@@ -346,8 +346,8 @@ RULES: tuple[Rule, ...] = (
         "IX028",
         "index-name-time",
         INFO,
-        "the name says that the file was made at {name_time}: in any time zone {side} than what is in it "
-        "(storeTimestamps {begin_timestamp} to {end_timestamp})",
+        "the name says that the file was made at {name_time}: in any time zone {side} than what is in it, "
+        "{begin_timestamp} to {end_timestamp}",
         "A file is named by the broker's local time when its first entry is put. A later name: built again "
         "from an old log, renamed, or copied. An earlier one: a clock that was wrong, or another's name.",
         "heuristic",
