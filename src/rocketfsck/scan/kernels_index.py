@@ -16,18 +16,17 @@ from __future__ import annotations
 import numpy as np
 
 from rocketfsck.scan.intrinsics import (
-    chain_terms,
     high_product,
     load_i32,
     load_i64,
     load_u32,
-    multiply_residue,
     native_i32,
     native_i64,
     prefetch,
     store_i32,
     store_i64,
 )
+from rocketfsck.scan.intrinsics_index import chain_terms, multiply_residue
 from rocketfsck.scan.jit import entry, inlined
 
 ENTRY_SIZE = 20
