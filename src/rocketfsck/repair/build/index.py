@@ -35,6 +35,7 @@ from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk
 from rocketfsck.scan import build_plain
 from rocketfsck.scan.build_plain import Bytes
 from rocketfsck.scan.buildrows import KeyRows, rows_from
+from rocketfsck.scan.replay import ENTRY_DTYPE
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.indexfile import wall_clock_name
@@ -107,8 +108,7 @@ class IndexBuilder:
         """Write everything; the state as JSON values, to be given to a new builder."""
         current = self._current
         if current is not None:
-            self._write_entries(current)
-            write_slots(current.path, current.slots, self._file_size)
+            self._write_entries(current)  # which tell its slots
         return {
             "files": [asdict(file) for file in self.files],
             "records": self.record_count,
@@ -118,24 +118,20 @@ class IndexBuilder:
             "is_before": self._before is not None,
             "current": None
             if current is None
-            else [current.path.name, asdict(current.header), current.created_timestamp, current.name],
+            else [asdict(current.header), current.created_timestamp, current.name],
         }
 
     def _load(self, state: dict[str, Any]) -> None:
         self.files = [BuiltIndexFile(**file) for file in state["files"]]
         self.record_count, self.entry_total = state["records"], state["entries"]
         self._last_name, self._end = state["last_name"], IndexHeader(**state["end"])
-        kept = {file.name for file in self.files}
         if not state["is_before"]:
             self._before = None
         if state["current"] is not None:
-            file_name, header, created, name = state["current"]
-            path = self.directory / file_name
-            self._current = _Filling(path, IndexHeader(**header), self._read_slots(path), created, name)
-            kept.add(file_name)
-        for path in self.directory.glob("*"):
-            if path.name not in kept:
-                path.unlink()
+            fields, created, name = state["current"]
+            path, header = self._building_path(len(self.files)), IndexHeader(**fields)
+            slots = slots_of_entries(path, self.slot_count, max(header.index_count, 1) - 1)
+            self._current = _Filling(path, header, slots, created, name)
 
     def _read_slots(self, path: Path | str) -> NDArray[np.int32]:
         with FileReader(path) as reader:
@@ -210,7 +206,7 @@ class IndexBuilder:
             begin_phy_offset=offset,
             end_phy_offset=offset,
         )
-        path = self.directory / f"{len(self.files):06d}.building"
+        path = self._building_path(len(self.files))
         write_part(path, b"", 0, self._file_size, None)
         self._current = _Filling(path, header, np.zeros(self.slot_count, np.int32), timestamp)
         return self._current
@@ -220,7 +216,7 @@ class IndexBuilder:
         return index_file_size(self.slot_count, self.entry_count)
 
     def _close(self, file: _Filling) -> None:
-        """Write what is left of a file, and give it its name."""
+        """Write what is left of a file; it gets its name at the end."""
         if self.store.dialect.abort_has_pid:  # whose orderly stop flushes the index, an empty one, too
             file.header = replace(file.header, index_count=file.next_entry)
         self._write_entries(file)
@@ -228,12 +224,7 @@ class IndexBuilder:
         write_part(file.path, encode_header(file.header), 0, self._file_size, None)
         header = file.header
         name = file.name or self._name(file)
-        path = self.directory / name
-        try:
-            file.path.rename(path)
-            set_time(path, header.end_timestamp if header.index_count > 1 else file.created_timestamp)
-        except OSError as error:
-            raise StoreError(f"cannot be named: {error.strerror or error}", path=str(path)) from error
+        set_time(file.path, header.end_timestamp if header.index_count > 1 else file.created_timestamp)
         self.files.append(
             BuiltIndexFile(
                 name,
@@ -263,9 +254,18 @@ class IndexBuilder:
             file.used = 0
 
     def finish(self) -> None:
-        """Write out the last file."""
+        """Write out the last file, and give all their names. No state that was saved before is good then."""
         if self._current is not None:
             self._close(self._current)
+        for number, file in enumerate(self.files):
+            path = self.directory / file.name
+            try:
+                self._building_path(number).rename(path)
+            except OSError as error:
+                raise StoreError(f"cannot be named: {error.strerror or error}", path=str(path)) from error
+
+    def _building_path(self, number: int) -> Path:
+        return self.directory / f"{number:06d}.building"
 
     def _go_on_before(self, from_offset: int) -> None:
         """Go on behind the last file of the store that ends before `from_offset`."""
@@ -288,7 +288,7 @@ class IndexBuilder:
         """Take a file of the store over, for there is something to put into it."""
         self._before = None
         make_directory(self.directory)
-        path = self.directory / f"{len(self.files):06d}.building"
+        path = self._building_path(len(self.files))
         with FileReader(file.location) as reader:
             write_part(path, b"", 0, self._file_size, None)
             for start, end in reader.data_extents():
@@ -314,6 +314,19 @@ def _names_by_begin(files: Sequence[IndexFile]) -> dict[int, str]:
         if pair is not None and pair[0].created is not None and pair[1].entry_count:
             found.setdefault(pair[1].begin_phy_offset, []).append(pair[0].name)
     return {offset: names[0] for offset, names in found.items() if len(names) == 1}
+
+
+def slots_of_entries(path: Path, slot_count: int, count: int) -> NDArray[np.int32]:
+    """The slots that the first `count` entries of an index file lead to: of each the newest entry."""
+    slots = np.zeros(slot_count, np.int32)
+    with FileReader(path) as reader:
+        for first in range(1, count + 1, CHUNK_SIZE):
+            size = min(CHUNK_SIZE, count + 1 - first)
+            data = reader.read(entry_pos(first, slot_count), size * ENTRY_SIZE)
+            hashes = np.frombuffer(data, ENTRY_DTYPE)["hash"].astype(np.int64)
+            # of equal slots the last assignment counts
+            slots[hashes % slot_count] = np.arange(first, first + size, dtype=np.int32)
+    return slots
 
 
 def write_slots(path: Path, slots: NDArray[np.int32], file_size: int) -> None:

@@ -43,8 +43,14 @@ class ResumableDirectory:
         document = {"inputs": self._inputs, "boot": _boot_id(), "state": state}
         part = self.path / f"{STATE_NAME}.part"
         part.write_text(json.dumps(document), "ascii")
-        part.replace(self.path / STATE_NAME)
+        part.replace(self.path / STATE_NAME)  # at once: a kill leaves the old state or the new one
         self.has_saved = True
+
+    def forget(self) -> None:
+        """The saved state is good no more: a later run begins anew. Raises OSError."""
+        for name in (STATE_NAME, f"{STATE_NAME}.part"):
+            (self.path / name).unlink(missing_ok=True)
+        self.has_saved = False
 
     def _load(self) -> State | None:
         try:
@@ -77,8 +83,7 @@ def resumable_directory(target: Path, inputs: State, *, sync: bool) -> Iterator[
             work = ResumableDirectory(building, inputs)
             try:
                 yield work
-                for name in (STATE_NAME, f"{STATE_NAME}.part"):
-                    (building / name).unlink(missing_ok=True)
+                work.forget()
                 if sync:
                     sync_tree(building)
                 if target.exists():

@@ -138,7 +138,10 @@ class _Rebuilding:
             self._new_index(None if state is None else state["index"])
         walked = self._walk(walked, self.index)
         queues = self._finish_queues(walked)
-        index = None if self.index is None else index_build(self.index, walked)
+        index = None
+        if self.index is not None:
+            self.work.forget()
+            index = index_build(self.index, walked)
         if self.options.checkpoint:
             self._write_checkpoint()
         return Rebuilt(
