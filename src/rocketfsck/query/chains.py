@@ -76,10 +76,10 @@ class Chains:
         """The slot of a hash."""
         return slot_of(key_hash, self.slot_count)
 
-    def newest(self, slot: int) -> int:
-        """The number that stands in a slot; 0 where the file is too short to hold it."""
+    def newest(self, slot: int) -> int | None:
+        """The number that stands in a slot; None where the file is too short to hold it."""
         data = self._reader.read_upto(slot_pos(slot), SLOT_SIZE)
-        return int(_SLOT.unpack(data)[0]) if len(data) == SLOT_SIZE else 0
+        return int(_SLOT.unpack(data)[0]) if len(data) == SLOT_SIZE else None
 
     def entry(self, number: int) -> Entry | None:
         """An entry; None where the file, or its geometry, has no such."""
@@ -95,7 +95,11 @@ class Chains:
 
         A sound chain yields entries only.
         """
-        number = self.newest(self.slot(key_hash))
+        slot = self.slot(key_hash)
+        number = self.newest(slot)
+        if number is None:
+            yield f"the file ends before slot {slot}"
+            return
         if number == 0:
             return
         if not 0 < number < self.index_count:

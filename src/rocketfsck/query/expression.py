@@ -140,7 +140,7 @@ _TOKEN = re.compile(
     | (?P<hex>x"[^"]*"|x'[^']*')
     | (?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
     | (?P<regex>/(?:[^/\\]|\\.)*/[a-z]*)
-    | (?P<name>[A-Za-z_]\w*)
+    | (?P<name>(?!x["'])[A-Za-z_]\w*)
     | (?P<sign>==|!=|<=|>=|!~|[=<>~(),.\[\]])""",
     re.VERBOSE | re.DOTALL | re.ASCII,
 )

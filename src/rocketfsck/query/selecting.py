@@ -37,7 +37,7 @@ def select_offsets(
     many steps as the file has entries and says so.
     """
     slot = chains.slot(key_hash)
-    number = newest = chains.newest(slot)
+    number = newest = chains.newest(slot) or 0  # a broker makes a short file longer with zeros
     count = chains.index_count
     steps: list[EntryStep] = []
     ended: str | None = None
