@@ -63,3 +63,11 @@ def test_unknown_names(cli: Cli) -> None:
     assert (near.code, near.out) == (16, "")
     assert "did you mean record-body-crc?" in near.err
     assert "`rocketfsck explain` lists all" in cli("explain", "xyzzy").err
+
+
+def test_who_repairs_it(cli: Cli) -> None:
+    assert (
+        "salvage-log, as `rocketfsck plan STORE --only salvage-log` plans it" in cli("explain", "CL001").out
+    )
+    assert "nothing: it is a note" in cli("explain", "IX027").out
+    assert "nothing: it must be judged by a person" in cli("explain", "CL028").out

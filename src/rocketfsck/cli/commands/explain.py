@@ -175,7 +175,7 @@ def _full(rules: list[Rule], classes: list[FaultClass], palette: Palette, column
             ("severity", rule.severity.name.lower()),
             ("certainty", f"{rule.strictness}: {STRICTNESS[rule.strictness]}"),
             ("looked for in", LEVELS[rule.level]),
-            ("repaired by", rule.repair or "nothing: it must be judged by a person"),
+            ("repaired by", _repaired_by(rule)),
             ("format", f"reference {rule.reference}"),
             ("fault class", f"{known.id}, {known.title}" if known else "none"),
         ]
@@ -197,3 +197,11 @@ def _full(rules: list[Rule], classes: list[FaultClass], palette: Palette, column
             f"    {line}"
             for line in aligned([rule.id, rule.severity.name.lower(), rule.slug] for rule in members)
         )
+
+
+def _repaired_by(rule: Rule) -> str:
+    if rule.repair is not None:
+        return f"{rule.repair}, as `rocketfsck plan STORE --only {rule.repair}` plans it"
+    if rule.severity.name == "INFO":
+        return "nothing: it is a note, there is nothing to repair"
+    return "nothing: it must be judged by a person"
