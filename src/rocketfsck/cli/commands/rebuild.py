@@ -164,9 +164,7 @@ def _oddities(queue: Any) -> list[str]:
     """What is odd about a rebuilt queue, in words."""
     found = []
     if queue.duplicate_count:
-        found.append(
-            f"{count_of(queue.duplicate_count, 'record')} with a queue offset that was taken: no unit"
-        )
+        found.append(f"{count_of(queue.duplicate_count, 'record')} with a taken queue offset: no unit")
     if queue.misplaced_count:
         found.append(f"{count_of(queue.misplaced_count, 'unit')} not at the record's queue offset")
     if queue.gap_count:
@@ -205,10 +203,8 @@ def _tell_queues(queues: Any) -> None:
     if queues.without_bit_maps:
         print("  consumequeue_ext has no filter bit maps: the broker filters when it delivers")
     if queues.refused_count:
-        print(
-            f"  {count_of(queues.refused_count, 'record')} could not get a unit: their topic or queue offset"
-        )
-        print("  is none that a file can have")
+        count = count_of(queues.refused_count, "record")
+        print(f"  {count} without a unit: no file can have their topic or queue offset")
     odd = [(queue, text) for queue in queues.queues for text in _oddities(queue)]
     for queue, text in odd[:SHOWN_COUNT]:
         print(f"  {visible(queue.topic)}/{queue.queue_id}: {text}")

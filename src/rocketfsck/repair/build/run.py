@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rocketfsck import __version__
 from rocketfsck.errors import UsageError
@@ -76,6 +77,10 @@ def rebuild_store(
         )
     if options.only_missing and options.from_offset is not None:
         raise UsageError("give a first offset, or ask for what is missing, not both")
+    try:
+        ZoneInfo(options.time_zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise UsageError(f"{options.time_zone!r} is no time zone like Asia/Shanghai") from error
     with resumable_directory(target, _inputs(store, options), sync=options.sync) as work:
         return _Rebuilding(store, options, work, progress).run()
 

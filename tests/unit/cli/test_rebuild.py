@@ -1,0 +1,134 @@
+"""`rocketfsck rebuild`: options, output, exit statuses, and that nothing lands in a store."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rocketfsck.cli.app import run
+from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS, EXIT_USAGE
+from rocketfsck.store.model import Store
+
+from tests.unit.repair.build.making import change_log, files, make_store, message, records
+
+AREAS = ("consumequeue", "index")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return make_store(tmp_path, [message(number, "AB"[number % 2], number % 3) for number in range(30)])
+
+
+def _run(store: Store, what: str, *more: str) -> int:
+    folder = store.root.parent
+    common = ("--broker-conf", str(folder / "broker.conf"), "--broker-version", "5.3.3", "--no-sync")
+    return run(["rebuild", what, str(store.root), "--into", str(folder / "built"), *common, *more])
+
+
+def test_everything(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(store, "all") == EXIT_CLEAN
+    assert files(tmp_path / "built", AREAS) == files(store.root, AREAS)
+    assert (tmp_path / "built" / "checkpoint").stat().st_size == 4096
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert said.out.endswith(
+        "built: 6 queues with 30 units in 6 files, 3 index files with 30 entries, the checkpoint, of "
+        "30 records; as 5.3.3\n"
+    )
+
+
+@pytest.mark.parametrize("what", ["index", "consumequeue", "checkpoint"])
+def test_one_part(store: Store, tmp_path: Path, what: str) -> None:
+    assert _run(store, what, "--jobs", "1") == EXIT_CLEAN
+    assert [path.name for path in (tmp_path / "built").iterdir()] == [what]
+
+
+def test_as_json(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(store, "all", "--format", "json") == EXIT_CLEAN
+    document = json.loads(capsys.readouterr().out)
+    assert document["kind"] == "rocketfsck.rebuild"
+    assert document["schema_version"] == 1
+    assert document["record_count"] == 30
+    assert [queue["unit_count"] for queue in document["queues"]["queues"]] == [5] * 6
+    assert [file["entry_count"] for file in document["index"]["files"]] == [11, 11, 8]
+    assert document["queues"]["queues"][0]["gaps"] == []
+
+
+def test_some_queues(store: Store, tmp_path: Path) -> None:
+    assert _run(store, "consumequeue", "--topic", "A", "--queue", "0", "--queue", "2") == EXIT_CLEAN
+    made = files(tmp_path / "built", AREAS)
+    assert sorted(name.rsplit("/", 1)[0] for name in made) == ["consumequeue/A/0", "consumequeue/A/2"]
+
+
+def test_the_index_from_an_offset(store: Store, tmp_path: Path) -> None:
+    assert _run(store, "index", "--from-offset", str(records(store)[11][0])) == EXIT_CLEAN
+    assert len(files(tmp_path / "built", AREAS)) == 2
+
+
+def test_nothing_missing(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(store, "all", "--only-missing-tail") == EXIT_CLEAN
+    assert files(tmp_path / "built", AREAS) == {}
+    assert "built: 0 queues with 0 units in 0 files, 0 index files with 0 entries" in capsys.readouterr().out
+
+
+def test_a_damaged_log_leaves_problems(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    places = records(store)
+    change_log(store, places[7][0], b"\xff" * places[7][1])
+    change_log(store, places[9][0] + 149, b"/")
+    change_log(store, places[18][0] + 20, (1).to_bytes(8, "big"))
+    assert _run(store, "consumequeue") == EXIT_PROBLEMS
+    said = capsys.readouterr().out
+    assert "is damaged: records in its broken parts have no units" in said
+    assert (
+        "B/1: 2 records missing in the log, from queue offset 1 on" in said or "B/1: 1 record missing" in said
+    )
+    assert "1 record without a unit: no file can have their topic or queue offset" in said
+    assert "A/0: 1 record with a taken queue offset: no unit" in said
+    assert "\x1b" not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("index", "--topic", "A"), "--topic is for consumequeue"),
+        (("consumequeue", "--queue", "1"), "--queue needs --topic"),
+        (("consumequeue", "--from-offset", "1"), "--from-offset is for index"),
+        (("checkpoint", "--only-missing-tail"), "--only-missing-tail is for"),
+        (("index", "--only-missing-tail", "--from-offset", "1"), "not both"),
+        (("timers",), "timers"),
+        (("index", "--time-zone", "Nowhere/City"), "time zone"),
+    ],
+)
+def test_usage_errors(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], text: str
+) -> None:
+    assert _run(store, *arguments) == EXIT_USAGE
+    assert text in capsys.readouterr().err
+    assert not (tmp_path / "built").exists()
+
+
+def test_places_that_are_taken_or_in_the_store(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    root = store.root
+    before = files(root, ["."])
+    assert run(["rebuild", "index", str(root), "--into", str(root / "new")]) == EXIT_USAGE
+    assert run(["rebuild", "index", str(root), "--into", str(root)]) == EXIT_USAGE
+    assert run(["rebuild", "index", str(root), "--into", str(root.parent)]) == EXIT_USAGE
+    assert capsys.readouterr().err.count("Error:") == 3
+    assert files(root, ["."]) == before
+
+
+def test_a_store_that_is_not_there(tmp_path: Path) -> None:
+    into = str(tmp_path / "built")
+    assert run(["rebuild", "index", str(tmp_path / "none"), "--into", into]) == EXIT_OPERATIONAL
+
+
+def test_many_oddities_are_cut_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = make_store(tmp_path, [message(number, queue_id=number % 30) for number in range(90)])
+    for place, _ in records(store)[30:60]:
+        change_log(store, place + 20, (1 << 40).to_bytes(8, "big"))
+    assert _run(store, "consumequeue") == EXIT_PROBLEMS
+    said = capsys.readouterr().out
+    assert said.count("1 unit not at the record's queue offset") == 20
+    assert "… and 10 more; --format json shows all" in said
