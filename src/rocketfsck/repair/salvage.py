@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -262,7 +262,6 @@ def write_store(
     into: Path,
     *,
     ledger_path: Path | None = None,
-    extra_head: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> SalvagedStore:
     """Write the store and its ledger; both appear when they are whole.
@@ -278,21 +277,26 @@ def write_store(
         if os.path.lexists(path):
             raise StoreError("exists; nothing is written over it", path=str(path))
     part = ledger.with_name(f".{ledger.name}.{os.getpid()}.part")
+    made: list[Path] = [part]
     try:
         with building_directory(into, replace=False, sync=salvage.options.sync) as building:
             report = _fill(building, salvage, progress)
-            head = {**salvage.head(), **(extra_head or {}), "into": os.fspath(into)}
+            head = {**salvage.head(), "into": os.fspath(into)}
             with part.open("w", encoding="utf-8") as stream:
                 stream.writelines(line + "\n" for line in ledger_lines(salvage.story, head))
                 stream.flush()
                 os.fsync(stream.fileno())
-        part.rename(ledger)
+            # before the store appears: it never stands without its ledger
+            part.rename(ledger)
+            made.append(ledger)
+        made.remove(ledger)
     except OSError as error:
         raise StoreError(
             f"cannot be written: {error.strerror or error}", path=str(error.filename or into)
         ) from error
     finally:
-        part.unlink(missing_ok=True)
+        for path in made:
+            path.unlink(missing_ok=True)
     return SalvagedStore(salvage, into, ledger, report)
 
 
