@@ -77,6 +77,23 @@ class ChainProof:
         whole = self._slot_pos == self.slot_count
         return self._provable and whole and bool(put * put_too % PRIME == found * found_too % PRIME)
 
+    def fork(self, last_offset: int) -> ChainProof:
+        """A proof at the same point, for entries from some number on: `last_offset` is that in front of them.
+
+        Two threads can then take a part of the entries each; `absorb` brings the parts together.
+        """
+        other = ChainProof(self.slot_count)
+        other._point = self._point
+        other._state[5] = last_offset
+        return other
+
+    def absorb(self, other: ChainProof) -> None:
+        """Count in the entries of a proof that was forked from this one. Its facts stay its own."""
+        for place in range(4):
+            product = int(self._state[place]) * int(other._state[place])
+            self._state[place] = product % PRIME
+        self._provable &= other._provable
+
     def take_facts(self) -> tuple[EntryFlag, int, int]:
         """Flags, least and most phyOffset of the entries put since they were last taken."""
         found = self._flags, self._least, self._most

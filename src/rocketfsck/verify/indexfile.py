@@ -8,6 +8,7 @@ chains that differ. What entries say of records is compared in
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,14 +24,19 @@ from rocketfsck.verify.facts import IndexFacts
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.indexheader import HeaderCheck, ends_of
 from rocketfsck.verify.indexreader import (
+    BLOCK_COUNT,
     ENTRY_SIZE,
     HEADER_SIZE,
     Entries,
     IndexReader,
     Longs,
+    entry_dtype,
 )
 from rocketfsck.verify.spans import find_span
 from rocketfsck.verify.task import Checked, Collector, Context, IndexFileTask, TaskResult
+
+SHARED_COUNT = 1 << 19
+"""Entries from which on two threads share a file, where a core is free."""
 
 __all__ = ["IndexExtent", "check_index_file", "merge_index_files"]
 
@@ -103,38 +109,76 @@ class _IndexWalk:
         if reader.last_entry and reader.any_byte(0):
             self.collector.add(Finding("IX018", reader.entry_place(0)))
         compiled = compiled_wanted(ENTRY_SIZE * self.used)
-        chains: ChainProof | IndexReplay
         if compiled and 1 < reader.slot_count <= SLOT_LIMIT:
-            chains = ChainProof(reader.slot_count)
+            used_slots, counts = self._proved()
         else:
-            chains = IndexReplay(reader.slot_count, compiled=compiled, limit=MISMATCH_LIMIT)
-        counts = _Pointing()
-        before = -1
-        for first, block in reader.blocks(self.used, read_ahead=self.context.read_ahead):
-            chains.put(block.view(np.uint8), first)
-            flags, least, most = chains.take_facts()
-            if flags:
-                self._entries(first, block, before)
-            before = int(block["phyOffset"][-1])
-            if not self._inside(least, most):
-                self._pointing(first, block["phyOffset"].astype(np.int64), counts)
-        header_check.values(self._chains(chains))
+            replay = IndexReplay(reader.slot_count, compiled=compiled, limit=MISMATCH_LIMIT)
+            counts = self._walk(replay, 1, self.used, read_ahead=self.context.read_ahead)
+            used_slots = self._judge(replay)
+        header_check.values(used_slots)
         self._behind()
         return IndexExtent(self.used, *ends_of(reader, self.used), *counts.values())
 
-    def _chains(self, chains: ChainProof | IndexReplay) -> int:
-        """Say what is wrong with the chains; in how many slots there are entries."""
+    def _proved(self) -> tuple[int, _Pointing]:
+        """The way of large files. Where a core is free, it takes the second half of the entries."""
         reader = self.reader
-        if isinstance(chains, ChainProof):
-            for _, slots in reader.slot_blocks():
-                chains.put_slots(slots)
-            if chains.holds:
-                return chains.used_slot_count
-            chains = IndexReplay(reader.slot_count, compiled=True, limit=MISMATCH_LIMIT)
-            for first, block in reader.blocks(self.used, read_ahead=self.context.read_ahead):
-                chains.put(block.view(np.uint8), first)
-        self._slots(chains)
-        return int(np.count_nonzero(chains.heads))
+        proof = ChainProof(reader.slot_count)
+        if not self.context.read_ahead or self.used < SHARED_COUNT:
+            counts = self._walk(proof, 1, self.used, read_ahead=False)
+        else:
+            middle = self.used // 2
+            other = proof.fork(self._offset_of(middle))
+            with ThreadPoolExecutor(1, "rocketfsck-index") as pool:
+                further = pool.submit(self._walk, other, middle + 1, self.used, read_ahead=False)
+                counts = self._walk(proof, 1, middle, read_ahead=False)
+                counts.absorb(further.result())
+            proof.absorb(other)
+        self._tell_entries(counts.flagged)
+        for _, slots in reader.slot_blocks():
+            proof.put_slots(slots)
+        if proof.holds:
+            return proof.used_slot_count, counts
+        replay = IndexReplay(reader.slot_count, compiled=True, limit=MISMATCH_LIMIT)
+        for first, block in reader.blocks(1, self.used, read_ahead=self.context.read_ahead):
+            replay.put(block, first)
+        return self._judge(replay), counts
+
+    def _judge(self, replay: IndexReplay) -> int:
+        """Say what is wrong with the chains; in how many slots there are entries."""
+        self._slots(replay)
+        return int(np.count_nonzero(replay.heads))
+
+    def _walk(
+        self, chains: ChainProof | IndexReplay, first: int, last: int, *, read_ahead: bool
+    ) -> _Pointing:
+        """Put the entries from `first` to `last`, and look where they point."""
+        counts = _Pointing()
+        for number, data in self.reader.blocks(first, last, read_ahead=read_ahead):
+            chains.put(data, number)
+            flags, least, most = chains.take_facts()
+            if flags:
+                counts.flagged.append((number, data.size // ENTRY_SIZE))
+            if not self._inside(least, most):
+                self._pointing(number, data.view(entry_dtype())["phyOffset"].astype(np.int64), counts)
+        if isinstance(chains, IndexReplay):
+            self._tell_entries(counts.flagged)
+        return counts
+
+    def _tell_entries(self, flagged: list[tuple[int, int]]) -> None:
+        """Rules on single entries where some are flagged, in blocks that are the same whoever walked."""
+        numbers = {
+            number
+            for first, count in flagged
+            for number in range((first - 1) // BLOCK_COUNT, (first + count - 2) // BLOCK_COUNT + 1)
+        }
+        for number in sorted(numbers):
+            first = 1 + number * BLOCK_COUNT
+            before = self._offset_of(first - 1) if number else -1
+            count = min(BLOCK_COUNT, self.used + 1 - first)
+            self._entries(first, self.reader.entries(first, count), before)
+
+    def _offset_of(self, entry: int) -> int:
+        return int(self.reader.entries(entry, 1)["phyOffset"][0])
 
     def _inside(self, least: int, most: int) -> bool:
         """Whether no offset from `least` to `most` lies outside the commitlog files."""
@@ -241,17 +285,25 @@ class _IndexWalk:
 
 
 class _Pointing:
-    """Counts entries that point to where no commitlog file is."""
+    """Counts entries that point to where no commitlog file is; and keeps the blocks to be looked at again."""
 
     def __init__(self) -> None:
         self.count: dict[str, int] = {}
         self.first: dict[str, tuple[int, int]] = {}
+        self.flagged: list[tuple[int, int]] = []  # blocks with an EntryFlag: first entry, how many
 
     def add(self, name: str, first: int, offset: Longs, flags: NDArray[np.bool_]) -> None:
         rows = np.flatnonzero(flags)
         if len(rows):
             self.count[name] = self.count.get(name, 0) + len(rows)
             self.first.setdefault(name, (first + int(rows[0]), int(offset[rows[0]])))
+
+    def absorb(self, further: _Pointing) -> None:
+        """Count in what was found in the entries behind."""
+        for name, count in further.count.items():
+            self.count[name] = self.count.get(name, 0) + count
+            self.first.setdefault(name, further.first[name])
+        self.flagged += further.flagged
 
     def values(self) -> tuple[int, int, int, int, int, int]:
         """The last six fields of an IndexExtent."""

@@ -85,18 +85,17 @@ class IndexReader:
         self._reader.read_into(data.data, self.first_pos + ENTRY_SIZE * first)
         return data.view(entry_dtype())
 
-    def blocks(self, last: int, *, read_ahead: bool) -> Iterator[tuple[int, Entries]]:
-        """Entries 1 to `last` in blocks, each with the number of its first; a block is good until the next.
+    def blocks(self, first: int, last: int, *, read_ahead: bool) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """The bytes of entries `first` to `last` in blocks, each with the number of its first entry; a block
+        is good until the next.
 
         With `read_ahead` a thread shares the reading.
         """
-        first = 1
         with self.window(first, last + 1, read_ahead=read_ahead) as window:
             while first <= last:
                 count = min((window.end - window.start) // ENTRY_SIZE, last + 1 - first)
                 if count:
-                    data = window.buffer[window.start : window.start + ENTRY_SIZE * count]
-                    yield first, data.view(entry_dtype())
+                    yield first, window.buffer[window.start : window.start + ENTRY_SIZE * count]
                     window.start += ENTRY_SIZE * count
                     first += count
                 elif not window.extend():

@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from rocketfsck.verify import chains
+from rocketfsck.store import open_store
+from rocketfsck.verify import chains, indexfile
+from rocketfsck.verify.task import Context, IndexFileTask
 
 from tests.conftest import Directory
 from tests.unit.verify.damage import Damage
@@ -347,3 +349,35 @@ def test_a_cut_index_does_not_hide_its_slots(copy: Copy) -> None:
     index.store.truncate(index.file, 2000)
     result = index.store.check()
     assert {"IX001", "XR020", "XR021"} == {rule for rule in result.rules if rule[:2] in ("IX", "XR")}
+
+
+@pytest.mark.parametrize("threads", ["shared", "alone"])
+@pytest.mark.parametrize("field", ["key_hash", "offset", "time_diff", "previous", "slot", "nothing"])
+def test_a_walk_on_two_threads_says_the_same(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch, field: str, threads: str
+) -> None:
+    """Compiled, by proof; whichever half of the file the damage is in."""
+    store = copy("5.3.3-multiseg")
+    index = Index(store, 1, 200)
+    monkeypatch.setattr(indexfile, "SHARED_COUNT", 2 if threads == "shared" else 1 << 40)
+    monkeypatch.setattr(indexfile, "BLOCK_COUNT", 16)
+    told = 0
+    for entry in (1, index.count // 2, index.count // 2 + 1, index.count - 1):
+        before = index.entry(entry)
+        slot = entry % 200
+        head = index.slot(slot)
+        for value in (-1, 0, 1, 77, (1 << 31) - 1):
+            if field == "slot":
+                index.put_slot(slot, value)
+            elif field != "nothing":
+                index.put(entry, **{field: value})
+            found = []
+            for kernels in ("plain", "compiled"):
+                monkeypatch.setenv("ROCKETFSCK_KERNELS", kernels)
+                context = Context(open_store(store.root), "cross", 1_700_000_000_000)
+                found.append(indexfile.check_index_file(IndexFileTask(context, 1)))
+            assert found[0] == found[1]
+            told += len(found[0].findings)
+            index.put(entry, key_hash=before[0], offset=before[1], time_diff=before[2], previous=before[3])
+            index.put_slot(slot, head)
+    assert (told > 0) == (field != "nothing")
