@@ -1,13 +1,14 @@
 """That the chains of an index file are sound, proved by two products, compiled only.
 
-A sound file's entries and slots hold the same pairs twice:
+A sound file's entries and slots hold the same pairs twice, but for those that hold 0:
 
-    (slot, number) of each entry    and (slot, 0) of each slot       what was put
-    (slot, prevIndex) of each entry and (slot, head) of each slot    what the file says of it
+    (slot, number) of each entry                                      what was put
+    (slot, prevIndex) of each entry and (slot, head) of each slot     what the file says of it
 
-If these are equal, each pair as often, and every prevIndex is below its own entry, then the links of a slot
-are its entries and 0, each once, but for the one that is the head: the first entry can only link to 0, the
-second one only to the first, and so on up to the head. Every chain lists its entries, each once and falling.
+If these are equal, each pair as often, and every prevIndex is below its own entry, then the first entry of a
+slot links to 0, as nothing else of its slot is below it. As many numbers are left as there are entries, so no
+other one is 0: the links of the others and the head are the entries, each once. The second one can only link
+to the first, and so on up to the head. Every chain lists its entries, each once and falling.
 
 Whether the pairs are equal is seen without any table: with a number x for each pair, the products of
 (point + x) modulo the prime 2**61 - 1 are two polynomials in `point`, which is drawn at random for every

@@ -144,6 +144,9 @@ def chain_terms(typingctx: Any, entries: Any, first: Any, last_offset: Any, give
         base = builder.add(spread(point, LONGS), builder.shl(slots, splat(I64, 35, 16)))
         for place, values in ((0, numbers), (128, links)):
             term = builder.add(base, builder.shl(builder.zext(values, LONGS), splat(I64, 3, 16)))
+            if place:
+                empty = builder.icmp_unsigned("==", values, none)
+                term = builder.select(empty, splat(I64, 8, 16), term)
             target = builder.inttoptr(builder.add(terms, ir.Constant(I64, place)), LONGS.as_pointer())
             builder.store(term, target, align=8)
         return found

@@ -45,7 +45,7 @@ MAX_TIME_DIFF = 0x7FFFFFFF
 
 # what `link_products` and `head_products` keep from call to call
 (
-    PROOF_PUT,  # product of (slot, entry) over the entries, and of (slot, 0) over the slots
+    PROOF_PUT,  # product of (slot, entry) over the entries
     PROOF_FOUND,  # product of (slot, prevIndex) over the entries, and of (slot, head) over the slots
     PROOF_PUT_TOO,  # of both there are two: a multiplication need not wait for the one before
     PROOF_FOUND_TOO,
@@ -163,7 +163,8 @@ def link_products(
 ) -> None:
     """Multiplies the terms of entries `first` to `first + count - 1` into the products of a ChainProof.
 
-    The term of (slot, number) is `point` + slot * 2**32 + number, everything times 8. Nothing is branched on
+    The term of (slot, number) is `point` + slot * 2**32 + number, everything times 8; that of (slot, 0) is 1,
+    times 8. Nothing is branched on
     and nothing is looked up: bytes that the products are not good for only leave a flag. At `terms` is room
     for 2 * BLOCK numbers.
     """
@@ -199,7 +200,7 @@ def link_products(
         number = first + index
         base = point + ((key_hash - (key_hash * multiplier >> shift) * slot_count) << 35)
         put = multiply_residue(put, base + 8 * number)
-        found = multiply_residue(found, base + 8 * previous)
+        found = multiply_residue(found, base + 8 * previous if previous != 0 else 8)
         flags |= FLAG_HASH if load_i32(at) < 0 else 0
         flags |= FLAG_TIME if load_i32(at + 12) < 0 else 0
         flags |= FLAG_OFFSET if offset < last else 0
@@ -216,17 +217,23 @@ def link_products(
 @entry
 def head_products(slots: int, count: int, first: int, point: int, state: int) -> None:
     """Multiplies the terms of `count` big-endian slots from `first` on into the products of a ChainProof."""
-    put = native_i64(state + 8 * PROOF_PUT)
     found = native_i64(state + 8 * PROOF_FOUND)
+    found_too = native_i64(state + 8 * PROOF_FOUND_TOO)
     used = native_i64(state + 8 * PROOF_USED)
-    for index in range(count):
-        head = load_u32(slots + 4 * index)
+    for index in range(0, count - 1, 2):
         base = point + ((first + index) << 35)
-        put = multiply_residue(put, base)
-        found = multiply_residue(found, base + 8 * head)
+        head = load_u32(slots + 4 * index)
+        head_too = load_u32(slots + 4 * index + 4)
+        found = multiply_residue(found, base + 8 * head if head != 0 else 8)
+        found_too = multiply_residue(found_too, base + (1 << 35) + 8 * head_too if head_too != 0 else 8)
+        used += (1 if head != 0 else 0) + (1 if head_too != 0 else 0)
+    if count % 2 == 1:
+        head = load_u32(slots + 4 * (count - 1))
+        base = point + ((first + count - 1) << 35)
+        found = multiply_residue(found, base + 8 * head if head != 0 else 8)
         used += 1 if head != 0 else 0
-    store_i64(state + 8 * PROOF_PUT, put)
     store_i64(state + 8 * PROOF_FOUND, found)
+    store_i64(state + 8 * PROOF_FOUND_TOO, found_too)
     store_i64(state + 8 * PROOF_USED, used)
 
 
