@@ -10,12 +10,14 @@ from rocketfsck.cli.table import aligned, wrapped
 from rocketfsck.cli.text import byte_size, count_of, duration, shorten, visible
 from rocketfsck.verify.catalog import RULES, describe
 from rocketfsck.verify.finding import Finding, Severity, Where
-from rocketfsck.verify.report import Report
+from rocketfsck.verify.report import NotChecked, Report
 from rocketfsck.verify.rule import FAMILIES, Rule
 from rocketfsck.verify.task import Checked
 
 SHOWN_PLACES = {Severity.ERROR: 10, Severity.WARNING: 5, Severity.INFO: 1}
 NAME_SHOWN = 60
+SHOWN_LEFT_OUT = 5
+"""Things that were left out for one reason and are named; the report as JSON names all."""
 _FAMILY_TITLES = {
     "commitlog": "commit log",
     "consumequeue": "consume queues",
@@ -84,10 +86,22 @@ def _checked(report: Report, palette: Palette, columns: int) -> Iterator[str]:
         )
     if report.not_checked:
         yield palette.bold("Not checked")
-        for item in report.not_checked:
-            line = f"{visible(item.what) or 'everywhere'}: {visible(item.reason, keep_backslash=True)}"
-            for part in wrapped(line, columns, "  "):
-                yield palette.error(part) if item.operational else part
+        yield from _not_checked(report.not_checked, palette, columns)
+
+
+def _not_checked(items: Sequence[NotChecked], palette: Palette, columns: int) -> Iterator[str]:
+    """What was left out and why; of many for one reason the first few."""
+    groups: dict[tuple[str, bool], list[NotChecked]] = {}
+    for item in items:
+        groups.setdefault((item.reason, item.operational), []).append(item)
+    for (reason, operational), group in groups.items():
+        shown = group if len(group) <= SHOWN_LEFT_OUT + 1 else group[:SHOWN_LEFT_OUT]
+        names = [visible(item.what) or "everywhere" for item in shown]
+        if len(shown) < len(group):
+            names.append(f"… {len(group) - len(shown):,} more")
+        for name in names:
+            for part in wrapped(f"{name}: {visible(reason, keep_backslash=True)}", columns, "  "):
+                yield palette.error(part) if operational else part
 
 
 def _amounts(checked: Checked) -> Iterator[str]:

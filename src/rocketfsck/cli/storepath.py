@@ -42,6 +42,6 @@ def _hint(command: str, path: Path, meant: tuple[Path, ...]) -> str:
         return f"{path} is a {what} of the store {meant[0]}, not a store; did you mean `{line}`?"
     if len(meant) == 1:
         return f"{path} is not a store, but there is one in it; did you mean `{line}`?"
-    names = ", ".join(store.name for store in meant[:SHOWN])
+    names = ", ".join(str(store.relative_to(place)) for store in meant[:SHOWN])
     more = f" and {len(meant) - SHOWN} more" if len(meant) > SHOWN else ""
     return f"{path} is not a store, but there are {len(meant)} in it ({names}{more}); name one, like `{line}`"

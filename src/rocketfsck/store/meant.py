@@ -1,7 +1,7 @@
 """Which store somebody meant who named a part of one, or a directory that has one in it.
 
     STORE/commitlog  STORE/consumequeue/TOPIC  STORE/index/FILE     the store is above
-    /data/rocketmq (with store/ in it)                              the store is below
+    /data/rocketmq (with store/ or broker-a/store/ in it)           the store is below
 
 Only names are looked at, a few of them.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from rocketfsck.store.opening import DIRECTORIES, SINGLE_FILES
 
 NAME_LIMIT = 1000
-"""Names looked at in a directory that may be, or hold, a store."""
+"""Names looked at in a directory that may be, or hold, a store; and directories looked at in a search."""
 
 DEPTH = 4
 """How far above a file the store is: `consumequeue/<topic>/<queueId>/<file>`."""
@@ -24,7 +24,7 @@ _DATA = ("commitlog", "consumequeue", "batchconsumequeue", "index", "checkpoint"
 
 
 def find_meant_stores(path: Path) -> tuple[Path, ...]:
-    """The store that `path` is a part of, else those directly below it, by name; none if it is one itself.
+    """The store that `path` is a part of, else those up to two levels below it, by name; none if it is one.
 
     A directory of nothing but a copied commitlog is not part of a store, and neither is one with a store's
     parts in it. What cannot be listed holds none.
@@ -36,7 +36,24 @@ def find_meant_stores(path: Path) -> tuple[Path, ...]:
     names = _names(place)
     if any(name in names for name in _DATA):
         return ()
-    return tuple(place / name for name in sorted(names) if len(_parts(place / name)) > 1)
+    level = [place / name for name in sorted(names)]
+    found, below = _stores(level, NAME_LIMIT)
+    if not found:
+        found, _ = _stores(below, NAME_LIMIT)
+    return tuple(found)
+
+
+def _stores(directories: list[Path], limit: int) -> tuple[list[Path], list[Path]]:
+    """Which of the directories are stores, and what is in the others."""
+    found: list[Path] = []
+    below: list[Path] = []
+    for directory in directories[:limit]:
+        names = _names(directory)
+        if len(_PARTS.intersection(names)) > 1:
+            found.append(directory)
+        elif len(below) < limit:
+            below += [directory / name for name in sorted(names)]
+    return found, below
 
 
 def _parts(directory: Path) -> frozenset[str]:

@@ -256,3 +256,14 @@ def test_without_spark_it_is_said_what_to_install(
     ended = cli("check", "--engine", "spark", store_dir("5.3.3-basic"))
     assert ended.code == 16
     assert "pip install 'rocketfsck[spark]'" in ended.err
+
+
+def test_of_much_that_was_left_out_a_few_are_named(cli: Cli, store_dir: Directory) -> None:
+    store = store_dir("5.3.3-multiseg")
+    few = cli("check", store, "--subset", "1/4")
+    _, document = _report(cli, store, "--subset", "1/4")
+    left_out = [item for item in document["not_checked"] if "subset" in item["reason"]]
+    assert len(left_out) > 6
+    lines = [line for line in few.out.splitlines() if "not in the subset 1/4" in line]
+    assert len(lines) == 6
+    assert lines[-1].strip() == f"… {len(left_out) - 5} more: not in the subset 1/4"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketfsck.store import meant
 from rocketfsck.store.meant import find_meant_stores
 
 
@@ -37,9 +38,21 @@ def test_a_directory_above_means_what_is_in_it(root: Path) -> None:
     assert find_meant_stores(root.parent) == (second, root)
 
 
+def test_a_search_has_an_end(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        (root.parent / f"a{number}" / "b").mkdir(parents=True)
+    assert find_meant_stores(root.parent) == (root,)
+    monkeypatch.setattr(meant, "NAME_LIMIT", 1)  # too few to tell a store
+    assert find_meant_stores(root.parent) == ()
+
+
 def test_what_means_itself(root: Path, tmp_path: Path) -> None:
     assert find_meant_stores(root) == ()
-    assert find_meant_stores(root.parent.parent) == ()  # two levels above
+    assert find_meant_stores(root.parent.parent) == (root,)  # two levels above
+    (tmp_path / "far").mkdir()
+    root.parent.rename(tmp_path / "far" / "broker")
+    assert find_meant_stores(tmp_path) == ()  # three are too many
+    (tmp_path / "far" / "broker").rename(root.parent)
     assert find_meant_stores(tmp_path / "nothing") == ()
     alone = tmp_path / "copies" / "commitlog"
     alone.mkdir(parents=True)
