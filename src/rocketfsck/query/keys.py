@@ -279,7 +279,7 @@ class _KeySearch:
                 return
             if begin > reached:
                 yield reached, begin, f"before {file}" if not after else f"between {after} and {file}"
-            if end > reached:
+            if end >= reached:
                 reached, after = end, file
         yield reached, None, f"behind {after}" if after else "there is no index"
 

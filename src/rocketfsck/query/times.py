@@ -35,10 +35,7 @@ class TimeSearch:
             return 0
         if self.traits.time_search == "nearest":
             return self._nearest(timestamp)
-        found = self._boundary(timestamp, boundary)
-        if self.traits.time_in_range:
-            found = min(max(found, self.min_index), self.queue.max_offset)
-        return found
+        return min(max(self._boundary(timestamp, boundary), self.min_index), self.queue.max_offset)
 
     def _time(self, index: int) -> int:
         """The storeTimestamp of a unit's record, -1 where a broker finds none."""
@@ -69,7 +66,8 @@ class TimeSearch:
         while high >= low:
             middle = (low + high) // 2
             unit = self.queue.unit(middle)
-            assert unit is not None
+            if unit is None:  # the files overlap or leave a gap
+                return 0
             if unit.physical_offset < floor:
                 low, left = middle + 1, middle
                 continue
@@ -83,7 +81,7 @@ class TimeSearch:
             else:
                 low, left, left_time = middle + 1, middle, stored
         if left_time == -1:
-            return right if right >= 0 else first
+            return _index(right, first)
         if right_time == -1:
             return left
         return right if abs(timestamp - left_time) > abs(timestamp - right_time) else left
@@ -105,7 +103,8 @@ class TimeSearch:
         while high >= low:
             middle = (low + high) // 2
             unit = self.queue.unit(middle)
-            assert unit is not None
+            if unit is None:  # the files overlap or leave a gap
+                return 0
             if unit.physical_offset < oldest:
                 low, left = middle + 1, middle
                 continue
@@ -118,7 +117,7 @@ class TimeSearch:
                 high, right = middle - 1, middle
             else:
                 low, left = middle + 1, middle
-        return max(left if upper else right, 0)
+        return _index(left if upper else right, first)
 
     def _boundary_file(self, timestamp: int, boundary: Boundary) -> int | None:
         files = self._used_files()
@@ -161,3 +160,8 @@ class TimeSearch:
     def _unit_time(self, index: int) -> int:
         unit = self.queue.unit(index)
         return unit.store_timestamp or 0 if unit is not None else 0
+
+
+def _index(found: int, first: int) -> int:
+    """An index, or what a broker makes of none: the byte before the file, in whole units."""
+    return found if found >= 0 else max(first - 1, 0)

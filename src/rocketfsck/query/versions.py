@@ -27,16 +27,14 @@ class QueryTraits:
     """How a version answers.
 
     `time_search`: "nearest" picks the consume queue file by its mtime and the unit whose time is nearest;
-    "boundary" goes by the records' own times and knows a lower and an upper answer. `overflow_to_min`: who
-    asks far behind the end of a queue that begins at 0 is sent back to 0. `reads_whole_log_only`: a unit's
-    record must end before the log does to have a time. `time_in_range`: the answer is kept inside the queue.
+    "boundary" goes by the records' own times, knows a lower and an upper answer, and keeps it in the queue.
+    `overflow_to_min`: who asks behind the end of a queue that begins at 0 is sent back to 0.
     """
 
     version: Version
     dialect: Dialect
     time_search: Literal["nearest", "boundary"]
     overflow_to_min: bool
-    time_in_range: bool
 
 
 def traits_of(version: Version) -> QueryTraits:
@@ -46,5 +44,4 @@ def traits_of(version: Version) -> QueryTraits:
         dialect=dialect_of(version),
         time_search="boundary" if version.since("5.1.0") else "nearest",
         overflow_to_min=not version.since("4.9.4", "5.0.0"),
-        time_in_range=version.since("5.1.0"),
     )

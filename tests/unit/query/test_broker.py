@@ -297,6 +297,39 @@ def test_times_of_units_without_records(store: Store, tmp_path: Path) -> None:
             assert broker.offset_in_queue_by_time("Order", 0, NOW + 5_500) == 0
 
 
+def test_times_of_units_that_have_expired(store: Store, tmp_path: Path) -> None:
+    """A broker that starts in the first file only finds no live unit there: one before its beginning."""
+    store.commitlog.files[0].path.unlink()
+    with BrokerView(reopen(tmp_path), "4.9.8") as broker:
+        queue = broker.queue("Order", 0)
+        assert queue is not None
+        assert broker.min_index(queue) == 0
+        assert broker.offset_in_queue_by_time("Order", 0, NOW) == 0
+    with BrokerView(reopen(tmp_path), "5.3.3") as broker:
+        queue = broker.queue("Order", 0)
+        assert queue is not None
+        low = queue.min_offset
+        assert low > 10
+        assert broker.offset_in_queue_by_time("Order", 0, NOW) == low
+        assert broker.offset_in_queue_by_time("Order", 0, NOW, "upper") == low
+
+
+def test_times_where_the_clock_went_back(tmp_path: Path) -> None:
+    """Expired units and late ones in one file: the search goes by what each probe says."""
+    store = make(tmp_path, [message(number) for number in range(10)])
+    path = store.queues[0].files[0].path
+    for index in (3, 4):
+        patch(path, index * UNIT_SIZE, struct.pack(">q", -1 << 40))
+    with BrokerView(reopen(tmp_path), "4.9.8") as broker:
+        assert broker.offset_in_queue_by_time("Order", 0, NOW + 6_000) == 6
+        assert broker.offset_in_queue_by_time("Order", 0, NOW + 2_000) == 5
+        assert broker.offset_in_queue_by_time("Order", 0, NOW + 90_000) == 9
+    with BrokerView(reopen(tmp_path), "5.3.3") as broker:
+        assert broker.offset_in_queue_by_time("Order", 0, NOW + 2_000) == 5
+        assert broker.offset_in_queue_by_time("Order", 0, NOW + 2_000, "upper") == 4
+        assert broker.offset_in_queue_by_time("Order", 0, NOW + 6_500, "upper") == 6
+
+
 def test_times_of_an_empty_queue(store: Store, tmp_path: Path) -> None:
     for file in store.queues[0].files:
         file.path.write_bytes(bytes(file.size))

@@ -345,3 +345,46 @@ def test_a_look_up_reads_little(store: Store, monkeypatch: pytest.MonkeyPatch) -
     assert answer.trace is not None
     entries = answer.trace.entry_count
     assert sum(read) == 48 * len(store.indexes) + 20 * entries
+
+
+def test_damage_behind_the_index_is_scanned_over(tmp_path: Path) -> None:
+    """The index covers the first messages; what follows begins with bytes that are no record."""
+    store = make(tmp_path, [message(0), *(message(number, "Other") for number in range(1, 6))])
+    path = store.indexes[0].path
+    with Chains(store.indexes[0], store.geometry) as chains:
+        assert chains.header is not None
+        second = find_by_key(store, "Other", "k1").found[0].offset
+    patch(path, 24, struct.pack(">q", 0))
+    patch(store.commitlog.files[0].path, second, bytes([7]) * 40)
+    answer = find_by_key(reopen(tmp_path), "Other", "k4")
+    assert numbers(answer) == [4]
+    assert [reason.split("/")[0] for reason in reasons(answer)] == ["behind index"]
+
+
+def test_messages_behind_the_index_are_found_file_by_file(tmp_path: Path) -> None:
+    """Over a BLANK into the next file, up to zeros with an unused file behind them."""
+    store = make(tmp_path, [message(number) for number in range(50)])
+    for file in store.indexes[1:]:
+        file.path.unlink()
+    answer = find_by_key(reopen(tmp_path), "Order", "all")
+    assert numbers(answer) == list(range(50))
+    (tmp_path / "store" / "commitlog" / f"{1 << 20:020}").write_bytes(b"")
+    assert numbers(find_by_key(reopen(tmp_path), "Order", "all")) == list(range(50))
+
+
+def test_the_log_ends_with_its_file(tmp_path: Path) -> None:
+    store = make(tmp_path, [message(number) for number in range(29)])
+    with StoreView(store) as view:
+        end = view.log.end_offset
+    os.truncate(store.commitlog.files[-1].path, end - (store.commitlog.files[-1].start_offset or 0))
+    assert numbers(find_by_key(reopen(tmp_path), "Order", "all")) == list(range(29))
+
+
+def test_without_a_log(store: Store, tmp_path: Path) -> None:
+    shutil.rmtree(store.root / "commitlog")
+    answer = find_by_key(reopen(tmp_path), "Order", "all")
+    assert answer.outcome is Outcome.NOT_FOUND
+    with StoreView(reopen(tmp_path)) as view:
+        assert (view.log.min_offset, view.log.end_offset) == (-1, 0)
+        assert view.log.read(0, 4) is None
+        assert not view.log.select(0, 4)
