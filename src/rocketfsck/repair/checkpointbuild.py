@@ -20,17 +20,19 @@ from rocketfsck.verify.unitruns import Kind, kinds_of
 MAX_SIZE = 1 << 20
 
 
-def build_checkpoint(store: Store) -> Checkpoint:
-    """The checkpoint that fits the store. Raises StoreError."""
+def build_checkpoint(store: Store, end: LogEnd | None = None) -> Checkpoint:
+    """The checkpoint that fits the store; `end` is the log's end, if it is known. Raises StoreError."""
     before = read_checkpoint(store)
     known = store.dialect.checkpoint_fields
-    end = read_log_end(store)
+    end = read_log_end(store) if end is None else end
     flushed, confirmed = before.master_flushed_offset, before.confirm_phy_offset
     log_end = end.end_offset if end is not None else 0
     if "masterFlushedOffset" in known:
         flushed = flushed if 0 <= flushed <= log_end else 0
     if "confirmPhyOffset" in known:
-        confirmed = end.record_offset if end is not None else 0
+        confirmed = (
+            confirmed if _is_confirmed(store, confirmed) else end.record_offset if end is not None else 0
+        )
     return Checkpoint(
         end.store_timestamp if end is not None else 0,
         logics_timestamp(store, end),
@@ -38,6 +40,12 @@ def build_checkpoint(store: Store) -> Checkpoint:
         flushed,
         confirmed,
     )
+
+
+def _is_confirmed(store: Store, offset: int) -> bool:
+    """Whether an offset can stay: 0, as a broker that never recovered has it, or the start of a record."""
+    with LogReader(store.commitlog) as log:
+        return offset == 0 or log.head(offset) is not None
 
 
 def read_checkpoint(store: Store) -> Checkpoint:

@@ -23,7 +23,7 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.store.reading import FileReader
 
-PIECE_SIZE = 32 << 20
+PIECE_SIZE = 16 << 20
 NOWHERE = -1
 
 Rows = TypeVar("Rows")
@@ -60,6 +60,8 @@ class Piece(Generic[Rows]):
     falls: bool = False
     least_time: int = (1 << 63) - 1
     newest_time: int = -(1 << 63)
+    last_pos: int = NOWHERE
+    last_time: int = 0
     table: int = 0
     names: list[tuple[bytes, int]] = field(default_factory=list)
     name_count: int = 0
@@ -169,6 +171,7 @@ class _Worker(Generic[Rows]):
             piece.falls = piece.falls or falls
             piece.least_time = min(piece.least_time, least)
             piece.newest_time = max(piece.newest_time, newest)
+            piece.last_pos, piece.last_time = int(batch["pos"][-1]), int(times[-1])
             piece.record_count += batch.record_count
             piece.rows.append(self.take(batch, piece.task.base_offset))
             batch.begin(0)

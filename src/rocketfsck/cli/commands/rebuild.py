@@ -92,7 +92,7 @@ def command(
     commit log files that are done (as long as the machine was not restarted); what is there so far stands in
     .NAME.rebuilding beside it.
 
-    Memory: at most 160 MiB and 64 MiB for each job, 4 bytes for each hash slot, 200 bytes for each queue.
+    Memory: at most 300 MiB and 64 MiB for each job, 4 bytes for each hash slot, 200 bytes for each queue.
 
     Exit status 4 says that the log is damaged, or has records that could not be given their place.
     """

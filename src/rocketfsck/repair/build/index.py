@@ -38,7 +38,6 @@ from rocketfsck.scan.buildrows import KeyRows, rows_from
 from rocketfsck.scan.replay import ENTRY_DTYPE
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.writer.indexfile import wall_clock_name
 
 CHUNK_SIZE = 1 << 20
 COPY_SIZE = 1 << 20
@@ -244,6 +243,8 @@ class IndexBuilder:
         known = self._known_names.get(file.header.begin_phy_offset)
         if known is not None and (self._last_name is None or known > self._last_name):
             return known
+        from rocketfsck.writer.indexfile import wall_clock_name
+
         return wall_clock_name(file.created_timestamp, self.time_zone, self._last_name)
 
     def _write_entries(self, file: _Filling) -> None:

@@ -32,7 +32,6 @@ from rocketfsck.repair.build.queuestates import (
 )
 from rocketfsck.repair.build.unitwriter import MAX_UNITS, Area, UnitWriter
 from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk_log
-from rocketfsck.repair.logedit import read_log_end
 from rocketfsck.scan import build_plain
 from rocketfsck.scan.build_plain import Longs
 from rocketfsck.scan.buildrows import QUEUE
@@ -118,6 +117,8 @@ class QueueBuilder:
 
     def go_on_behind(self, store: Store) -> None:
         """Begin where the store's own queues end: what they have is not put again. Raises StoreError."""
+        from rocketfsck.repair.logedit import read_log_end
+
         end = read_log_end(store)
         for queue in store.queues:
             number = self.states.number(queue.topic, queue.queue_id)

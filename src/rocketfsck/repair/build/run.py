@@ -148,7 +148,7 @@ class _Rebuilding:
             self.work.forget()
             index = index_build(self.index, walked)
         if self.options.checkpoint:
-            self._write_checkpoint()
+            self._write_checkpoint(walked)
         return Rebuilt(
             queues,
             index,
@@ -224,10 +224,13 @@ class _Rebuilding:
         })  # fmt: skip
         self.saved_at = time.monotonic()
 
-    def _write_checkpoint(self) -> None:
+    def _write_checkpoint(self, walked: LogWalked) -> None:
         from rocketfsck.repair.checkpointbuild import build_checkpoint
+        from rocketfsck.repair.logedit import LogEnd
 
-        store = self.store
+        store, end = self.store, None
+        if walked.record_count:
+            end = LogEnd(walked.last_offset, walked.end_offset, walked.last_timestamp)
         if self.options.queues or self.options.index:
             built = open_store(self.work.path, version=str(store.dialect.version))
             store = replace(
@@ -235,5 +238,5 @@ class _Rebuilding:
                 queues=built.queues if self.options.queues else store.queues,
                 indexes=built.indexes if self.options.index else store.indexes,
             )
-        data = encode_checkpoint(build_checkpoint(store))
+        data = encode_checkpoint(build_checkpoint(store, end))
         write_part(self.work.path / "checkpoint", data, 0, CHECKPOINT_FILE_SIZE, None)

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from rocketfsck.engine import core_count
+from rocketfsck.formats.delay import parse_delay_levels
 from rocketfsck.repair.build.keythread import KeyTaker, KeyThread
 from rocketfsck.repair.build.queuestates import RawNames
 from rocketfsck.scan import carve_plain
@@ -30,7 +31,6 @@ from rocketfsck.scan.resync import Ground
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.unitjoin import delay_levels_of
 
 Progress = Callable[[int, int], None]
 """Told how many bytes of the commit log are done, and of how many."""
@@ -47,15 +47,17 @@ class UnitTaker(Protocol):
 
 @dataclass(slots=True)
 class LogWalked:
-    """What has been read: live records, where the last of them ends, files with damage.
+    """What has been read: live records, where the log ends, files with damage.
 
     `unfollowed_count` records name queues for which the table of names had no room. `file_count` files are
-    done.
+    done. `last_offset` is where the last record stands, `last_timestamp` its storeTimestamp (ms).
     """
 
     file_count: int = 0
     record_count: int = 0
     end_offset: int = 0
+    last_offset: int = 0
+    last_timestamp: int = 0
     damaged_files: list[str] = field(default_factory=list)
     unfollowed_count: int = 0
 
@@ -121,7 +123,7 @@ class _Walk:
         self.progress = progress
         self.done = done
         self.options = ScanOptions(False, store.dialect.property_parser, store.geometry.commitlog_file_size)
-        self.levels = delay_levels_of(store)
+        self.levels = parse_delay_levels(store.delay_levels)
         self.table = QueueTable()
         self.total = store.commitlog.size
         self.before = sum(file.size for file in store.commitlog.files[: done.file_count])
@@ -189,6 +191,8 @@ class _Walk:
                 count = int(np.count_nonzero(batch["pos"] >= start))
                 if not count:
                     continue
+                self.done.last_offset = base + int(batch["pos"][-1])
+                self.done.last_timestamp = int(batch["store_timestamp"][-1])
                 rows = self._take(batch, base)
                 if count < batch.record_count:
                     rows = _rows_from(rows, base + start)
@@ -231,6 +235,8 @@ class _Join:
         self.walk.done.unfollowed_count += piece.turned_away_count
         if piece.record_count:
             self.newest = piece.newest_time
+            self.walk.done.last_offset = piece.task.base_offset + piece.last_pos
+            self.walk.done.last_timestamp = piece.last_time
             self.walk.done.record_count += piece.record_count
         end = self.pos + (BLANK_SIZE if piece.stop == Stop.BLANK else 0)
         if piece.record_count or piece.stop == Stop.BLANK:
