@@ -44,7 +44,7 @@ REBUILT = frozenset({"IX017", "XR029"})
 _COUNTS = ("hashSlotCount", "indexCount")
 
 
-def rebuild_indexes(scene: PlanScene) -> Iterator[Action]:
+def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Iterator[Action]:
     """The one action that builds all index files again. The same whichever finding asks for it.
 
     An index of another log is left alone.
@@ -55,7 +55,7 @@ def rebuild_indexes(scene: PlanScene) -> Iterator[Action]:
     why = [
         finding
         for finding in scene.findings
-        if _asks(finding.rule) or finding.rule in LINKS or finding.rule == "XR030"
+        if _asks(finding.rule) or finding.rule in LINKS or finding.rule == "XR030" or finding in findings
     ]
     start = first_wrong(scene, why)
     files = scene.store.indexes[start.number :] if start is not None else scene.store.indexes
@@ -154,7 +154,7 @@ def is_rebuilt(scene: PlanScene) -> bool:
 def plan_rebuild(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Relink single files where nothing else is wrong; else build the index again."""
     if is_rebuilt(scene) or any(finding.rule not in LINKS for finding in findings):
-        yield from rebuild_indexes(scene)
+        yield from rebuild_indexes(scene, findings)
         return
     if is_misnamed(scene):
         return

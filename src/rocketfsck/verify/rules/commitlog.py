@@ -388,7 +388,7 @@ RULES: tuple[Rule, ...] = (
         "place.",
         "strict",
         "cross",
-        None,
+        "salvage-log",
         "2.1",
         "C2",
     ),

@@ -1,0 +1,213 @@
+"""Fences, cuts, seals and BLANKs, where the damages that have a name do not reach."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.magic import FENCE_TOPIC
+from rocketfsck.repair.filler import FILLER_TOPIC
+from rocketfsck.repair.logedit import (
+    QueueFrames,
+    fence_parts,
+    first_record,
+    frames_in,
+    is_fenceable,
+    keep_bytes,
+    last_record_before,
+    read_log_end,
+    time_at,
+    write_fence,
+)
+from rocketfsck.repair.plan import Scalar
+from rocketfsck.repair.repairs.answers import merge_ranges
+from rocketfsck.store.model import ConsumeQueue, MappedFileQueue
+from rocketfsck.verify.logreader import LogReader, is_fence
+
+from tests.unit.repair.repairs.conftest import Patients, bad, names
+
+FILE = "commitlog/00000000000000000000"
+SEGMENT = 65536
+
+
+def test_verify_and_repair_mean_the_same_filler() -> None:
+    assert FILLER_TOPIC == FENCE_TOPIC
+
+
+def test_ranges_are_merged() -> None:
+    assert merge_ranges([(5, 7), (1, 3), (3, 4), (6, 9)]) == [(1, 4), (5, 9)]
+    assert merge_ranges([]) == []
+
+
+def test_the_end_of_the_log_and_what_is_before_an_offset(patient: Patients) -> None:
+    store = patient("4.4.0-multiseg").open()
+    end = read_log_end(store)
+    assert end is not None and end.record_offset < end.end_offset
+    first = first_record(store)
+    assert first is not None and first.record_offset == 0
+    before = last_record_before(store, SEGMENT)
+    assert before is not None and before.end_offset <= SEGMENT
+    assert last_record_before(store, 1) == first
+    assert last_record_before(store, 0) is None
+    assert time_at(store, 0) == first.store_timestamp
+    assert time_at(store, SEGMENT) == before.store_timestamp
+
+
+def test_a_log_without_records_has_no_end(patient: Patients) -> None:
+    sick = patient("5.3.3-basic")
+    sick.file(FILE).write_bytes(bytes(65536))
+    store = sick.open()
+    assert read_log_end(store) is None and first_record(store) is None
+    assert time_at(store, 100) == 1
+
+
+def frames(*ranges: tuple[int, int]) -> list[QueueFrames]:
+    queue = ConsumeQueue("T", 0, "file", MappedFileQueue((), 6_000_000, ()))
+    starts = np.array([low for low, _ in ranges], np.int64)
+    sizes = np.array([high - low for low, high in ranges], np.int64)
+    return [QueueFrames(queue, 0, starts, sizes)]
+
+
+def test_a_fence_keeps_the_places_of_records() -> None:
+    found = frames((100, 300), (300, 500), (700, 900))
+    assert fence_parts(found, 100, 1000, 92) == [(100, 300), (300, 500), (500, 700), (700, 900), (900, 1000)]
+
+
+def test_places_that_leave_no_room_for_filler_are_not_kept() -> None:
+    found = frames((50, 300), (320, 500), (520, 980))
+    assert fence_parts(found, 0, 1000, 92) == [(0, 320), (320, 500), (500, 1000)]
+    assert fence_parts(frames((0, 50), (60, 2000)), 0, 1000, 92) == [(0, 1000)]
+    assert not is_fenceable(91) and is_fenceable(92)
+
+
+def test_a_fence_leaves_the_zeros_of_large_bodies_as_holes(patient: Patients) -> None:
+    sick = patient("5.3.3-basic")
+    scene = sick.scene()
+    end = read_log_end(sick.open())
+    assert end is not None
+    start, stop = end.end_offset, 60_000
+    file = sick.open().commitlog.files[0]
+    write_fence(scene.tree, sick.reopen(), file, start, stop, version="5.3.3", timestamp=end.store_timestamp)
+    made = read_log_end(sick.reopen())
+    assert made is not None and made.end_offset == stop
+    with LogReader(sick.reopen().commitlog) as log:
+        head = log.head(start)
+    assert head is not None and is_fence(head)
+
+
+def test_bytes_are_kept_unless_they_are_zeros(patient: Patients) -> None:
+    sick = patient("5.3.3-basic")
+    tree = sick.scene().tree
+    assert keep_bytes(tree, FILE, 65000, 65500) == ""
+    name = keep_bytes(tree, FILE, 10, 600)
+    assert (tree.set_aside_root / name).read_bytes() == sick.file(FILE).read_bytes()[10:600]
+
+
+def test_units_of_a_range(patient: Patients) -> None:
+    store = patient("4.4.0-multiseg").open()
+    found = frames_in(store, 0, SEGMENT)
+    assert {(item.queue.topic, item.queue.queue_id) for item in found} == {
+        (queue.topic, queue.queue_id) for queue in store.queues
+    }
+    assert all(int((item.offset + item.size).max()) <= SEGMENT for item in found)
+
+
+def test_a_record_torn_in_the_middle_of_the_log_is_fenced(patient: Patients) -> None:
+    sick = patient("4.4.0-multiseg")
+    units = frames_in(sick.open(), SEGMENT - 3000, SEGMENT)
+    start = min(int(item.offset[0]) for item in units)
+    sick.put(FILE, start + 30, bytes(SEGMENT - start - 30))
+    assert "CL002" in bad(sick.check())
+    plan, after = sick.mend()
+    assert names(plan) == ["salvage-log", "write-blank", "rebuild-index"]
+    assert bad(after) <= {"CL028"}
+    assert after.counts["XR015"]
+
+
+def test_a_short_file_in_the_middle_is_filled_up(patient: Patients) -> None:
+    sick = patient("4.4.0-multiseg")
+    with sick.file(FILE).open("r+b") as stream:
+        stream.truncate(SEGMENT - 2001)
+    plan, after = sick.mend()
+    assert names(plan)[0] == "resize-segment"
+    assert "salvage-log" in names(plan)
+    assert bad(after) <= {"CL028"}
+
+
+def test_a_file_of_garbage_between_others_is_fenced(patient: Patients) -> None:
+    sick = patient("4.4.0-multiseg")
+    name = "commitlog/00000000000000131072"
+    sick.file(name).write_bytes(b"\7" * SEGMENT)
+    assert "CL030" in bad(sick.check())
+    plan, after = sick.mend()
+    assert "salvage-log" in names(plan)
+    assert not bad(after)
+
+
+def test_a_file_of_garbage_behind_the_log_is_set_aside(patient: Patients) -> None:
+    sick = patient("4.4.0-multiseg")
+    name = "commitlog/00000000000000458752"
+    sick.file(name).write_bytes(b"\7" * SEGMENT)
+    plan, after = sick.mend()
+    assert names(plan)[0] == "cut-log"
+    assert name in sick.aside()
+    assert not bad(after)
+
+
+def test_a_log_of_garbage_alone_is_left(patient: Patients) -> None:
+    sick = patient("5.3.3-basic")
+    sick.file(FILE).write_bytes(b"\7" * 65536)
+    assert "CL030" not in {rule for action in sick.plan().actions for rule in action.rules}
+
+
+def test_damage_too_small_for_filler_is_left(patient: Patients) -> None:
+    sick = patient("5.3.3-basic")
+    store = sick.open()
+    end = read_log_end(store)
+    assert end is not None
+    data = sick.file(FILE).read_bytes()
+    record = data[end.record_offset : end.end_offset]
+    moved = end.end_offset + 40
+    fixed = record[:28] + moved.to_bytes(8, "big") + record[36:]
+    sick.put(FILE, end.end_offset, b"\1" * 40 + fixed)
+    plan = sick.plan()
+    assert "salvage-log" not in names(plan)
+    assert "CL001" in {item.rule for item in plan.unanswered}
+
+
+def test_a_gap_that_is_no_whole_file_is_left(patient: Patients) -> None:
+    sick = patient("4.4.0-multiseg")
+    for start in (131072, 196608):
+        sick.file(f"commitlog/{start:020d}").unlink()
+    sick.file("commitlog/00000000000000262144").rename(sick.file("commitlog/00000000000000262100"))
+    assert "fence-gap" not in names(sick.plan())
+
+
+@pytest.mark.parametrize("name", ["salvage-log", "write-blank", "cut-log", "zero-stale-tail", "fence-gap"])
+def test_acts_refuse_what_is_not_as_planned(name: str, patient: Patients) -> None:
+    sick = patient("4.4.0-multiseg")
+    sick.file("commitlog/00000000000000131072").unlink()
+    [gap] = [action for action in sick.plan().actions if action.name == "fence-gap"]
+    base = dataclasses.replace(gap, name=name)
+    there = dataclasses.replace(base, target=FILE)
+    gone = dataclasses.replace(base, target="commitlog/00000000000000131072", arguments={"ranges": ""})
+    wrong: dict[str, Mapping[str, Scalar]] = {
+        "salvage-log": {
+            "ranges": f"{SEGMENT - 10}-{SEGMENT + 10}",
+            "store_timestamps": "1",
+            "version": "4.4.0",
+        },
+        "write-blank": {"start_offset": SEGMENT - 4},
+        "cut-log": {"start_offset": SEGMENT + 1},
+        "zero-stale-tail": {"start_offset": -1},
+        "fence-gap": gap.arguments,
+    }
+    with pytest.raises(StoreError):
+        sick.act(dataclasses.replace(there, arguments=wrong[name]))
+    if name != "fence-gap":
+        with pytest.raises(StoreError, match="no commit log file"):
+            sick.act(gone)

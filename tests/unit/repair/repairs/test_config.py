@@ -1,0 +1,132 @@
+"""Config files out of what is left of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.config import decode_config, encode_config
+from rocketfsck.formats.configviews import topic_configs
+from rocketfsck.repair.configbuild import build_topics, close_text, read_config
+from rocketfsck.repair.plan import Action
+
+from tests.unit.repair.repairs.conftest import Patients, bad, names
+
+TOPICS = "config/topics.json"
+OFFSETS = "config/consumerOffset.json"
+
+
+@pytest.mark.parametrize(
+    ("text", "closed"),
+    [
+        ('{"a":{"b":1,"c":2', {"a": {"b": 1}}),
+        ('{"a":{"b":1,"c":2},"d":{"e":', {"a": {"b": 1, "c": 2}}),
+        ('{"a":[1,2,3', {"a": [1, 2]}),
+        ('{"a":"x,}\\"y","b', {"a": 'x,}"y'}),
+        ("{'a':'q','b':3", {"a": "q"}),
+        ('{"a":{"b":1,"c":2\0\0\0', {"a": {"b": 1}}),
+        ('{"a":1,"b":2}]', {"a": 1}),
+    ],
+)
+def test_a_text_that_was_cut_is_closed(text: str, closed: object) -> None:
+    data = close_text(text.encode())
+    assert data is not None and decode_config(data) == closed
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"a":{', '{"a":{},', "[1,2,", '{"a', "\0\0", "}", '{:,"a":1'])
+def test_of_nothing_nothing_is_made(text: str) -> None:
+    assert close_text(text.encode()) is None
+
+
+def test_topics_out_of_the_log_and_the_queues(patient: Patients) -> None:
+    store = patient("5.3.3-basic").open()
+    data = build_topics(store)
+    assert data is not None
+    made = topic_configs(decode_config(data))
+    written = topic_configs(decode_config((store.root / TOPICS).read_bytes()))
+    assert {queue.topic for queue in store.queues} <= set(made) | {"SCHEDULE_TOPIC_XXXX"}
+    for name in set(made) & set(written):
+        assert made[name].read_queue_nums <= max(written[name].read_queue_nums, made[name].read_queue_nums)
+    batch = build_topics(
+        dataclasses.replace(store, queues=(dataclasses.replace(store.queues[0], kind="batch"),))
+    )
+    assert batch is not None and b"BatchCQ" in batch
+
+
+def test_no_topics_of_an_empty_store(patient: Patients) -> None:
+    sick = patient("5.3.3-basic")
+    sick.file("commitlog/00000000000000000000").write_bytes(bytes(65536))
+    assert build_topics(dataclasses.replace(sick.open(), queues=())) is None
+
+
+def test_a_lost_topics_file_is_made_of_the_log(patient: Patients) -> None:
+    sick = patient("5.3.3-basic")
+    sick.file(TOPICS).write_bytes(bytes(100))
+    sick.file(f"{TOPICS}.bak").unlink(missing_ok=True)
+    plan, after = sick.mend()
+    assert names(plan) == ["restore-config"] and plan.actions[0].arguments["source"] == "log"
+    assert not plan.actions[0].preen
+    assert not bad(after)
+    assert TOPICS in sick.aside()
+
+
+def test_the_beginning_of_a_cut_file_is_kept(patient: Patients) -> None:
+    sick = patient("5.3.3-basic")
+    data = sick.file(OFFSETS).read_bytes()
+    sick.file(OFFSETS).write_bytes(data[: len(data) // 2])
+    sick.file(f"{OFFSETS}.bak").unlink()
+    plan, after = sick.mend()
+    assert [action.arguments.get("source") for action in plan.actions] == ["beginning"]
+    assert not bad(after)
+    whole, part = decode_config(data), decode_config(sick.mended(OFFSETS).read_bytes())
+    assert part["offsetTable"] and part["offsetTable"].items() <= whole["offsetTable"].items()
+
+
+def test_what_is_left_must_have_the_right_shape(patient: Patients) -> None:
+    sick = patient("5.3.3-basic")
+    sick.file(OFFSETS).write_bytes(b'{"offsetTable":"x","more":[1,2')
+    sick.file(f"{OFFSETS}.bak").write_bytes(b"[]")
+    plan = sick.plan()
+    assert not plan.actions and {item.rule for item in plan.unanswered} == {"CF002", "CF007"}
+
+
+def test_a_backup_that_is_newer_but_of_another_shape_is_not_taken(patient: Patients) -> None:
+    sick = patient("5.3.3-basic")
+    value = decode_config(sick.file(TOPICS).read_bytes())
+    value["dataVersion"]["counter"] += 5
+    sick.file(f"{TOPICS}.bak").write_bytes(encode_config({**value, "topicConfigTable": [1]}))
+    assert "CF006" in bad(sick.check())
+    assert not sick.plan().actions
+
+
+def test_acts_refuse_what_is_gone(patient: Patients) -> None:
+    sick = patient("4.9.8-delay")
+    for action in (
+        Action("restore-config", "config/none.json", "", {"source": "backup"}),
+        Action("restore-config", "config/none.json", "", {"source": ""}),
+        Action("set-delay-offset", "config/none.json", "", {"levels": "1"}),
+        Action("set-queue-type", "config/none.json", "", {"T": "SimpleCQ"}),
+        Action("set-queue-type", TOPICS, "", {"NoSuchTopic": "SimpleCQ"}),
+    ):
+        with pytest.raises(StoreError):
+            sick.act(action)
+
+
+def test_the_offset_of_a_level_without_a_queue_is_zero(patient: Patients) -> None:
+    sick = patient("4.9.8-delay")
+    sick.file("config/delayOffset.json").write_bytes(b'{"offsetTable":{9:5}}')
+    plan, after = sick.mend()
+    assert names(plan) == ["set-delay-offset"]
+    assert decode_config(sick.mended("config/delayOffset.json").read_bytes())["offsetTable"] == {9: 0}
+    assert not bad(after)
+
+
+def test_reading_what_is_no_config(patient: Patients) -> None:
+    root = patient("5.3.3-basic").root
+    assert read_config(str(root / "none"), 100) is None
+    assert read_config(str(root / TOPICS), 10) is None
+    assert read_config(str(root / "lock"), 10) is None
+    assert json.dumps(read_config(str(root / TOPICS), 1 << 20))

@@ -1,0 +1,99 @@
+"""Index files: from where they are built again, what stays, headers."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from rocketfsck.engine import LocalEngine
+from rocketfsck.errors import StoreError
+from rocketfsck.repair.plan import Action
+from rocketfsck.repair.planning import make_plan
+from rocketfsck.repair.repairs.index import first_wrong
+from rocketfsck.repair.scene import PlanScene
+from rocketfsck.verify import check_store
+from rocketfsck.verify.finding import Finding, Where
+
+from tests.unit.repair.repairs.conftest import Patients, bad, names
+
+
+def test_only_the_files_from_the_first_wrong_one_on(patient: Patients) -> None:
+    sick = patient("4.4.0-multiseg")
+    files = sick.open().indexes
+    before = {file.relative: file.path.read_bytes() for file in files}
+    sick.put(files[-1].relative, 40 + 4 * sick.open().geometry.slot_count + 20, b"\x11" * 12)
+    plan, after = sick.mend()
+    [action] = [item for item in plan.actions if item.name == "rebuild-index"]
+    assert action.arguments["first_file"] != files[0].name
+    assert not bad(after)
+    assert {name: sick.mended(name).read_bytes() for name in before} == before
+
+
+def test_entries_that_are_missing_behind_the_last_file(patient: Patients) -> None:
+    sick = patient("4.9.8-basic")
+    store = sick.open()
+    scene = PlanScene(store, sick.check(), ())
+    place = Where("commitlog/00000000000000000000", physical_offset=1 << 40)
+    start = first_wrong(scene, [Finding("XR020", place)])
+    assert start is not None and start.number == len(store.indexes)
+    start = first_wrong(scene, [Finding("XR020", Where("commitlog/0", physical_offset=0))])
+    assert start is None
+    assert first_wrong(scene, [Finding("IX001", Where("elsewhere"))]) is None
+    assert first_wrong(dataclasses.replace(scene, store=dataclasses.replace(store, indexes=())), []) is None
+
+
+def test_an_empty_file_among_them_asks_for_all(patient: Patients) -> None:
+    sick = patient("4.9.8-basic")
+    store = sick.open()
+    store.indexes[1].path.write_bytes(bytes(store.indexes[1].size))
+    scene = PlanScene(sick.open(), sick.check(), ())
+    assert first_wrong(scene, [Finding("IX001", Where(store.indexes[2].relative))]) is None
+    plan, after = sick.mend()
+    assert "rebuild-index" in names(plan)
+    assert not bad(after)
+
+
+def test_an_index_that_is_not_there_is_built_when_asked_for(patient: Patients) -> None:
+    sick = patient("5.3.3-basic")
+    for file in sick.open().indexes:
+        file.path.unlink()
+    assert not sick.plan().actions
+    plan, after = sick.mend(only=["rebuild-index"])
+    assert names(plan) == ["rebuild-index"] and plan.actions[0].gains["record"] > 0
+    assert len(sick.reopen().indexes) == 1  # of the default geometry: nothing tells another
+    assert not bad(after)
+
+
+def test_links_are_mended_from_the_files_own_entries(patient: Patients) -> None:
+    sick = patient("4.9.8-basic")
+    file = sick.open().indexes[1]
+    whole = file.path.read_bytes()
+    slots = sick.open().geometry.slot_count
+    sick.put(file.relative, 40, b"\x7f" * 4 * slots)
+    plan, after = sick.mend()
+    assert names(plan) == ["relink-index"] and plan.actions[0].preen
+    assert sick.mended(file.relative).read_bytes() == whole
+    assert sick.mended(file.relative).stat().st_mtime_ns == file.path.stat().st_mtime_ns
+    assert not bad(after)
+
+
+def test_findings_that_only_count_ask_for_a_rebuilding(patient: Patients) -> None:
+    sick = patient("4.9.8-basic")
+    for file in sick.open().indexes:
+        sick.put(file.relative, 40, b"\x7f" * 4 * sick.open().geometry.slot_count)
+    report = sick.check(detail_limit=1)
+    plan = make_plan(sick.open(), report)
+    assert {"rebuild-index", "relink-index"} & set(names(plan))
+    for action in plan.actions:
+        sick.act(action)
+    assert sick.reopen().indexes and not bad(check_store(sick.reopen(), engine=LocalEngine(1)))
+
+
+def test_acts_refuse_what_is_gone(patient: Patients) -> None:
+    sick = patient("5.3.3-basic")
+    with pytest.raises(StoreError):
+        sick.act(Action("relink-index", "index/none", ""))
+    sick.file("index/20250101000000000").write_bytes(b"")
+    with pytest.raises(StoreError):
+        sick.act(Action("rewrite-index-header", "index/20250101000000000", "", {"indexCount": 1}))

@@ -1,0 +1,126 @@
+"""Lengths, strays, times."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from rocketfsck.errors import StoreError
+from rocketfsck.repair.plan import Action
+from rocketfsck.repair.repairs.answers import number, text
+
+from tests.unit.repair.repairs.conftest import Patients, bad, names
+
+SEGMENT = 65536
+
+
+def test_values_of_another_type_are_none() -> None:
+    assert number({"a": True, "b": "1"}, "a") == 0 and number({"a": True}, "b", 7) == 7
+    assert text({"a": 1}, "a") == "" and text({"a": "x"}, "a") == "x"
+
+
+def test_zeros_behind_a_file_are_taken_away_and_nothing_else(patient: Patients) -> None:
+    sick = patient("4.4.0-multiseg")
+    name = "commitlog/00000000000000393216"
+    with sick.file(name).open("ab") as stream:
+        stream.write(bytes(4096))
+    plan, after = sick.mend()
+    assert names(plan) == ["resize-segment"]
+    assert sick.mended(name).stat().st_size == SEGMENT
+    assert not bad(after)
+
+
+def test_data_behind_a_file_is_left(patient: Patients) -> None:
+    sick = patient("4.4.0-multiseg")
+    with sick.file("commitlog/00000000000000393216").open("ab") as stream:
+        stream.write(b"data")
+    plan = sick.plan()
+    assert "resize-segment" not in names(plan)
+    assert "ST001" in {item.rule for item in plan.unanswered}
+
+
+def test_an_empty_file_in_the_middle_is_no_last_one(patient: Patients) -> None:
+    sick = patient("4.4.0-multiseg")
+    name = "commitlog/00000000000000131072"
+    sick.file(name).write_bytes(b"")
+    plan, after = sick.mend()
+    assert "resize-segment" in names(plan) and "remove-empty-segment" not in names(plan)
+    assert not {rule for rule in bad(after) if rule.startswith("ST")}
+
+
+def test_extension_files_of_a_queue_without_records(patient: Patients) -> None:
+    sick = patient("4.9.8-cqext")
+    sick.file("consumequeue_ext/Gone/0").mkdir(parents=True)
+    sick.file("consumequeue_ext/Gone/0/00000000000000000000").write_bytes(bytes(4096))
+    plan, after = sick.mend()
+    assert names(plan) == ["remove-extension"]
+    assert not bad(after)
+
+
+def test_times_are_restored_when_they_are_asked_for(patient: Patients) -> None:
+    sick = patient("4.4.0-multiseg")
+    for path in (sick.root / "commitlog").iterdir():
+        os.utime(path, (1_790_000_000, 1_790_000_000))
+    assert "restore-times" not in names(sick.plan())
+    plan, after = sick.mend(only=["restore-times"])
+    assert names(plan) == ["restore-times"]
+    assert not after.counts.get("ST040")
+    times = [path.stat().st_mtime_ns for path in sorted(sick.mended("commitlog").iterdir())]
+    assert times == sorted(times) and len(set(times)) == len(times)
+
+
+def test_a_stray_that_is_asked_for_although_harmless(patient: Patients) -> None:
+    sick = patient("5.3.3-basic")
+    sick.file("index/notes.txt").write_text("x")
+    plan, after = sick.mend(only=["move-stray"])
+    assert names(plan) == ["move-stray"]
+    assert not after.counts.get("ST032")
+    assert "index/notes.txt" in sick.aside()
+
+
+def test_twins_with_data_are_left(patient: Patients) -> None:
+    from rocketfsck.engine import LocalEngine
+    from rocketfsck.repair.planning import make_plan
+    from rocketfsck.store import open_store
+    from rocketfsck.verify import check_store
+
+    sick = patient("5.3.3-basic")
+    twin = sick.root / "commitlog2" / "00000000000000000000"
+    twin.parent.mkdir()
+    twin.write_bytes((sick.root / "commitlog" / twin.name).read_bytes())
+    paths = [sick.root / "commitlog", twin.parent]
+    store = open_store(sick.root, commitlog_paths=paths)
+    plan = make_plan(store, check_store(store, engine=LocalEngine(1)))
+    assert "move-zero-twin" not in names(plan)
+
+
+def test_there_is_no_act_for_a_log_that_is_elsewhere(patient: Patients) -> None:
+    with pytest.raises(StoreError):
+        patient("5.3.3-basic").act(Action("find-commitlog", "", ""))
+
+
+def test_a_stray_that_is_gone_already_is_no_error(patient: Patients) -> None:
+    patient("5.3.3-basic").act(Action("move-stray", "commitlog/none", ""))
+
+
+def test_a_file_with_another_name_whose_place_is_taken_is_set_aside(patient: Patients) -> None:
+    sick = patient("4.4.0-multiseg")
+    source = sick.file("commitlog/00000000000000131072")
+    sick.file("commitlog/00000000000000131072.copy").write_bytes(source.read_bytes())
+    plan, after = sick.mend()
+    assert names(plan) == ["move-stray"]
+    assert not bad(after)
+
+
+def test_a_record_with_a_wrong_offset_is_left_if_no_unit_leads_to_it(patient: Patients) -> None:
+    sick = patient("5.3.3-basic")
+    data = sick.file("commitlog/00000000000000000000").read_bytes()
+    size = int.from_bytes(data[:4], "big")
+    sick.put("commitlog/00000000000000000000", size + 28, (12345).to_bytes(8, "big"))
+    for path in (sick.root / "consumequeue").rglob("0*"):
+        if path.is_file():
+            path.write_bytes(bytes(path.stat().st_size))
+    assert "set-physical-offset" not in names(sick.plan())
+    with pytest.raises(StoreError):
+        sick.act(Action("set-physical-offset", "commitlog/none", ""))
