@@ -108,8 +108,8 @@ all figures are those of the product's own path:
 - *full scan*: `scan_log_file`, that is frame and fields of every record, CRC of every body, properties, key
   hashes, columns, regions. The bytes are read by `preadv`, and a second core shares that reading; the line
   *on one thread* says what one core alone takes, *two files on two threads* what two cores make of two files.
-- *index file, structure*: `check_index_file` at the level `cross` (a second core shares the reading here,
-  too); *and keys*: that, and every entry met by the keys of the log's records (`KeyJoin`), whose columns are
+- *index file, structure*: `check_index_file` at the level `cross` (a second core takes half of the entries);
+  *and keys*: that, and every entry met by the keys of the log's records (`KeyJoin`), whose columns are
   made before.
 - *whole check*: `check_store` at the level `full`, every rule, over commit log, consume queues and index of
   messages that `rocketfsck write --synth plain` made, on all cores.
