@@ -125,7 +125,9 @@ class _LogWalk:
         store = self.context.store
         options = ScanOptions(self.full, self.parser, store.geometry.commitlog_file_size)
         end = self.base + self.reader.size
-        with LogEntryFeed(store, self.base, end, compiled=self.compiled) as feed:
+        with LogEntryFeed(
+            store, self.base, end, compiled=self.compiled, read_ahead=self.context.read_ahead
+        ) as feed:
             self.keys = KeyJoin(
                 store, feed, self.collector, compiled=self.compiled, relative=self.file.relative
             )
