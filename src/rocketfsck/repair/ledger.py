@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
+from rocketfsck.repair.matching import RANGE_LIMIT, Longs, OffsetRange, Rows, match_rows, pair_rows, runs_of
 from rocketfsck.repair.plan import Loss
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.jit import compiled_wanted
@@ -33,7 +34,6 @@ from rocketfsck.verify.unitreader import PRE_BLANK_SIZE, UnitReader
 BLOCK_COUNT = 1 << 16
 ROW_LIMIT = 1 << 24
 """Differing units of one queue, or valid records of one file, that are matched one by one."""
-RANGE_LIMIT = 1000
 _HEADER = np.dtype(
     [
         ("size", ">i4"),
@@ -48,17 +48,7 @@ _HEADER = np.dtype(
 _WINDOW_SIZE = 1 << 20
 _BAD = Fault.BODY_CRC | Fault.PROPERTY_CRC
 
-Longs = NDArray[np.int64]
 SameFile = Callable[[StoreFile, StoreFile], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
-    """A run of queue offsets or physical offsets, half-open, with how many units or records are in it."""
-
-    start: int
-    end: int
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,26 +130,6 @@ def _same_files(old: Sequence[MappedFile], new: Sequence[MappedFile], same: Same
     return len(old) == len(new) and all(map(same, old, new))
 
 
-class _Rows:
-    """Units or records that differ: numbers in three columns, collected in blocks."""
-
-    def __init__(self) -> None:
-        self._blocks: list[tuple[Longs, Longs, Longs]] = []
-        self.count = 0
-
-    def add(self, index: Longs, offset: Longs, size: Longs) -> None:
-        if len(index):
-            self._blocks.append((index, offset, size))
-            self.count += len(index)
-
-    def columns(self) -> tuple[Longs, Longs, Longs]:
-        if not self._blocks:
-            empty = np.zeros(0, np.int64)
-            return empty, empty, empty
-        one, two, three = (np.concatenate(parts) for parts in zip(*self._blocks, strict=True))
-        return one, two, three
-
-
 def _queue_account(
     name: tuple[str, str, int],
     old: ConsumeQueue | None,
@@ -169,7 +139,7 @@ def _queue_account(
 ) -> Account:
     kind, topic, queue_id = name
     totals = np.zeros(3, np.int64)  # before, after, kept
-    left, right = _Rows(), _Rows()
+    left, right = Rows(), Rows()
     plain = np.zeros(3, np.int64)  # beyond the limit: corrected, lost, gained by place alone
     for index, ours, theirs in _blocks(old, new):
         mine, other = _is_unit(ours), _is_unit(theirs)
@@ -181,7 +151,7 @@ def _queue_account(
             continue
         left.add(index[mine], _long(ours["offset"][mine]), _long(ours["size"][mine]))
         right.add(index[other], _long(theirs["offset"][other]), _long(theirs["size"][other]))
-    matched = _match(left.columns(), right.columns())
+    matched = match_rows(left.columns(), right.columns())
     index, offset, size = (column[matched.lost] for column in left.columns())
     valuable = _framed(log, index, offset, size, kind, topic, queue_id)
     unplanned = int((valuable & ~_planned_units(index, offset, topic, queue_id, losses)).sum())
@@ -196,7 +166,7 @@ def _queue_account(
         moved=matched.moved,
         lost=len(index) + int(plain[1]),
         gained=matched.gained + int(plain[2]),
-        lost_ranges=_ranges(index),
+        lost_ranges=runs_of(index),
         unplanned=unplanned,
     )
 
@@ -234,70 +204,6 @@ def _is_unit(units: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _long(column: NDArray[Any]) -> Longs:
     return column.astype(np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class _Matched:
-    """Rows of the left side that are lost, and how many of the others are what."""
-
-    lost: NDArray[np.intp]
-    corrected: int
-    moved: int
-    gained: int
-
-
-def _match(left: tuple[Longs, Longs, Longs], right: tuple[Longs, Longs, Longs]) -> _Matched:
-    """Pair the rows that differ: by place and record, then by record (moved), then by place (corrected)."""
-    mine, other = np.arange(len(left[0])), np.arange(len(right[0]))
-    mine, other, first = _pair((left[0], left[1]), (right[0], right[1]), mine, other)
-    mine, other, moved = _pair((left[1], left[2]), (right[1], right[2]), mine, other)
-    mine, other, second = _pair((left[0],), (right[0],), mine, other)
-    return _Matched(mine, first + second, moved, len(other))
-
-
-def _pair(
-    left: tuple[Longs, ...], right: tuple[Longs, ...], mine: NDArray[np.intp], other: NDArray[np.intp]
-) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
-    """The rows of either side that have no partner with equal columns on the other; each has at most one."""
-    if not len(mine) or not len(other):
-        return mine, other, 0
-    columns = [np.concatenate([one[mine], two[other]]) for one, two in zip(left, right, strict=True)]
-    order = np.lexsort(columns)
-    changes = np.zeros(len(order), np.bool_)
-    for column in columns:
-        ordered = column[order]
-        changes[1:] |= ordered[1:] != ordered[:-1]
-    group = np.empty(len(order), np.int64)
-    group[order] = np.cumsum(changes)
-    ours, theirs = _numbered(group[: len(mine)]), _numbered(group[len(mine) :])
-    width = 1 + max(int(ours[1].max()), int(theirs[1].max()))
-    keys, others = ours[0] * width + ours[1], theirs[0] * width + theirs[1]
-    paired, partner = np.isin(keys, others), np.isin(others, keys)
-    return mine[~paired], other[~partner], int(paired.sum())
-
-
-def _numbered(group: Longs) -> tuple[Longs, Longs]:
-    """Each row's group, and its number among the rows of its group."""
-    order = np.argsort(group, kind="stable")
-    ordered = group[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    lengths = np.diff(np.concatenate([starts, [len(ordered)]]))
-    number = np.empty(len(group), np.int64)
-    number[order] = np.arange(len(ordered)) - np.repeat(starts, lengths)
-    return group, number
-
-
-def _ranges(index: Longs) -> tuple[OffsetRange, ...]:
-    """Runs of neighbours."""
-    if not len(index):
-        return ()
-    ordered = np.sort(index)
-    ends = np.flatnonzero(np.concatenate([ordered[1:] != ordered[:-1] + 1, [True]]))
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    return tuple(
-        OffsetRange(int(ordered[low]), int(ordered[high]) + 1, int(high - low) + 1)
-        for low, high in zip(starts[:RANGE_LIMIT], ends[:RANGE_LIMIT], strict=True)
-    )
 
 
 def _framed(
@@ -359,40 +265,48 @@ def _record_account(
         groups.append(([old[name] for name in gone], [new[name] for name in made]))
     if not groups:
         return None, untouched
-    total = np.zeros(5, np.int64)  # before, after, kept, lost, gained
-    lost_places: list[Longs] = []
-    unplanned = 0
+    counts = np.zeros(3, np.int64)  # before, after, kept
+    only_old, only_new = Rows(), Rows()
     for mine, other in groups:
         left, right = _valid_records(before, mine), _valid_records(after, other)
-        place, offset, crc = left.columns()
-        rows, others, kept = _pair(
-            (offset, crc), right.columns()[1:], np.arange(left.count), np.arange(right.count)
-        )
-        total += (left.count, right.count, kept, len(rows), len(others))
-        lost_places.append(place[rows])
-        unplanned += int((~_planned_records(place[rows], losses)).sum())
-    places = np.concatenate(lost_places)
-    ranges = tuple(OffsetRange(int(place), int(place) + 1, 1) for place in np.sort(places)[:RANGE_LIMIT])
+        rows, others, kept = _pair_records(left, right)
+        counts += (left.count, right.count, kept)
+        only_old.add(*(column[rows] for column in left.columns()))
+        only_new.add(*(column[others] for column in right.columns()))
+    rows, others, kept = _pair_records(only_old, only_new)  # those of files that changed names
+    places = np.sort(only_old.columns()[0][rows])
     account = Account(
         "log",
         "",
         0,
-        before=int(total[0]),
-        after=int(total[1]),
-        kept=int(total[2]),
+        before=int(counts[0]),
+        after=int(counts[1]),
+        kept=int(counts[2]) + kept,
         corrected=0,
         moved=0,
-        lost=int(total[3]),
-        gained=int(total[4]),
-        lost_ranges=ranges,
-        unplanned=unplanned,
+        lost=len(rows),
+        gained=len(others),
+        lost_ranges=tuple(
+            OffsetRange(place, place + 1, 1) for place in sorted(places.tolist())[:RANGE_LIMIT]
+        ),
+        unplanned=int((~_planned_records(places, losses)).sum()),
     )
     return account, untouched
 
 
-def _valid_records(store: Store, files: Iterable[MappedFile]) -> _Rows:
+def _pair_records(left: Rows, right: Rows) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
+    """Records without a partner: one at the same place, or one that says it stands at the same offset."""
+    place, offset, mark = left.columns()
+    other_place, other_offset, other_mark = right.columns()
+    mine, other = np.arange(left.count), np.arange(right.count)
+    mine, other, first = pair_rows((place, mark), (other_place, other_mark), mine, other)
+    mine, other, second = pair_rows((offset, mark), (other_offset, other_mark), mine, other)
+    return mine, other, first + second
+
+
+def _valid_records(store: Store, files: Iterable[MappedFile]) -> Rows:
     """Where the valid records of these files stand, and what tells one from another."""
-    rows = _Rows()
+    rows = Rows()
     for file in files:
         base = file.start_offset or 0
         with FileReader(file.location) as reader:

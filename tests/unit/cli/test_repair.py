@@ -11,7 +11,8 @@ import pytest
 from rocketfsck.cli.app import run
 from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.repairtext import apply_lines, loss_text, plan_lines, undo_lines
-from rocketfsck.repair.ledger import Account, Ledger, OffsetRange
+from rocketfsck.repair.ledger import Account, Ledger
+from rocketfsck.repair.matching import OffsetRange
 from rocketfsck.repair.plan import Action, Loss, Plan, PlannedStore, Unanswered
 from rocketfsck.repair.plan_json import parse_plan
 from rocketfsck.repair.results import ApplyReport, UndoReport

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketfsck.repair import ledger as module
-from rocketfsck.repair.ledger import Account, Ledger, Longs, OffsetRange, make_ledger
+from rocketfsck.repair.ledger import Account, Ledger, make_ledger
+from rocketfsck.repair.matching import Longs, OffsetRange, match_rows
 from rocketfsck.repair.plan import Loss
 from rocketfsck.store import open_store
 from rocketfsck.store.model import StoreFile
@@ -35,7 +36,7 @@ def columns(rows: Sequence[tuple[int, int, int]]) -> tuple[Longs, Longs, Longs]:
 def test_matching_balances_and_finds_what_moved(
     left: list[tuple[int, int, int]], right: list[tuple[int, int, int]]
 ) -> None:
-    found = module._match(columns(left), columns(right))
+    found = match_rows(columns(left), columns(right))
     accounted = found.corrected + found.moved
     assert len(left) == accounted + len(found.lost)
     assert len(right) == accounted + found.gained
@@ -191,3 +192,21 @@ def test_renamed_files_keep_their_records(pair: tuple[Path, Path]) -> None:
     assert found.records is not None
     assert found.records.kept == found.records.before == found.records.after > 0
     assert found.unchanged_log_file_count == 4
+
+
+def test_records_that_are_told_their_place_and_files_that_change_names(pair: tuple[Path, Path]) -> None:
+    before, after = pair
+    names = sorted(path.name for path in (after / "commitlog").iterdir())
+    for root, offset in ((before, 77), (after, int(names[0]))):
+        with (root / "commitlog" / names[0]).open("r+b") as stream:
+            stream.seek(28)
+            stream.write(offset.to_bytes(8, "big"))
+    second, third = (after / "commitlog" / name for name in names[1:3])
+    third.unlink()
+    second.rename(third)
+    (after / "commitlog" / names[1]).write_bytes(b"")
+    shutil.copyfile(before / "commitlog" / names[2], after / "commitlog" / names[1])
+    found = compare(before, after)
+    assert found.records is not None
+    assert found.records.lost == found.records.gained == 0 and found.records.balanced
+    assert found.unchanged_log_file_count == 2

@@ -1,0 +1,236 @@
+"""Builds what a plan says in the area: clone, acts, check, ledger; and makes it durable and ready to publish.
+
+The store is only read. Where the result is not what the plan promised, the report says so and nothing is
+ready.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.repair import fileops
+from rocketfsck.repair.area import Area, identity, remove_tree, write_file
+from rocketfsck.repair.judging import Judgement, judge
+from rocketfsck.repair.ledger import make_ledger
+from rocketfsck.repair.locking import StoreLock
+from rocketfsck.repair.manifests import Manifest, changed_files, list_files, outside_directories, some_of
+from rocketfsck.repair.opening import open_planned
+from rocketfsck.repair.plan import Action, Plan
+from rocketfsck.repair.plan_json import plan_to_json, to_members
+from rocketfsck.repair.publish import Differences, active_size, save_before, settle, sync_tree
+from rocketfsck.repair.results import ApplyReport
+from rocketfsck.repair.scene import ActScene, hash_bytes
+from rocketfsck.repair.table import Repair
+from rocketfsck.repair.worktree import WorkTree
+from rocketfsck.store.model import Store, StoreFile
+from rocketfsck.verify.catalog import printable
+from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.run import Progress, check_store
+
+_SPARE_SIZE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One run of `apply_plan`: the plan, its repairs, where, and how."""
+
+    plan: Plan
+    digest: str
+    root: str
+    in_place: bool
+    work_dir: Path | None
+    repairs: Mapping[str, Repair]
+    now_timestamp: int
+
+    @property
+    def mode(self) -> str:
+        return "in-place" if self.in_place else "beside"
+
+    @property
+    def outside(self) -> list[Path]:
+        """Commitlog directories that are not below the root."""
+        return outside_directories(self.plan.store.root, self.plan.store.commitlog_paths)
+
+    def list_store(self) -> dict[str, str]:
+        """The store's manifest."""
+        return list_files(self.root, {os.fspath(path): os.fspath(path) for path in self.outside})
+
+
+def check_preconditions(action: Action, work: Work) -> None:
+    """Raises StoreError, naming the file and the bytes, where the store is not as the plan says."""
+    outside = [os.fspath(path) for path in work.outside]
+    for extent in action.preconditions:
+        file = extent.file
+        inside = not file.startswith("/") and ".." not in file.split("/")
+        if not (inside or any(file.startswith(f"{path}/") for path in outside)):
+            raise UsageError(f"plan: {printable(file)} is no file of the store")
+        path = file if file.startswith("/") else f"{work.root}/{file}"
+        end = "its end" if extent.end is None else extent.end
+        changed = f"the store changed since the plan was made: bytes {extent.start} to {end} of {file!a}"
+        if extent.sha256 is None:
+            if os.path.lexists(path):
+                raise StoreError(f"the store changed since the plan was made: {file!a} is there", path=path)
+            continue
+        try:
+            found = hash_bytes(path, extent.start, extent.end)
+        except StoreError as error:
+            raise StoreError(f"{changed} cannot be read ({error})", path=path, offset=extent.start) from error
+        if found != extent.sha256:
+            raise StoreError(f"{changed} are others", path=path, offset=extent.start)
+
+
+def open_as_planned(work: Work, root: Path, tree: WorkTree | None, area: Area) -> Store:
+    paths = [Path(path) for path in work.plan.store.commitlog_paths]
+    prefix = work.plan.store.root + "/"
+    moved = []
+    for path in paths:
+        text = os.fspath(path)
+        if text.startswith(prefix):
+            moved.append(root / text.removeprefix(prefix))
+        else:
+            moved.append(path if tree is None else Path(tree.outside[text]))
+    return open_planned(work.plan.store, root, moved, area.path / "broker.conf")
+
+
+def build(
+    work: Work,
+    area: Area,
+    lock: StoreLock,
+    before: Store,
+    then: Manifest,
+    check: bool,
+    progress: Progress | None,
+) -> tuple[ApplyReport, Area]:
+    """The finished, checked and durable tree in the area, its journal "ready"; or a report of a problem."""
+    tree = _clone(work, area, lock)
+    refuse_changed(then, work)
+    scene = ActScene(tree, lambda: open_as_planned(work, tree.root, tree, area))
+    for action in work.plan.actions:
+        work.repairs[action.name].act(scene, action)
+    report = ApplyReport(
+        work.root,
+        work.mode,
+        work.digest,
+        tuple(f"{action.name} {action.target}".strip() for action in work.plan.actions),
+        before=work.plan.counts,
+        left=work.plan.unanswered,
+        kept=os.fspath(area.path),
+    )
+    if check:
+        report = _checked(work, report, before, scene.reopen(), tree, progress)
+        if report.problem:
+            return report, area
+    return _make_ready(work, area, tree, replace(report, published=True), then)
+
+
+def _clone(work: Work, area: Area, lock: StoreLock) -> WorkTree:
+    outside = work.outside
+    near = os.lstat(area.path).st_dev == os.lstat(work.root).st_dev
+    if not work.in_place and (outside or not near):
+        what = f"commit log files in {outside[0]}" if outside else f"another file system than {area.path}"
+        raise UsageError(f"the store has {what}: it cannot be published as a whole; apply with --in-place")
+    _check_space(work, area)
+    tree = WorkTree.clone(
+        Path(work.root), area.path, outside=outside, borrow=work.in_place, without=("lock",)
+    )
+    if tree.links and not work.in_place:
+        name = printable(tree.links[0])
+        raise UsageError(
+            f"{name} is a symbolic link: the store cannot be published as a whole; apply with --in-place"
+        )
+    content = lock.content()
+    if content is not None:
+        status = os.fstat(lock.descriptor)
+        tree.create("lock", 0)
+        tree.write("lock", 0, content)
+        fileops.take_owner(tree.place("lock"), status)
+        os.chmod(tree.place("lock"), status.st_mode & 0o7777)  # noqa: PTH101
+        tree.set_mtime("lock", status.st_mtime_ns)
+    return tree
+
+
+def _check_space(work: Work, area: Area) -> None:
+    """Raises StoreError if what will be written does not fit."""
+    needed = sum(action.write_size for action in work.plan.actions) + _SPARE_SIZE
+    if not work.in_place:
+        needed += active_size(work.root)
+    status = os.statvfs(area.path)
+    free = status.f_bavail * status.f_frsize
+    if free < needed:
+        text = f"{needed} bytes are needed for the repair, {free} are free"
+        raise StoreError(text, path=os.path.dirname(area.path))  # noqa: PTH120
+
+
+def _checked(
+    work: Work, report: ApplyReport, before: Store, after: Store, tree: WorkTree, progress: Progress | None
+) -> ApplyReport:
+    """The report with what a check of the result and the ledger say."""
+    options = CheckOptions(work.plan.level, now_timestamp=work.now_timestamp)  # type: ignore[arg-type]
+    found = check_store(after, options, progress=progress)
+    verdict: Judgement = judge(work.plan, found, tree.name_of, lambda: check_store(before, options))
+    losses = [loss for action in work.plan.actions for loss in action.losses]
+    ledger = make_ledger(before, after, losses, _same_file)
+    report = replace(
+        report,
+        after={rule: count for rule, count in found.counts.items() if count},
+        left=verdict.left,
+        unmet=verdict.unmet,
+        fresh=verdict.fresh,
+        ledger=ledger,
+    )
+    if verdict.unmet:
+        problem = "what the plan was to correct is still found"
+    elif verdict.fresh:
+        problem = "the result has problems that the store does not have"
+    elif not found.coverage.complete or any(item.operational for item in found.not_checked):
+        problem = "the result could not be checked as a whole"
+    elif not ledger.balanced:
+        problem = "the loss ledger does not balance: more would be lost than the plan says"
+    else:
+        return report
+    return replace(report, problem=problem, kept="")
+
+
+def _same_file(old: StoreFile, new: StoreFile) -> bool:
+    """Whether two files are one, or one is lent to the other's place."""
+    return old.path.samefile(new.location)
+
+
+def _make_ready(
+    work: Work, area: Area, tree: WorkTree, report: ApplyReport, then: Manifest
+) -> tuple[ApplyReport, Area]:
+    if work.in_place:
+        differences = Differences(area)
+        differences.compare(work.root, os.fspath(tree.root))
+        for name, place in tree.outside.items():
+            differences.compare(os.path.realpath(name), place)
+        save_before(area, differences.changes)
+    else:
+        settle(os.fspath(tree.root))
+    remove_tree(area.at("scratch"))
+    write_file(area.at("plan.json"), plan_to_json(work.plan))
+    write_file(area.at("result.json"), report.to_json())
+    write_file(area.at("ledger.json"), {"kind": "rocketfsck.ledger", **to_members(report.ledger)})
+    after = {} if work.in_place else list_files(os.fspath(tree.root))
+    write_file(area.at("manifests.json"), {"before": dict(then), "after": after})
+    sync_tree(os.fspath(area.path))
+    if work.in_place:
+        return report, area.moved(
+            "ready",
+            changes=tuple(differences.changes),
+            made=tuple(differences.made),
+            removed=tuple(differences.removed),
+            touched=differences.touched,
+        )
+    return report, area.moved("ready", old=identity(work.root), new=identity(os.fspath(tree.root)))
+
+
+def refuse_changed(then: Manifest, work: Work) -> None:
+    changed = changed_files(then, work.list_store())
+    if changed:
+        names = some_of(map(printable, changed))
+        raise StoreError(f"the store changed while it was repaired: {names}", path=work.root)

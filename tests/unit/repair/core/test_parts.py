@@ -1,0 +1,229 @@
+"""What apply and undo are made of: areas, locks, manifests, single operations; and how they fail."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.repair import fileops
+from rocketfsck.repair.area import JOURNAL, Journal, find_areas, make_area, read_file, remove_tree
+from rocketfsck.repair.area import write_file as write_json
+from rocketfsck.repair.locking import StoreLock, only_repair
+from rocketfsck.repair.manifests import changed_files, list_files, some_of
+from rocketfsck.repair.plan_json import from_members, to_members
+from rocketfsck.repair.publish import bring, second_name, take_back
+from rocketfsck.repair.undoing import undo
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    (tmp_path / "store").mkdir()
+    return str(tmp_path / "store")
+
+
+def test_areas_are_found_by_name_and_journal(root: str, tmp_path: Path) -> None:
+    first = make_area(root, None, "beside", "aa", ())
+    second = make_area(root, None, "in-place", "bb", ("/x",))
+    (tmp_path / "store.before-never-begun").mkdir()
+    (tmp_path / "store.before-never-begun" / "journal.json.part").write_text("{")
+    (tmp_path / "store.before-foreign").mkdir()
+    (tmp_path / "store.before-foreign" / "precious").write_text("")
+    (tmp_path / "store.before-file").write_text("")
+    other = make_area(str(tmp_path / "store.before"), None, "beside", "cc", ())
+    assert [area.journal for area in find_areas(root, None)] == [first.journal, second.journal]
+    names = {path.name for path in tmp_path.iterdir()}
+    assert "store.before-foreign" in names and "store.before-never-begun" not in names
+    assert other.path.exists()
+    assert from_members(Journal, to_members(second.journal)) == second.journal
+    with pytest.raises(StoreError, match="cannot be listed"):
+        find_areas(root, tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("state", "odd", "another version"),
+        ("mode", "odd", "another version"),
+        ("schema_version", 2, "another version"),
+        ("changes", [{"path": "/x", "staged": "../x", "saved": None}], "leads out"),
+        ("changes", [{"path": "/x", "staged": None, "saved": "/etc/passwd"}], "leads out"),
+        ("changes", 3, "no journal"),
+    ],
+)
+def test_a_journal_that_cannot_be_trusted(root: str, name: str, value: Any, says: str) -> None:
+    area = make_area(root, None, "in-place", "aa", ())
+    document = json.loads(Path(area.at(JOURNAL)).read_text())
+    Path(area.at(JOURNAL)).write_text(json.dumps({**document, name: value}))
+    with pytest.raises(StoreError, match=says):
+        undo(root)
+    assert Path(area.at(JOURNAL)).exists()
+
+
+def test_an_area_whose_journal_cannot_be_written_is_not_left(root: str, tmp_path: Path) -> None:
+    def full(name: str, path: str) -> None:
+        if name == "create":
+            raise OSError(errno.ENOSPC, "full", path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fileops, "watch", full)
+        with pytest.raises(OSError, match="full"):
+            make_area(root, None, "beside", "", ())
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_json_files_appear_whole(tmp_path: Path) -> None:
+    path = str(tmp_path / "x.json")
+    Path(path + ".part").write_text("left from before")
+    write_json(path, {"a": "\udcff\x7f"})
+    assert read_file(path) == {"a": "\udcff\x7f"}
+    assert not Path(path + ".part").exists()
+    Path(path).write_text("{")
+    with pytest.raises(StoreError, match="not JSON"):
+        read_file(path)
+
+
+def test_trees_are_removed_without_following_links(tmp_path: Path) -> None:
+    outside, tree = tmp_path / "outside", tmp_path / "tree"
+    (outside / "inner").mkdir(parents=True)
+    (tree / "closed").mkdir(parents=True)
+    (tree / "closed" / "file").write_text("")
+    (tree / "closed").chmod(0)
+    (tree / "link").symlink_to(outside)
+    (tree / "kept").mkdir()
+    remove_tree(str(tree), ["kept"])
+    assert [path.name for path in tree.iterdir()] == ["kept"]
+    remove_tree(str(tree))
+    remove_tree(str(tree))
+    assert not tree.exists() and (outside / "inner").exists()
+
+
+def test_undo_of_what_was_never_published(root: str) -> None:
+    area = make_area(root, None, "beside", "aa", ())
+    report = undo(root)
+    assert report.finished and not area.path.exists()
+    with pytest.raises(UsageError):
+        undo(root)
+
+
+def test_a_directory_that_is_gone_or_made_anew(root: str) -> None:
+    area = make_area(root, None, "beside", "aa", ())
+    with pytest.raises(StoreError, match="is gone"):
+        bring(area, "1:1")
+    Path(area.at("store")).mkdir()
+    Path(area.at("spare")).mkdir()
+    with pytest.raises(StoreError, match="made anew"):
+        bring(area, "1:1")
+
+
+def test_taking_nothing_back(root: str) -> None:
+    take_back(make_area(root, None, "in-place", "aa", ()))
+
+
+def no_links(name: str, path: str) -> None:
+    if name == "link":
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
+
+
+def test_second_names(tmp_path: Path) -> None:
+    source = tmp_path / "fifo"
+    os.mkfifo(source)
+    second_name(str(source), str(tmp_path / "other"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fileops, "watch", no_links)
+        with pytest.raises(OSError, match="cross-device"):
+            second_name(str(source), str(tmp_path / "third"))
+    with pytest.raises(FileExistsError):
+        second_name(str(source), str(tmp_path / "other"))
+
+
+def test_renameat2_is_missing_or_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    first, second = str(tmp_path / "a"), str(tmp_path / "b")
+    assert fileops.exchange(first, second)
+    with pytest.raises(FileNotFoundError):
+        fileops.exchange(first, str(tmp_path / "none"))
+
+    class Library:
+        def renameat2(self, *_arguments: object) -> int:
+            ctypes.set_errno(errno.EINVAL)
+            return -1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_a, **_k: Library())
+    assert not fileops.exchange(first, second)
+    (tmp_path / "file").write_bytes(b"abc")
+    fileops.punch(str(tmp_path / "file"), 1, 2)  # no fallocate there: zeros are written
+    assert (tmp_path / "file").read_bytes() == b"a\0c"
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_a, **_k: object())
+    assert not fileops.exchange(first, second)
+
+
+def test_owners_and_reflinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"x" * 10)
+    source.chmod(0o640)
+    asked: list[tuple[int, int]] = []
+    status = os.stat_result((0o100640, 0, 0, 1, 12345, 23456, 10, 0, 0, 0))
+    monkeypatch.setattr(os, "chown", lambda _place, user, group: asked.append((user, group)))
+    fileops.take_owner(str(source), status)
+    assert asked == [(12345, 23456)]
+
+    def refuse(*_arguments: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "chown", refuse)
+    fileops.take_owner(str(source), status)
+    cloned: list[int] = []
+    monkeypatch.setattr(fcntl, "ioctl", lambda _target, code, _source: cloned.append(code))
+    fileops.copy(str(source), str(tmp_path / "copy"))
+    assert cloned and (tmp_path / "copy").stat().st_mode & 0o777 == 0o640
+
+
+def test_locks_that_cannot_be_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = StoreLock(str(tmp_path))
+    lock.take()
+    lock.renew()
+    assert lock.content() is None
+    (tmp_path / "lock").mkdir()
+    with pytest.raises(StoreError, match="cannot be opened"):
+        lock.take()
+    (tmp_path / "lock").rmdir()
+    (tmp_path / "lock").write_bytes(b"lock")
+
+    def no_locks(*_arguments: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(fcntl, "lockf", no_locks)
+    with pytest.raises(StoreError, match="cannot be locked: no locks"):
+        lock.take()
+    lock.release()
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with only_repair(str(tmp_path / "store")):
+        pass
+    with pytest.raises(StoreError, match="cannot be opened"), only_repair(str(tmp_path / "none" / "store")):
+        pass
+
+
+def test_manifests(tmp_path: Path) -> None:
+    root, other = tmp_path / "root", tmp_path / "other"
+    (root / "inner").mkdir(parents=True)
+    other.mkdir()
+    (root / "inner" / "file").write_bytes(b"abc")
+    (root / "circle").symlink_to(".")
+    (root / "nowhere").symlink_to("gone")
+    (other / "x").write_bytes(b"")
+    found = list_files(str(root), {"/named": str(other)})
+    assert set(found) == {"inner/file", "nowhere", "/named/x"}
+    assert found["inner/file"].startswith("3 ")
+    assert changed_files(found, {**found, "new": "", "inner/file": "4 0"}) == ["inner/file", "new"]
+    assert some_of("abcde") == "a, b, c and 2 more"
+    with pytest.raises(StoreError, match="cannot be read"):
+        list_files(str(tmp_path / "none"))
