@@ -117,7 +117,7 @@ def test_what_is_sound_in_a_damaged_store_is_salvaged(
 ) -> None:
     source, into = restart_dir(name), tmp_path / "new"
     sound = records_of(source)
-    assert run(["salvage", str(source), "--into", str(into)]) in (0, 1)
+    assert run(["salvage", str(source), "--into", str(into), "--layout", "keep"]) in (0, 1)
     found = records_of(into)
     assert found.items() <= sound.items()
     assert len(found) == len(sound) - (GHOSTS in name)
@@ -219,7 +219,7 @@ def test_damage_in_the_middle_is_fenced(store_copy: Directory, tmp_path: Path) -
         stream.seek(lost[0].pos + 3)
         stream.write(bytes(lost[-1].pos - lost[0].pos + 50))
     into = tmp_path / "new"
-    assert run(["salvage", str(source), "--into", str(into)]) == 1
+    assert run(["salvage", str(source), "--into", str(into), "--layout", "keep"]) == 1
     assert records_of(into) == records_of(source)
     assert set(problems(into)) <= {LOSS}
     ledger = ledger_of(into)
@@ -232,6 +232,32 @@ def test_damage_in_the_middle_is_fenced(store_copy: Directory, tmp_path: Path) -
     assert missing == len(lost) == ledger[0]["missing_count"]
 
 
+def test_where_brokers_would_skip_records_they_are_packed(
+    store_copy: Directory, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A hole in a queue makes a broker go on with the next file: nothing may stand behind it in the first."""
+    source = store_copy("5.3.3-multiseg")
+    first, second = sorted((source / "commitlog").iterdir())[:2]
+    for path, layout in ((second, "keep"), (first, "pack")):
+        messages = messages_of(source / "commitlog")
+        lost = [m for m, _ in messages if Path(m.path) == path][100]
+        with path.open("r+b") as stream:
+            stream.seek(lost.pos)
+            stream.write(bytes(lost.total_size))
+        assert run(["salvage", str(source), "--into", str(tmp_path / layout)]) == 1
+        assert ledger_of(tmp_path / layout)[0]["layout"] == layout
+        assert "Warning" not in capfd.readouterr().out
+    assert run(["salvage", str(source), "--into", str(tmp_path / "asked"), "--layout", "keep"]) == 1
+    behind = [
+        m
+        for m, _ in messages_of(source / "commitlog")
+        if Path(m.path) == first
+        and (m.topic, m.queue_id) == (lost.topic, lost.queue_id)
+        and m.queue_offset > lost.queue_offset
+    ]
+    assert f"Warning: brokers will not deliver {len(behind)} records" in capfd.readouterr().out
+
+
 def test_confidence_decides(store_copy: Directory, tmp_path: Path) -> None:
     source = store_copy("4.9.8-basic")
     path = min((source / "commitlog").iterdir())
@@ -239,7 +265,7 @@ def test_confidence_decides(store_copy: Directory, tmp_path: Path) -> None:
     with path.open("r+b") as stream:
         stream.seek(message.body_pos)
         stream.write(b"not what was there")
-    assert run(["salvage", str(source), "--into", str(tmp_path / "medium")]) == 1
+    assert run(["salvage", str(source), "--into", str(tmp_path / "medium"), "--layout", "keep"]) == 1
     assert message.physical_offset not in records_of(tmp_path / "medium")
     assert run(["salvage", str(source), "--into", str(tmp_path / "low"), "--min-confidence", "low"]) == 4
     assert problems(tmp_path / "low").keys() == {"CL004"}
@@ -257,7 +283,7 @@ def test_fences_are_not_salvaged_as_messages(store_copy: Directory, tmp_path: Pa
     with path.open("r+b") as stream:
         stream.seek(20_000)
         stream.write(bytes(9000))
-    assert run(["salvage", str(source), "--into", str(tmp_path / "one")]) == 1
+    assert run(["salvage", str(source), "--into", str(tmp_path / "one"), "--layout", "keep"]) == 1
     for layout in ("keep", "pack"):
         again = tmp_path / layout
         assert run(["salvage", str(tmp_path / "one"), "--into", str(again), "--layout", layout]) == 1

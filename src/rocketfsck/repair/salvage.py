@@ -27,7 +27,7 @@ from rocketfsck.repair.carve_confidence import Confidence, Level, judge
 from rocketfsck.repair.carve_sources import LOG_DIRECTORY, SkippedFile, SourceFile, list_sources
 from rocketfsck.repair.filler import min_filler_size
 from rocketfsck.repair.salvage_choose import FATES, Fate, choose
-from rocketfsck.repair.salvage_layout import Placement, fits_file, place_kept, place_packed
+from rocketfsck.repair.salvage_layout import Placement, count_skipped, fits_file, place_kept, place_packed
 from rocketfsck.repair.salvage_ledger import (
     Gap,
     Story,
@@ -117,6 +117,7 @@ class Salvage:
             "fence_size": sum(high - low for low, high in placement.fences),
             "queue_count": len(story.queues),
             "missing_count": sum(queue.missing_count for queue in story.queues),
+            "skipped_by_brokers_count": count_skipped(found, placement),
             "min_confidence": self.options.level.name.lower(),
             "broker_version": self.version,
         }
@@ -240,11 +241,16 @@ def _place(
     if options.layout != "pack":
         fates = choose(found, confidence, options.level, in_place=True)
         placed = place_kept(found, np.flatnonzero(fates == Fate.TAKEN), file_size)
-        if not isinstance(placed, str):
-            return fates, placed, "asked for" if options.layout == "keep" else "the physical offsets fit"
-        if options.layout == "keep":
-            raise UsageError(f"the records cannot keep their physical offsets: {placed}; --layout pack can")
-        note = placed
+        if isinstance(placed, str):
+            if options.layout == "keep":
+                raise UsageError(f"the records cannot keep their physical offsets: {placed}")
+            note = placed
+        elif options.layout == "keep":
+            return fates, placed, note
+        elif skipped_count := count_skipped(found, placed):
+            note = f"in their places brokers would skip {skipped_count} records behind holes of their queues"
+        else:
+            return fates, placed, "the physical offsets fit"
     fates = choose(found, confidence, options.level, in_place=False)
     fitting = np.zeros(len(found), np.bool_)
     fitting[fits_file(found, file_size)] = True

@@ -3,8 +3,9 @@
 keep    every record at its physicalOffset, fences over what is missing between them, BLANKs at the ends
 pack    from one file's length on, without gaps; the records' physicalOffset is rewritten
 
-A packed log does not begin at 0: the filling units of consume queues name the offset 0, and a broker takes
-them for messages as long as the log begins there. Reference 2.8, 3.3.
+A packed log does not begin at 0. The units that keep the places of lost records in a queue name the offset 0.
+A broker that finds no message there goes on with the next file of the log: of a file that begins at 0 it
+delivers nothing more (`count_skipped`). Reference 2.8, 3.3.
 """
 
 from __future__ import annotations
@@ -150,6 +151,25 @@ def _missing_room(found: Found, rows: Longs, sizes: Longs) -> Longs:
     between = start[order[1:]] - start[order[:-1]] - sizes[order[:-1]]
     room[order[1:]] = np.where(count > 0, np.maximum(count * MIN_RECORD_SIZE - between, 0), 0)
     return room
+
+
+def count_skipped(found: Found, placement: Placement) -> int:
+    """How many records brokers pass over when they deliver: those of the file that begins at offset 0 which
+    stand behind a hole of their queue."""
+    if placement.start_offset:
+        return 0
+    own = takes_queue_offset(found)[placement.rows]
+    rows, target = placement.rows[own], placement.offsets[own]
+    queue, offset = found["queue_index"][rows], found["queue_offset"][rows]
+    order = np.lexsort((offset, queue))
+    rows, target, queue, offset = rows[order], target[order], queue[order], offset[order]
+    hole = np.zeros(len(rows), np.bool_)
+    following = offset + np.clip(found["batch_size"][rows], 1, None)
+    hole[1:] = (queue[1:] == queue[:-1]) & (offset[1:] > following[:-1])
+    first = np.searchsorted(queue, queue)
+    holes_before = np.concatenate(([0], np.cumsum(hole)))
+    behind = holes_before[1:] > holes_before[first]
+    return int(np.count_nonzero(behind & (target < placement.file_size)))
 
 
 def fits_file(found: Found, file_size: int) -> Longs:

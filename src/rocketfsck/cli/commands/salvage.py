@@ -40,7 +40,7 @@ LOSS_RULE = "CL028"
     default="auto",
     show_default=True,
     help="keep: every record at its physical offset, fences in between. pack: one behind the other, "
-    "physicalOffset rewritten. auto: keep where the offsets fit.",
+    "physicalOffset rewritten. auto: keep where the offsets fit and brokers will deliver everything.",
 )
 @click.option(
     "--min-confidence",
@@ -188,6 +188,12 @@ def salvage_lines(salvage: Salvage, written: SalvagedStore | None) -> Iterator[s
         yield "  " + _queue_line(queue)
     if len(short) > SHOWN_QUEUES:
         yield f"  and {len(short) - SHOWN_QUEUES} more (the ledger has them all)"
+    if skipped_count := head["skipped_by_brokers_count"]:
+        skipped = count_of(skipped_count, "record")
+        yield (
+            f"Warning: brokers will not deliver {skipped} that stand behind holes of their queues in the "
+            "file that begins at offset 0; `salvage --layout pack` avoids that"
+        )
     if written is None:
         yield "Nothing was written (--dry-run)."
         return
