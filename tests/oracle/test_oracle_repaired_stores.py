@@ -45,6 +45,7 @@ SEED = 11
 FAULTS = (
     "torn-tail",
     "boundary-lost",
+    "blank-early",
     "stale-tail",
     "garbage-tail",
     "body-flip",

@@ -25,6 +25,7 @@ def _merge(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Find
     known = {(queue.topic, queue.queue_id) for queue in context.store.queues}
     following: dict[tuple[str, int], int] = {}
     before: TaskResult | None = None
+    fence: int | None = None
     for number, log in enumerate(logs):
         if log is None:
             following, before = {}, None
@@ -38,8 +39,10 @@ def _merge(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Find
         adjacent = (
             before is not None and before.summary.start_offset + before.summary.size == facts.start_offset
         )
+        if fence is None:
+            fence = log.summary.fence_offset
         names = log.summary.units.names(context.store)
-        yield from _queue_offsets(log, names, following, adjacent, known)
+        yield from _queue_offsets(log, names, following, adjacent, known, fence)
         if before is not None:
             yield from _times(_facts(before), facts, log)
         before = log
@@ -76,11 +79,12 @@ def _queue_offsets(
     following: dict[tuple[str, int], int],
     adjacent: bool,
     known: set[tuple[str, int]],
+    fence: int | None,
 ) -> Iterator[Finding]:
     """Compare each queue's first record with the last one in the files before.
 
-    Where a commit log file is missing in between, the units of the queue say what is lost (XR011); only
-    a queue without units is reported here.
+    Where a commit log file is missing in between, or filler from `fence` on stands for lost records, the
+    units of the queue say what is lost (XR011, XR015); only a queue without units is reported here.
     """
     span = log.summary.queues
     facts = _facts(log)
@@ -91,9 +95,10 @@ def _queue_offsets(
         if expected is None or first == expected:
             continue
         rule = "CL027" if first < expected else "CL028"
-        if rule == "CL028" and not adjacent and name in known:
-            continue
         physical = int(span.physical[row])
+        explained = not adjacent or (fence is not None and fence < physical)
+        if rule == "CL028" and explained and name in known:
+            continue
         where = Where(
             file=facts.file,
             start=physical - facts.start_offset,

@@ -65,7 +65,10 @@ class QueueSpan:
 
 @dataclass(frozen=True, slots=True)
 class LogSummary:
-    """What the merging checks need of one commit log file; positions are in the file."""
+    """What the merging checks need of one commit log file; positions are in the file.
+
+    `fence_offset` is the physical offset of the first filler record that a repair put into it, None without.
+    """
 
     start_offset: int
     size: int
@@ -74,6 +77,7 @@ class LogSummary:
     queues: QueueSpan
     units: UnitRanges
     entries: EntryRanges
+    fence_offset: int | None = None
 
 
 def check_log_file(task: LogFileTask) -> TaskResult:
@@ -232,7 +236,7 @@ class _LogWalk:
             return
         rolled_back = (rows["sys_flag"] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK
         queues = rows["queue_index"]
-        for number in np.unique(queues[rolled_back]).tolist():
+        for number in distinct(queues[rolled_back]).tolist():
             if number >= 0 and is_fence_topic(self.table.names[number][0]):
                 self.fence_offset = int(rows.physical[np.argmax(rolled_back & (queues == number))])
                 return
@@ -302,7 +306,8 @@ class _LogWalk:
         live_end = judge.live_end
         bad = judge.bad_ranges()
         entries = self.keys.finish(bad, self.base, live_end)
-        summary = LogSummary(self.base, size, live_end, bad, self._spans(len(units.numbers)), units, entries)
+        spans = self._spans(len(units.numbers))
+        summary = LogSummary(self.base, size, live_end, bad, spans, units, entries, self.fence_offset)
         checked = Checked(1, size, judge.live_count, entry_count=0)
         return TaskResult(
             self.collector.findings, self.collector.counts, checked, (self._facts(units),), summary
