@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from rocketfsck import __version__
-from rocketfsck.engine import LocalEngine, core_count
+from rocketfsck.engine import Engine, LocalEngine, core_count
 from rocketfsck.errors import StoreError
 from rocketfsck.store.model import OtherKind, Store, StrayReason
 from rocketfsck.verify.advice import continue_command, plan_command
@@ -61,7 +61,7 @@ def check_store(
     store: Store,
     options: CheckOptions | None = None,
     *,
-    engine: LocalEngine | None = None,
+    engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Check a store. What is wrong with it is in the report; what could not be read is, too.
