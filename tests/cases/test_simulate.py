@@ -33,7 +33,7 @@ Name = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class Prediction:
     start: Start
-    appended: Mapping[Name, list[Units]]
+    appended: Mapping[Name, list[tuple[int, Units]]]
     root: Path
 
     @property
@@ -42,16 +42,13 @@ class Prediction:
 
     def units(self, queue: QueueStart) -> list[tuple[int, ...]]:
         """Queue offset, physical offset, size and tagsCode of what the queue holds after the start."""
-        appended = self.appended.get((queue.topic, queue.queue_id), [])
-        fresh = [
-            tuple(map(int, unit))
-            for run in appended
-            for unit in zip(run.offset, run.size, run.tags, strict=True)
+        found = _units_on_disk(self.root, queue)
+        for place, run in self.appended.get((queue.topic, queue.queue_id), []):
+            for number, unit in enumerate(zip(run.offset, run.size, run.tags, strict=True)):
+                found[place + number] = tuple(map(int, unit))
+        return [
+            (index, *found[index]) for index in sorted(found) if queue.min_offset <= index < queue.max_offset
         ]
-        kept = _units_on_disk(self.root, queue)
-        last = queue.max_offset - len(fresh)
-        rows = [(index, *kept[index]) for index in sorted(kept) if queue.min_offset <= index < last]
-        return rows + [(last + number, *unit) for number, unit in enumerate(fresh)]
 
 
 def _units_on_disk(root: Path, queue: QueueStart) -> dict[int, tuple[int, ...]]:
@@ -74,10 +71,10 @@ def predict(root: Path, version: str, document: Mapping[str, Any], conf: Path) -
     """The start of `version` with the settings that the broker had."""
     settings = {**document.get("config", {}), **document["geometry"]}
     conf.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    appended: dict[Name, list[Units]] = defaultdict(list)
+    appended: dict[Name, list[tuple[int, Units]]] = defaultdict(list)
 
-    def watch(queue: QueueModel, units: Units) -> None:
-        appended[queue.loaded.topic, queue.loaded.queue_id].append(units)
+    def watch(queue: QueueModel, place: int, units: Units) -> None:
+        appended[queue.loaded.topic, queue.loaded.queue_id].append((place, units))
 
     store = open_store(root, version=version, broker_conf=conf, commitlog_paths=[root / "commitlog"])
     return Prediction(simulate_start(store, version, watch=watch), appended, root)

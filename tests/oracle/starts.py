@@ -32,7 +32,7 @@ class Predicted:
     """The prediction, the units that it says are appended, and the files' sizes before the start."""
 
     start: Start
-    appended: Mapping[Name, list[Units]]
+    appended: Mapping[Name, list[tuple[int, Units]]]
     sizes: Mapping[str, int]
 
     @property
@@ -43,10 +43,10 @@ class Predicted:
 
 @dataclass(slots=True)
 class _Watch:
-    appended: dict[Name, list[Units]] = field(default_factory=lambda: defaultdict(list))
+    appended: dict[Name, list[tuple[int, Units]]] = field(default_factory=lambda: defaultdict(list))
 
-    def __call__(self, queue: QueueModel, units: Units) -> None:
-        self.appended[queue.loaded.topic, queue.loaded.queue_id].append(units)
+    def __call__(self, queue: QueueModel, place: int, units: Units) -> None:
+        self.appended[queue.loaded.topic, queue.loaded.queue_id].append((place, units))
 
 
 def write_conf(document: Mapping[str, Any], path: Path) -> Path:
@@ -97,9 +97,12 @@ def _pairs(predicted: Predicted, answer: Answer, root: Path) -> Iterator[tuple[s
     )
     for name, runs in predicted.appended.items():
         if queues[name].kind == "file":
-            columns = (zip(run.offset, run.size, run.tags, strict=True) for run in runs)
-            units = [tuple(map(int, unit)) for run in columns for unit in run]
-            yield f"units of {name}", units, _last_units(root, name, queues[name].max_offset, len(units))
+            told: dict[int, tuple[int, ...]] = {}
+            found = _units_on_disk(root, name)
+            for place, run in runs:
+                units = zip(run.offset, run.size, run.tags, strict=True)
+                told.update((place + number, tuple(map(int, unit))) for number, unit in enumerate(units))
+            yield f"units of {name}", told, {place: found.get(place) for place in told}
     yield from _index(start, root)
 
 
@@ -123,11 +126,13 @@ def _files(predicted: Predicted, after: Mapping[str, int]) -> Iterator[tuple[str
     )
 
 
-def _last_units(root: Path, name: Name, max_offset: int, count: int) -> list[tuple[int, ...]]:
-    paths = sorted((root / "consumequeue" / name[0] / str(name[1])).iterdir())
-    rows = np.concatenate([np.frombuffer(path.read_bytes(), UNIT.dtype()) for path in paths])
-    end = max_offset - int(paths[0].name) // UNIT.size
-    return [(int(row["offset"]), int(row["size"]), int(row["tagsCode"])) for row in rows[end - count : end]]
+def _units_on_disk(root: Path, name: Name) -> dict[int, tuple[int, ...]]:
+    """By their numbers in the queue."""
+    return {
+        int(path.name) // UNIT.size + number: (int(row["offset"]), int(row["size"]), int(row["tagsCode"]))
+        for path in (root / "consumequeue" / name[0] / str(name[1])).iterdir()
+        for number, row in enumerate(np.frombuffer(path.read_bytes(), UNIT.dtype()))
+    }
 
 
 def _index(start: Start, root: Path) -> Iterator[tuple[str, Any, Any]]:

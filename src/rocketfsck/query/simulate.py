@@ -264,9 +264,7 @@ class _Simulation:
             keyed = (batch["key_count"] > 0) & (
                 (batch["sys_flag"] & TRANSACTION_MASK) != TRANSACTION_ROLLBACK
             )
-            without_entry = keyed & ~self.index.covers(offset)
-            if not self.role.index_enabled:
-                without_entry[:] = False
+            without_entry = keyed & self.index.lacks(offset)
             self.census.see(
                 batch,
                 file.start_offset,

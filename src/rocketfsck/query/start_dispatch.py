@@ -26,7 +26,7 @@ from rocketfsck.store.model import QueueKind
 
 Ints = NDArray[np.int64]
 QueueName = tuple[str, int]
-Watcher = Callable[[QueueModel, Units], None]
+Watcher = Callable[[QueueModel, int, Units], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class DispatchRules:
 class Dispatcher:
     """Hands batches of records to the queues and the index; counts what happens to them.
 
-    `watch` is told every run of units that is appended.
+    `watch` is told every run of units that is appended, and the number of its first in the queue.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Dispatcher:
         taken = self.index.put(offset, key_count, rolled_back)
         without_entry = np.zeros(batch.record_count, np.bool_)
         keyed = (key_count > 0) & ~rolled_back
-        without_entry[rows] = keyed & ~taken & ~self.index.covers(offset)
+        without_entry[rows] = keyed & ~taken & self.index.lacks(offset)
         had_unit = np.zeros(batch.record_count, np.bool_)  # a queue that passes it over has not had it
         had_entry = self.index.covered_before(batch["physical_offset"])
         self.census.see(batch, base_offset, wanted, missed, without_entry, had_unit, had_entry)
@@ -131,9 +131,9 @@ class Dispatcher:
     def _append(self, model: QueueModel, units: Units, chosen: Ints) -> None:
         if len(chosen):
             taken = Units(units.index[chosen], units.offset[chosen], units.size[chosen], units.tags[chosen])
-            model.append(taken)
+            place = model.append(taken)
             if self.watch is not None:
-                self.watch(model, taken)
+                self.watch(model, place, taken)
 
     def _to_batch_queue(self, model: QueueModel, units: Units, next_base: Ints) -> None:
         highest = np.maximum.accumulate(np.append(model.max_physic_offset, units.offset))[:-1]

@@ -142,6 +142,11 @@ class IndexModel:
         )
         return _lie_in(offset, kept)
 
+    def lacks(self, offset: Ints) -> NDArray[np.bool_]:
+        """Which physical offsets no file on disk covers; without an index, of those that one did."""
+        missing = ~self.covers(offset)
+        return missing if self.enabled else missing & self.covered_before(offset)
+
     def covered_before(self, offset: Ints) -> NDArray[np.bool_]:
         """Which physical offsets lie in the files that are deleted."""
         return _lie_in(offset, self._deleted_ranges)

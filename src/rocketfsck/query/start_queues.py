@@ -319,13 +319,14 @@ class QueueModel:
         if len(found):
             self.min_pos = first.start_offset + start + (low + int(found[0])) * self.unit_size
 
-    def append(self, units: Units) -> None:
-        """Put units, at least one, at the end of the queue."""
+    def append(self, units: Units) -> int:
+        """Put units, at least one, at the end of the queue; the number in the queue of the first one."""
         if not self.files:
             self._create_first(int(units.index[0]))
+        place = self.end_pos // self.unit_size
         left = len(units.offset)
         if self.loaded.kind == "file":
-            places = self.end_pos // self.unit_size + np.arange(left)
+            places = place + np.arange(left)
             self.shifted_count += int(np.count_nonzero(places != units.index))
         self.added_count += left
         while left:
@@ -334,10 +335,14 @@ class QueueModel:
                 self._create(last.end_offset)
                 continue
             count = min(left, (last.size - last.wrote_pos) // self.unit_size)
+            if not count:  # files that do not follow each other leave a rest that no unit fits in
+                break
             last.wrote_pos += count * self.unit_size
             left -= count
+        self.added_count -= left
         end = int(units.offset[-1]) + (int(units.size[-1]) if self.counts_ends else 0)
         self.max_physic_offset = self.appended_offset = end
+        return place
 
     def _create_first(self, index: int) -> None:
         """The first file of a queue; what is in front of the first unit is filled with blank ones."""

@@ -78,7 +78,7 @@ class LogWalker:
                 if batch.record_count:
                     yield batch
                 pos = end
-                if stop in (Stop.BATCH_FULL, Stop.LIMIT):
+                if stop in (Stop.BATCH_FULL, Stop.LIMIT) or pos >= limit:
                     continue
                 judged = judge_record(reader, pos, limit, self.reading)
                 if judged.verdict is not Verdict.OK:
