@@ -72,6 +72,11 @@ class Expression:
         """Whether bodies must be read to tell."""
         return _mentions(self.tree, ("body", "content"))
 
+    @cached_property
+    def needs_faults(self) -> bool:
+        """Whether the checksums of bodies must be compared to tell."""
+        return _mentions(self.tree, ("faults",))
+
     def rows(self, batch: RecordBatch, table: QueueTable, base_offset: int) -> NDArray[np.intp]:
         """The rows that may match."""
         return np.flatnonzero(_ColumnTest(batch, table, base_offset).sides(self.tree)[1])

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rocketfsck.errors import FormatError, UsageError
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.messageid import OffsetMessageId, decode_offset_id, encode_offset_id
@@ -18,7 +21,9 @@ from rocketfsck.query.keys import Via, find_by_key
 from rocketfsck.query.scanning import Progress, scan_log
 from rocketfsck.query.trace import ScanStep, Trace
 from rocketfsck.query.view import StoreView
+from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.messages import Message, MessageFilter
+from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import Store
 
 Reading = Literal["either", "offset", "unique"]
@@ -130,15 +135,29 @@ def find_unique_anywhere(
             + ("" if found else ", without a match")
         )
     if via in ("scan", "both") or (via == "auto" and not found):
-        count = 0
-        for key in asked:
-            for offset, message in scan_log(view.log, MessageFilter(key=key), progress=progress):
-                if message.unique_key == key and offset not in found:
-                    found[offset] = view.found(message, offset, "scan")
-                    count += 1
+        before = len(found)
+        for offset, message in scan_log(view.log, _UniqueKeys(asked), progress=progress):
+            found.setdefault(offset, view.found(message, offset, "scan"))
+        count = len(found) - before
         why = "asked for" if via != "auto" else "the index gave nothing"
         trace.scan_steps.append(ScanStep(0, view.log.end_offset, why, count))
     return tuple(found[offset] for offset in sorted(found))
+
+
+class _UniqueKeys:
+    """Records whose UNIQ_KEY is one of these, whatever their topic."""
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        self.keys = keys
+        self._filters = [MessageFilter(key=key) for key in keys]
+
+    def rows(self, batch: RecordBatch, table: QueueTable, base_offset: int) -> NDArray[np.intp]:
+        rows = [wanted.rows(batch, table, base_offset) for wanted in self._filters]
+        found: NDArray[np.intp] = np.unique(np.concatenate(rows))
+        return found
+
+    def accepts(self, message: Message) -> bool:
+        return message.unique_key in self.keys
 
 
 def _is_telling(lead: Lead) -> bool:

@@ -99,10 +99,6 @@ class LogView:
         """Remember where the live records of `files[number]` end: somebody has walked it."""
         self._live_ends[number] = self._open.starts[number] + end_pos
 
-    def open(self, number: int) -> FileReader:
-        """`files[number]`, open."""
-        return self._open.reader(number)
-
     def options(self, reader: FileReader) -> ScanOptions:
         """How a file of this store is scanned for whole messages."""
         return ScanOptions(

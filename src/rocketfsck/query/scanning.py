@@ -16,7 +16,7 @@ from rocketfsck.query.log import LogView
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.live import LiveScan
-from rocketfsck.scan.messages import MAX_BODY_SIZE, Message
+from rocketfsck.scan.messages import MAX_BODY_SIZE, Message, read_message
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.reading import FileReader
 
@@ -38,13 +38,18 @@ def scan_log(
     *,
     start_offset: int = 0,
     end_offset: int | None = None,
+    matches: Callable[[Message, int], bool] | None = None,
+    with_bodies: bool = False,
+    check_bodies: bool = False,
     max_body_size: int = MAX_BODY_SIZE,
     progress: Progress | None = None,
 ) -> Iterator[tuple[int, Message]]:
     """Yield (physical offset, message) of the live records that are wanted, in the log's order.
 
-    `start_offset:end_offset` chooses records by where they stand; whole files are read. Raises StoreError
-    when bytes cannot be read.
+    `start_offset:end_offset` chooses records by where they stand; whole files are read. `matches` is asked of
+    a message and its offset instead of `wanted.accepts`; it sees the body if `with_bodies`, and faults of the
+    body's CRC if `check_bodies`. Messages that are given have both. Raises StoreError when bytes cannot be
+    read.
     """
     total = log.store.commitlog.size
     done = 0
@@ -52,28 +57,25 @@ def scan_log(
         base_offset = file.start_offset or 0
         if base_offset + file.size > start_offset and (end_offset is None or base_offset < end_offset):
             scan = LiveScan()
-            reader = log.open(number)
-            for batch, table in _batches(log, reader, base_offset, scan):
-                if progress is not None:
-                    progress(done + scan.end_pos, total)
-                for row in wanted.rows(batch, table, base_offset).tolist():
-                    offset = base_offset + int(batch["pos"][row])
-                    if offset < start_offset or (end_offset is not None and offset >= end_offset):
-                        continue
-                    message = log.message_at(offset, max_body_size=max_body_size)
-                    if isinstance(message, Message) and wanted.accepts(message):
-                        yield offset, message
+            # A reader of its own: whoever takes the messages may make the log close files in between.
+            with FileReader(file.path) as reader:
+                options = replace(log.options(reader), read_bodies=check_bodies)
+                parser, shown_size = options.property_parser, max_body_size if with_bodies else 0
+                table = QueueTable()
+                compiled = compiled_wanted(reader.allocated_size)
+                for batch in scan.batches(reader, base_offset, options, table, compiled=compiled):
+                    if progress is not None:
+                        progress(done + scan.end_pos, total)
+                    for row in wanted.rows(batch, table, base_offset).tolist():
+                        offset = base_offset + int(batch["pos"][row])
+                        if offset < start_offset or (end_offset is not None and offset >= end_offset):
+                            continue
+                        message = read_message(reader, batch, row, parser, shown_size)
+                        if wanted.accepts(message) if matches is None else matches(message, offset):
+                            whole = log.message_at(offset, max_body_size=max_body_size)
+                            if isinstance(whole, Message):
+                                yield offset, whole
             log.walked(number, scan.end_pos)
         done += file.size
     if progress is not None:
         progress(total, total)
-
-
-def _batches(
-    log: LogView, reader: FileReader, base_offset: int, scan: LiveScan
-) -> Iterator[tuple[RecordBatch, QueueTable]]:
-    table = QueueTable()
-    options = replace(log.options(reader), read_bodies=False)
-    compiled = compiled_wanted(reader.allocated_size)
-    for batch in scan.batches(reader, base_offset, options, table, compiled=compiled):
-        yield batch, table

@@ -8,7 +8,7 @@ from rocketfsck.query.answers import Found
 from rocketfsck.query.evaluate import Expression
 from rocketfsck.query.scanning import Progress, scan_log
 from rocketfsck.query.view import StoreView
-from rocketfsck.scan.messages import MAX_BODY_SIZE, Message
+from rocketfsck.scan.messages import MAX_BODY_SIZE
 from rocketfsck.store.model import Store
 
 
@@ -42,25 +42,20 @@ def find_by_expression(
                 progress=progress,
             )
         return
-    left = max_count
-    if left == 0:
+    if max_count == 0:
         return
-    for offset, message in scan_log(
+    found = scan_log(
         view.log,
         wanted,
         start_offset=start_offset,
         end_offset=end_offset,
-        max_body_size=max_body_size if wanted.needs_body else 0,
+        matches=wanted.matches,
+        with_bodies=wanted.needs_body,
+        check_bodies=wanted.needs_faults,
+        max_body_size=max_body_size,
         progress=progress,
-    ):
-        if not wanted.matches(message, offset):
-            continue
-        whole = message
-        if not wanted.needs_body:
-            found = view.log.message_at(offset, max_body_size=max_body_size)
-            whole = found if isinstance(found, Message) else message
-        yield view.found(whole, offset, "scan")
-        if left is not None:
-            left -= 1
-            if left == 0:
-                return
+    )
+    for number, (offset, message) in enumerate(found, 1):
+        yield view.found(message, offset, "scan")
+        if number == max_count:
+            return

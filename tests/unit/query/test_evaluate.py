@@ -16,7 +16,7 @@ from rocketfsck.store import Store, open_store
 from rocketfsck.writer import Kind
 
 from tests.conftest import Directory
-from tests.unit.query.maker import NOW, make, message
+from tests.unit.query.maker import NOW, make, message, patch
 
 EVERYTHING = (
     ("topic == 'Order'", 6),
@@ -107,7 +107,7 @@ def test_columns_rule_out_nothing_that_matches(store: Store, text: str) -> None:
     """By every message of the log, without the columns."""
     wanted = Expression(text)
     with StoreView(store) as view:
-        every = scan_log(view.log, Expression("offset >= 0"))
+        every = scan_log(view.log, Expression("offset >= 0"), with_bodies=True)
         expected = [offset for offset, item in every if wanted.matches(item, offset)]
     assert [item.offset for item in find_by_expression(store, text)] == expected
 
@@ -150,3 +150,27 @@ def test_all_expressions_on_a_broker_written_store(store_dir: Directory) -> None
             every = Expression("offset >= 0")
             expected = [at for at, item in scan_log(view.log, every) if wanted.matches(item, at)]
             assert [item.offset for item in find_by_expression(real, wanted, view=view)] == expected
+
+
+def test_a_body_whose_checksum_is_wrong(tmp_path: Path) -> None:
+    store = make(tmp_path, [message(number) for number in range(5)])
+    path = store.commitlog.files[0].path
+    patch(path, path.read_bytes().index(b"body 3"), b"B")
+    (found,) = find_by_expression(store, "faults contains 'body-crc'")
+    assert found.message.keys == ["k3", "all"]
+    (same,) = find_by_expression(store, "keys contains 'k3'")
+    assert same.message.faults == found.message.faults
+
+
+def test_queries_between_two_messages_of_a_scan(tmp_path: Path) -> None:
+    """Whoever takes a message may ask for others, however many files that opens and closes."""
+    store = make(tmp_path, [message(number) for number in range(400)])
+    assert len(store.commitlog.files) > 12
+    with StoreView(store) as view:
+        offsets = [item.offset for item in find_by_expression(store, "topic")]
+        count = 0
+        for item in find_by_expression(store, "queueOffset < 40", view=view):
+            count += 1
+            assert all(isinstance(view.log.message_at(offset), Message) for offset in offsets[::25])
+            assert item.offset == offsets[count - 1]
+    assert count == 40
