@@ -4,7 +4,7 @@
                     system's temporary directory)
     --rounds N      how often each job runs; its least time counts (default 7)
     --only WORD     only groups whose name contains the word: log, index, plain, carve, crc,
-                    synth
+                    synth, rebuild
     --small         small files: shows that everything runs, measures nothing
     --no-write      leave RESULTS.md as it is
 
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import commands, data, jobs, synthesis
+from benchmarks import commands, data, jobs, rebuild, synthesis
 from benchmarks.measure import Row
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
@@ -89,6 +89,7 @@ def groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[[], Ite
         "carve": lambda: jobs.carve_rows(size // 4, rounds),
         "crc": lambda: jobs.crc_rows(rounds),
         "synth": lambda: synthesis.synth_rows(folder, size, rounds, with_goals=not small),
+        "rebuild": lambda: rebuild.rebuild_rows(folder, size, rounds, with_goals=not small),
     }
 
 
@@ -113,6 +114,9 @@ all figures are those of the product's own path:
   made before.
 - *whole check*: `check_store` at the level `full`, every rule, over commit log, consume queues and index of
   messages that `rocketfsck write --synth plain` made, on all cores.
+- *rebuild*: `rocketfsck rebuild all` of a log of `rocketfsck write --synth plain`, without waiting for the
+  disk, start-up included; beside it, what the real store code of 5.3.3 takes to dispatch the same log into
+  queues and index, JVM start excluded (a run without a JDK leaves it out). Their files must be the same.
 - start-up and peak memory are those of commands in processes of their own, imports included; the ratio is
   the share of what is allowed.
 """

@@ -24,6 +24,8 @@ from rocketfsck.scan.source import ReadAhead
 from rocketfsck.store.reading import FileReader
 
 PIECE_SIZE = 16 << 20
+BUFFER_SIZE = 512 << 10
+"""So small that what was read is still near the processor when its bodies are stepped over."""
 NOWHERE = -1
 
 Rows = TypeVar("Rows")
@@ -106,7 +108,7 @@ class _Worker(Generic[Rows]):
         if self.reader is None or self.window is None or self.reader.path != path:
             self.close()
             self.reader = FileReader(path)
-            self.window = ReadAhead(self.reader, threaded=False)
+            self.window = ReadAhead(self.reader, buffer_size=BUFFER_SIZE, threaded=False)
         return self.reader, self.window
 
     def _first(self, reader: FileReader, window: ReadAhead, task: PieceTask, file_size: int) -> int:
