@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 
 from rocketfsck.errors import FormatError, UsageError
 from rocketfsck.formats.host import Host
-from rocketfsck.formats.messageid import OffsetMessageId, decode_offset_id, encode_offset_id
+from rocketfsck.formats.messageid import (
+    OffsetMessageId,
+    decode_offset_id,
+    decode_unique_id,
+    encode_offset_id,
+)
 from rocketfsck.query.answers import Answer, Found, Lead, Outcome
 from rocketfsck.query.keys import Via, find_by_key
 from rocketfsck.query.scanning import Progress, scan_log
@@ -130,6 +135,7 @@ def find_unique_anywhere(
                 if answer.found and answer.trace is not None:
                     trace.key, trace.key_hash = answer.trace.key, answer.trace.key_hash
                     trace.index_steps += answer.trace.index_steps
+        trace.notes += _made_by(text)
         trace.notes.append(
             f"as a unique id: the index was asked under each of {len(view.topics)} topics"
             + ("" if found else ", without a match")
@@ -142,6 +148,18 @@ def find_unique_anywhere(
         why = "asked for" if via != "auto" else "the index gave nothing"
         trace.scan_steps.append(ScanStep(0, view.log.end_offset, why, count))
     return tuple(found[offset] for offset in sorted(found))
+
+
+def _made_by(text: str) -> list[str]:
+    """What a unique id says of its maker; nothing for a key of another form."""
+    try:
+        parts = decode_unique_id(text)
+    except FormatError:
+        return []
+    return [
+        f"as a unique id: made by process {parts.pid} (16 bits of it) at {parts.host_text}, "
+        f"counter {parts.counter}, {parts.span} ms into a month of its time zone"
+    ]
 
 
 class _UniqueKeys:

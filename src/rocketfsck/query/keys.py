@@ -25,7 +25,7 @@ from rocketfsck.query.scanning import Progress, scan_log
 from rocketfsck.query.trace import EntryStep, IndexStep, ScanStep, Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.columns import Stop
-from rocketfsck.scan.messages import Message, MessageFilter
+from rocketfsck.scan.messages import MAX_BODY_SIZE, Message, MessageFilter
 from rocketfsck.store.model import IndexFile, Store
 
 Via = Literal["auto", "index", "scan", "both"]
@@ -69,28 +69,33 @@ def find_by_key(
     begin_timestamp: int = INT64_MIN,
     end_timestamp: int = INT64_MAX,
     max_count: int | None = None,
+    max_body_size: int = MAX_BODY_SIZE,
     view: StoreView | None = None,
     progress: Progress | None = None,
 ) -> Answer:
     """The messages of a topic that have a key, with the way to them (`Answer.trace`).
 
-    `unique` takes the key as UNIQ_KEY only. Timestamps are ms, half-open; `max_count` keeps the newest. The
-    outcome is UNKNOWN_TOPIC where nothing was found and the store knows no such topic. Raises StoreError when
-    the log cannot be read; an index file that cannot is noted in the trace.
+    `unique` takes the key as UNIQ_KEY only. Timestamps are ms, half-open; `max_count` keeps the newest.
+    Bodies above `max_body_size` bytes are None (0: no bodies, where many messages have the key). The outcome
+    is UNKNOWN_TOPIC where nothing was found and the store knows no such topic. Raises StoreError when the log
+    cannot be read; an index file that cannot is noted in the trace.
     """
     query = KeyQuery(topic, key, unique, begin_timestamp, end_timestamp, max_count)
     if view is not None:
-        return _KeySearch(view, query, progress).answer(via)
+        return _KeySearch(view, query, max_body_size, progress).answer(via)
     with StoreView(store) as own:
-        return _KeySearch(own, query, progress).answer(via)
+        return _KeySearch(own, query, max_body_size, progress).answer(via)
 
 
 class _KeySearch:
     """One query by key."""
 
-    def __init__(self, view: StoreView, query: KeyQuery, progress: Progress | None) -> None:
+    def __init__(
+        self, view: StoreView, query: KeyQuery, max_body_size: int, progress: Progress | None
+    ) -> None:
         self.view = view
         self.query = query
+        self.max_body_size = max_body_size
         self.progress = progress
         self.key_hash = index_hash(query.topic, query.key)
         self.trace = Trace(f"{query.topic}#{query.key}", self.key_hash)
@@ -199,7 +204,7 @@ class _KeySearch:
         log = self.view.log
         if entry.physical_offset < log.min_offset:
             return self._lead(entry, source, "its record has expired")
-        message = log.message_at(entry.physical_offset)
+        message = log.message_at(entry.physical_offset, max_body_size=self.max_body_size)
         if message is None:
             return self._lead(entry, source, "it points outside the log")
         if isinstance(message, Stop):
@@ -233,6 +238,7 @@ class _KeySearch:
             wanted,
             start_offset=start_offset,
             end_offset=end_offset,
+            max_body_size=self.max_body_size,
             progress=self.progress,
         ):
             if query.wants(message):
@@ -290,7 +296,7 @@ class _KeySearch:
         for _ in range(STEP_LIMIT):
             if end is not None and offset >= end:
                 break
-            message = log.message_at(offset)
+            message = log.message_at(offset, max_body_size=self.max_body_size)
             if message == Stop.BLANK:
                 place = log.place(offset)
                 assert place is not None

@@ -24,6 +24,7 @@ from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.openfiles import OpenFiles
 
 PRE_BLANK_SIZE = (1 << 31) - 1
+BLOCK_COUNT = 1 << 16
 STALE_LIMIT = 1 << 16
 """As many units at the end of a queue are compared with their records before it is taken as it is."""
 
@@ -97,15 +98,19 @@ class QueueView(OpenFiles):
     def used_end_index(self) -> int:
         """Index behind the last unit that points somewhere, be it of an earlier life of the queue."""
         size = self.queue.unit_size
+        block = BLOCK_COUNT * size
         for number in reversed(range(len(self.files))):
             reader = self.reader(number)
+            whole = reader.size - reader.size % size
             for start, end in reversed(list(reader.data_extents())):
-                low = start - start % size
-                high = min(-(-end // size) * size, reader.size - reader.size % size)
-                units = np.frombuffer(reader.read(low, max(high - low, 0)), unit_dtype(self.queue.kind))
-                used = np.flatnonzero((units["offset"] >= 0) & (units["size"] > 0))
-                if len(used):
-                    return (self.starts[number] + low) // size + int(used[-1]) + 1
+                high = min(-(-end // size) * size, whole)
+                while high > start:
+                    low = max(high - block, start - start % size)
+                    units = np.frombuffer(reader.read(low, high - low), unit_dtype(self.queue.kind))
+                    used = np.flatnonzero((units["offset"] >= 0) & (units["size"] > 0))
+                    if len(used):
+                        return (self.starts[number] + low) // size + int(used[-1]) + 1
+                    high = low
         return self.start_index
 
     def file_end_index(self, index: int) -> int:

@@ -270,6 +270,16 @@ def test_offsets(cli: Cli, store: Store) -> None:
     assert [(row["kind"], row.get("lag")) for row in rows] == [("queue", None), ("group", 0), ("group", 28)]
 
 
+def test_a_broken_config_leaves_the_queues(cli: Cli, store: Store) -> None:
+    (store.root / "config" / "consumerOffset.json").write_text('{"offsetTable": 3}')
+    ended = cli("query", "offsets", store.root)
+    assert ended.code == 8
+    lines = ended.out.splitlines()
+    assert lines[0].startswith("no groups: a file in config/ cannot be used:")
+    assert lines[1] == "queues"
+    assert "groups" not in lines
+
+
 def test_stale_units_show(cli: Cli, store_dir: Directory) -> None:
     assert "2 stale units behind the end" in cli("query", "offsets", store_dir("4.9.8-ghosttail")).out
 

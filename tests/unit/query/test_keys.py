@@ -95,6 +95,14 @@ def test_window_and_count(store: Store) -> None:
     assert nothing.why == "no message of topic Order has the key all in this time"
 
 
+def test_bodies_are_left_out_on_demand(store: Store) -> None:
+    for via in ("index", "scan"):
+        bare = find_by_key(store, "Order", "all", via=via, max_body_size=0)
+        assert {found.message.body for found in bare.found} == {None}
+        whole = find_by_key(store, "Order", "k3", via=via)
+        assert [found.message.body for found in whole.found] == [b"body 3"]
+
+
 def test_what_is_not_there(store: Store) -> None:
     answer = find_by_key(store, "Order", "nothing")
     assert (answer.outcome, answer.why) == (

@@ -141,7 +141,16 @@ def _by_key(context: click.Context, topic: str, key: str, *, unique: bool, **tol
             answer = broker_by_key(view, topic, key, unique=unique, **window)
     else:
         with asked_progress(asked, "query key") as progress:
-            answer = find_by_key(store, topic, key, unique=unique, via=via, progress=progress, **window)
+            answer = find_by_key(
+                store,
+                topic,
+                key,
+                unique=unique,
+                via=via,
+                max_body_size=asked.max_body_size,
+                progress=progress,
+                **window,
+            )
     write_answer(asked, store, "rocketfsck.query.key", answer)
     hidden = via == "both" and bool(answer.hidden)
     return exit_code(answer.outcome) | (NOT_FOUND_CODE if hidden else 0)
@@ -254,6 +263,7 @@ def by_expression(
     from rocketfsck.cli.query.writing import write_found
     from rocketfsck.query.evaluate import Expression
     from rocketfsck.query.search import find_by_expression
+    from rocketfsck.scan.messages import MAX_BODY_SIZE
 
     wanted = Expression(expression)
     asked = Asked(context, **told)
@@ -265,6 +275,7 @@ def by_expression(
             max_count=max_count,
             start_offset=offset_from,
             end_offset=offset_to,
+            max_body_size=MAX_BODY_SIZE if wanted.needs_body else asked.max_body_size,
             progress=progress,
         )
         count = write_found(asked, store, "rocketfsck.query.scan", expression, found)
@@ -308,5 +319,4 @@ def offsets(context: click.Context, /, topic: str | None, group: str | None, **t
     from rocketfsck.cli.query.facts import write_offsets
 
     asked = Asked(context, **told)
-    count = write_offsets(asked, asked.open(), topic, group)
-    return 0 if count else NOT_FOUND_CODE
+    return write_offsets(asked, asked.open(), topic, group)

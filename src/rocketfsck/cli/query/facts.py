@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.query.found import FoundText, found_row, note_of
-from rocketfsck.cli.query.options import Asked
+from rocketfsck.cli.query.options import FOUND_CODE, NOT_FOUND_CODE, Asked
 from rocketfsck.cli.query.writing import write
 from rocketfsck.cli.table import aligned
 from rocketfsck.cli.text import count_of, shorten, timestamp, visible
+from rocketfsck.errors import EXIT_OPERATIONAL, FormatError
 
 if TYPE_CHECKING:
     from rocketfsck.query.life import Life
@@ -101,16 +102,26 @@ def write_life(asked: Asked, store: Store, life: Life) -> None:
 
 
 def write_offsets(asked: Asked, store: Store, topic: str | None, group: str | None) -> int:
-    """Queues and groups; returns how many rows there were."""
+    """Queues and groups; returns the exit status.
+
+    A config file that cannot be used takes the groups away, not the queues.
+    """
     from rocketfsck.query.offsets import group_offsets, queue_offsets
     from rocketfsck.query.view import StoreView
 
+    groups: list[GroupOffsets] = []
+    problem = None
     with StoreView(store) as view:
         queues = [] if group is not None else list(queue_offsets(store, topic=topic, view=view))
-        groups = group_offsets(store, topic=topic, group=group, view=view)
+        try:
+            groups = group_offsets(store, topic=topic, group=group, view=view)
+        except FormatError as error:
+            problem = f"no groups: a file in config/ cannot be used: {error}"
 
     def lines(palette: Palette) -> Iterator[str]:
-        if not queues and not groups:
+        if problem is not None:
+            yield palette.warning(visible(problem, keep_backslash=True))
+        elif not queues and not groups:
             yield palette.warning("no such queue or group")
         if queues:
             yield palette.bold("queues")
@@ -127,9 +138,11 @@ def write_offsets(asked: Asked, store: Store, topic: str | None, group: str | No
             more = {"standing": row.standing.value, "lag": row.lag, "lost_count": row.lost_count}
             yield {"kind": "group", **asdict(row), **more}
 
-    head = {"outcome": "found" if queues or groups else "not-found"}
+    head = {"outcome": "found" if queues or groups else "not-found", "why": problem}
     write(asked, store, "rocketfsck.query.offsets", lines, lambda: head, (), rows())
-    return len(queues) + len(groups)
+    if problem is not None:
+        return EXIT_OPERATIONAL
+    return FOUND_CODE if queues or groups else NOT_FOUND_CODE
 
 
 def _queue_cells(queues: list[QueueOffsets]) -> Iterator[tuple[str, ...]]:

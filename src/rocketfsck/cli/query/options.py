@@ -58,6 +58,13 @@ class Asked:
             commitlog_paths=self.commitlog_paths,
         )
 
+    @property
+    def max_body_size(self) -> int:
+        """What is read of bodies: nothing where they are not shown."""
+        from rocketfsck.scan.messages import MAX_BODY_SIZE
+
+        return 0 if self.body == "none" else MAX_BODY_SIZE
+
     def palette(self) -> Palette:
         """Colours, where the answer goes to a terminal that wants them."""
         import sys
