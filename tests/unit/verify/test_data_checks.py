@@ -45,6 +45,9 @@ from tests.unit.verify.damage import NOW, Damage
 
 Copy = Callable[[str], Damage]
 
+MADE_LATER = "IX028"
+"""The note on stores whose brokers were told that it is another year."""
+
 
 @pytest.fixture
 def copy(store_copy: Directory) -> Copy:
@@ -100,10 +103,10 @@ def test_a_log_file_that_was_not_checked_gives_no_false_findings(left_out: int, 
     context = context_of(store_dir("4.4.0-multiseg"))
     logs, queues, indexes = results_of(context)
     logs[left_out] = None
-    assert merged(context, (logs, queues, indexes)) == set()
+    assert merged(context, (logs, queues, indexes)) == {MADE_LATER}
     indexes[3] = None
     queues[0] = None
-    assert merged(context, (logs, queues, indexes)) == set()
+    assert merged(context, (logs, queues, indexes)) == {MADE_LATER}
 
 
 def test_nothing_checked_gives_nothing(store_dir: Directory) -> None:
@@ -149,7 +152,7 @@ def test_a_subset_of_the_tasks(copy: Copy) -> None:
 
     store = copy("4.9.8-multiseg")
     report = check_store(open_store(store.root), CheckOptions(subset=Subset.parse("1/3"), now_timestamp=NOW))
-    assert not [f for f in report.findings if f.rule[:2] in ("XR", "CQ", "IX")]
+    assert {f.rule for f in report.findings if f.rule[:2] in ("XR", "CQ", "IX")} <= {MADE_LATER}
 
 
 # spans
