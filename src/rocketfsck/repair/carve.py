@@ -5,7 +5,7 @@ record, and the scan goes on from its end. Where a body does not have its CRC th
 what is inside it is searched, too: such finds overlap. Nothing is judged here but frames and checksums.
 Reference 2.1 to 2.7; fault catalogue, C2.
 
-Memory: the read buffers and 80 bytes a record found.
+Memory: the read buffers and 80 bytes a record found (some 300 while records are judged and placed).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 Bytes that differ in no record (what stands behind a BLANK) are no difference: brokers do not copy them
 exactly (reference 2.8). Fault catalogue, H1 and H2.
 
-Memory: the read buffers and 80 bytes a record of the files that differ.
+Memory: the read buffers and some 300 bytes a record of the files that differ.
 """
 
 from __future__ import annotations

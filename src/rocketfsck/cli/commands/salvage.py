@@ -84,7 +84,7 @@ def command(
     """Carve records out of PATHs (files and directories of any kind) and write a new store of them.
 
     Damaged or misnamed commit log files, truncated files, raw disk images, whole stores: every record whose
-    frame is sound is found, wherever it stands. The PATHs are only read. Memory: 80 bytes a record found.
+    frame is sound is found, wherever it stands. The PATHs are only read. Memory: 300 bytes a record found.
 
     Exit status 1 says that something could not be salvaged (it is named), 4 that a check of the new store
     found something else wrong.
