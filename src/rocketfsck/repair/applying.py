@@ -70,6 +70,10 @@ def apply_plan(
             raise UsageError(f"the plan has an action {printable(action.name)!r}, which is no repair")
     root = real_root(plan.store.root)
     work = Work(plan, plan_digest(plan), root, in_place, work_dir, table, int(time.time() * 1000))
+    if work_dir is not None:
+        place = real_root(work_dir)
+        if any(f"{place}/".startswith(f"{real_root(path)}/") for path in (Path(root), *work.outside)):
+            raise UsageError(f"{printable(place)} is inside the store; choose another place to work")
     with only_repair(root), _os_errors(root):
         finished = _finish_interrupted(work)
         if finished is not None:
@@ -147,7 +151,7 @@ def _apply(work: Work, keep: bool, check: bool, progress: Progress | None) -> Ap
         if text:
             raise StoreError(f"{error}; {text}") from error
         raise
-    except BaseException:
+    except BaseException:  # a bug, or the user's wish to stop
         _clean_up(area, work)
         raise
     finally:

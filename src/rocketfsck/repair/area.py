@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import stat
 import time
@@ -42,6 +43,9 @@ STATES = ("building", "ready", "applied", "undoing", "undone", "final")
 MODES = ("beside", "in-place")
 _MAX_SIZE = 1 << 28
 _PART = ".part"
+_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}", re.ASCII)
+_NAME_SIZE = 180
+"""Bytes of the store's name that an area's name begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,7 @@ def make_area(
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now // 10**9))
     above = os.path.dirname(root) if work_dir is None else os.path.realpath(work_dir)  # noqa: PTH120
     path = f"{above}/{_short_name(root)}{MARK}{stamp}-{secrets.token_hex(3)}"
-    fileops.make_directory(path, 0o755)
+    fileops.make_directory(path, 0o700)  # what is kept may be for fewer eyes than its own mode says
     area = Area(Path(path), Journal(SCHEMA_VERSION, "building", mode, root, plan_digest, now, outside))
     try:
         return area.moved("building")
@@ -156,7 +160,10 @@ def find_areas(root: str, work_dir: Path | None) -> list[Area]:
     found = []
     for name in names:
         path = f"{above}/{name}"
-        if not name.startswith(_short_name(root) + MARK) or not stat.S_ISDIR(os.lstat(path).st_mode):
+        start, mark, rest = name.rpartition(MARK)
+        if start + mark != _short_name(root) + MARK or not _ID.fullmatch(rest):
+            continue
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
             continue
         if os.path.lexists(f"{path}/{JOURNAL}"):
             area = Area(Path(path), _read_journal(f"{path}/{JOURNAL}"))
@@ -168,7 +175,7 @@ def find_areas(root: str, work_dir: Path | None) -> list[Area]:
 
 
 def _short_name(root: str) -> str:
-    return os.path.basename(root)[:180]  # noqa: PTH119
+    return os.fsdecode(os.fsencode(os.path.basename(root))[:_NAME_SIZE])  # noqa: PTH119
 
 
 def _read_journal(path: str) -> Journal:

@@ -413,6 +413,14 @@ def test_another_place_to_work(damaged: Path, tmp_path: Path, in_place: bool) ->
     assert snapshot(damaged) == before
 
 
+def test_nothing_is_built_inside_the_store(damaged: Path) -> None:
+    before = snapshot(damaged)
+    for place in (damaged, damaged / "config"):
+        with pytest.raises(UsageError, match="inside the store"):
+            apply_plan(plan_of(damaged), repairs=REPAIRS, in_place=True, work_dir=place)
+    assert snapshot(damaged) == before
+
+
 def kinds(scene: ActScene, action: Action) -> None:
     """Files become directories, directories files, names change places."""
     tree = scene.tree

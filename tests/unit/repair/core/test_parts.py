@@ -32,16 +32,17 @@ def root(tmp_path: Path) -> str:
 def test_areas_are_found_by_name_and_journal(root: str, tmp_path: Path) -> None:
     first = make_area(root, None, "beside", "aa", ())
     second = make_area(root, None, "in-place", "bb", ("/x",))
-    (tmp_path / "store.before-never-begun").mkdir()
-    (tmp_path / "store.before-never-begun" / "journal.json.part").write_text("{")
-    (tmp_path / "store.before-foreign").mkdir()
-    (tmp_path / "store.before-foreign" / "precious").write_text("")
-    (tmp_path / "store.before-file").write_text("")
-    other = make_area(str(tmp_path / "store.before"), None, "beside", "cc", ())
+    begun = tmp_path / "store.before-20260101T000000Z-000000"
+    foreign = tmp_path / "store.before-20260101T000000Z-000001"
+    for path in (begun, foreign, tmp_path / "store.before-upgrade"):
+        path.mkdir()
+    (begun / "journal.json.part").write_text("{")
+    (foreign / "precious").write_text("")
+    (tmp_path / "store.before-20260101T000000Z-000002").write_text("")
+    other = make_area(str(tmp_path / "store.before-x"), None, "beside", "cc", ())
     assert [area.journal for area in find_areas(root, None)] == [first.journal, second.journal]
-    names = {path.name for path in tmp_path.iterdir()}
-    assert "store.before-foreign" in names and "store.before-never-begun" not in names
-    assert other.path.exists()
+    assert not begun.exists()
+    assert foreign.exists() and other.path.exists() and (tmp_path / "store.before-upgrade").exists()
     assert from_members(Journal, to_members(second.journal)) == second.journal
     with pytest.raises(StoreError, match="cannot be listed"):
         find_areas(root, tmp_path / "none")
@@ -227,3 +228,10 @@ def test_manifests(tmp_path: Path) -> None:
     assert some_of("abcde") == "a, b, c and 2 more"
     with pytest.raises(StoreError, match="cannot be read"):
         list_files(str(tmp_path / "none"))
+
+
+def test_long_names(tmp_path: Path) -> None:
+    root = tmp_path / ("ö" * 120)
+    root.mkdir()
+    area = make_area(str(root), None, "beside", "", ())
+    assert [found.path for found in find_areas(str(root), None)] == [area.path]
