@@ -14,11 +14,10 @@ from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_
 from rocketfsck.formats.delay import parse_delay_levels
 from rocketfsck.formats.dialect import Dialect, dialect_for
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.query.start_dispatch import Dispatcher, DispatchRules, QueueName, Watcher
 from rocketfsck.query.start_index import IndexModel
 from rocketfsck.query.start_load import Loading, OpenFile, load_files
-from rocketfsck.query.start_losses import Census, Ranges, count_cut, is_dispatched
+from rocketfsck.query.start_losses import Census, Ranges, count_cut
 from rocketfsck.query.start_model import (
     DispatchStart,
     FileChange,
@@ -28,16 +27,16 @@ from rocketfsck.query.start_model import (
     Refusal,
     Start,
 )
-from rocketfsck.query.start_queues import FAR, QueueModel, StartFailedError
+from rocketfsck.query.start_queues import QueueModel, StartFailedError
 from rocketfsck.query.start_read import Reading
 from rocketfsck.query.start_recover import (
     Reput,
     choose_start,
     dispatch_log,
-    drain,
     recover_log,
     truncate_files,
 )
+from rocketfsck.query.start_remains import Handed, Remains
 from rocketfsck.query.start_settings import (
     notes_of,
     read_start_checkpoint,
@@ -51,7 +50,6 @@ from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import QueueKind, Settings, Store
-from rocketfsck.store.reading import FileReader
 
 WAITS_REASON = "the start waits for the dispatcher, which stands still at offset {offset}: {why}"
 
@@ -245,42 +243,12 @@ class _Simulation:
             self._correct_minima()
 
     def _look_over(self) -> None:
-        """The records that nothing was done to: whether their units and entries are there."""
         first, above = self.handed_from or (len(self.all_files), 0)
-        covered: dict[int, tuple[int, int]] = {}
-
-        def handle(batch: RecordBatch, file: OpenFile) -> None:
-            wanted = batch["pos"] + file.start_offset < self.reput_start
-            if number >= first:
-                wanted &= batch["physical_offset"] <= above
-            offset = batch["physical_offset"]
-            for row, name in enumerate(self.table.names):
-                if row not in covered:
-                    queue = self.queues.get((java_decode(name[0]), name[1]))
-                    after = (-1, -1) if queue is None else (queue.covered_offset, queue.covered_before)
-                    covered[row] = after
-            limits = np.array([*covered.values(), (FAR, FAR)], np.int64)[batch["queue_index"]]
-            without_unit = is_dispatched(batch) & (offset > limits[:, 0])
-            keyed = (batch["key_count"] > 0) & (
-                (batch["sys_flag"] & TRANSACTION_MASK) != TRANSACTION_ROLLBACK
-            )
-            without_entry = keyed & self.index.lacks(offset)
-            self.census.see(
-                batch,
-                file.start_offset,
-                wanted,
-                without_unit,
-                without_entry,
-                offset <= limits[:, 1],
-                self.index.covered_before(offset),
-            )
-
-        walker = self._walker(check_crc=False)
-        for number, file in enumerate(self.log_files):  # noqa: B007 - `handle` looks at it
-            if file.start_offset >= self.reput_start:
-                break
-            with FileReader(file.path) as reader:
-                drain(walker, reader, 0, file.wrote_pos, file, handle)
+        skipped = () if self.reput is None else self.reput.skipped
+        handed = Handed(first, above, self.reput_start, skipped)
+        options = ScanOptions(False, self.dialect.property_parser)
+        remains = Remains(self.queues, self.index, self.census)
+        remains.look_over(self.log_files, handed, self.max_offset, options, compiled=self.compiled)
 
     def _result(self, loading: Loading) -> Start:
         complete = self.losses and not self.refusals

@@ -23,6 +23,8 @@ from rocketfsck.cli.output import (
 from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.params import Duration, output_options, path_argument, store_options
 from rocketfsck.cli.progress import progress
+from rocketfsck.cli.text import visible
+from rocketfsck.errors import EXIT_PROBLEMS, StoreError
 
 if TYPE_CHECKING:
     from rocketfsck.engine import Engine
@@ -85,6 +87,12 @@ FINDING_COLUMNS = (
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Files at once; default: one a core.")
 @engine_options
 @click.option("--delay-levels", metavar="LEVELS", help="messageDelayLevel of the broker: '1s 5s 10s …'.")
+@click.option(
+    "--simulate",
+    "start_version",
+    metavar="VERSION",
+    help="Say, too, what the start of a broker of this version would do (see the command simulate).",
+)
 @click.option("--all", "all_places", is_flag=True, help="Show every finding, not the first few of a rule.")
 @store_options
 @output_options()
@@ -99,6 +107,7 @@ def command(
     commitlog_paths: tuple[Path, ...],
     delay_levels: str | None,
     write_baseline: Path | None,
+    start_version: str | None,
     all_places: bool,
     engine: str,
     master: str | None,
@@ -114,6 +123,10 @@ def command(
     from rocketfsck.cli.storepath import open_named_store
     from rocketfsck.verify.baseline import write_baseline as write_baseline_file
 
+    if start_version is not None:
+        from rocketfsck.formats.dialect import dialect_for
+
+        dialect_for(start_version)  # what is no version is said at once
     options = _options(**choices)
     stores = [path, *commitlog_paths]
     for written in (write_baseline, options.resume):
@@ -132,6 +145,7 @@ def command(
         if written is not None:
             refuse_inside(written, stores)
     report = _check(store, options, path, chosen_engine(engine, master, options.jobs))
+    start = None if start_version is None else _predicted_start(store, start_version)
     if write_baseline is not None:
         write_baseline_file(write_baseline, report.findings)
     with open_output(output, binary=output_format in BINARY_FORMATS, forbidden=stores) as stream:
@@ -142,14 +156,33 @@ def command(
             columns = min(terminal_width(100), 120)
             for line in report_lines(report, palette, columns=columns, all_places=all_places):
                 stream.write(line + "\n")
+            if start is not None:
+                stream.write(f"Start: {start['headline']}.\n")
         elif output_format == "json":
-            stream.write(to_json(report.to_json(), indent=2) + "\n")
+            told = {} if start is None else {"start": start}
+            stream.write(to_json({**report.to_json(), **told}, indent=2) + "\n")
         else:
             head = {"kind": "rocketfsck.check.findings", "store": str(path)}
             with open_rows(stream, output_format, FINDING_COLUMNS, head) as writer:
                 for row in _rows(report, output_format):
                     writer.write(row)
-    return report.exit_code
+    if start is None:
+        return report.exit_code
+    if output_format not in ("text", "json"):
+        click.echo(f"Start: {start['headline']}.", err=True)
+    return report.exit_code | (EXIT_PROBLEMS if start["harmful"] else 0)
+
+
+def _predicted_start(store: Store, version: str) -> dict[str, Any]:
+    """What a start would do, in short; a start that cannot be predicted is no reason to lose the report."""
+    from rocketfsck.cli.simulatetext import headline
+    from rocketfsck.query.simulate import simulate_start
+
+    try:
+        start = simulate_start(store, version)
+    except StoreError as error:
+        return {"version": version, "harmful": None, "headline": visible(str(error))}
+    return {"version": start.version, "harmful": start.harmful, "headline": headline(start)}
 
 
 def _options(

@@ -255,6 +255,7 @@ def test_bytes_that_are_no_record_on_the_dispatchers_way(role: str, tmp_path: Pa
     for file in store.queues[0].files:
         file.path.unlink()
     second = _offsets_of_log(tmp_path)[1]
+    size = struct.unpack_from(">i", log_files(tmp_path)[0].read_bytes(), second)[0]
     patch(log_files(tmp_path)[0], second + 4, b"\0\0\0\0")
     start = again(tmp_path, "4.9.8", brokerId=role)
     assert start.dispatch is not None
@@ -265,11 +266,13 @@ def test_bytes_that_are_no_record_on_the_dispatchers_way(role: str, tmp_path: Pa
     if role == "0":
         assert skipped.end_offset == LOG_SIZE
         assert start.queues[0].shifted_count > 0
+        behind = len(_offsets_of_log(tmp_path, second + size)) if role == "0" else 0
+        assert start.losses.by_queue_count == behind
 
 
-def _offsets_of_log(root: Path) -> list[int]:
+def _offsets_of_log(root: Path, pos: int = 0) -> list[int]:
     data = log_files(root)[0].read_bytes()
-    offsets, pos = [], 0
+    offsets = []
     while struct.unpack_from(">i", data, pos + 4)[0] == -626843481:
         offsets.append(pos)
         pos += struct.unpack_from(">i", data, pos)[0]

@@ -1,0 +1,100 @@
+"""The records that a start hands to nobody: whether queues and index lead to them afterwards, and did before.
+
+Whatever the log holds is looked at, behind damage too, not only what the broker would read. Queues and index
+files are taken for whole up to the furthest record that they lead to. Reference 6.5 to 6.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.javatext import java_decode
+from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from rocketfsck.query.start_index import IndexModel
+from rocketfsck.query.start_load import OpenFile
+from rocketfsck.query.start_losses import Census, is_dispatched
+from rocketfsck.query.start_model import Skipped
+from rocketfsck.query.start_queues import FAR, QueueModel
+from rocketfsck.scan.columns import Fault, RecordBatch
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.regions import Region
+from rocketfsck.scan.tiling import scan_log_file
+from rocketfsck.store.reading import FileReader
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What was dispatched: by the recovery from file number `first_file` on, records above `above_offset`; by
+    the dispatcher from `from_offset` on, but for the ranges that it skipped."""
+
+    first_file: int
+    above_offset: int
+    from_offset: int
+    skipped: tuple[Skipped, ...]
+
+
+class Remains:
+    """Looks the rest of the log over and tells the census."""
+
+    def __init__(
+        self, queues: Mapping[tuple[str, int], QueueModel], index: IndexModel, census: Census
+    ) -> None:
+        self.queues = queues
+        self.index = index
+        self.census = census
+        self._covered: list[tuple[int, int]] = []  # by row of the table: up to where units are, and were
+
+    def look_over(
+        self,
+        files: Sequence[OpenFile],
+        handed: Handed,
+        max_offset: int,
+        options: ScanOptions,
+        *,
+        compiled: bool,
+    ) -> None:
+        """All records below `max_offset` that were not handed on; StoreError for what cannot be read."""
+        for number, file in enumerate(files):
+            passed = [
+                (item.start_offset, item.end_offset)
+                for item in handed.skipped
+                if item.start_offset < file.end_offset and item.end_offset > file.start_offset
+            ]
+            if file.start_offset >= handed.from_offset and not passed:
+                continue
+            table = self.census.table
+            with FileReader(file.path) as reader:
+                for batch in scan_log_file(reader, file.start_offset, options, table, compiled=compiled):
+                    if isinstance(batch, Region):
+                        continue
+                    offset = batch["pos"] + file.start_offset
+                    wanted = offset < handed.from_offset
+                    if number >= handed.first_file:
+                        wanted &= batch["physical_offset"] <= handed.above_offset
+                    for low, high in passed:
+                        wanted |= (offset >= low) & (offset < high)
+                    wanted &= (offset < max_offset) & ((batch["faults"] & Fault.PHYSICAL_OFFSET) == 0)
+                    self._judge(batch, file.start_offset, wanted)
+
+    def _judge(self, batch: RecordBatch, base_offset: int, wanted: NDArray[np.bool_]) -> None:
+        names = self.census.table.names
+        for topic, queue_id in names[len(self._covered) :]:
+            queue = self.queues.get((java_decode(topic), queue_id))
+            self._covered.append((-1, -1) if queue is None else (queue.covered_offset, queue.covered_before))
+        limits = np.array([*self._covered, (FAR, FAR)], np.int64)[batch["queue_index"]]
+        offset = batch["physical_offset"]
+        keyed = batch["key_count"] > 0
+        keyed &= (batch["sys_flag"] & TRANSACTION_MASK) != TRANSACTION_ROLLBACK
+        self.census.see(
+            batch,
+            base_offset,
+            wanted,
+            is_dispatched(batch) & (offset > limits[:, 0]),
+            keyed & self.index.lacks(offset),
+            offset <= limits[:, 1],
+            self.index.covered_before(offset),
+        )

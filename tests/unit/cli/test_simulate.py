@@ -1,0 +1,157 @@
+"""simulate, and what check says of a start: words, documents, exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Directory, Document
+from tests.unit.cli.conftest import Cli
+
+FLIPPED = "4.9.8-multiseg--flip-older-file"
+
+
+def test_a_start_that_loses_nothing(cli: Cli, store_dir: Directory) -> None:
+    ended = cli("simulate", store_dir("5.3.3-multiseg"), "--broker", "5.3.3")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("A 5.3.3 broker starts on this store and loses nothing.\n")
+    assert "Files         none is deleted, created or resized" in ended.out
+
+
+def test_a_start_that_cuts_the_log(cli: Cli, restart_dir: Directory, oracle: Document) -> None:
+    ended = cli("simulate", restart_dir(FLIPPED), "--broker", "4.9.8")
+    assert ended.code == 4
+    assert "327 messages are cut off the log" in ended.out.splitlines()[0]
+    for name in oracle(FLIPPED)["afterShutdown"]["filesDeleted"]:
+        assert name in ended.out
+    assert "new messages are not indexed below offset 616276" in ended.out
+
+
+def test_the_document(cli: Cli, restart_dir: Directory) -> None:
+    ended = cli("simulate", restart_dir(FLIPPED), "--broker", "4.9.8", "--format", "json")
+    document = json.loads(ended.out)
+    assert (ended.code, document["schema_version"]) == (4, 1)
+    assert document["kind"] == "rocketfsck.simulate.start"
+    assert (document["version"], document["harmful"], document["loads"]) == ("4.9.8", True, True)
+    assert document["cut_offset"] == 458817
+    assert document["losses"]["cut_record_count"] == 327
+    assert {item["change"] for item in document["files"]} == {"deleted"}
+
+
+def test_every_part_is_shown(cli: Cli, restart_dir: Directory) -> None:
+    lines = cli(
+        "simulate", restart_dir("5.1.3-killed-restarted--cq-deleted-clean"), "--broker", "5.1.3", "-v"
+    )
+    assert lines.code == 4
+    assert "560 queue offsets are given out a second time" in lines.out
+    assert "Without a unit  560 records of the log, 0 of them by this start" in lines.out
+    assert "Without an entry" in lines.out
+    assert "index/20261120140649368" in lines.out
+
+
+def test_a_refusal(cli: Cli, store_copy: Directory) -> None:
+    store = store_copy("4.9.8-multiseg")
+    (store / "commitlog/\x1b[31mstray").touch()
+    ended = cli("simulate", store, "--broker", "4.9.8")
+    assert ended.code == 4
+    assert ended.out.startswith("A 4.9.8 broker does not start on this store.\n")
+    assert "0 length not matched message store config value" in ended.out
+    assert "\x1b" not in ended.out
+    ignored = cli("simulate", store, "--broker", "4.4.0")
+    assert "not seen by it" in ignored.out
+    assert "Not seen      commitlog/" in ignored.out
+
+
+def test_queues_that_are_destroyed(cli: Cli, store_copy: Directory) -> None:
+    store = store_copy("4.9.8-multiseg")
+    for path in (store / "commitlog").iterdir():
+        path.unlink()
+    ended = cli("simulate", store, "--broker", "4.9.8")
+    assert "all consume queues are deleted" in ended.out
+    assert "the commit log has no files" in ended.out
+    assert "more (-v shows them)" in ended.out
+    assert "more (-v" not in cli("simulate", store, "--broker", "4.9.8", "-v").out
+
+
+def test_what_a_dispatcher_passes_over(cli: Cli, store_copy: Directory, manifest: Document) -> None:
+    store = store_copy("4.9.8-multiseg")
+    for path in (store / "consumequeue").rglob("0*"):
+        if path.is_file():
+            path.unlink()
+    path = min((store / "commitlog").iterdir())
+    data = bytearray(path.read_bytes())
+    data[4:8] = bytes(4)
+    path.write_bytes(data)
+    ended = cli("simulate", store, "--broker", "4.9.8")
+    assert "the dispatcher passes over 1 range of the log" in ended.out
+    assert "  passes over 0 to 131072: invalid" in ended.out
+    sent = (row["physicalOffset"] for row in manifest("4.9.8-multiseg")["phases"][0]["messages"])
+    count = sum(0 < offset < 131072 for offset in sent)
+    assert f"Without a unit  {count} records of the log, 0 of them by this start" in ended.out
+    conf = store.parent / "broker.conf"
+    conf.write_text("brokerId=1\n")
+    slave = cli("simulate", store, "--broker", "4.9.8", "--conf", conf)
+    assert "stands still at 0" in slave.out
+    assert "does not start" in slave.out
+
+
+def test_messages_lost_to_queries_and_consumers(cli: Cli, store_copy: Directory) -> None:
+    store = store_copy("5.3.3-killed")
+    (store / "checkpoint").write_bytes((1 << 60).to_bytes(8, "big") * 2 + bytes(4080))
+    ended = cli("simulate", store, "--broker", "5.3.3")
+    assert "lost to queries by key" in ended.out
+
+
+def test_losses_need_not_be_looked_for(cli: Cli, restart_dir: Directory) -> None:
+    store = restart_dir("5.1.3-killed-restarted--cq-deleted-clean")
+    document = json.loads(cli("simulate", store, "--broker", "5.1.3", "--no-losses", "--format", "json").out)
+    assert document["losses"]["by_queue_count"] is None
+
+
+def test_mistakes(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:
+    store = store_dir("5.3.3-basic")
+    assert cli("simulate", store).code == 16
+    assert cli("simulate", store, "--broker", "tomorrow").code == 16
+    assert cli("simulate", tmp_path / "nothing", "--broker", "5.3.3").code == 8
+    conf = tmp_path / "broker.conf"
+    conf.write_text("storeType=defaultRocksDB\n")
+    ended = cli("simulate", store, "--broker", "5.3.3", "--conf", conf)
+    assert (ended.code, "cannot be predicted" in ended.err) == (8, True)
+
+
+def test_check_says_what_a_start_would_do(cli: Cli, restart_dir: Directory, store_dir: Directory) -> None:
+    ended = cli("check", restart_dir(FLIPPED), "--level", "quick", "--simulate", "4.9.8")
+    assert ended.out.splitlines()[-1].startswith("Start: a 4.9.8 broker starts on this store; 327 messages")
+    assert ended.code & 4
+    document = json.loads(
+        cli("check", restart_dir(FLIPPED), "--level", "quick", "--simulate", "5.3.3", "--format", "json").out
+    )
+    assert document["start"]["harmful"] is False
+    assert document["start"]["version"] == "5.3.3"
+    clean = cli("check", store_dir("5.3.3-basic"), "--level", "quick", "--simulate", "5.3.3")
+    assert clean.code == 0
+    assert "loses nothing" in clean.out
+    assert "Start:" not in cli("check", store_dir("5.3.3-basic"), "--level", "quick").out
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_check_keeps_rows_free_of_it(cli: Cli, store_dir: Directory, form: str) -> None:
+    ended = cli(
+        "check", store_dir("5.3.3-basic"), "--level", "quick", "--simulate", "5.3.3", "--format", form
+    )
+    assert "Start:" not in ended.out
+    assert ended.err.endswith("Start: a 5.3.3 broker starts on this store and loses nothing.\n")
+
+
+def test_check_lives_with_a_start_that_cannot_be_predicted(
+    cli: Cli, store_dir: Directory, tmp_path: Path
+) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("storeType=defaultRocksDB\n")
+    store = store_dir("5.3.3-basic")
+    ended = cli("check", store, "--level", "quick", "--broker-conf", conf, "--simulate", "5.3.3")
+    assert ended.code != 8
+    assert "cannot be predicted" in ended.out
+    assert cli("check", store, "--simulate", "tomorrow").code == 16
