@@ -4,7 +4,7 @@
                     system's temporary directory)
     --rounds N      how often each job runs; its least time counts (default 7)
     --only WORD     only groups whose name contains the word: log, index, plain, carve, crc,
-                    synth, rebuild
+                    synth, rebuild, query
     --small         small files: shows that everything runs, measures nothing
     --no-write      leave RESULTS.md as it is
 
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import commands, data, jobs, rebuild, synthesis
+from benchmarks import commands, data, jobs, query, rebuild, synthesis
 from benchmarks.measure import Row
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
@@ -90,6 +90,7 @@ def groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[[], Ite
         "crc": lambda: jobs.crc_rows(rounds),
         "synth": lambda: synthesis.synth_rows(folder, size, rounds, with_goals=not small),
         "rebuild": lambda: rebuild.rebuild_rows(folder, size, rounds, with_goals=not small),
+        "query": lambda: query.query_rows(folder, size, rounds, with_goals=not small),
     }
 
 
@@ -117,6 +118,8 @@ all figures are those of the product's own path:
 - *rebuild*: `rocketfsck rebuild all` of a log of `rocketfsck write --synth plain`, without waiting for the
   disk, start-up included; beside it, what the real store code of 5.3.3 takes to dispatch the same log into
   queues and index, JVM start excluded (a run without a JDK leaves it out). Their files must be the same.
+- *query by key*: processor time of opening the store and asking it, imports not counted, as the share of
+  what is allowed.
 - start-up and peak memory are those of commands in processes of their own, imports included; the ratio is
   the share of what is allowed.
 """
