@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -149,3 +149,26 @@ def test_a_queue_that_the_broker_rebuilds_closes_ranks(
             continue  # appended by the test
         gone = sum((m.topic, m.queue_id) == queue and m.physical_offset < physical_offset for m in lost)
         assert served_offset == before[physical_offset].queue_offset - gone
+
+
+def test_a_broker_that_demands_property_crcs_takes_a_fence(
+    needs_broker: Needs, store_dir: Directory, manifest: Document, tmp_path: Path
+) -> None:
+    """With forceVerifyPropCRC a record without the property ends the log; so does one whose CRC is wrong."""
+    needs_broker("5.3.3")
+    jobs = _jobs(("5.3.3-propcrc", "5.3.3"), store_dir, manifest, tmp_path, ("fenced", "without"))
+    fenced = [_fence(job.store, "5.3.3", only_middle=True) for job in jobs]
+    path = min((jobs[1].store / "commitlog").iterdir())
+    with path.open("r+b") as stream:  # one digit of the first fence's CRC
+        data = stream.read()
+        at = data.index(b"__CRC32#", data.index(FILLER_TOPIC)) + 9
+        stream.seek(at)
+        stream.write(bytes([data[at] ^ 1]))
+    forced = [replace(job, append=(), settings={**job.settings, "forceVerifyPropCRC": True}) for job in jobs]
+    for job in forced:
+        (job.store / "abort").write_bytes(b"1")
+    kept, cut = run_jobs("5.3.3", forced)
+    last = max(message.physical_offset for message in _messages(path))
+    assert kept.loaded
+    assert kept.final.max_offset > last
+    assert cut.final.max_offset == min(fenced[1].lost)
