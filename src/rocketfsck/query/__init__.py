@@ -8,6 +8,7 @@
     message_life(store, text)                     what became of one message
     queue_offsets(store), group_offsets(store)    bounds of queues, positions and lags of groups
     BrokerView(store, version)                    what a broker of that version answers, exactly
+    simulate_start(store, version)                what a broker of that version would do on start
 
 Names are imported when they are used.
 """
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
     from rocketfsck.query.places import find_by_offset as find_by_offset
     from rocketfsck.query.places import find_by_time as find_by_time
     from rocketfsck.query.search import find_by_expression as find_by_expression
+    from rocketfsck.query.simulate import simulate_start as simulate_start
+    from rocketfsck.query.start_model import Start as Start
 
 _HOMES = {
     "Answer": "answers",
     "BrokerView": "broker",
     "Found": "answers",
     "Outcome": "answers",
+    "Start": "start_model",
     "find_by_expression": "search",
     "find_by_id": "ids",
     "find_by_key": "keys",
@@ -43,6 +47,7 @@ _HOMES = {
     "group_offsets": "offsets",
     "message_life": "life",
     "queue_offsets": "offsets",
+    "simulate_start": "simulate",
 }
 
 __all__ = list(_HOMES)
