@@ -36,6 +36,12 @@ STEP_LIMIT = 64
 """As many records behind the end of an index file are looked at before the log is scanned from there."""
 LEAD_LIMIT = 1000
 
+OUTSIDE = "it points outside the log"
+NO_RECORD = "no record stands there"
+STALE = "its record is of an earlier life, behind the end of the log"
+_WRONG = frozenset({OUTSIDE, NO_RECORD, STALE})
+"""What no sound index leads to: others may be missing from it."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeyQuery:
@@ -202,17 +208,17 @@ class _KeySearch:
             return "another hash"
         source = f"{chains.file.relative} entry {entry.number}"
         log = self.view.log
-        if entry.physical_offset < log.min_offset:
+        if 0 <= entry.physical_offset < log.min_offset:
             return self._lead(entry, source, "its record has expired")
         message = log.message_at(entry.physical_offset, max_body_size=self.max_body_size)
         if message is None:
-            return self._lead(entry, source, "it points outside the log")
+            return self._lead(entry, source, OUTSIDE)
         if isinstance(message, Stop):
-            return self._lead(entry, source, "no record stands there")
+            return self._lead(entry, source, NO_RECORD)
         if not self.query.is_of(message):
             return self._lead(entry, source, _other(message))
         if self.view.liveness(entry.physical_offset) is False:
-            return self._lead(entry, source, "its record is of an earlier life, behind the end of the log")
+            return self._lead(entry, source, STALE)
         if not self.query.wants(message):
             return "outside the time asked for"
         twice = entry.physical_offset in self.by_index
@@ -252,6 +258,10 @@ class _KeySearch:
         broken = [step for step in self.trace.index_steps if step.broken]
         if broken:
             self._scan(0, None, f"{broken[0].file}: {broken[0].skipped or broken[0].ended}")
+            return
+        wrong = next((lead for lead in self.leads if lead.why in _WRONG), None)
+        if wrong is not None:
+            self._scan(0, None, f"{wrong.source}: {wrong.why}")
             return
         behind = self._behind_log()
         if behind is not None:
