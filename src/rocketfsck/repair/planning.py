@@ -156,11 +156,15 @@ def _refuse_overlaps(actions: Sequence[Action]) -> None:
 def _unanswered(
     findings: Iterable[Finding], actions: Iterable[Action], reasons: Mapping[str, str]
 ) -> Iterable[Unanswered]:
+    from rocketfsck.repair.repairs.reasons import REASONS
+
     answered = {name for action in actions for name in action.why}
     for finding in findings:
         rule = RULES[finding.rule]
         if rule.severity is Severity.INFO or finding.fingerprint in answered:
             continue
         reason = NO_REPAIR if rule.repair is None else reasons[rule.repair]
+        if reason in (NO_REPAIR, NOT_HERE):
+            reason = REASONS.get(rule.id, reason)
         text = reason.format(repair=rule.repair, rule=rule.id)
         yield Unanswered(finding.fingerprint, rule.id, describe(finding), text)
