@@ -335,7 +335,7 @@ DAMAGES = (
     Damage(
         "properties-torn", "C1", "zeros at the end of the last record's properties", ("CL012",),
         "a last record with properties", properties_torn,
-        RECORD_CHANGED | KEYS_CHANGED | rules("XR008 XR012 XR013 XR014 CL013 CL014 CL028 XR001 XR005"),
+        RECORD_CHANGED | KEYS_CHANGED | rules("XR008 XR012 XR013 XR014 CL013 CL014 CL028 CL032 XR001 XR005"),
     ),
     Damage(
         "boundary-lost", "C2", "a record's first bytes are message text", ("CL001",),
