@@ -46,7 +46,8 @@ class Remains:
         self.queues = queues
         self.index = index
         self.census = census
-        self._covered: list[tuple[int, int]] = []  # by row of the table: up to where units are, and were
+        # by row of the table: up to where units are, and were; the last row is of queues that it did not take
+        self._covered = np.array([(FAR, FAR)], np.int64)
 
     def look_over(
         self,
@@ -81,11 +82,7 @@ class Remains:
                     self._judge(batch, file.start_offset, wanted)
 
     def _judge(self, batch: RecordBatch, base_offset: int, wanted: NDArray[np.bool_]) -> None:
-        names = self.census.table.names
-        for topic, queue_id in names[len(self._covered) :]:
-            queue = self.queues.get((java_decode(topic), queue_id))
-            self._covered.append((-1, -1) if queue is None else (queue.covered_offset, queue.covered_before))
-        limits = np.array([*self._covered, (FAR, FAR)], np.int64)[batch["queue_index"]]
+        limits = self._limits()[batch["queue_index"]]
         offset = batch["physical_offset"]
         keyed = batch["key_count"] > 0
         keyed &= (batch["sys_flag"] & TRANSACTION_MASK) != TRANSACTION_ROLLBACK
@@ -98,3 +95,14 @@ class Remains:
             offset <= limits[:, 1],
             self.index.covered_before(offset),
         )
+
+    def _limits(self) -> NDArray[np.int64]:
+        known = len(self._covered) - 1
+        fresh = self.census.table.names[known:]
+        if fresh:
+            rows = []
+            for topic, queue_id in fresh:
+                queue = self.queues.get((java_decode(topic), queue_id))
+                rows.append((-1, -1) if queue is None else (queue.covered_offset, queue.covered_before))
+            self._covered = np.concatenate([self._covered[:-1], rows, self._covered[-1:]])
+        return self._covered
