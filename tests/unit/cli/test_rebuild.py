@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,35 @@ def test_many_oddities_are_cut_short(tmp_path: Path, capsys: pytest.CaptureFixtu
     said = capsys.readouterr().out
     assert said.count("1 unit not at the record's queue offset") == 20
     assert "… and 10 more; --format json shows all" in said
+
+
+def test_no_index_where_the_broker_keeps_none(store: Store, tmp_path: Path) -> None:
+    with (tmp_path / "broker.conf").open("a", encoding="ascii") as conf:
+        conf.write("messageIndexEnable=false\n")
+    assert _run(store, "all") == EXIT_CLEAN
+    assert sorted(path.name for path in (tmp_path / "built").iterdir()) == ["checkpoint", "consumequeue"]
+
+
+def test_a_store_without_a_log(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(store.root / "commitlog")
+    assert _run(store, "all") == EXIT_OPERATIONAL
+    assert "has no commit log files to build from" in capsys.readouterr().err
+    assert not (tmp_path / "built").exists()
+
+
+def test_queues_in_rocksdb_are_not_made_into_files(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(store.root / "consumequeue")
+    (store.root / "consumequeue").mkdir()
+    for name in ("CURRENT", "MANIFEST-000001", "000001.sst"):
+        (store.root / "consumequeue" / name).write_bytes(b"MANIFEST-000001\n")
+    assert _run(store, "consumequeue") == EXIT_USAGE
+    assert "in RocksDB, which is not rebuilt" in capsys.readouterr().err
+    assert _run(store, "index") == EXIT_CLEAN
+
+
+def test_a_log_of_dledger_is_refused(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = store.root / "dledger-n0" / "data"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020d}").write_bytes(bytes(64))
+    assert _run(store, "index") == EXIT_USAGE
+    assert "the commit log is DLedger's" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from rocketfsck.cli.output import refuse_inside, to_json
 from rocketfsck.cli.params import path_argument, store_options
 from rocketfsck.cli.progress import progress
 from rocketfsck.cli.text import count_of, visible
-from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
+from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError
 
 if TYPE_CHECKING:
     from rocketfsck.repair.build.run import Rebuilt
@@ -85,6 +85,7 @@ def command(
     """Build WHAT of the store at STORE_PATH anew, from its commit log, in a new directory.
 
     The result is, byte for byte, what the broker itself would have written, where the log determines that.
+    `all` leaves the index out where a broker.conf says messageIndexEnable=false.
     Index files get the names of the store's own that begin with the same record. Filter bit maps of
     consumequeue_ext cannot be rebuilt. The store is only read; nothing of it is replaced.
 
@@ -109,9 +110,11 @@ def command(
         delay_levels=delay_levels,
     )
     refuse_inside(into, list(store.commitlog.directories))  # a broker.conf may name some outside
+    if not store.commitlog.files:
+        raise StoreError("has no commit log files to build from", path=str(store_path))
     options = RebuildOptions(
         queues=what in ("consumequeue", "all"),
-        index=what in ("index", "all"),
+        index=what == "index" or (what == "all" and store.settings.flag("messageIndexEnable", True)),
         checkpoint=what in ("checkpoint", "all"),
         wanted=_wanted(topics, queue_ids),
         from_offset=choices["from_offset"],

@@ -22,7 +22,7 @@ from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queue_
 from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.resumable import ResumableDirectory, State, resumable_directory
 from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk_log
-from rocketfsck.store.model import Store
+from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.opening import open_store
 
 SAVE_SECONDS = 5.0
@@ -71,6 +71,12 @@ def rebuild_store(
     Raises UsageError for options that make no sense and a target that exists, StoreError where the log
     cannot be read or something cannot be written: then `target` is not there.
     """
+    if options.queues and any(
+        other.kind is OtherKind.ROCKSDB and other.relative == "consumequeue" for other in store.others
+    ):
+        raise UsageError("the store keeps its consume queues in RocksDB, which is not rebuilt")
+    if any(other.kind is OtherKind.DLEDGER_DATA for other in store.others):
+        raise UsageError("the commit log is DLedger's; only a plain one can be rebuilt from")
     if options.only_missing and options.queues and writes_ext(store):
         raise UsageError(
             "the missing tail of queues with consumequeue_ext cannot be told: rebuild them as a whole"

@@ -369,3 +369,46 @@ def test_killed_at_any_time(tmp_path: Path, built: Path, large: Store) -> None:
         subprocess.run(command, check=True, capture_output=True)
     assert files(built, AREAS) == files(large.root, AREAS)
     assert _left(tmp_path) == ["built"]
+
+
+class Killed(BaseException):
+    """As if the process had ended here: nothing catches it, nothing is tidied up."""
+
+
+def _killed_run(store: Store, built: Path, at: int) -> bool:
+    """Run until the system call number `at` that changes a file; whether it got through."""
+    count = 0
+
+    def dying(real: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count >= at:
+                raise Killed
+            return real(*arguments, **named)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("pwrite", "ftruncate", "utime", "rename", "replace", "unlink", "mkdir", "rmdir"):
+            patched.setattr(os, name, dying(getattr(os, name)))
+        patched.setattr(shutil, "rmtree", lambda *_, **__: None)
+        try:
+            rebuild_store(store, built, SAVING)
+        except Killed:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("first", range(1, 60, 7))
+def test_killed_at_any_change_and_again(tmp_path: Path, built: Path, first: int) -> None:
+    """Each run is killed some changes later than the one before, until one gets through."""
+    store = _store(tmp_path, 70)
+    at = first
+    while not _killed_run(store, built, at):
+        assert not built.exists()
+        assert _left(tmp_path) in ([], [".built.rebuilding"])
+        at += 13
+    assert files(built, AREAS) == files(store.root, AREAS)
+    assert _left(tmp_path) == ["built"]
+    assert sorted(path.name for path in built.iterdir()) == ["consumequeue", "index"]
