@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.query.broker import BrokerView
+from rocketfsck.api import iter_messages
+from rocketfsck.formats.magic import is_in_consume_queue, is_indexed
+from rocketfsck.query import BrokerView, find_by_key, find_by_offset
+from rocketfsck.query.view import StoreView
 from rocketfsck.store import open_store
 
-from tests.conftest import STORE_NAMES, Directory, Document
+from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory, Document
 
 ANSWERED = [name for name in STORE_NAMES if name != "4.9.8-lagkill-transient"]
 """That one was killed before it was asked anything."""
@@ -114,3 +117,27 @@ def test_versions_differ_where_the_code_does(store_dir: Directory, manifest: Doc
             broker.offset_in_queue_by_time(row["topic"], row["queueId"], row["timestamp"]) != row["offset"]
             for row in rows["offsetInQueueByTime"]
         )
+
+
+@pytest.mark.parametrize("name", RESTART_NAMES)
+def test_damaged_stores_still_answer(restart_dir: Directory, name: str) -> None:
+    """What the log holds is found by key and by queue offset, whatever is wrong with index and queues."""
+    store = open_store(restart_dir(name))
+    starts = {str(file.path): file.start_offset or 0 for file in store.commitlog.files}
+    placed = [
+        (starts[message.path] + message.pos, message) for message in iter_messages(store, live_only=True)
+    ]
+    keys: dict[tuple[str, str], list[int]] = {}
+    for offset, message in placed:
+        for key in dict.fromkeys([message.unique_key or "", *message.keys]):
+            if is_indexed(message.sys_flag):
+                keys.setdefault((message.topic, key), []).append(offset)
+    with StoreView(store) as view:
+        for topic, key in [name for name in keys if name[1]][::31]:
+            answer = find_by_key(store, topic, key, view=view)
+            assert [found.offset for found in answer.found] == keys[topic, key]
+        for offset, message in placed[::61]:
+            if is_in_consume_queue(message.sys_flag):
+                place = (message.topic, message.queue_id, message.queue_offset)
+                answer = find_by_offset(store, *place, view=view)
+                assert offset in [found.offset for found in answer.found]
