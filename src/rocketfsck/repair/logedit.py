@@ -15,6 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK
+from rocketfsck.formats.properties import (
+    CRC32,
+    PROPERTY_CRC_SIZE,
+    property_crc,
+    property_crc_trailer,
+)
 from rocketfsck.repair.filler import RECORD_SIZE_LIMIT, iterate_filler_records, min_filler_size
 from rocketfsck.repair.plan import Loss
 from rocketfsck.repair.worktree import WorkTree
@@ -28,6 +34,12 @@ from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.unitreader import UnitReader
 
 COPY_SIZE = 1 << 20
+KNOWN_FILLERS = 4096
+LARGEST_FRAME = (4 << 20) + (128 << 10)
+"""Bytes of the longest record that a unit is believed to lead to: the default limits (reference 2.9)."""
+PHYSICAL_OFFSET_POS = 28
+"""Where the field stands in a record (reference 2.1)."""
+_KNOWN_SIZE = 1 << 16
 _EDGE_SIZE = 256
 """More than a filler record has in front of and behind its body of zeros."""
 
@@ -45,17 +57,13 @@ class LogEnd:
 
 @dataclass(frozen=True, slots=True)
 class QueueFrames:
-    """The units of one queue that point into a range: the first one's index, offsets and sizes of all."""
+    """The units of one queue that point into a range: their indexes (queue offsets, but for a batch queue),
+    offsets and sizes."""
 
     queue: ConsumeQueue
-    first_index: int
+    index: Longs
     offset: Longs
     size: Longs
-
-    @property
-    def queue_offsets(self) -> tuple[int, int]:
-        """The first and last queue offset (indexes of units for a batch queue)."""
-        return self.first_index, self.first_index + len(self.offset) - 1
 
 
 def live_rows(store: Store, file: MappedFile) -> Iterator[RecordBatch]:
@@ -128,31 +136,28 @@ def frames_in(store: Store, start: int, end: int) -> list[QueueFrames]:
             if low < high:
                 units = reader.units(low, high - low)
                 offset, size = units["offset"].astype(np.int64), units["size"].astype(np.int64)
-                inside = (offset >= start) & (offset < end) & (size > 0)
-                if inside.all():
-                    found.append(QueueFrames(queue, low, offset, size))
+                rows = np.flatnonzero((offset >= start) & (offset < end) & (size > 0))
+                if len(rows):
+                    found.append(QueueFrames(queue, rows + low, offset[rows], size[rows]))
     return found
 
 
 def losses_of(frames: Iterable[QueueFrames], kept_in: str = "") -> list[Loss]:
     """The records that units say were in a range, by queue."""
-    losses = []
-    for item in frames:
-        first, last = item.queue_offsets
-        losses.append(
-            Loss(
-                "record",
-                len(item.offset),
-                item.queue.topic,
-                item.queue.queue_id,
-                first,
-                last,
-                int(item.offset[0]),
-                int((item.offset + item.size).max()),
-                kept_in,
-            )
+    return [
+        Loss(
+            "record",
+            len(item.offset),
+            item.queue.topic,
+            item.queue.queue_id,
+            int(item.index[0]),
+            int(item.index[-1]),
+            int(item.offset.min()),
+            int((item.offset + item.size).max()),
+            kept_in,
         )
-    return losses
+        for item in frames
+    ]
 
 
 def fence_parts(frames: Iterable[QueueFrames], start: int, end: int, least: int) -> list[tuple[int, int]]:
@@ -197,11 +202,9 @@ def write_fence(
     parts = fence_parts(frames_in(store, start, end), start, end, min_filler_size())
     tree.zero(file.relative, start - base, end - base)
     pending, pending_pos = bytearray(), start - base
+    fillers = Fillers(version, timestamp)
     for low, high in parts:
-        limit = max(RECORD_SIZE_LIMIT, high - low if high - low <= _largest_frame(store) else 0)
-        for record in iterate_filler_records(
-            low, high - low, version=version, store_timestamp=timestamp, record_size_limit=limit
-        ):
+        for record in fillers.fill(low, high - low):
             pending += record
             if len(pending) >= 2 * _EDGE_SIZE:
                 _write_around_zeros(tree.write, file.relative, pending_pos, bytes(pending))
@@ -211,9 +214,37 @@ def write_fence(
         tree.write(file.relative, pending_pos, bytes(pending))
 
 
-def _largest_frame(store: Store) -> int:
-    """No unit's record is longer than its file; beyond 64 MiB none is believed."""
-    return min(store.geometry.commitlog_file_size, 64 << 20)
+class Fillers:
+    """Filler records. Those of one size differ in their place alone, which is written into a known one."""
+
+    def __init__(self, version: str, timestamp: int) -> None:
+        self.version = version
+        self.timestamp = timestamp
+        self._known: dict[int, bytes] = {}
+
+    def fill(self, offset: int, size: int) -> Iterator[bytes]:
+        """The records that fill `size` bytes from a physical offset on: one, unless it would be too long."""
+        if size > LARGEST_FRAME:
+            yield from self._built(offset, size, RECORD_SIZE_LIMIT)
+            return
+        known = self._known.get(size)
+        if known is None:
+            [known] = self._built(offset, size, max(RECORD_SIZE_LIMIT, size))
+            if len(self._known) < KNOWN_FILLERS and size <= _KNOWN_SIZE:
+                self._known[size] = known
+        record = known[:PHYSICAL_OFFSET_POS] + offset.to_bytes(8, "big") + known[PHYSICAL_OFFSET_POS + 8 :]
+        if record != known and known[-PROPERTY_CRC_SIZE:].startswith(CRC32.encode()):
+            crc = property_crc(record)
+            if not crc:  # some versions refuse a CRC of 0
+                [record] = self._built(offset, size, max(RECORD_SIZE_LIMIT, size))
+            else:
+                record = record[:-PROPERTY_CRC_SIZE] + property_crc_trailer(crc)
+        yield record
+
+    def _built(self, offset: int, size: int, limit: int) -> Iterator[bytes]:
+        return iterate_filler_records(
+            offset, size, version=self.version, store_timestamp=self.timestamp, record_size_limit=limit
+        )
 
 
 def _write_around_zeros(write: Callable[[str, int, bytes], None], file: str, pos: int, data: bytes) -> None:

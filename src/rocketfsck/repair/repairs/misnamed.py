@@ -10,27 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import offset_to_filename
-from rocketfsck.repair.logedit import frames_in
+from rocketfsck.repair.logedit import PHYSICAL_OFFSET_POS, frames_in
 from rocketfsck.repair.plan import Action, Loss
 from rocketfsck.repair.repairs.answers import answer, log_file, one_by_one, record_count, text
 from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
 from rocketfsck.scan.carve_plain import find_candidate
 from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.regions import Region, RegionKind
-from rocketfsck.scan.resync import Ground
+from rocketfsck.scan.resync import Carver, Ground
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding
-
-PHYSICAL_OFFSET_POS = 28
-"""Where the field stands in a record (reference 2.1)."""
 
 _CHUNK_SIZE = 1 << 20
 _ASKING = frozenset({"CL006", "ST003", "ST004", "ST005"})
@@ -119,12 +119,20 @@ def hidden_record(scene: PlanScene, file: MappedFile, pos: int) -> int | None:
     base, size = file.start_offset or 0, scene.store.geometry.commitlog_file_size
     try:
         with FileReader(file.path) as reader, ReadAhead(reader, threaded=False) as window:
-            found = Ground(reader, window, find_candidate, base, size).carve(pos, base)
+            found = Ground(reader, window, _carver(reader), base, size).carve(pos, base)
     except StoreError:
         return None
     if found is None or not any(frames_in(scene.store, base + found, base + found + 1)):
         return None
     return found
+
+
+def _carver(reader: FileReader) -> Carver:
+    if not compiled_wanted(reader.allocated_size):
+        return find_candidate
+    from rocketfsck.scan import kernels_carve
+
+    return kernels_carve.find_candidate
 
 
 def claims(finding: Finding) -> bool:
@@ -152,10 +160,10 @@ def _stated_start(scene: PlanScene, name: str, size: int) -> int | None:
     with FileReader(scene.path_of(name)) as reader:
         if reader.size != size:
             return None
-        base = 0
-        for item in scan_log_file(reader, base, options, QueueTable()):
+        compiled = compiled_wanted(reader.allocated_size)
+        for item in scan_log_file(reader, 0, options, QueueTable(), compiled=compiled):
             if isinstance(item, RecordBatch):
-                stated |= set((item["physical_offset"] - item["pos"]).tolist())
+                stated |= set(np.unique(item["physical_offset"] - item["pos"]).tolist())
                 if len(stated) > 1:
                     return None
             elif isinstance(item, Region) and item.kind in (RegionKind.DAMAGED, RegionKind.MALFORMED):
@@ -226,7 +234,7 @@ def _unit_leads_to(scene: PlanScene, finding: Finding) -> bool:
         (frames.queue.topic, frames.queue.queue_id) == (where.topic, where.queue_id)
         and int(frames.offset[0]) == offset
         and int(frames.size[0]) == size
-        and (frames.queue.kind == "batch" or frames.first_index == where.queue_offset)
+        and (frames.queue.kind == "batch" or int(frames.index[0]) == where.queue_offset)
         for frames in frames_in(scene.store, offset, offset + 1)
     )
 

@@ -103,14 +103,17 @@ class Merger:
         before = np.maximum.accumulate(np.concatenate(([last_offset], offsets)))
         behind = np.where(said, offsets, np.int64(1) << 62)
         after = np.minimum.accumulate(behind[::-1])[::-1]
-        last_kept = -1
-        for row in candidates.tolist():
-            offset = int(old["offset"][row])
-            if max(int(before[row]), last_kept) < offset < int(after[row]) and self._is_place(old[row]):
-                result[row] = old[row]
-                if int(old["tagsCode"][row]) <= MAX_EXT_ADDRESS:
-                    result["tagsCode"][row] = 0
-                last_kept = offset
+        places = old["offset"][candidates].astype(np.int64)
+        fitting = (before[candidates] < places) & (places < after[candidates])
+        candidates, places = candidates[fitting], places[fitting]
+        marks = self._are_places(places, old["size"][candidates].astype(np.int64))
+        candidates, places = candidates[marks], places[marks]
+        if len(places):  # offsets rise along a queue
+            rising = places > np.concatenate(([-1], np.maximum.accumulate(places)[:-1]))
+            candidates, places = candidates[rising], places[rising]
+        result[candidates] = old[candidates]
+        result["tagsCode"][candidates[old["tagsCode"][candidates] <= MAX_EXT_ADDRESS]] = 0
+        last_kept = int(places[-1]) if len(places) else -1
         blank = np.frombuffer(PRE_BLANK_UNIT, dtype)[0]
         kinds = kinds_of(result)
         empty = np.flatnonzero(kinds == Kind.ZERO)
@@ -120,18 +123,22 @@ class Merger:
         result[inner] = blank
         return result, max(int(before[-1]), last_kept)
 
-    def _is_place(self, unit: np.void) -> bool:
-        """Whether a unit marks the place of a message that the log does not have any more.
+    def _are_places(self, offset: Longs, size: Longs) -> NDArray[np.bool_]:
+        """Which units mark the places of messages that the log does not have any more.
 
-        That is below its start, in a missing file, in bytes that are no record, or at a filler record.
+        They point below its start, into a missing file, into bytes that are no record, or to filler.
         """
-        offset, size = int(unit["offset"]), int(unit["size"])
-        files = self.log.files
-        number = self.log.last_from(offset)
-        if number < 0:
-            return True
-        if offset >= self.log.starts[number] + files[number].size:
-            return number + 1 < len(files)
+        starts = np.array(self.log.starts, np.int64)
+        ends = starts + np.array([file.size for file in self.log.files], np.int64)
+        number = np.searchsorted(starts, offset, "right") - 1
+        behind = offset >= ends[np.maximum(number, 0)] if len(ends) else np.zeros(len(offset), np.bool_)
+        found: NDArray[np.bool_] = (number < 0) | (behind & (number + 1 < len(starts)))
+        for row in np.flatnonzero((number >= 0) & ~behind).tolist():
+            found[row] = self._is_lost(int(number[row]), int(offset[row]), int(size[row]))
+        return found
+
+    def _is_lost(self, number: int, offset: int, size: int) -> bool:
+        """Whether no live record but filler stands at an offset in a file of the log."""
         if self.looks >= LOOK_LIMIT:
             return False
         self.looks += 1

@@ -10,8 +10,9 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.magic import FENCE_TOPIC
-from rocketfsck.repair.filler import FILLER_TOPIC
+from rocketfsck.repair.filler import FILLER_TOPIC, filler_records
 from rocketfsck.repair.logedit import (
+    Fillers,
     QueueFrames,
     fence_parts,
     first_record,
@@ -69,7 +70,7 @@ def frames(*ranges: tuple[int, int]) -> list[QueueFrames]:
     queue = ConsumeQueue("T", 0, "file", MappedFileQueue((), 6_000_000, ()))
     starts = np.array([low for low, _ in ranges], np.int64)
     sizes = np.array([high - low for low, high in ranges], np.int64)
-    return [QueueFrames(queue, 0, starts, sizes)]
+    return [QueueFrames(queue, np.arange(len(starts)), starts, sizes)]
 
 
 def test_a_fence_keeps_the_places_of_records() -> None:
@@ -211,3 +212,17 @@ def test_acts_refuse_what_is_not_as_planned(name: str, patient: Patients) -> Non
     if name != "fence-gap":
         with pytest.raises(StoreError, match="no commit log file"):
             sick.act(gone)
+
+
+@pytest.mark.parametrize("version", ["4.4.0", "5.3.3"])
+def test_filler_of_one_size_is_what_would_be_built_for_each_place(version: str) -> None:
+    fillers = Fillers(version, 1_700_000_000_000)
+    for offset, size in ((1000, 300), (5000, 300), (9000, 92), (9100, 92), (1 << 40, 300), (0, 5 << 20)):
+        made = b"".join(fillers.fill(offset, size))
+        built = filler_records(
+            offset,
+            size,
+            version=version,
+            store_timestamp=1_700_000_000_000,
+        )
+        assert made == built and len(made) == size
