@@ -40,8 +40,8 @@ RULES: tuple[Rule, ...] = (
         INFO,
         "{unit_count} pre-blank units (0, 2147483647, 0) from queue offset {queue_offset} on, not at the "
         "start",
-        "Brokers write them only as a run from the start of a queue's first file. A rebuilding puts them in the "
-        "places of records that the log does not have any more; where it has them, XR001 says so.",
+        "Brokers write them only as a run from the start of a queue's first file. A rebuilding puts them in "
+        "the places of records that the log does not have any more; where it has them, XR001 says so.",
         "strict",
         "cross",
         "rebuild-queue",

@@ -192,8 +192,8 @@ RULES: tuple[Rule, ...] = (
         "XR015",
         "unit-of-filler",
         INFO,
-        "{unit_count} units of {topic}/{queue_id} from queue offset {queue_offset} to {last_queue_offset} point "
-        "to filler records, from {first_offset} on",
+        "{unit_count} units of {topic}/{queue_id} from queue offset {queue_offset} to {last_queue_offset} "
+        "point to filler records, from {first_offset} on",
         "A repair put filler in the place of records that were lost, and left their places in the queue: "
         "queue offsets have not moved. A consumer without a filter by tags is given the filler instead.",
         "strict",
