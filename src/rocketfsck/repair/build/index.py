@@ -18,24 +18,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import (
     ENTRY_SIZE,
     INDEX_HEADER_SIZE,
     SLOT_SIZE,
     IndexHeader,
-    decode_header,
     encode_header,
     entry_pos,
     index_file_size,
 )
 from rocketfsck.repair.build.files import make_directory, set_time, write_part
+from rocketfsck.repair.build.indexparts import names_by_begin, read_header, slots_of_entries, write_slots
 from rocketfsck.repair.build.model import BuiltIndexFile, IndexBuild
 from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk_log
 from rocketfsck.scan import build_plain
 from rocketfsck.scan.build_plain import Bytes
 from rocketfsck.scan.buildrows import KeyRows, rows_from
-from rocketfsck.scan.replay import ENTRY_DTYPE
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import FileReader
 
@@ -90,13 +89,13 @@ class IndexBuilder:
         self.files: list[BuiltIndexFile] = []
         self.record_count = self.entry_total = 0
         self._given_names = None if names is None else list(names)
-        self._known_names = _names_by_begin(store.indexes) if names is None else {}
+        self._known_names = names_by_begin(store.indexes) if names is None else {}
         self._last_name: str | None = None
         self._end = EMPTY  # header of the full file before
         self._current: _Filling | None = None
         self._before: tuple[IndexFile, IndexHeader] | None = None
         if only_missing:
-            headers = [found[1] for found in map(_read_header, store.indexes) if found is not None]
+            headers = [found[1] for found in map(read_header, store.indexes) if found is not None]
             self.from_offset = headers[-1].end_phy_offset + 1 if headers else None
         if self.from_offset is not None:
             self._go_on_before(self.from_offset)
@@ -270,7 +269,7 @@ class IndexBuilder:
 
     def _go_on_before(self, from_offset: int) -> None:
         """Go on behind the last file of the store that ends before `from_offset`."""
-        before = [found for found in map(_read_header, self.store.indexes) if found is not None]
+        before = [found for found in map(read_header, self.store.indexes) if found is not None]
         before = [
             (file, header)
             for file, header in before
@@ -298,46 +297,6 @@ class IndexBuilder:
                     write_part(path, data, pos, self._file_size, None)
         slots = self._read_slots(path)
         self._current = _Filling(path, header, slots, header.begin_timestamp, file.name)
-
-
-def _read_header(file: IndexFile) -> tuple[IndexFile, IndexHeader] | None:
-    try:
-        with FileReader(file.location) as reader:
-            return file, decode_header(reader.read(0, INDEX_HEADER_SIZE))
-    except (StoreError, FormatError):
-        return None
-
-
-def _names_by_begin(files: Sequence[IndexFile]) -> dict[int, str]:
-    """What the store calls the files that begin at an offset, where only one does."""
-    found: dict[int, list[str]] = {}
-    for pair in map(_read_header, files):
-        if pair is not None and pair[0].created is not None and pair[1].entry_count:
-            found.setdefault(pair[1].begin_phy_offset, []).append(pair[0].name)
-    return {offset: names[0] for offset, names in found.items() if len(names) == 1}
-
-
-def slots_of_entries(path: Path, slot_count: int, count: int) -> NDArray[np.int32]:
-    """The slots that the first `count` entries of an index file lead to: of each the newest entry."""
-    slots = np.zeros(slot_count, np.int32)
-    with FileReader(path) as reader:
-        for first in range(1, count + 1, CHUNK_SIZE):
-            size = min(CHUNK_SIZE, count + 1 - first)
-            data = reader.read(entry_pos(first, slot_count), size * ENTRY_SIZE)
-            hashes = np.frombuffer(data, ENTRY_DTYPE)["hash"].astype(np.int64)
-            # of equal slots the last assignment counts
-            slots[hashes % slot_count] = np.arange(first, first + size, dtype=np.int32)
-    return slots
-
-
-def write_slots(path: Path, slots: NDArray[np.int32], file_size: int) -> None:
-    """Write the slots of an index file; chunks of zeros stay holes."""
-    step = CHUNK_SIZE // SLOT_SIZE // 16
-    for start in range(0, len(slots), step):
-        chunk = slots[start : start + step]
-        if chunk.any():
-            data = chunk.astype(">i4").tobytes()
-            write_part(path, data, INDEX_HEADER_SIZE + SLOT_SIZE * start, file_size, None)
 
 
 def build_index(

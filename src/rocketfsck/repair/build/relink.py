@@ -23,7 +23,7 @@ from rocketfsck.formats.indexfile import (
 )
 from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V1, MAGIC_V2
 from rocketfsck.repair.build.files import set_time, write_part
-from rocketfsck.repair.build.index import write_slots
+from rocketfsck.repair.build.indexparts import write_slots
 from rocketfsck.repair.build.model import BuiltIndexFile
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.replay import ENTRY_DTYPE

@@ -129,9 +129,9 @@ class _Walk:
         self.before = sum(file.size for file in store.commitlog.files[: done.file_count])
         self.collect = unit_rows
         if compiled:
-            from rocketfsck.scan import kernels_build
+            from rocketfsck.scan import kernels_buildrows
 
-            self.collect = kernels_build.unit_rows
+            self.collect = kernels_buildrows.unit_rows
 
     def files(self) -> Iterator[None]:
         """Walk file after file, and stop behind each."""

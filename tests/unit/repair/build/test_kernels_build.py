@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocketfsck.scan import build_plain, buildrows, kernels_build
+from rocketfsck.scan import build_plain, buildrows, kernels_build, kernels_buildrows
 from rocketfsck.scan.live import LiveScan
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
@@ -99,7 +99,7 @@ def test_rows_are_collected_alike(made: Any, base_offset: int) -> None:
                 for batch in LiveScan().batches(reader, 0, scan, QueueTable()):
                     levels = {1: 1000, 2: 7, 4: 99}
                     plain = buildrows.unit_rows(batch, base_offset, levels)
-                    compiled = kernels_build.unit_rows(batch, base_offset, levels)
+                    compiled = kernels_buildrows.unit_rows(batch, base_offset, levels)
                     assert plain.tolist() == compiled.tolist()
 
 

@@ -1,0 +1,69 @@
+"""Parts of index files: the headers and names that a store has, slots from entries, slots into a file.
+
+Reference 4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.indexfile import (
+    ENTRY_SIZE,
+    INDEX_HEADER_SIZE,
+    SLOT_SIZE,
+    IndexHeader,
+    decode_header,
+    entry_pos,
+)
+from rocketfsck.repair.build.files import write_part
+from rocketfsck.scan.replay import ENTRY_DTYPE
+from rocketfsck.store.model import IndexFile
+from rocketfsck.store.reading import FileReader
+
+PIECE_COUNT = 1 << 20
+SLOT_PIECE_COUNT = 1 << 14
+
+
+def read_header(file: IndexFile) -> tuple[IndexFile, IndexHeader] | None:
+    try:
+        with FileReader(file.location) as reader:
+            return file, decode_header(reader.read(0, INDEX_HEADER_SIZE))
+    except (StoreError, FormatError):
+        return None
+
+
+def names_by_begin(files: Sequence[IndexFile]) -> dict[int, str]:
+    """What the store calls the files that begin at an offset, where only one does."""
+    found: dict[int, list[str]] = {}
+    for pair in map(read_header, files):
+        if pair is not None and pair[0].created is not None and pair[1].entry_count:
+            found.setdefault(pair[1].begin_phy_offset, []).append(pair[0].name)
+    return {offset: names[0] for offset, names in found.items() if len(names) == 1}
+
+
+def slots_of_entries(path: Path, slot_count: int, count: int) -> NDArray[np.int32]:
+    """The slots that the first `count` entries of an index file lead to: of each the newest entry."""
+    slots = np.zeros(slot_count, np.int32)
+    with FileReader(path) as reader:
+        for first in range(1, count + 1, PIECE_COUNT):
+            size = min(PIECE_COUNT, count + 1 - first)
+            data = reader.read(entry_pos(first, slot_count), size * ENTRY_SIZE)
+            hashes = np.frombuffer(data, ENTRY_DTYPE)["hash"].astype(np.int64)
+            # of equal slots the last assignment counts
+            slots[hashes % slot_count] = np.arange(first, first + size, dtype=np.int32)
+    return slots
+
+
+def write_slots(path: Path, slots: NDArray[np.int32], file_size: int) -> None:
+    """Write the slots of an index file; chunks of zeros stay holes."""
+    step = SLOT_PIECE_COUNT
+    for start in range(0, len(slots), step):
+        chunk = slots[start : start + step]
+        if chunk.any():
+            data = chunk.astype(">i4").tobytes()
+            write_part(path, data, INDEX_HEADER_SIZE + SLOT_SIZE * start, file_size, None)
