@@ -73,6 +73,11 @@ LATE_4 = _span("4.9.1", "4.9.8")
         ({"min_offset_by_search": True}, FROM_500),
         ({"dledger": False}, _span("4.0.0", "4.4.0")),
         ({"lock_file": False}, {"4.0.0", "4.1.0"}),
+        ({"queue_truncation": "abnormal"}, _span("4.0.0", "4.3.1")),
+        ({"queue_truncation": "if ahead"}, _span("4.3.2", "5.3.3")),
+        ({"queue_truncation": "after dispatch"}, {"HEAD"}),
+        ({"empty_log_destroys_queues": "abnormal"}, _span("4.0.0", "4.4.0")),
+        ({"half_record_recovered": True}, _span("4.0.0", "4.3.1")),
     ],
 )  # fmt: skip
 def test_boundaries(traits: dict[str, Any], versions: set[str]) -> None:
