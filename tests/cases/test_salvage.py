@@ -6,6 +6,8 @@ import hashlib
 import json
 import random
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -331,3 +333,28 @@ def test_what_cannot_be_is_refused(
     assert run(["salvage", *(text.format(store=store, tmp=tmp_path) for text in arguments)]) == code
     assert hashes(tmp_path) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "store", "there"]
+
+
+def test_killed_at_any_time_there_is_a_whole_store_or_none(store_dir: Directory, tmp_path: Path) -> None:
+    source = store_dir("5.3.3-multiseg")
+    before, seen = hashes(source), set()
+    for number, patience in enumerate((0.4, 0.7, 0.9, 1.1, 1.3, 1.6, 2.0, 60.0)):
+        into = tmp_path / f"new{number}"
+        command = [sys.executable, "-m", "rocketfsck.cli", "salvage", str(source), "--into", str(into)]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            try:
+                process.wait(patience)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        seen.add(into.exists())
+        if into.exists():
+            assert records_of(into) == records_of(source)
+            assert_balanced(ledger_of(into), into)
+            assert problems(into) == {}
+        visible = {path.name for path in tmp_path.iterdir() if not path.name.startswith(".")}
+        assert {name for name in visible if name.startswith(f"new{number}")} <= {
+            into.name,
+            f"{into.name}.ledger.jsonl",
+        }
+    assert hashes(source) == before
+    assert True in seen

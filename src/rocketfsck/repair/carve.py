@@ -50,6 +50,9 @@ COLUMNS: dict[str, str] = {
     "prepared_transaction_offset": "i8",
 }
 
+PENDING_COUNT = 4096
+"""Pieces of columns that wait to be put together."""
+
 _LAST_HEADER = 7  # bytes that may begin a header which goes on behind a window
 _FRAME_SIZE = 36  # totalSize to physicalOffset
 _LONG = struct.Struct(">q")
@@ -95,15 +98,17 @@ class Carver:
     def __init__(self) -> None:
         self.table = QueueTable()
         self._batch = new_batch()
-        self._parts: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
+        self._chunks: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
+        self._pending: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
 
     @property
     def found(self) -> Found:
         """What was found so far."""
+        self._settle()
         return Found(
             {
-                name: np.concatenate([*parts, np.empty(0, COLUMNS[name])]).astype(COLUMNS[name], copy=False)
-                for name, parts in self._parts.items()
+                name: np.concatenate([*chunks, np.empty(0, COLUMNS[name])]).astype(COLUMNS[name], copy=False)
+                for name, chunks in self._chunks.items()
             },
             self.table,
         )
@@ -113,16 +118,26 @@ class Carver:
 
         `progress` is told the position now and then. Raises StoreError when bytes cannot be read.
         """
-        before = sum(map(len, self._parts["pos"]))
+        total = 0
         walk = _Walk(reader, self._batch, self.table)
         for crcs in walk.batches():
             count = len(crcs)
+            total += count
             given: dict[str, NDArray[Any]] = {"source": np.full(count, source, np.int32), "crc": crcs}
-            for name, parts in self._parts.items():
+            for name, parts in self._pending.items():
                 parts.append(given[name] if name in given else self._batch[name][:count].copy())
+            if len(self._pending["pos"]) >= PENDING_COUNT:
+                self._settle()
             if progress is not None:
                 progress(walk.pos)
-        return sum(map(len, self._parts["pos"])) - before
+        return total
+
+    def _settle(self) -> None:
+        """Put small pieces together: where every record stands alone, each would take more than its data."""
+        for name, parts in self._pending.items():
+            if parts:
+                self._chunks[name].append(np.concatenate(parts))
+                parts.clear()
 
 
 class _Walk:

@@ -94,6 +94,14 @@ def test_what_is_put_in_is_found(tmp_path_factory: pytest.TempPathFactory, parts
     assert found["pos"].tolist() == starts
 
 
+def test_records_that_stand_alone_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carve, "PENDING_COUNT", 3)
+    data = b"".join(bytes(48) + record(number) for number in range(10))
+    found = carved(tmp_path / "file", data)
+    assert found["physical_offset"].tolist() == list(range(10))
+    assert {name: column.dtype.str[1:] for name, column in found.columns.items()} == carve.COLUMNS
+
+
 def test_a_cut_record_is_not_found(kernels: str, tmp_path: Path) -> None:
     assert kernels
     whole = record(0)

@@ -106,6 +106,21 @@ def test_what_no_file_can_hold_is_told(tmp_path: Path) -> None:
     assert [row["fate"] for row in rows if "fate" in row] == ["taken", "too-large"]
 
 
+def test_the_records_of_a_dledger_log_are_packed(tmp_path: Path) -> None:
+    """Before each stand the 48 bytes of its entry, too few for a fence (reference 2.14)."""
+    size, data = len(record(0)), b""
+    for number in range(5):
+        data += (
+            bytes([0, 0, 0, 1]) + (48 + size).to_bytes(4, "big") + bytes(40) + record(len(data) + 48, number)
+        )
+    found, into = salvaged(tmp_path, data)
+    assert found.story.placement.name == "pack"
+    assert "48 bytes" in found.layout_note
+    assert found.counts == {"taken": 5}
+    log = (into / "commitlog" / f"{FILE_SIZE:020d}").read_bytes()
+    assert [decode_record(log, size * n).queue_offset for n in range(5)] == list(range(5))
+
+
 def test_gaps_say_what_they_are(tmp_path: Path) -> None:
     data = (
         bytes(500) + record(0) + encode_blank(Blank(300)) + b"x" * 292 + record(900, 1) + b"junk" + bytes(5)
