@@ -29,7 +29,7 @@ from rocketfsck.errors import (
 COMMANDS: dict[str, str] = {
     "info": "Tell what is in a store or file, without a scan.",
     "dump": "Show the contents of any file, directory or store.",
-    "query": "Find messages by id, key, offset, time, content; tell their lives.",
+    "query": "Find messages by id, key, offset, time or content.",
     "check": "Verify a store; say what is wrong, where, and what to do.",
     "plan": "Plan a repair: what would be done, why, and what is lost.",
     "apply": "Carry out a plan beside the store, check it, and put it in place.",
