@@ -86,6 +86,8 @@ class _Simulation:
         self.role = role_of(store, settings)
         self.losses = losses
         self.notes = notes_of(settings, self.role)
+        if store.live.locked:
+            self.notes.append("a broker is at work here: its files change, and abort is there while it runs")
         self.clean = store.abort is None
         self.compiled = compiled_wanted(store.commitlog.size)
         self.table = QueueTable()

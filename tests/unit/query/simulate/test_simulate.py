@@ -14,7 +14,8 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.checkpoint import Checkpoint, encode_checkpoint
 from rocketfsck.query.simulate import simulate_start
 from rocketfsck.query.start_model import Start
-from rocketfsck.store.model import Geometry, Settings, Store
+from rocketfsck.store import open_store
+from rocketfsck.store.model import Geometry, LiveState, LockState, Settings, Store
 
 from tests.unit.query.maker import GEOMETRY, make, message, patch, reopen
 
@@ -398,6 +399,22 @@ def test_notes_tell_what_is_left_out(tmp_path: Path) -> None:
     start = again(tmp_path, "5.3.3", duplicationEnable="true", enableLmq="true", enableConsumeQueueExt="true")
     for word in ("duplicationEnable", "multi-dispatch", "enableConsumeQueueExt"):
         assert any(word in note for note in start.notes)
+
+
+def test_a_running_broker_is_noted(tmp_path: Path) -> None:
+    store = grown(tmp_path, 3)
+    running = replace(store, live=LiveState(LockState.HELD, "a test", 1))
+    assert any("at work" in note for note in simulate_start(running, "5.3.3").notes)
+    assert not any("at work" in note for note in simulate_start(store, "5.3.3").notes)
+
+
+def test_a_commit_log_alone(tmp_path: Path) -> None:
+    store = grown(tmp_path)
+    alone = open_store(store.root / "commitlog", version="5.3.3")
+    start = simulate_start(alone, "5.3.3")
+    assert start.loads
+    assert start.dispatch is not None
+    assert start.dispatch.recovery_record_count == 60
 
 
 def test_a_damaged_topics_json_says_nothing(tmp_path: Path) -> None:
