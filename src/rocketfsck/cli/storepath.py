@@ -35,7 +35,7 @@ def open_named_store(command: str, path: Path, **told: Any) -> Store:
 
 
 def _hint(command: str, path: Path, meant: tuple[Path, ...]) -> str:
-    line = shlex.join(["rocketfsck", command, str(meant[0])])
+    line = shlex.join(["rocketfsck", *command.split(), str(meant[0])])
     place = path.absolute()
     if place.is_relative_to(meant[0]):
         what = "file" if place.is_file() else "directory"

@@ -105,6 +105,12 @@ def test_what_is_no_store(cli: Cli, tmp_path: Path) -> None:
     assert "nothing" in ended.err
 
 
+def test_a_part_of_a_store(cli: Cli, store: Store) -> None:
+    ended = cli("query", "key", store.root / "commitlog", "Order", "k7")
+    assert ended.code == 16
+    assert f"did you mean `rocketfsck query key {store.root}`?" in ended.err
+
+
 def test_ids(cli: Cli, store: Store) -> None:
     ended = cli("query", "id", store.root, msg_id(store, "k7"), "--trace", "-v")
     assert ended.code == 0
