@@ -11,31 +11,38 @@ Memory: the read buffers and some 300 bytes a record of the files that differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from rocketfsck.errors import UsageError
-from rocketfsck.formats.javatext import INT64_MAX
 from rocketfsck.repair.carve import Carver, Found, Longs
 from rocketfsck.repair.carve_confidence import Flags
+from rocketfsck.repair.compare_bytes import (
+    BLOCK_SIZE,
+    LogBytes,
+    Part,
+    Progress,
+    any_in,
+    are_proven,
+    find_unlike_blocks,
+    is_covered,
+    left_in_file,
+    shared_parts,
+)
 from rocketfsck.repair.salvage_choose import takes_queue_offset
 from rocketfsck.scan.columns import Fault
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.live import live_end_offset
 
-BLOCK_SIZE = 1 << 20
 DIFFERENT_LIMIT = 1000
 """Records that are different on the two sides and told one by one."""
 
 SIDES = ("A", "B")
-NOWHERE = INT64_MAX
 _BAD = int(Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE | Fault.PROPERTY_CRC)
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,42 +129,6 @@ class Comparison:
         return self.different[0] if self.different else None
 
 
-class LogBytes:
-    """The bytes of a commit log by physical offset. A context manager; one file is open at a time."""
-
-    def __init__(self, store: Store) -> None:
-        self.files = [file for file in store.commitlog.files if file.start_offset is not None and file.size]
-        self._reader: FileReader | None = None
-        self._open: MappedFile | None = None
-
-    def __enter__(self) -> LogBytes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._reader is not None:
-            self._reader.close()
-
-    def ranges(self) -> list[tuple[int, int]]:
-        """The physical offsets of the files, half-open."""
-        return [(start, start + file.size) for file in self.files if (start := file.start_offset) is not None]
-
-    def reader_at(self, offset: int) -> tuple[FileReader, int]:
-        """The file that holds an offset (which it must), and where it begins."""
-        for file, (start, end) in zip(self.files, self.ranges(), strict=True):
-            if start <= offset < end:
-                if self._open is not file or self._reader is None:
-                    if self._reader is not None:
-                        self._reader.close()
-                    self._reader, self._open = FileReader(file.path), file
-                return self._reader, start
-        raise UsageError(f"no file of the commit log holds the offset {offset}")
-
-    def read_into(self, view: memoryview, offset: int) -> None:
-        """Fill `view` with the bytes from an offset on, all of one file."""
-        reader, start = self.reader_at(offset)
-        reader.read_into(view, offset - start)
-
-
 def compare_stores(a: Store, b: Store, *, progress: Progress | None = None) -> Comparison:
     """Compare two stores. Raises StoreError if something cannot be read, UsageError without commit logs."""
     for store in (a, b):
@@ -167,8 +138,8 @@ def compare_stores(a: Store, b: Store, *, progress: Progress | None = None) -> C
     low = max(side.start_offset for side in sides)
     high = min(side.end_offset for side in sides)
     with LogBytes(a) as log_a, LogBytes(b) as log_b:
-        shared = _shared(log_a, log_b, low, high)
-        unlike, unlike_size = _unlike_blocks(log_a, log_b, shared, progress)
+        shared = shared_parts(log_a, log_b, low, high)
+        unlike, unlike_size = find_unlike_blocks(log_a, log_b, shared, progress)
     found = [_carve(store, side, shared, unlike) for store, side in zip((a, b), sides, strict=True)]
     missing = [
         ~(_is_in(own, other) | _is_proven(own, shared, unlike))
@@ -224,40 +195,6 @@ def _last_timestamp(file: MappedFile, end: int) -> int | None:
     return int(found["store_timestamp"][live[-1]]) if len(live) else None
 
 
-def _shared(a: LogBytes, b: LogBytes, low: int, high: int) -> list[tuple[int, int]]:
-    """The parts of `low:high` that lie in one file on both sides each."""
-    parts = []
-    for start_a, end_a in a.ranges():
-        for start_b, end_b in b.ranges():
-            start, end = max(start_a, start_b, low), min(end_a, end_b, high)
-            if start < end:
-                parts.append((start, end))
-    return sorted(parts)
-
-
-def _unlike_blocks(
-    a: LogBytes, b: LogBytes, shared: Iterable[tuple[int, int]], progress: Progress | None
-) -> tuple[Longs, int]:
-    """The offsets of blocks that are not the same, and how many bytes differ."""
-    parts = list(shared)
-    total, done, unlike_size = sum(end - start for start, end in parts), 0, 0
-    starts: list[int] = []
-    buffers = [np.empty(BLOCK_SIZE, np.uint8) for _ in SIDES]
-    for start, end in parts:
-        for offset in range(start, end, BLOCK_SIZE):
-            size = min(BLOCK_SIZE, end - offset)
-            views = [buffer[:size] for buffer in buffers]
-            a.read_into(views[0].data, offset)
-            b.read_into(views[1].data, offset)
-            if views[0].data != views[1].data:
-                starts.append(offset)
-                unlike_size += int(np.count_nonzero(views[0] != views[1]))
-            done += size
-            if progress is not None:
-                progress(done, total)
-    return np.array(starts, np.int64), unlike_size
-
-
 def _carve(store: Store, side: Side, shared: Sequence[tuple[int, int]], unlike: Longs) -> Found:
     """The live records of the files that are not all the same on the other side."""
     carver = Carver()
@@ -266,7 +203,7 @@ def _carve(store: Store, side: Side, shared: Sequence[tuple[int, int]], unlike: 
     for file in files:
         start = file.start_offset or 0
         end = min(start + file.size, side.end_offset)
-        if start >= end or (_is_covered(start, end, shared) and not _any_in(unlike, start, end)):
+        if start >= end or (is_covered(start, end, shared) and not any_in(unlike, start, end)):
             continue
         with FileReader(file.path) as reader:
             carver.carve(reader, len(bases))
@@ -275,18 +212,6 @@ def _carve(store: Store, side: Side, shared: Sequence[tuple[int, int]], unlike: 
     place = found["pos"] + np.array([*bases, 0], np.int64)[found["source"]]
     # a record elsewhere than its physicalOffset says is none of this log (C3)
     return found.take(np.flatnonzero((place == found["physical_offset"]) & (place < side.end_offset)))
-
-
-def _is_covered(start: int, end: int, covered: Iterable[tuple[int, int]]) -> bool:
-    for low, high in covered:
-        if low <= start < high:
-            start = high
-    return start >= end
-
-
-def _any_in(unlike: Longs, start: int, end: int) -> bool:
-    at = int(np.searchsorted(unlike, start - BLOCK_SIZE, side="right"))
-    return at < len(unlike) and int(unlike[at]) < end
 
 
 def _is_in(found: Found, other: Found) -> Flags:
@@ -302,16 +227,10 @@ def _is_in(found: Found, other: Found) -> Flags:
     return flags
 
 
-def _is_proven(found: Found, shared: Sequence[tuple[int, int]], unlike: Longs) -> Flags:
+def _is_proven(found: Found, shared: Sequence[Part], unlike: Longs) -> Flags:
     """Which records lie in bytes that are the same on both sides."""
     start = found["physical_offset"]
-    end = start + found["total_size"]
-    parts = np.array([*shared, (NOWHERE, NOWHERE)], np.int64)
-    at = np.maximum(np.searchsorted(parts[:, 0], start, side="right") - 1, 0)
-    inside: Flags = (parts[at, 0] <= start) & (end <= parts[at, 1])
-    near = np.searchsorted(unlike, start - BLOCK_SIZE, side="right")
-    proven: Flags = inside & (np.append(unlike, NOWHERE)[near] >= end)
-    return proven
+    return are_proven(start, start + found["total_size"], shared, unlike)
 
 
 def _within(found: Found, low: int, high: int) -> Flags:
@@ -324,7 +243,7 @@ def _different(place: int, found: Sequence[Found], logs: tuple[LogBytes, LogByte
     size = min(copy.size for copy in copies if copy is not None)
     first: int | None = None
     last: int | None = None
-    left = min(_left(log, place) for log in logs)
+    left = min(left_in_file(log, place) for log in logs)
     for pos in range(0, min(size, left), BLOCK_SIZE):
         count = min(BLOCK_SIZE, size - pos, left - pos)
         data = []
@@ -337,11 +256,6 @@ def _different(place: int, found: Sequence[Found], logs: tuple[LogBytes, LogByte
             first = pos + int(at[0]) if first is None else first
             last = pos + int(at[-1]) + 1
     return Different(place, copies[0], copies[1], first, last)
-
-
-def _left(log: LogBytes, offset: int) -> int:
-    """How many bytes the file that holds an offset has from there on."""
-    return next((end - offset for start, end in log.ranges() if start <= offset < end), 0)
 
 
 def _copy_at(found: Found, place: int) -> Copy | None:

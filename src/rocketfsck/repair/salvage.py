@@ -9,10 +9,9 @@ is told by a check before that. Design, section 5.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.formats.checkpoint import encode_checkpoint
 from rocketfsck.formats.dialect import parse_version
 from rocketfsck.repair.carve import Carver, Found
 from rocketfsck.repair.carve_confidence import Confidence, Level, judge
 from rocketfsck.repair.carve_sources import LOG_DIRECTORY, SkippedFile, SourceFile, list_sources
 from rocketfsck.repair.filler import min_filler_size
+from rocketfsck.repair.salvage_build import fill_store
 from rocketfsck.repair.salvage_choose import FATES, Fate, choose
 from rocketfsck.repair.salvage_layout import Placement, count_skipped, fits_file, place_kept, place_packed
 from rocketfsck.repair.salvage_ledger import (
@@ -36,14 +35,11 @@ from rocketfsck.repair.salvage_ledger import (
     ledger_lines,
     prove_tiling,
 )
-from rocketfsck.repair.salvage_write import LogWriter
 from rocketfsck.scan.columns import Trait
-from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS, Source
+from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.run import check_store
 from rocketfsck.writer.publish import building_directory
 
 if TYPE_CHECKING:
@@ -286,7 +282,7 @@ def write_store(
     made: list[Path] = [part]
     try:
         with building_directory(into, replace=False, sync=salvage.options.sync) as building:
-            report = _fill(building, salvage, progress)
+            report = fill_store(building, salvage, progress)
             head = {**salvage.head(), "into": os.fspath(into)}
             with part.open("w", encoding="utf-8") as stream:
                 stream.writelines(line + "\n" for line in ledger_lines(salvage.story, head))
@@ -304,63 +300,6 @@ def write_store(
         for path in made:
             path.unlink(missing_ok=True)
     return SalvagedStore(salvage, into, ledger, report)
-
-
-def _fill(building: Path, salvage: Salvage, progress: Progress | None) -> Report:
-    """Write everything below a directory, and check it."""
-    from rocketfsck.repair.build import build_index, build_queues
-    from rocketfsck.repair.checkpointbuild import build_checkpoint
-    from rocketfsck.repair.configbuild import build_topics
-
-    story = salvage.story
-    total = int(story.found["total_size"][story.placement.rows].sum())
-
-    def advance(done: int) -> None:
-        if progress is not None:
-            progress("write", done, total)
-
-    version = salvage.version or "4.0.0"  # of fences that need no property CRC
-    with LogWriter(building, story.sources, story.found, story.placement, version) as writer:
-        writer.write(advance)
-    if salvage.origin is not None:
-        _copy_config(salvage.origin, building)
-    store = _open(building, salvage)
-    build_queues(store, building)
-    build_index(store, building)
-    store = _open(building, salvage)
-    (building / "checkpoint").write_bytes(encode_checkpoint(build_checkpoint(store)))
-    topics = building / "config" / "topics.json"
-    if not topics.exists():
-        content = build_topics(store)
-        if content is not None:
-            topics.parent.mkdir(exist_ok=True)
-            topics.write_bytes(content)
-    return check_store(_open(building, salvage), CheckOptions(level="full", jobs=salvage.options.jobs))
-
-
-def _copy_config(origin: Store, building: Path) -> None:
-    for file in origin.configs:
-        target = building / file.relative
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file.location, target)
-
-
-def _open(building: Path, salvage: Salvage) -> Store:
-    """The store being built, with the sizes and the version of where it came from."""
-    options, origin = salvage.options, salvage.origin
-    store = open_store(
-        building,
-        broker_conf=options.broker_conf,
-        version=salvage.version or None,
-        delay_levels=options.delay_levels or (None if origin is None else origin.delay_levels),
-    )
-    if origin is None:
-        return store
-    names = ("consumequeue_file_size", "batch_file_size", "ext_file_size", "slot_count", "entry_count")
-    taken = {name: getattr(origin.geometry, name) for name in names if store.geometry.source(name) != "given"}
-    inferred: dict[str, Source] = dict.fromkeys(taken, "inferred")
-    sources = {**store.geometry.sources, **inferred}
-    return replace(store, geometry=replace(store.geometry, **taken, sources=sources))
 
 
 __all__ = [

@@ -14,11 +14,11 @@ from rocketfsck.repair.compare import (
     Copy,
     Different,
     Lack,
-    LogBytes,
     Side,
     compare_stores,
     describe_side,
 )
+from rocketfsck.repair.compare_bytes import LogBytes
 from rocketfsck.repair.heal import heal_stores
 from rocketfsck.repair.salvage import SalvageOptions
 from rocketfsck.scan.messages import read_messages
@@ -127,9 +127,10 @@ def test_a_record_longer_than_a_block(
     store_copy: Directory, store_dir: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its bytes are compared in parts."""
-    from rocketfsck.repair import compare
+    from rocketfsck.repair import compare, compare_bytes
 
-    monkeypatch.setattr(compare, "BLOCK_SIZE", 64)
+    for module in (compare, compare_bytes):
+        monkeypatch.setattr(module, "BLOCK_SIZE", 64)
     copy = store_copy("4.9.8-multiseg")
     path = min((copy / "commitlog").iterdir())
     with FileReader(path) as reader:

@@ -1,0 +1,80 @@
+"""Builds a salvaged store: the log, then what follows from it, then a check.
+
+What is known of the store that was salvaged, its sizes, version and `config/`, holds for the new one.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocketfsck.formats.checkpoint import encode_checkpoint
+from rocketfsck.repair.salvage_write import LogWriter
+from rocketfsck.store.circumstances import Source
+from rocketfsck.store.model import Store
+from rocketfsck.store.opening import open_store
+from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.run import check_store
+
+if TYPE_CHECKING:
+    from rocketfsck.repair.salvage import Progress, Salvage
+    from rocketfsck.verify.report import Report
+
+
+def fill_store(building: Path, salvage: Salvage, progress: Progress | None) -> Report:
+    """Write everything below a directory, and say what a check of it finds. Raises StoreError."""
+    from rocketfsck.repair.build import build_index, build_queues
+    from rocketfsck.repair.checkpointbuild import build_checkpoint
+    from rocketfsck.repair.configbuild import build_topics
+
+    story = salvage.story
+    total = int(story.found["total_size"][story.placement.rows].sum())
+
+    def advance(done: int) -> None:
+        if progress is not None:
+            progress("write", done, total)
+
+    version = salvage.version or "4.0.0"  # of fences that need no property CRC
+    with LogWriter(building, story.sources, story.found, story.placement, version) as writer:
+        writer.write(advance)
+    if salvage.origin is not None:
+        _copy_config(salvage.origin, building)
+    store = _open(building, salvage)
+    build_queues(store, building)
+    build_index(store, building)
+    store = _open(building, salvage)
+    (building / "checkpoint").write_bytes(encode_checkpoint(build_checkpoint(store)))
+    topics = building / "config" / "topics.json"
+    if not topics.exists():
+        content = build_topics(store)
+        if content is not None:
+            topics.parent.mkdir(exist_ok=True)
+            topics.write_bytes(content)
+    return check_store(_open(building, salvage), CheckOptions(level="full", jobs=salvage.options.jobs))
+
+
+def _copy_config(origin: Store, building: Path) -> None:
+    for file in origin.configs:
+        target = building / file.relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file.location, target)
+
+
+def _open(building: Path, salvage: Salvage) -> Store:
+    """The store being built, with the sizes and the version of where it came from."""
+    options, origin = salvage.options, salvage.origin
+    store = open_store(
+        building,
+        broker_conf=options.broker_conf,
+        version=salvage.version or None,
+        delay_levels=options.delay_levels or (None if origin is None else origin.delay_levels),
+    )
+    if origin is None:
+        return store
+    names = ("consumequeue_file_size", "batch_file_size", "ext_file_size", "slot_count", "entry_count")
+    taken = {name: getattr(origin.geometry, name) for name in names if store.geometry.source(name) != "given"}
+    inferred: dict[str, Source] = dict.fromkeys(taken, "inferred")
+    sources = {**store.geometry.sources, **inferred}
+    return replace(store, geometry=replace(store.geometry, **taken, sources=sources))
