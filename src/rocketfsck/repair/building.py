@@ -134,15 +134,19 @@ def _clone(work: Work, area: Area, lock: StoreLock) -> WorkTree:
         what = f"commit log files in {outside[0]}" if outside else f"another file system than {area.path}"
         raise UsageError(f"the store has {what}: it cannot be published as a whole; apply with --in-place")
     _check_space(work, area)
+    content = lock.content()
     tree = WorkTree.clone(
-        Path(work.root), area.path, outside=outside, borrow=work.in_place, without=("lock",)
+        Path(work.root),
+        area.path,
+        outside=outside,
+        borrow=work.in_place,
+        without=() if content is None else ("lock",),
     )
     if tree.links and not work.in_place:
         name = printable(tree.links[0])
         raise UsageError(
             f"{name} is a symbolic link: the store cannot be published as a whole; apply with --in-place"
         )
-    content = lock.content()
     if content is not None:
         status = os.fstat(lock.descriptor)
         tree.create("lock", 0)
@@ -158,11 +162,11 @@ def _check_space(work: Work, area: Area) -> None:
     needed = sum(action.write_size for action in work.plan.actions) + _SPARE_SIZE
     if not work.in_place:
         needed += active_size(work.root)
-    status = os.statvfs(area.path)
-    free = status.f_bavail * status.f_frsize
-    if free < needed:
-        text = f"{needed} bytes are needed for the repair, {free} are free"
-        raise StoreError(text, path=os.path.dirname(area.path))  # noqa: PTH120
+    for place in (os.path.dirname(area.path), work.root):  # noqa: PTH120 - they may be two file systems
+        status = os.statvfs(place)
+        free = status.f_bavail * status.f_frsize
+        if free < needed:
+            raise StoreError(f"{needed} bytes are needed for the repair, {free} are free", path=place)
 
 
 def _checked(

@@ -31,10 +31,9 @@ class StoreLock:
     def take(self) -> None:
         """Take the lock. StoreError if a broker holds it, or the file cannot be opened for writing."""
         try:
-            flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK
-            self.descriptor = os.open(self.path, flags)
-        except FileNotFoundError:
-            return
+            self.descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+        except (FileNotFoundError, IsADirectoryError):
+            return  # no broker can hold what is not there, or is no file
         except OSError as error:
             raise StoreError(f"cannot be opened: {os_error_text(error)}", path=self.path) from error
         self.renew()
@@ -52,9 +51,14 @@ class StoreLock:
             raise StoreError(f"cannot be locked: {os_error_text(error)}", path=self.path) from error
 
     def content(self) -> bytes | None:
-        """What is in the file, without another descriptor; None where there is none."""
+        """What is in the file, without another descriptor; None where there is none.
+
+        Raises StoreError for a file so long that it cannot be a lock.
+        """
         if self.descriptor < 0:
             return None
+        if os.fstat(self.descriptor).st_size > _MAX_LOCK_SIZE:
+            raise StoreError(f"has more than {_MAX_LOCK_SIZE} bytes; move it away", path=self.path)
         return os.pread(self.descriptor, _MAX_LOCK_SIZE, 0)
 
     def release(self) -> None:

@@ -413,6 +413,17 @@ def test_another_place_to_work(damaged: Path, tmp_path: Path, in_place: bool) ->
     assert snapshot(damaged) == before
 
 
+@MODES
+def test_a_lock_that_is_a_directory_stays(damaged: Path, in_place: bool) -> None:
+    (damaged / "lock").unlink()
+    (damaged / "lock" / "inner").mkdir(parents=True)
+    before = snapshot(damaged)
+    apply_plan(only(plan_of(damaged)), repairs=REPAIRS, check=False, in_place=in_place)
+    assert (damaged / "lock" / "inner").is_dir()
+    undo(damaged)
+    assert snapshot(damaged) == before
+
+
 def test_nothing_is_built_inside_the_store(damaged: Path) -> None:
     before = snapshot(damaged)
     for place in (damaged, damaged / "config"):

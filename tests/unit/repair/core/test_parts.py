@@ -194,10 +194,18 @@ def test_locks_that_cannot_be_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     lock.renew()
     assert lock.content() is None
     (tmp_path / "lock").mkdir()
+    lock.take()
+    assert lock.content() is None
+    (tmp_path / "lock").rmdir()
+    (tmp_path / "lock").symlink_to("lock")
     with pytest.raises(StoreError, match="cannot be opened"):
         lock.take()
-    (tmp_path / "lock").rmdir()
-    (tmp_path / "lock").write_bytes(b"lock")
+    (tmp_path / "lock").unlink()
+    (tmp_path / "lock").write_bytes(b"lock" * (1 << 20))
+    lock.take()
+    with pytest.raises(StoreError, match="move it away"):
+        lock.content()
+    lock.release()
 
     def no_locks(*_arguments: object) -> None:
         raise OSError(errno.ENOLCK, "no locks")
