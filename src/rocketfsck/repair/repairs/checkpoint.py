@@ -115,6 +115,8 @@ def plan_save_index(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
     if can_finish(scene):
         yield from plan_finish(scene, findings)
         return
+    if is_unsettled(scene):
+        return
     files = {finding.where.file for finding in one_by_one(findings)}
     ends = [header.end_timestamp for file, header in index_headers(scene.store) if file.relative in files]
     if ends and scene.store.checkpoint is not None:

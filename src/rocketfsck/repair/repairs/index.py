@@ -52,13 +52,15 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
     rules = {finding.rule for finding in scene.findings}
     if is_misnamed(scene) or rules & {"ST019", "ST020"}:
         return
+    asked = {id(finding) for finding in findings}
     why = [
         finding
         for finding in scene.findings
-        if _asks(finding.rule) or finding.rule in LINKS or finding.rule == "XR030" or finding in findings
+        if _asks(finding.rule) or finding.rule in LINKS or finding.rule == "XR030" or id(finding) in asked
     ]
     start = first_wrong(scene, why)
     files = scene.store.indexes[start.number :] if start is not None else scene.store.indexes
+    relied = scene.store.indexes[start.number - 1 :] if start is not None else files
     size = scene.store.geometry.index_file_size
     records = sum(
         number(finding.found, "record_count") for finding in why if finding.rule in ("XR020", "XR031")
@@ -78,7 +80,7 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
         arguments={}
         if start is None
         else {"from_offset": start.from_offset, "first_file": files[0].name if files else ""},
-        preconditions=[extent for file in files for extent in whole_file(scene, file.relative)],
+        preconditions=[extent for file in relied for extent in whole_file(scene, file.relative)],
         losses=losses,
         gains={"record": records} if records else {},
         write_size=size * max(len(files), 1),

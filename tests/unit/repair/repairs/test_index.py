@@ -9,7 +9,7 @@ import pytest
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.plan import Action
-from rocketfsck.repair.planning import make_plan
+from rocketfsck.repair.planning import all_repairs, make_plan
 from rocketfsck.repair.repairs.index import first_wrong
 from rocketfsck.repair.scene import PlanScene
 from rocketfsck.verify import check_store
@@ -97,3 +97,29 @@ def test_acts_refuse_what_is_gone(patient: Patients) -> None:
     sick.file("index/20250101000000000").write_bytes(b"")
     with pytest.raises(StoreError):
         sick.act(Action("rewrite-index-header", "index/20250101000000000", "", {"indexCount": 1}))
+
+
+def test_header_counts_are_left_to_a_rebuilding_where_one_is_due(patient: Patients) -> None:
+    sick = patient("4.9.8-basic")
+    files = sick.open().indexes
+    sick.put(files[0].relative, 32, (77).to_bytes(4, "big"))
+    sick.put(files[-1].relative, 40 + 4 * sick.open().geometry.slot_count + 24, b"\x11" * 8)
+    assert "IX003" in bad(sick.check())
+    plan, after = sick.mend()
+    assert "rewrite-index-header" not in names(plan) and "rebuild-index" in names(plan)
+    assert "IX003" in {rule for action in plan.actions for rule in action.rules}
+    assert not bad(after)
+
+
+def test_fields_that_are_no_fields_are_not_written(patient: Patients) -> None:
+    sick = patient("4.9.8-basic")
+    store = sick.open()
+    where = Where(store.indexes[0].relative, 0, 8)
+    found = [Finding("IX004", where, {"field": None}, {"value": 1})]
+    scene = PlanScene(store, sick.check(), tuple(found))
+    assert not [*all_repairs()["rewrite-index-header"].plan(scene, found)]
+    good = [Finding("IX004", where, {"field": "endTimestamp", "value": 1}, {"value": 5})]
+    scene = PlanScene(store, sick.check(), tuple(good))
+    [action] = all_repairs()["rewrite-index-header"].plan(scene, good)
+    sick.act(action)
+    assert sick.mended(store.indexes[0].relative).read_bytes()[8:16] == (5).to_bytes(8, "big")
