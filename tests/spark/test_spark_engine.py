@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,3 +99,19 @@ def test_the_command_says_the_same(spark: SparkSession, store_dir: Directory, tm
         assert run(["check", "--engine", engine, "--format", "csv", "--output", str(output), str(root)]) == 0
         said.append(output.read_bytes())
     assert said[0] == said[1]
+
+
+def test_the_guides_example(
+    spark: SparkSession, store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it but the end: the session is that of these tests."""
+    assert spark
+    text = (Path(__file__).parents[2] / "docs" / "guide" / "spark.md").read_text("utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert example.rstrip().endswith("session.stop()")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "store").symlink_to(store_dir("5.3.3-basic"))
+    names: dict[str, Any] = {}
+    exec(example.replace("session.stop()", ""), names)
+    assert names["report"].exit_code == 0
+    assert names["report"].level == "cross"

@@ -32,7 +32,7 @@ COMMANDS: dict[str, str] = {
     "query": "Find messages by id, key, offset, time or content.",
     "check": "Verify a store; say what is wrong, where, and what to do.",
     "plan": "Plan a repair: what would be done, why, and what is lost.",
-    "apply": "Carry out a plan beside the store, check it, and put it in place.",
+    "apply": "Carry out a plan beside the store, check it, publish it.",
     "undo": "Take the last repair of a store back.",
     "rebuild": "Build queues, index or checkpoint anew from the commit log.",
     "salvage": "Carve records out of anything into a new store.",
