@@ -21,7 +21,6 @@ LONG = {
     "scan/kernels_records.py": (600, "one compiled pass over records: its parts share some twenty variables"),
     "scan/kernels_synth.py": (540, "compiled counterparts of the draws, side by side so that they compare"),
     "scan/kernels_build.py": (440, "one compiled pass: its parts share their state"),
-    "scan/intrinsics.py": (420, "machine code by name: short functions, one instruction each"),
     "scan/crc.py": (400, "three ways to one checksum, chosen at run time, and why each is there"),
     "verify/logfile.py": (375, "one walk: the order in which a batch passes the checks is what it says"),
     "verify/crossqueues.py": (375, "one question asked from both sides; either half needs the other's words"),

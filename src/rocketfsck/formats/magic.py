@@ -39,7 +39,7 @@ COMPRESSION_TYPE_SHIFT: Final = 8
 KNOWN_SYS_FLAGS: Final = 0x7FF
 
 FENCE_TOPIC: Final = b"rocketfsck_fence"
-"""The topic of filler records that a repair puts where records were lost; short ones have its first letters."""
+"""The topic of filler that a repair puts where records were lost; short records have its first letters."""
 
 TRANSACTION_NAMES: Final = {
     TRANSACTION_NOT: "none",

@@ -54,7 +54,8 @@ def questions(store: Store, text: str) -> list[Callable[[], object]]:
 def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[Path, bytes], str]:
     root = tmp_path_factory.mktemp("hostile")
     offsets = {"consumerOffset.json": {"offsetTable": {"Order@one": {0: 3}}}}
-    store = make(root, [message(number, delay_level=int(number == 9)) for number in range(40)], config=offsets)
+    messages = [message(number, delay_level=int(number == 9)) for number in range(40)]
+    store = make(root, messages, config=offsets)
     (found,) = find_by_key(store, "Order", "k3").found
     files = {file.path: file.path.read_bytes() for file in store.all_files() if file.size}
     return root, files, offset_id_of(found.message, found.offset)
