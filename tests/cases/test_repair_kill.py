@@ -419,7 +419,7 @@ def torn(restart_dir: Directory, tmp_path: Path) -> Path:
 
 @MODES
 def test_the_command_is_killed(torn: Path, in_place: bool) -> None:
-    kill_for_real(torn, [0.5, 0.9], in_place)
+    kill_for_real(torn, [0.5, 0.9, 3.0], in_place)  # the last: after its end
 
 
 @pytest.mark.nightly

@@ -118,7 +118,11 @@ def _is_as_left(area: Area) -> bool:
 
 
 def _saved_report(area: Area) -> ApplyReport:
-    return ApplyReport.from_json(read_file(area.at("result.json")))
+    path = area.at("result.json")
+    try:
+        return ApplyReport.from_json(read_file(path))
+    except UsageError as error:
+        raise StoreError(f"is no report of a repair: {error}", path=path) from error
 
 
 def _apply(work: Work, keep: bool, check: bool, progress: Progress | None) -> ApplyReport:

@@ -207,7 +207,7 @@ def _value(hint: Any, value: Any, path: str) -> Any:
         if value is None and type(None) in kinds:
             return None
         for kind in kinds:
-            if kind is not type(None) and _fits(kind, value):
+            if _fits(kind, value):
                 return _value(kind, value, path)
         names = [_WORDS[kind] for kind in kinds if kind in _WORDS]
         raise _wrong(path, " or ".join([*names, "null"]), value)
@@ -236,7 +236,9 @@ def _value(hint: Any, value: Any, path: str) -> Any:
 
 
 def _fits(kind: Any, value: Any) -> bool:
-    """Whether a JSON value is of a plain kind; a truth value is no number."""
+    """Whether a JSON value may be of this kind; a truth value is no number."""
+    if is_dataclass(kind):
+        return isinstance(value, dict)
     if kind is str:
         return isinstance(value, str) or (
             isinstance(value, dict) and len(value) == 1 and set(value) <= {_BYTES, _UNITS}

@@ -18,6 +18,8 @@ import pytest
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair import applying, fileops
 from rocketfsck.repair.applying import apply_plan
+from rocketfsck.repair.ledger import Account, Ledger
+from rocketfsck.repair.matching import OffsetRange
 from rocketfsck.repair.plan import Action, Extent, Plan
 from rocketfsck.repair.results import ApplyReport
 from rocketfsck.repair.scene import ActScene
@@ -110,6 +112,25 @@ def test_without_keeping_there_is_no_undo(damaged: Path, in_place: bool) -> None
     with pytest.raises(UsageError, match="no repair"):
         undo(damaged)
     assert check_store(open_store(damaged), CheckOptions(jobs=1)).exit_code == 0
+
+
+def test_reports_come_back_from_json() -> None:
+    account = Account("log", "", 0, 9, 8, 7, 1, 0, 1, 0, (OffsetRange(3, 4, 1),), 1)
+    for ledger in (Ledger((account,), account, 3, 4), Ledger()):
+        report = ApplyReport("/s", "beside", "aa", ("x",), True, before={"CL002": 1}, ledger=ledger)
+        assert ApplyReport.from_json(json.loads(json.dumps(report.to_json()))) == report
+    for document in (None, {}, {**report.to_json(), "ledger": 3}, {**report.to_json(), "x": 1}):
+        with pytest.raises(UsageError):
+            ApplyReport.from_json(document)
+
+
+def test_a_report_that_was_spoilt(damaged: Path) -> None:
+    plan = plan_of(damaged)
+    report = apply_plan(plan, repairs=REPAIRS)
+    (Path(report.kept) / "result.json").write_text("{}")
+    with pytest.raises(StoreError, match="no report of a repair"):
+        apply_plan(plan, repairs=REPAIRS)
+    undo(damaged)
 
 
 @MODES
