@@ -13,10 +13,11 @@ from rocketfsck.repair.checkpointbuild import logics_timestamp
 from rocketfsck.repair.logedit import last_record_before, read_log_end
 from rocketfsck.repair.plan import Action
 from rocketfsck.repair.planning import all_repairs, make_plan
-from rocketfsck.repair.repairs import queuemerge
+from rocketfsck.repair.repairs import misnamed, queuemerge
 from rocketfsck.repair.repairs.answers import whole_file
 from rocketfsck.repair.repairs.checkpoint import can_finish, plan_save_index
 from rocketfsck.repair.repairs.index import first_wrong
+from rocketfsck.repair.repairs.misnamed import hidden_record, is_zero, pending_renames
 from rocketfsck.repair.repairs.queuemerge import Merger, write_sparse
 from rocketfsck.repair.repairs.reasons import REASONS
 from rocketfsck.repair.scene import PlanScene
@@ -224,3 +225,27 @@ def test_header_fields_and_entry_0_are_written(patient: Patients) -> None:
 
 def test_an_action_on_a_twin_that_is_gone_does_nothing(patient: Patients) -> None:
     patient("5.3.3-basic").act(Action("move-zero-twin", "commitlog/none", ""))
+
+
+def test_files_that_cannot_be_read_say_nothing_of_their_names(patient: Patients) -> None:
+    sick = patient("5.3.3-basic")
+    scene = scene_of(sick, Finding("CL006", Where("commitlog/none", 0, 10)))
+    assert pending_renames(scene) == ()
+    assert not is_zero(scene, "commitlog/none")
+    file = scene.store.commitlog.files[0]
+    whole = scene_of(sick, Finding("CL006", Where(file.relative, 0, 10)))
+    assert pending_renames(whole) == ()
+    assert hidden_record(whole, file, file.size - 100) is None
+    with file.path.open("ab") as stream:
+        stream.write(b"longer")
+    assert pending_renames(whole) == ()
+    file.path.unlink()
+    assert hidden_record(whole, file, 100) is None
+
+
+def test_large_files_are_carved_by_compiled_code(patient: Patients, monkeypatch: pytest.MonkeyPatch) -> None:
+    sick = patient("4.9.8-basic")
+    damage_store(sick.root, None, ["blank-early"], 1, in_place=True, write_truth=False)
+    plain = names(sick.plan())
+    monkeypatch.setattr(misnamed, "compiled_wanted", lambda _size: True)
+    assert names(sick.plan()) == plain and "salvage-log" in plain
