@@ -152,7 +152,8 @@ class IndexBuilder:
         pos, count = 0, len(hashes)
         while pos < count:
             if file.header.index_count >= self.entry_count:
-                file = self._fetch(int(rows.time[records[pos]]))
+                # by the next record, with keys or without, if the last one has no more of them
+                file = self._fetch(int(rows.time[min(records[pos], records[pos - 1] + 1)]))
             # a first entry's timeDiff counts from the file before, the others' from the first
             room = 1 if file.next_entry == 1 else self.entry_count - file.next_entry
             taken = min(room, count - pos, (CHUNK_SIZE - file.used) // ENTRY_SIZE)

@@ -225,3 +225,13 @@ def test_the_time_of_a_record_in_the_log(tmp_path: Path) -> None:
     assert store_timestamp_at(store, places[25][0]) is None
     store.commitlog.files[0].path.unlink()
     assert store_timestamp_at(store, 0) is None
+
+
+def test_a_record_without_keys_gives_the_next_file_its_time(tmp_path: Path) -> None:
+    sent = [*(message(number) for number in range(11)), message(11, properties={}), message(12)]
+    store = make_store(tmp_path, sent)
+    written = _index(store.root)
+    shutil.rmtree(store.root / "index")
+    build_index(reopen(tmp_path), tmp_path / "built")
+    assert _index(tmp_path / "built") == written
+    assert sorted(written)[1] == "index/20231114221331000"
