@@ -108,17 +108,14 @@ def _by_repair(findings: Iterable[Finding], only: Collection[str]) -> dict[str, 
 
 def _merged(actions: Iterable[Action]) -> list[Action]:
     """One action for all that are the same but for the findings they answer."""
-    merged: dict[tuple[str, str], list[Action]] = {}
+    merged: dict[tuple[object, ...], list[Action]] = {}
     for action in actions:
-        merged.setdefault((action.name, action.target), []).append(action)
+        merged.setdefault((action.name, action.target, *sorted(action.arguments.items())), []).append(action)
     return [_joined(same) for same in merged.values()]
 
 
 def _joined(same: Sequence[Action]) -> Action:
     first = same[0]
-    for other in same[1:]:
-        if dict(other.arguments) != dict(first.arguments):
-            raise AssertionError(f"{first.name} of {first.target!a} is planned twice, in two ways")
     return replace(
         first,
         why=tuple(sorted({name for action in same for name in action.why})),

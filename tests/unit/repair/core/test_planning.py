@@ -99,8 +99,10 @@ def test_the_same_action_is_planned_once_and_bugs_are_told(damaged: Path) -> Non
     (action,) = make_plan(store, report, repairs=_table([one, two])).actions
     assert action.why == ("a", "b") and action.write_size == 9 and not action.preen
     assert action.preconditions == one.preconditions
-    with pytest.raises(AssertionError, match="in two ways"):
+    with pytest.raises(AssertionError, match="two actions move-stray overlap in 'f'"):
         make_plan(store, report, repairs=_table([one, replace(one, arguments={"x": 1})]))
+    behind = replace(one, arguments={"x": 1}, preconditions=(Extent("f", 5, 9, ""),))
+    assert make_plan(store, report, repairs=_table([one, behind])).actions == (one, behind)
     overlapping = replace(one, target="g", preconditions=(Extent("g", 0, 5, ""), Extent("g", 4, 8, "")))
     assert make_plan(store, report, repairs=_table([overlapping])).actions == (overlapping,)
 

@@ -9,7 +9,9 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.properties import CRC32, parse_properties
+from rocketfsck.repair.applying import apply_plan
 from rocketfsck.repair.plan import Action
+from rocketfsck.repair.planning import make_plan
 from rocketfsck.repair.repairs_onebit import ONE_BIT
 from rocketfsck.repair.scene import ActScene, PlanScene, hash_bytes
 from rocketfsck.scan.messages import Message, read_messages
@@ -179,3 +181,17 @@ def test_a_body_larger_than_a_header_and_a_chunk(tmp_path: Path) -> None:
         stream.write(bytes([body[2_000_000] ^ 0x20]))
     (action,) = plan(scene_of(store))
     assert action.arguments["pos"] == message.body_pos + 2_000_000
+
+
+def test_many_bits_of_one_file_are_one_plan(store_copy: Directory) -> None:
+    store = store_copy("4.4.0-basic")
+    path, found = messages(store)
+    whole = path.read_bytes()
+    for message in [message for message in found if message.body_size > 20][:9:3]:
+        flip(path, message.body_pos + 1, 0x10)
+    opened = open_store(store)
+    made = make_plan(opened, check(store))
+    assert [action.name for action in made.actions] == ["flip-bit"] * 3
+    applied = apply_plan(made)
+    assert applied.exit_code == 1, applied.problem
+    assert path.read_bytes() == whole
