@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure, print a table, write benchmarks/RESULTS.md.
+"""`python -m benchmarks`: measure, print a table, write a page of benchmarks/results/.
 
     --folder DIR    where the files that are read are made and kept (some 4 GB; default: a folder of the
                     system's temporary directory)
@@ -6,7 +6,7 @@
     --only WORD     only groups whose name contains the word: log, index, plain, carve, crc,
                     synth, rebuild, query
     --small         small files: shows that everything runs, measures nothing
-    --no-write      leave RESULTS.md as it is
+    --no-write      leave the pages as they are
 
 The exit status is 1 if a goal is not met. What else runs on the machine is part of the figures: let nothing
 else run. (`--folder` also keeps a store of made-up messages, which takes minutes to make once.)
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +28,9 @@ import numpy as np
 from benchmarks import commands, data, jobs, query, rebuild, synthesis
 from benchmarks.measure import Row
 
-RESULTS = Path(__file__).parent / "RESULTS.md"
+RESULTS = Path(__file__).parent / "results"
+"""A page a processor: a ratio to a memory read is another where the memory is quicker, or the core slower."""
+
 GIB = 1 << 30
 BODY_GOALS = {128: 6.5, 1024: 2.8, 16384: 1.5}
 MIX_GOAL = 6.5
@@ -54,7 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
                 print(_line(row), flush=True)
                 rows.append(row)
     if not (given.small or given.only or given.no_write):
-        RESULTS.write_text(report(rows, given.rounds, load), "utf-8")
+        name = re.sub(r"[^a-z0-9]+", "-", _processor().lower()).strip("-")
+        (RESULTS / f"{name}.md").write_text(report(rows, given.rounds, load), "utf-8")
     missed = [row for row in rows if not row.met]
     return 1 if missed and not given.small else 0
 
@@ -126,7 +130,7 @@ all figures are those of the product's own path:
 
 
 def report(rows: list[Row], rounds: int, load: float) -> str:
-    """RESULTS.md: a table of all rows, and what it was measured on. `load` is that before the first job."""
+    """A page: a table of all rows, and what it was measured on. `load` is that before the first job."""
     import llvmlite
     import numba
 
@@ -143,7 +147,7 @@ def report(rows: list[Row], rounds: int, load: float) -> str:
     lanes = f"{128 * crc.LANES}-bit carry-less multiplication" if crc.LANES else "tables"
     lines += [
         "",
-        f"Machine: {_processor()}, load {load:.2f} before the first job. Python {platform.python_version()},"
+        f"Machine: {_processor()}, {len(os.sched_getaffinity(0))} cores, load {load:.2f} before the first job. Python {platform.python_version()},"
         f" NumPy {np.__version__}, Numba {numba.__version__}, llvmlite {llvmlite.__version__}."
         f" CRC-32 by {lanes}.",
         "",
@@ -157,7 +161,7 @@ def _processor() -> str:
         for line in Path("/proc/cpuinfo").read_text("ascii", "replace").splitlines()
         if line.startswith("model name")
     ]
-    return f"{names[0] if names else platform.processor()}, {len(os.sched_getaffinity(0))} cores"
+    return names[0] if names else platform.processor()
 
 
 if __name__ == "__main__":
