@@ -147,9 +147,9 @@ def report(rows: list[Row], rounds: int, load: float) -> str:
     lanes = f"{128 * crc.LANES}-bit carry-less multiplication" if crc.LANES else "tables"
     lines += [
         "",
-        f"Machine: {_processor()}, {len(os.sched_getaffinity(0))} cores, load {load:.2f} before the first job. Python {platform.python_version()},"
-        f" NumPy {np.__version__}, Numba {numba.__version__}, llvmlite {llvmlite.__version__}."
-        f" CRC-32 by {lanes}.",
+        f"Machine: {_processor()}, {len(os.sched_getaffinity(0))} cores, load {load:.2f} before the first"
+        f" job. Python {platform.python_version()}, NumPy {np.__version__}, Numba {numba.__version__},"
+        f" llvmlite {llvmlite.__version__}. CRC-32 by {lanes}.",
         "",
     ]
     return "\n".join(lines)
