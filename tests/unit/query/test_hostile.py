@@ -22,6 +22,7 @@ from rocketfsck.query import (
 )
 from rocketfsck.query.ids import offset_id_of
 from rocketfsck.store import Store
+from rocketfsck.writer import Event
 
 from tests.unit.query.maker import NOW, make, message, reopen
 
@@ -54,7 +55,7 @@ def questions(store: Store, text: str) -> list[Callable[[], object]]:
 def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[Path, bytes], str]:
     root = tmp_path_factory.mktemp("hostile")
     offsets = {"consumerOffset.json": {"offsetTable": {"Order@one": {0: 3}}}}
-    messages = [message(number, delay_level=int(number == 9)) for number in range(40)]
+    messages: list[Event] = [message(number, delay_level=int(number == 9)) for number in range(40)]
     store = make(root, messages, config=offsets)
     (found,) = find_by_key(store, "Order", "k3").found
     files = {file.path: file.path.read_bytes() for file in store.all_files() if file.size}
