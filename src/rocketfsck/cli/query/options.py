@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 BodyForm = Literal["none", "text", "hex", "base64"]
 
-FOUND_CODE, NOT_FOUND_CODE, MALFORMED_CODE, AMBIGUOUS_CODE = 0, 4, 16, 20
-"""From the table of exit statuses: 4 leaves the question open, 16 says that it cannot be put so, and 20,
-their sum, that it has two answers."""
+FOUND_CODE, NOT_FOUND_CODE, UNKNOWN_TOPIC_CODE, AMBIGUOUS_CODE = 0, 4, 12, 20
+"""Of the table of exit statuses: 4 leaves the question open; with 8, because what it is about is not there to
+be read; with 16, because it can be put in two ways. One that cannot be put at all is 16, as everywhere."""
 
 
 class QueryGroup(Command, click.Group):
@@ -88,7 +88,7 @@ def exit_code(outcome: Outcome) -> int:
     codes = {
         "found": FOUND_CODE,
         "not-found": NOT_FOUND_CODE,
-        "unknown-topic": MALFORMED_CODE,
+        "unknown-topic": UNKNOWN_TOPIC_CODE,
         "ambiguous": AMBIGUOUS_CODE,
     }
     return codes[outcome.value]
