@@ -155,3 +155,23 @@ def test_check_lives_with_a_start_that_cannot_be_predicted(
     assert ended.code != 8
     assert "cannot be predicted" in ended.out
     assert cli("check", store, "--simulate", "tomorrow").code == 16
+
+
+def test_check_ranks_by_what_a_start_makes_worse(cli: Cli, restart_dir: Directory) -> None:
+    store = restart_dir(FLIPPED)
+    plain = json.loads(cli("check", store, "--format", "json").out)["diagnoses"]
+    document = json.loads(cli("check", store, "--simulate", "4.9.8", "--format", "json").out)
+    classes = [item["fault_class"] for item in document["diagnoses"]]
+    urgent = [item["fault_class"] for item in document["start"]["urgent"]]
+    assert urgent
+    assert classes[: len(urgent)] == urgent
+    assert sorted(classes) == sorted(item["fault_class"] for item in plain)
+    ended = cli("check", store, "--simulate", "4.9.8")
+    assert f"  urgent before it: {urgent[0]} " in ended.out
+
+
+def test_what_a_start_leaves_alone_is_not_urgent(cli: Cli, store_dir: Directory) -> None:
+    document = json.loads(
+        cli("check", store_dir("5.3.3-basic"), "--simulate", "5.3.3", "--format", "json").out
+    )
+    assert document["start"]["urgent"] == []

@@ -145,7 +145,7 @@ def command(
         if written is not None:
             refuse_inside(written, stores)
     report = _check(store, options, path, chosen_engine(engine, master, options.jobs))
-    start = None if start_version is None else _predicted_start(store, start_version)
+    report, start = (report, None) if start_version is None else _with_start(report, store, start_version)
     if write_baseline is not None:
         write_baseline_file(write_baseline, report.findings)
     with open_output(output, binary=output_format in BINARY_FORMATS, forbidden=stores) as stream:
@@ -158,6 +158,8 @@ def command(
                 stream.write(line + "\n")
             if start is not None:
                 stream.write(f"Start: {start['headline']}.\n")
+                for item in start["urgent"]:
+                    stream.write(f"  urgent before it: {item['fault_class']} {item['title']}\n")
         elif output_format == "json":
             told = {} if start is None else {"start": start}
             stream.write(to_json({**report.to_json(), **told}, indent=2) + "\n")
@@ -173,16 +175,34 @@ def command(
     return report.exit_code | (EXIT_PROBLEMS if start["harmful"] else 0)
 
 
-def _predicted_start(store: Store, version: str) -> dict[str, Any]:
-    """What a start would do, in short; a start that cannot be predicted is no reason to lose the report."""
+def _with_start(report: Report, store: Store, version: str) -> tuple[Report, dict[str, Any]]:
+    """The report with what is urgent before a start in front, and what the start would do, in short.
+
+    A start that cannot be predicted is no reason to lose the report.
+    """
     from rocketfsck.cli.simulatetext import headline
+    from rocketfsck.cli.urgency import ranked, urgent
     from rocketfsck.query.simulate import simulate_start
 
     try:
         start = simulate_start(store, version)
     except StoreError as error:
-        return {"version": version, "harmful": None, "headline": visible(str(error))}
-    return {"version": start.version, "harmful": start.harmful, "headline": headline(start)}
+        return report, {
+            "version": version,
+            "harmful": None,
+            "headline": visible(str(error)),
+            "urgent": [],
+        }
+    report = ranked(report, start)
+    return report, {
+        "version": start.version,
+        "harmful": start.harmful,
+        "headline": headline(start),
+        "urgent": [
+            {"fault_class": diagnosis.fault_class, "title": diagnosis.title}
+            for diagnosis in urgent(report.diagnoses, start)
+        ],
+    }
 
 
 def _options(
