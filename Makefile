@@ -7,6 +7,7 @@ JOBS   ?= $(shell nproc)
 COVERED := $(foreach part,formats verify repair writer query,src/rocketfsck/$(part)/*)
 # CPython 3.11 may say this of any ast.parse that a garbage collection interrupts; nothing of ours can help it.
 RERUN  := --reruns 2 --only-rerun 'AST constructor recursion depth mismatch'
+BROKERS := 4.4.0 4.9.8 5.1.4 5.3.3
 comma  := ,
 space  := $(subst ,, )
 
@@ -56,7 +57,8 @@ spark: $(STAMP) ## the same on an embedded Spark session, which needs no Java in
 
 oracle: $(STAMP) ## the real broker's store code over stores that we wrote (needs a JDK and Maven)
 	@if command -v java >/dev/null 2>&1 && command -v mvn >/dev/null 2>&1; then \
-	  ROCKETFSCK_ORACLE=$${CI:+required} $(BIN)/pytest -q $(RERUN) -m 'not nightly' tests/oracle; \
+	  for version in $(BROKERS); do tests/oracle/build $$version >/dev/null; done; \
+	  ROCKETFSCK_ORACLE=$${CI:+required} $(BIN)/pytest -q -n $(JOBS) --dist loadfile $(RERUN) -m 'not nightly' tests/oracle; \
 	else echo "oracle skipped: no JDK or no Maven on this machine"; fi
 
 nightly: $(STAMP) ## the long suites: tens of thousands of mutants, deep property tests
