@@ -27,8 +27,12 @@ Cli = Callable[..., Ended]
 
 
 @pytest.fixture
-def cli(capfd: pytest.CaptureFixture[str]) -> Cli:
-    """Runs a command line and gives exit status, standard output and standard error."""
+def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs a command line and gives exit status, standard output and standard error.
+
+    Lines are 100 wide, wherever the tests run.
+    """
+    monkeypatch.setenv("COLUMNS", "100")
 
     def call(*arguments: object) -> Ended:
         capfd.readouterr()
