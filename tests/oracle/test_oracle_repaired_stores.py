@@ -38,7 +38,7 @@ from tests.oracle.scenarios import DELAY_LEVELS, Scenario, Written, appended, se
 pytestmark = pytest.mark.oracle
 
 SCENARIO = Scenario(
-    "plain", mix="plain,body=log:1:2000,keys=0:3,words=200,topics=3,queues=2,rate=10", count=700
+    "plain", mix="plain,body=log:1:2000,keys=0:3,words=200,topics=3,queues=2,rate=10", count=740
 )
 SEED = 11
 
