@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,9 +28,10 @@ def building_directory(target: Path, *, replace: bool, sync: bool) -> Iterator[P
     """
     if not replace and (target.exists() or target.is_symlink()):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-    building = Path(tempfile.mkdtemp(prefix=f".{target.name[:200]}.", suffix=".part", dir=target.parent))
+    # The name is ours before the directory is there: a signal between the two must not leave it behind.
+    building = target.parent / f".{target.name[:200]}.{secrets.token_hex(8)}.part"
     try:
-        building.chmod(0o777 & ~_umask())
+        building.mkdir()
         yield building
         if sync:
             sync_tree(building)
@@ -39,12 +40,6 @@ def building_directory(target: Path, *, replace: bool, sync: bool) -> Iterator[P
             _sync(target.parent)
     finally:
         shutil.rmtree(building, ignore_errors=True)
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
 
 
 def _publish(building: Path, target: Path, *, replace: bool) -> None:
