@@ -29,6 +29,7 @@ from rocketfsck.query.view import StoreView
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.messages import Message, MessageFilter
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.sorting import distinct
 from rocketfsck.store.model import Store
 
 Reading = Literal["either", "offset", "unique"]
@@ -171,7 +172,7 @@ class _UniqueKeys:
 
     def rows(self, batch: RecordBatch, table: QueueTable, base_offset: int) -> NDArray[np.intp]:
         rows = [wanted.rows(batch, table, base_offset) for wanted in self._filters]
-        found: NDArray[np.intp] = np.unique(np.concatenate(rows))
+        found: NDArray[np.intp] = distinct(np.concatenate(rows))
         return found
 
     def accepts(self, message: Message) -> bool:

@@ -22,6 +22,7 @@ from rocketfsck.formats.magic import is_indexed
 from rocketfsck.query.answers import Answer, Found, Lead, Outcome
 from rocketfsck.query.chains import Chains, Entry
 from rocketfsck.query.scanning import Progress, scan_log
+from rocketfsck.query.selecting import index_step
 from rocketfsck.query.trace import EntryStep, IndexStep, ScanStep, Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.columns import Stop
@@ -188,16 +189,12 @@ class _KeySearch:
                         self._judge(chains, item),
                     )
                 )
-        return IndexStep(
-            chains.file.relative,
-            header.begin_timestamp,
-            header.end_timestamp,
-            header.begin_phy_offset,
-            header.end_phy_offset,
-            chains.index_count,
-            slot,
-            chains.newest(slot),
-            tuple(steps),
+        return index_step(
+            chains,
+            header,
+            slot=slot,
+            newest=chains.newest(slot),
+            entries=tuple(steps),
             ended=ended or ("the chain ends" if steps else "the slot is empty"),
             broken=broken,
         )

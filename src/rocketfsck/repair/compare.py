@@ -34,6 +34,7 @@ from rocketfsck.repair.compare_bytes import (
 )
 from rocketfsck.repair.salvage_choose import takes_queue_offset
 from rocketfsck.scan.columns import Fault
+from rocketfsck.scan.sorting import distinct
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.live import live_end_offset
@@ -278,7 +279,7 @@ def _copy_at(found: Found, place: int) -> Copy | None:
 def _lacks(side: str, found: Found, rows: Longs) -> list[Lack]:
     queue = np.where(takes_queue_offset(found)[rows], found["queue_index"][rows], -1)
     lacks = []
-    for number in np.unique(queue).tolist():
+    for number in distinct(queue).tolist():
         part = rows[queue == number]
         topic, queue_id = found.table.names[number] if number >= 0 else (b"", -1)
         offsets = found["queue_offset"][part]

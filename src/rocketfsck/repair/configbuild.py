@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import numpy as np
-
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.config import decode_config, encode_config
 from rocketfsck.formats.configviews import PERM_READ, PERM_WRITE
@@ -19,6 +17,7 @@ from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.live import LiveScan
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.sorting import distinct
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.check_config import is_system_topic
@@ -114,7 +113,7 @@ def _count_queues(store: Store, path: str, base: int, table: QueueTable, counts:
         for batch in LiveScan().batches(reader, base, options, table, compiled=compiled):
             kind = batch["sys_flag"] & TRANSACTION_MASK
             taking = ((kind == 0) | (kind == TRANSACTION_COMMIT)) & (batch["queue_index"] >= 0)
-            for row in np.unique(batch["queue_index"][taking]).tolist():
+            for row in distinct(batch["queue_index"][taking]).tolist():
                 topic, queue_id = os.fsdecode(table.names[row][0]), table.names[row][1]
                 if queue_id >= 0:
                     counts[topic] = max(counts.get(topic, 0), queue_id + 1)

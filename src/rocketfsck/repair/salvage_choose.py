@@ -16,6 +16,7 @@ from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANS
 from rocketfsck.repair.carve import Found, Longs
 from rocketfsck.repair.carve_confidence import Confidence, Flags, Level
 from rocketfsck.repair.filler import FILLER_TOPIC
+from rocketfsck.scan.sorting import among, distinct
 
 
 class Fate(IntEnum):
@@ -54,8 +55,8 @@ def choose(found: Found, confidence: Confidence, level: Level, *, in_place: bool
     fates[_of_earlier_life(found, fates == Fate.TAKEN)] = Fate.EARLIER_LIFE
     if in_place:
         fates[find_overlapped(found, confidence, np.flatnonzero(fates == Fate.TAKEN))] = Fate.OVERLAPPED
-    taken = np.unique(found["physical_offset"][fates == Fate.TAKEN])
-    fates[(fates == Fate.UNSURE) & np.isin(found["physical_offset"], taken)] = Fate.DAMAGED_COPY
+    taken = distinct(found["physical_offset"][fates == Fate.TAKEN])
+    fates[(fates == Fate.UNSURE) & among(found["physical_offset"], taken)] = Fate.DAMAGED_COPY
     return fates
 
 

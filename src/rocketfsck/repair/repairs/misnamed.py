@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.repair.logedit import PHYSICAL_OFFSET_POS, frames_in
@@ -26,6 +24,7 @@ from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.regions import Region, RegionKind
 from rocketfsck.scan.resync import Carver, Ground
+from rocketfsck.scan.sorting import distinct
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store.model import MappedFile
@@ -163,7 +162,7 @@ def _stated_start(scene: PlanScene, name: str, size: int) -> int | None:
         compiled = compiled_wanted(reader.allocated_size)
         for item in scan_log_file(reader, 0, options, QueueTable(), compiled=compiled):
             if isinstance(item, RecordBatch):
-                stated |= set(np.unique(item["physical_offset"] - item["pos"]).tolist())
+                stated |= set(distinct(item["physical_offset"] - item["pos"]).tolist())
                 if len(stated) > 1:
                     return None
             elif isinstance(item, Region) and item.kind in (RegionKind.DAMAGED, RegionKind.MALFORMED):
