@@ -1,0 +1,1 @@
+"""What pyspark finds by this package's name: the data source `rocketmq`."""
