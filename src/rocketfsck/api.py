@@ -37,7 +37,7 @@ def iter_messages(
     `key` is a word of KEYS or the UNIQ_KEY, `tag` the whole TAGS. Timestamps are storeTimestamps in ms and
     offsets physical offsets, half-open. Bodies above `max_body_size` bytes are None (0: no bodies at all).
     Records in every sound run are given, those behind damage, too, and those that a truncation left behind
-    the log's end; `live_only` leaves the latter out, for the price of reading twice. Raises StoreError when
+    the log's end; `live_only` leaves the latter out. Raises StoreError when
     bytes cannot be read.
     """
     wanted = MessageFilter(
@@ -50,11 +50,6 @@ def iter_messages(
         begin_offset=begin_offset,
         end_offset=end_offset,
     )
-    if live_only:
-        from rocketfsck.verify.live import live_messages
-
-        yield from live_messages(store, wanted, max_body_size=max_body_size)
-        return
     for file in _files(store, begin_offset, end_offset):
         with FileReader(file.path) as reader:
             yield from read_messages(
@@ -64,6 +59,7 @@ def iter_messages(
                 wanted,
                 compiled=compiled_wanted(reader.size),
                 max_body_size=max_body_size,
+                live_only=live_only,
             )
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from rocketfsck.api import iter_messages
 from rocketfsck.formats.messageid import OffsetMessageId, encode_offset_id
 from rocketfsck.formats.record import decode_record
 from rocketfsck.scan.messages import Message
 from rocketfsck.store import open_store
-from rocketfsck.verify.live import live_messages
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory, Document
 
@@ -25,7 +25,9 @@ IPV6_BITS = 0x30
 
 
 def _live(directory: Path) -> dict[int, Message]:
-    return {message.physical_offset: message for message in live_messages(open_store(directory))}
+    return {
+        message.physical_offset: message for message in iter_messages(open_store(directory), live_only=True)
+    }
 
 
 def _walk(document: dict[str, Any]) -> dict[int, dict[str, Any]]:

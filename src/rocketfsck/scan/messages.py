@@ -18,6 +18,7 @@ from rocketfsck.formats.javatext import index_hash, java_decode, java_encode
 from rocketfsck.formats.properties import parse_properties, split_keys, tags_code
 from rocketfsck.formats.record import decode_host
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait
+from rocketfsck.scan.live import LiveScan
 from rocketfsck.scan.options import PropertyParser, ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.regions import Region
@@ -158,21 +159,21 @@ def walk_messages(
     *,
     compiled: bool = False,
     max_body_size: int = MAX_BODY_SIZE,
+    live_only: bool = False,
 ) -> Iterator[Message | Region]:
     """Yield the messages wanted and all regions of a log file in file order (messages before their region).
 
-    `max_body_size` of 0 leaves the bodies out. Raises StoreError when bytes cannot be read.
+    `max_body_size` of 0 leaves the bodies out. `live_only` gives no regions, and ends where a stale tail
+    begins (`scan.live`). Raises StoreError when bytes cannot be read.
     """
     table = QueueTable()
-    for found in scan_log_file(reader, base_offset, options, table, compiled=compiled):
+    walk = LiveScan().batches if live_only else scan_log_file
+    for found in walk(reader, base_offset, options, table, compiled=compiled):
         if isinstance(found, Region):
             yield found
             continue
-        if wanted is None:
-            rows: range | list[int] = range(found.record_count)
-        else:
-            rows = wanted.rows(found, table, base_offset).tolist()
-        for row in rows:
+        rows = None if wanted is None else wanted.rows(found, table, base_offset)
+        for row in range(found.record_count) if rows is None else rows.tolist():
             message = read_message(reader, found, row, options.property_parser, max_body_size)
             if wanted is None or wanted.accepts(message):
                 yield message
@@ -186,10 +187,17 @@ def read_messages(
     *,
     compiled: bool = False,
     max_body_size: int = MAX_BODY_SIZE,
+    live_only: bool = False,
 ) -> Iterator[Message]:
     """As `walk_messages`, the messages only."""
     for found in walk_messages(
-        reader, base_offset, options, wanted, compiled=compiled, max_body_size=max_body_size
+        reader,
+        base_offset,
+        options,
+        wanted,
+        compiled=compiled,
+        max_body_size=max_body_size,
+        live_only=live_only,
     ):
         if isinstance(found, Message):
             yield found
