@@ -29,7 +29,7 @@ from rocketfsck.formats.indexfile import (
     index_file_size,
 )
 from rocketfsck.repair.build.files import make_directory, set_time, write_part
-from rocketfsck.repair.build.indexparts import names_by_begin, read_header, slots_of_entries, write_slots
+from rocketfsck.repair.build.indexparts import FileNames, read_header, slots_of_entries, write_slots
 from rocketfsck.repair.build.model import BuiltIndexFile, IndexBuild
 from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk_log
 from rocketfsck.scan import build_plain
@@ -85,12 +85,9 @@ class IndexBuilder:
 
             self._put_entries = kernels_build.put_entries
         self.from_offset = from_offset
-        self.time_zone = time_zone
         self.files: list[BuiltIndexFile] = []
         self.record_count = self.entry_total = 0
-        self._given_names = None if names is None else list(names)
-        self._known_names = names_by_begin(store.indexes) if names is None else {}
-        self._last_name: str | None = None
+        self.names = FileNames(store.indexes, time_zone, names)
         self._end = EMPTY  # header of the full file before
         self._current: _Filling | None = None
         self._before: tuple[IndexFile, IndexHeader] | None = None
@@ -111,7 +108,7 @@ class IndexBuilder:
             "files": [asdict(file) for file in self.files],
             "records": self.record_count,
             "entries": self.entry_total,
-            "last_name": self._last_name,
+            "last_name": self.names.last,
             "end": asdict(self._end),
             "is_before": self._before is not None,
             "current": None
@@ -122,7 +119,7 @@ class IndexBuilder:
     def _load(self, state: dict[str, Any]) -> None:
         self.files = [BuiltIndexFile(**file) for file in state["files"]]
         self.record_count, self.entry_total = state["records"], state["entries"]
-        self._last_name, self._end = state["last_name"], IndexHeader(**state["end"])
+        self.names.last, self._end = state["last_name"], IndexHeader(**state["end"])
         if not state["is_before"]:
             self._before = None
         if state["current"] is not None:
@@ -211,6 +208,16 @@ class IndexBuilder:
         return self._current
 
     @property
+    def file_room(self) -> int:
+        """How many entries an index file takes."""
+        return max(self.entry_count - 1, 1)
+
+    @property
+    def room_before(self) -> int | None:
+        """How many entries the file of the store takes that the first keys go into; None: they begin one."""
+        return None if self._before is None else self.entry_count - self._before[1].index_count
+
+    @property
     def _file_size(self) -> int:
         return index_file_size(self.slot_count, self.entry_count)
 
@@ -222,7 +229,7 @@ class IndexBuilder:
         write_slots(file.path, file.slots, self._file_size)
         write_part(file.path, encode_header(file.header), 0, self._file_size, None)
         header = file.header
-        name = file.name or self._name(file)
+        name = file.name or self.names.name(len(self.files), header.begin_phy_offset, file.created_timestamp)
         set_time(file.path, header.end_timestamp if header.index_count > 1 else file.created_timestamp)
         self.files.append(
             BuiltIndexFile(
@@ -234,18 +241,7 @@ class IndexBuilder:
                 header.end_timestamp,
             )
         )
-        self._last_name, self._end, self._current = name, header, None
-
-    def _name(self, file: _Filling) -> str:
-        number = len(self.files)
-        if self._given_names is not None and number < len(self._given_names):
-            return self._given_names[number]
-        known = self._known_names.get(file.header.begin_phy_offset)
-        if known is not None and (self._last_name is None or known > self._last_name):
-            return known
-        from rocketfsck.writer.indexfile import wall_clock_name
-
-        return wall_clock_name(file.created_timestamp, self.time_zone, self._last_name)
+        self.names.last, self._end, self._current = name, header, None
 
     def _write_entries(self, file: _Filling) -> None:
         if file.used:
@@ -279,7 +275,7 @@ class IndexBuilder:
         if not before:
             return
         file, header = before[-1]
-        self._last_name = file.name
+        self.names.last = file.name
         if header.index_count >= self.entry_count:
             self._end = header
         else:
@@ -324,5 +320,12 @@ def build_index(
 def index_build(builder: IndexBuilder, walked: LogWalked) -> IndexBuild:
     """Write what is left, and say what was built."""
     builder.finish()
+    return index_built(builder.files, builder.record_count, builder.entry_total, walked)
+
+
+def index_built(
+    files: Sequence[BuiltIndexFile], record_count: int, entry_count: int, walked: LogWalked
+) -> IndexBuild:
+    """What is to be said of these files."""
     notes = [f"{file} is damaged: keys in its broken parts are not indexed" for file in walked.damaged_files]
-    return IndexBuild(tuple(builder.files), builder.record_count, builder.entry_total, tuple(notes))
+    return IndexBuild(tuple(files), record_count, entry_count, tuple(notes))

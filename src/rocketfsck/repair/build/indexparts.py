@@ -1,4 +1,4 @@
-"""Parts of index files: the headers and names that a store has, slots from entries, slots into a file.
+"""Parts of index files: the headers that a store has, names, slots from entries, slots into a file.
 
 Reference 4.1.
 """
@@ -44,6 +44,33 @@ def names_by_begin(files: Sequence[IndexFile]) -> dict[int, str]:
         if pair is not None and pair[0].created is not None and pair[1].entry_count:
             found.setdefault(pair[1].begin_phy_offset, []).append(pair[0].name)
     return {offset: names[0] for offset, names in found.items() if len(names) == 1}
+
+
+class FileNames:
+    """Names for index files, one after the other.
+
+    As `given`, in order; else what the store calls the file that begins with the same record, where that is
+    later than the name before; else the clock's when it was made, in `time_zone`. `last` is the name before.
+    """
+
+    def __init__(
+        self, files: Sequence[IndexFile], time_zone: str, given: Sequence[str] | None = None
+    ) -> None:
+        self.last: str | None = None
+        self._time_zone = time_zone
+        self._given = None if given is None else list(given)
+        self._known = names_by_begin(files) if given is None else {}
+
+    def name(self, number: int, begin_phy_offset: int, created_timestamp: int) -> str:
+        """The name of the file with this number, that follows `last`."""
+        if self._given is not None and number < len(self._given):
+            return self._given[number]
+        known = self._known.get(begin_phy_offset)
+        if known is not None and (self.last is None or known > self.last):
+            return known
+        from rocketfsck.writer.indexfile import wall_clock_name
+
+        return wall_clock_name(created_timestamp, self._time_zone, self.last)
 
 
 def slots_of_entries(path: Path, slot_count: int, count: int) -> NDArray[np.int32]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Collection, Container
+from collections.abc import Collection, Container, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk
 from rocketfsck.scan import build_plain
 from rocketfsck.scan.build_plain import Longs
 from rocketfsck.scan.buildrows import QUEUE
-from rocketfsck.store.model import Store
+from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import FileReader
 
 EXT_UNIT_SIZE = build_plain.UNIT_SIZES[build_plain.EXT]
@@ -95,7 +95,10 @@ class QueueBuilder:
 
     def take_units(self, rows: Longs, table: int, raw_names: RawNames, name_count: int) -> None:
         """Place the units of a batch of records. Raises StoreError if files cannot be written."""
-        numbers = self.states.numbers_of(table, raw_names, name_count)
+        self.take_rows(rows, self.states.numbers_of(table, raw_names, name_count))
+
+    def take_rows(self, rows: Longs, numbers: Longs) -> None:
+        """The same where the numbers of the queues are known already (`build_plain.place_units`)."""
         for start in range(0, len(rows), MAX_UNITS):
             self._take(rows[start : start + MAX_UNITS], numbers)
 
@@ -120,9 +123,13 @@ class QueueBuilder:
         from rocketfsck.repair.logedit import read_log_end
 
         end = read_log_end(store)
-        for queue in store.queues:
+        self.go_on_behind_queues(store.queues, 0 if end is None else end.end_offset)
+
+    def go_on_behind_queues(self, queues: Iterable[ConsumeQueue], log_end_offset: int) -> None:
+        """Begin where these queues end, of a log that ends at an offset. Raises StoreError."""
+        for queue in queues:
             number = self.states.number(queue.topic, queue.queue_id)
-            found = queue_end(queue, 0 if end is None else end.end_offset)
+            found = queue_end(queue, log_end_offset)
             if number < 0 or found is None:
                 continue
             values = self.states.values[number]
@@ -301,14 +308,21 @@ def build_queues(
 def queue_build(builder: QueueBuilder, walked: LogWalked) -> QueueBuild:
     """Write what is left, and say what was built."""
     built = builder.finish()
+    return queues_built(built, builder.record_count, builder.refused_count, builder.has_ext, walked)
+
+
+def queues_built(
+    built: Sequence[BuiltQueue], record_count: int, refused_count: int, has_ext: bool, walked: LogWalked
+) -> QueueBuild:
+    """What is to be said of these queues."""
     notes = [f"{file} is damaged: records in its broken parts have no units" for file in walked.damaged_files]
     if walked.unfollowed_count:
         notes.append(f"{walked.unfollowed_count} records name more queues than can be told apart")
     return QueueBuild(
-        built,
-        builder.record_count,
+        tuple(built),
+        record_count,
         sum(queue.unit_count for queue in built),
-        builder.refused_count,
-        builder.has_ext,
+        refused_count,
+        has_ext,
         tuple(notes),
     )

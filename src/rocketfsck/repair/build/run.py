@@ -71,6 +71,13 @@ def rebuild_store(
     Raises UsageError for options that make no sense and a target that exists, StoreError where the log
     cannot be read or something cannot be written: then `target` is not there.
     """
+    check_options(store, options)
+    with resumable_directory(target, inputs_of(store, options), sync=options.sync) as work:
+        return _Rebuilding(store, options, work, progress).run()
+
+
+def check_options(store: Store, options: RebuildOptions) -> None:
+    """Raises UsageError for options that make no sense, or not for this store."""
     if options.queues and any(
         other.kind is OtherKind.ROCKSDB and other.relative == "consumequeue" for other in store.others
     ):
@@ -87,11 +94,9 @@ def rebuild_store(
         ZoneInfo(options.time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise UsageError(f"{options.time_zone!r} is no time zone like Asia/Shanghai") from error
-    with resumable_directory(target, _inputs(store, options), sync=options.sync) as work:
-        return _Rebuilding(store, options, work, progress).run()
 
 
-def _inputs(store: Store, options: RebuildOptions) -> State:
+def inputs_of(store: Store, options: RebuildOptions) -> State:
     """All that determines the result, beside the bytes of files that do not change."""
     files = [(file.location, file.size, file.mtime_ns) for file in store.commitlog.files]
     kept: list[object] = []
@@ -154,7 +159,7 @@ class _Rebuilding:
             self.work.forget()
             index = index_build(self.index, walked)
         if self.options.checkpoint:
-            self._write_checkpoint(walked)
+            write_checkpoint(self.store, self.options, self.work.path, walked)
         return Rebuilt(
             queues,
             index,
@@ -230,19 +235,21 @@ class _Rebuilding:
         })  # fmt: skip
         self.saved_at = time.monotonic()
 
-    def _write_checkpoint(self, walked: LogWalked) -> None:
-        from rocketfsck.repair.checkpointbuild import build_checkpoint
-        from rocketfsck.repair.logedit import LogEnd
 
-        store, end = self.store, None
-        if walked.record_count:
-            end = LogEnd(walked.last_offset, walked.end_offset, walked.last_timestamp)
-        if self.options.queues or self.options.index:
-            built = open_store(self.work.path, version=str(store.dialect.version))
-            store = replace(
-                store,
-                queues=built.queues if self.options.queues else store.queues,
-                indexes=built.indexes if self.options.index else store.indexes,
-            )
-        data = encode_checkpoint(build_checkpoint(store, end))
-        write_part(self.work.path / "checkpoint", data, 0, CHECKPOINT_FILE_SIZE, None)
+def write_checkpoint(store: Store, options: RebuildOptions, root: Path, walked: LogWalked) -> None:
+    """Write the checkpoint of the store, with what was built below `root`, beside that."""
+    from rocketfsck.repair.checkpointbuild import build_checkpoint
+    from rocketfsck.repair.logedit import LogEnd
+
+    end = None
+    if walked.record_count:
+        end = LogEnd(walked.last_offset, walked.end_offset, walked.last_timestamp)
+    if options.queues or options.index:
+        built = open_store(root, version=str(store.dialect.version))
+        store = replace(
+            store,
+            queues=built.queues if options.queues else store.queues,
+            indexes=built.indexes if options.index else store.indexes,
+        )
+    data = encode_checkpoint(build_checkpoint(store, end))
+    write_part(root / "checkpoint", data, 0, CHECKPOINT_FILE_SIZE, None)
