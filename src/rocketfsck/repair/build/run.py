@@ -212,7 +212,7 @@ class _Rebuilding:
     def _finish_queues(self, walked: LogWalked) -> QueueBuild | None:
         """What the queues became; after another pass where the log shows batch queues that nobody knew of."""
         while self.queues is not None:
-            found = self.queues.found_batch_topics
+            found = self.queues.found_batch_topics - self.batch_topics  # of a plain queue that is there
             if not found:
                 return queue_build(self.queues, walked)
             self.batch_topics |= found

@@ -272,6 +272,19 @@ def test_batch_queues_that_only_the_log_shows(tmp_path: Path, built: Path) -> No
     )
 
 
+def test_a_plain_queue_that_is_there_stays_one(tmp_path: Path, built: Path) -> None:
+    sent = [message(number, "B") for number in range(5)]
+    store = make_store(tmp_path / "a", [*sent, _batch(5), _batch(6)], batch_topics=frozenset({"B"}))
+    plain = make_store(tmp_path / "b", sent)
+    for area in ("consumequeue", "batchconsumequeue", "config"):
+        shutil.rmtree(store.root / area, ignore_errors=True)
+    shutil.copytree(plain.root / "consumequeue", store.root / "consumequeue")
+    tail = RebuildOptions(queues=True, only_missing=True, sync=False)
+    done = rebuild_store(reopen(tmp_path / "a"), built, tail)
+    assert done.queues is not None
+    assert [(queue.kind, queue.unit_count) for queue in done.queues.queues] == [("file", 2)]
+
+
 def _shortened(folder: Path, name: str, count: int) -> Store:
     """The whole store with the queues and the index of its first `count` messages."""
     whole = _store(folder / name, 90)
