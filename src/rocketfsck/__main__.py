@@ -1,6 +1,11 @@
-"""`python -m rocketfsck` is the command `rocketfsck`."""
+"""`python -m rocketfsck` is the command `rocketfsck`, and so is this file as `spark-submit`'s application."""
 
-from rocketfsck.cli import main
+import sys
+from pathlib import Path
 
 if __name__ == "__main__":
+    if sys.path and sys.path[0] == str(Path(__file__).parent):  # run as a file: its siblings are no modules
+        sys.path[0] = str(Path(__file__).parents[1])
+    from rocketfsck.cli import main
+
     main()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -14,9 +16,19 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_CONF = "rocketfsck.spark_conf"
+
 
 def engine_options(command: Function) -> Function:
-    """`--engine` and `--master`."""
+    """`--engine`, `--master` and `--spark-conf` (which `chosen_engine` finds by itself)."""
+    command = click.option(
+        "--spark-conf",
+        metavar="NAME=VALUE",
+        multiple=True,
+        expose_value=False,
+        callback=_keep_conf,
+        help="A setting of Spark, like spark.executor.memory=4g; may be given several times.",
+    )(command)
     command = click.option(
         "--master",
         metavar="URL",
@@ -25,22 +37,55 @@ def engine_options(command: Function) -> Function:
     return click.option(
         "--engine",
         type=click.Choice(["local", "spark"]),
-        default="local",
-        show_default=True,
+        default=_default_engine,
+        show_default="local; under spark-submit: spark",
         help="local: threads of this process. spark: a Spark session, on this machine or a cluster.",
     )(command)
 
 
-def chosen_engine(name: str, master: str | None, jobs: int) -> Engine:
-    """The engine that the options name. Raises UsageError where they contradict, or Spark is not there."""
+def chosen_engine(name: str, master: str | None, jobs: int, paths: Sequence[Path] = ()) -> Engine:
+    """The engine that the options name; `paths` are what every executor of a cluster must see.
+
+    Raises UsageError where options contradict, or Spark is not there.
+    """
+    conf = _conf()
     if name == "local":
-        if master is not None:
-            raise UsageError("--master is of Spark: give --engine spark, too")
+        for option, given in (("--master", master is not None), ("--spark-conf", bool(conf))):
+            if given:
+                raise UsageError(f"{option} is of Spark: give --engine spark, too")
         from rocketfsck.engine import LocalEngine
 
         return LocalEngine(jobs)
-    if jobs and master is not None:
+    from rocketfsck.engine.session import is_embedded, is_submitted
+
+    if jobs and (master is not None or is_submitted()):
         raise UsageError("--jobs is of this machine: on a cluster the master has the cores")
     from rocketfsck.engine.spark import SparkEngine, open_session
 
-    return SparkEngine(open_session(master or f"local[{jobs or '*'}]"))
+    url = master if master is not None or is_submitted() else f"local[{jobs or '*'}]"
+    session = open_session(url, conf=conf)
+    if not is_embedded(session):
+        for path in paths:
+            if "://" not in os.fspath(path) and not path.is_absolute():
+                raise UsageError(
+                    f"{path}: executors run elsewhere, so give the whole path: {path.absolute()}"
+                )
+    return SparkEngine(session, paths=tuple(map(os.fspath, paths)))
+
+
+def _default_engine() -> str:
+    # as `engine.session.is_submitted` has it; a check without Spark need not import that
+    return "spark" if "PYSPARK_GATEWAY_PORT" in os.environ else "local"
+
+
+def _keep_conf(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> None:
+    for value in values:
+        if not value.startswith("spark.") or "=" not in value:
+            raise click.BadParameter(f"{value!r} is not of the form spark.name=value", context, parameter)
+    context.meta[_CONF] = dict(value.split("=", 1) for value in values)
+
+
+def _conf() -> dict[str, str]:
+    context = click.get_current_context(silent=True)
+    found: dict[str, str] = {} if context is None else context.meta.get(_CONF, {})
+    return found

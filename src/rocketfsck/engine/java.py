@@ -60,8 +60,8 @@ def find_java() -> Java:
 def java_home(java: Java, cache: Path | None = None) -> Path:
     """What JAVA_HOME must be for Spark: the runtime's home, or that of a wrapper where it needs one.
 
-    Wrappers are kept in `cache` (default: the user's cache directory). Raises UsageError where none can be
-    written.
+    Wrappers are kept in `cache` (default: ROCKETFSCK_CACHE_DIR, else the user's cache directory). Raises
+    UsageError where none can be written.
     """
     if java.has_vector:
         return java.home
@@ -115,5 +115,8 @@ def _said(program: Path, *arguments: str) -> str:
 
 
 def _cache() -> Path:
+    given = os.environ.get("ROCKETFSCK_CACHE_DIR")
+    if given:
+        return Path(given)
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "rocketfsck"

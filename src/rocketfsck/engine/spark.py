@@ -1,106 +1,62 @@
 """Runs kernels on Spark: one row of a range is one task, and its result comes back as bytes.
 
-    range(n) -> mapInArrow: (index) -> (index, seconds, result as a pickle)
+    range(n) -> mapInArrow: (index) -> (index, seconds, result as a pickle, error as a pickle)
 
 Nothing of a store travels but paths: a worker opens the files itself, so all of them must see the store under
-the same path. Tasks and kernel go out once, in the function's closure; results are small by contract
-(`docs/adr/0004`). Same kernels, same results as `LocalEngine`, in whatever order they come.
+the same path. Kernel and tasks go out once, as a broadcast that every worker process reads once (with Spark
+Connect, which has none, each job takes its own); results are small by contract (`docs/adr/0004`) and come
+back in waves of jobs, so that the driver never holds those of all tasks. Same kernels, same results as
+`LocalEngine`, in whatever order they come.
 """
 
 from __future__ import annotations
 
-import gc
-import os
 import pickle
-import re
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.engine.java import find_java, java_home
+from rocketfsck.engine.guard import explained, guarded
 from rocketfsck.engine.seam import Outcome, Result, Task
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.engine.session import is_embedded, open_session, spark_context
+from rocketfsck.engine.worker import RESULT_SCHEMA, RUNNER
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
-LOCAL_RETRIES = 4
-"""Attempts for a task of an embedded session, where Spark's own default is one."""
+__all__ = ["SparkEngine", "open_session"]
 
-RESULT_SCHEMA = "index long, seconds double, result binary"
-
-_RAISED = re.compile(r"[A-Za-z_.]+(Error|Exception|Exit): (?!.*Traceback)")
-_LOGGING = Path(__file__).with_name("log4j2.properties")
-
-_EMBEDDED = {
-    "spark.driver.memory": "1g",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
-}
-_EVERYWHERE = {
-    "spark.python.unix.domain.socket.enabled": "true",  # over TCP each task waits some 40 ms
-    "spark.python.unix.domain.socket.dir": "/tmp",  # the path of a socket must be short
-    "spark.python.worker.faulthandler.enabled": "true",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
-}
-
-
-def open_session(master: str | None = None, *, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """The session that is active, else a new one on `master` (default: all cores of this machine).
-
-    An embedded one needs no Java installed (`engine.java`). Workers use the interpreter of this process.
-    Raises UsageError where pyspark or a Java is missing, StoreError where Spark does not start.
-    """
-    try:
-        from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise UsageError("Spark is not installed: run pip install 'rocketfsck[spark]'") from error
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active
-    os.environ["JAVA_HOME"] = str(java_home(find_java()))
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    url = _with_retries(master or "local[*]")
-    settings = dict(_EVERYWHERE)
-    if url.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        settings |= _EMBEDDED
-    builder = SparkSession.builder.appName("rocketfsck").master(url)
-    for name, value in (settings | dict(conf or {})).items():
-        builder = builder.config(name, value)
-    try:
-        return builder.getOrCreate()
-    except (PySparkException, OSError) as error:
-        raise StoreError(f"Spark does not start: {error}", path=url) from error
-
-
-def _with_retries(master: str) -> str:
-    """`local[4]` as `local[4,4]`: a worker that dies is then replaced, as on a cluster."""
-    if master == "local":
-        return f"local[1,{LOCAL_RETRIES}]"
-    if master.startswith("local[") and "," not in master:
-        return f"{master[:-1]},{LOCAL_RETRIES}]"
-    return master
+WAVES = 2
+"""Jobs at once: the next one's tasks run where the last one's leave cores free."""
+TASKS_A_CORE = 8
+LEAST_TASKS = 64
+"""A wave is at least so many tasks, and `TASKS_A_CORE` for every core: a job costs some 0.2 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkEngine:
-    """Tasks on a Spark session. `partitions` is how many parts they are put in (default: one each)."""
+    """Tasks on a Spark session. `partitions` is how many parts they are put in (default: one each).
+
+    `paths` are what every executor must see, or the run fails with a clear error before anything is read.
+    """
 
     session: SparkSession
     partitions: int = 0
+    paths: tuple[str, ...] = ()
 
     @property
     def job_count(self) -> int:
         """How many tasks run at once, as far as the session tells."""
-        return max(int(self.session.sparkContext.defaultParallelism), 1)
+        context = spark_context(self.session)
+        if context is not None:
+            return max(int(context.defaultParallelism), 1)
+        return max(
+            int(self.session.range(1 << 10).selectExpr("spark_partition_id() AS p").distinct().count()), 1
+        )
 
     def run(
         self,
@@ -111,68 +67,92 @@ class SparkEngine:
     ) -> Iterator[Outcome[Task, Result]]:
         """Yield one `Outcome` a task; see `seam.Engine.run`.
 
-        What raises in a kernel, on its last attempt, raises StoreError here. `deadline` is a
-        `time.monotonic()` value of this process.
+        A RocketfsckError of a kernel is raised as it is, whatever else one raises is a StoreError. `deadline`
+        is a `time.monotonic()` value of this process; executors go by their clocks.
+
+        Raises UsageError for executors that cannot run the package, StoreError for those that do not see
+        `paths`, and for a task whose worker died on every attempt.
         """
         if not tasks:
             return
-        from pyspark.errors import PySparkException
-
         last_time = None if deadline is None else time.time() + deadline - time.monotonic()
-        job = _Job(pickle.dumps((kernel, list(tasks)), pickle.HIGHEST_PROTOCOL), last_time)
-        parts = min(self.partitions or len(tasks), len(tasks))
-        rows = self.session.range(0, len(tasks), 1, parts).mapInArrow(job, RESULT_SCHEMA)
-        try:
-            found = rows.collect()
-        except PySparkException as error:
-            raise StoreError(f"the job failed: {_reason(error)}", path="spark") from error
-        for row in found:
-            result = None if row["result"] is None else pickle.loads(row["result"])
-            yield Outcome(row["index"], tasks[row["index"]], result, row["seconds"])
+        wave = len(tasks) if self.partitions else max(LEAST_TASKS, TASKS_A_CORE * self.job_count)
+        job = _Job(self, kernel, tasks, last_time, f"rocketfsck-{uuid.uuid4()}")
+        waiting = iter(range(0, len(tasks), wave))
+        with ThreadPoolExecutor(max_workers=WAVES) as pool:
+            running: set[Future[list[Any]]] = set()
+            try:
+                while True:
+                    while len(running) < WAVES and (first := next(waiting, None)) is not None:
+                        last = min(first + wave, len(tasks))
+                        if last_time is not None and first and time.time() >= last_time:
+                            yield from (
+                                Outcome(index, tasks[index], None, 0.0) for index in range(first, last)
+                            )
+                            continue
+                        running.add(pool.submit(job.collect, first, last))
+                    if not running:
+                        return
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        yield from _outcomes(future.result(), tasks)
+            finally:
+                job.close(interrupted=bool(running))
 
 
-def _reason(error: Exception) -> str:
-    """What a worker raised, out of the stacks of two languages; else the error's first line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    raised = [line for line in lines if _RAISED.match(line)]
-    return (raised or lines or [type(error).__name__])[-1 if raised else 0]
+def _outcomes(rows: list[Any], tasks: Sequence[Task]) -> Iterator[Outcome[Task, Any]]:
+    for row in rows:
+        if row["error"] is not None:
+            raise pickle.loads(row["error"])
+        result = None if row["result"] is None else pickle.loads(row["result"])
+        yield Outcome(row["index"], tasks[row["index"]], result, row["seconds"])
 
 
 class _Job:
-    """The function that runs on workers."""
+    """The Spark jobs of one run, all under one tag."""
 
-    def __init__(self, payload: bytes, last_time: float | None) -> None:
-        self.payload = payload
-        self.last_time = last_time
+    def __init__(
+        self,
+        engine: SparkEngine,
+        kernel: Callable[[Any], Any],
+        tasks: Sequence[Any],
+        last_time: float | None,
+        tag: str,
+    ) -> None:
+        self._engine = engine
+        self._kernel = kernel
+        self._tasks = tasks
+        self._last_time = last_time
+        self._tag = tag
+        context = spark_context(engine.session)
+        self._shared = None if context is None else context.broadcast((kernel, dict(enumerate(tasks))))
+        self._paths = () if is_embedded(engine.session) else engine.paths
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
+    def collect(self, first: int, last: int) -> list[Any]:
+        """Run the tasks from `first` to before `last`: their rows."""
+        from pyspark.errors import PySparkException
 
-        _settle()
-        kernel, tasks = pickle.loads(self.payload)
-        for batch in batches:
-            for index in batch.column(0).to_pylist():
-                result, seconds = self._run(kernel, tasks[index])
-                columns: list[Any] = [[index], [seconds], [result]]
-                types = (pa.int64(), pa.float64(), pa.binary())
-                arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
-                yield pa.RecordBatch.from_arrays(arrays, ["index", "seconds", "result"])
+        session, work = self._engine.session, self._shared or self._pickled(first, last)
+        parts = min(self._engine.partitions or last - first, last - first)
+        function = guarded(RUNNER, (work, self._last_time), self._paths)
+        session.addTag(self._tag)
+        try:
+            return session.range(first, last, 1, parts).mapInArrow(function, RESULT_SCHEMA).collect()
+        except PySparkException as error:
+            raise explained(error) from error
+        finally:
+            session.removeTag(self._tag)
 
-    def _run(self, kernel: Callable[[Any], Any], task: Any) -> tuple[bytes | None, float]:
-        if self.last_time is not None and time.time() >= self.last_time:
-            return None, 0.0
-        started = time.monotonic()
-        result = kernel(task)
-        return pickle.dumps(result, pickle.HIGHEST_PROTOCOL), time.monotonic() - started
+    def close(self, *, interrupted: bool) -> None:
+        """End what still runs, and forget what was sent."""
+        from pyspark.errors import PySparkException
 
+        with suppress(PySparkException):
+            if interrupted:
+                self._engine.session.interruptTag(self._tag)
+            if self._shared is not None:
+                self._shared.destroy()
 
-_settled = False
-
-
-def _settle() -> None:
-    """Once a worker: what is loaded by now stays, and needs no look by the collection after every task."""
-    global _settled
-    if not _settled:
-        gc.collect()
-        gc.freeze()
-        _settled = True
+    def _pickled(self, first: int, last: int) -> bytes:
+        work = (self._kernel, {index: self._tasks[index] for index in range(first, last)})
+        return pickle.dumps(work, pickle.HIGHEST_PROTOCOL)

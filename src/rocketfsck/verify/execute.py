@@ -65,6 +65,22 @@ def run_unit(unit: Unit) -> TaskResult | StoreError:
         return error
 
 
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """`run_unit`, with no more findings than a task may keep: the rest need not travel, nor wait for room."""
+
+    detail_limit: int
+    budget: int
+
+    def __call__(self, unit: Unit) -> TaskResult | StoreError:
+        result = run_unit(unit)
+        if isinstance(result, StoreError) or len(result.findings) <= self.budget:
+            return result
+        kept = Collector(self.detail_limit, self.budget)
+        kept.extend(result.findings)
+        return dataclasses.replace(result, findings=kept.findings)
+
+
 def execute(
     context: Context,
     options: CheckOptions,
@@ -91,11 +107,11 @@ def execute(
         else:
             done += sizes[index]
     deadline = None if options.max_duration is None else time.monotonic() + options.max_duration
-    budget = max(TASK_MINIMUM, TOTAL_LIMIT // max(1, len(units)))
+    kernel = _Kernel(context.detail_limit, max(TASK_MINIMUM, TOTAL_LIMIT // max(1, len(units))))
     if progress is not None:
         progress(done, total)
     try:
-        for outcome in engine.run(run_unit, [units[index] for index in waiting], deadline=deadline):
+        for outcome in engine.run(kernel, [units[index] for index in waiting], deadline=deadline):
             index = waiting[outcome.index]
             if outcome.result is None:
                 reasons[index] = "the time limit came first"
@@ -105,9 +121,8 @@ def execute(
                 reasons[index] = str(outcome.result)
                 failed.add(index)
             else:
-                result = _trimmed(outcome.result, context.detail_limit, budget)
-                results[index] = result
-                state.add(units[index].key, units[index].stamp, result)
+                results[index] = outcome.result
+                state.add(units[index].key, units[index].stamp, outcome.result)
             if progress is not None:
                 progress(done, total)
     finally:
@@ -127,15 +142,6 @@ def _resume_state(context: Context, options: CheckOptions) -> ResumeState:
     if options.resume is not None and options.resume.resolve().is_relative_to(root):
         raise UsageError(f"{options.resume}: is inside the store, in which nothing may be written")
     return ResumeState(options.resume, identity_of(context.store, context.level, context.detail_limit))
-
-
-def _trimmed(result: TaskResult, limit: int, budget: int) -> TaskResult:
-    """The result with no more findings than a task may keep, the others as counts."""
-    if len(result.findings) <= budget:
-        return result
-    kept = Collector(limit, budget)
-    kept.extend(result.findings)
-    return dataclasses.replace(result, findings=kept.findings)
 
 
 def _what(unit: Unit) -> str:

@@ -144,7 +144,9 @@ def command(
     for written in (write_baseline, options.resume):
         if written is not None:
             refuse_inside(written, stores)
-    report = _check(store, options, path, chosen_engine(engine, master, options.jobs))
+    report = _check(
+        store, options, path, chosen_engine(engine, master, options.jobs, [path, *commitlog_paths])
+    )
     report, start = (report, None) if start_version is None else _with_start(report, store, start_version)
     if write_baseline is not None:
         write_baseline_file(write_baseline, report.findings)

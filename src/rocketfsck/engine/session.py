@@ -1,0 +1,130 @@
+"""Opens the Spark session that jobs run on: embedded, on a cluster, of `spark-submit`, or Spark Connect's.
+
+    active                          as it is
+    started by spark-submit         its master and its settings
+    sc://host:15002                 Spark Connect
+    spark://…, yarn, k8s://…        a cluster; the driver is this process
+    local[N]                        embedded; no Java need be installed (`engine.java`)
+
+What spark-submit was given is never replaced, nor what the caller gives.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rocketfsck.engine.java import find_java, java_home
+from rocketfsck.errors import StoreError, UsageError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+LOCAL_RETRIES = 4
+"""Attempts for a task of an embedded session, where Spark's own default is one."""
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+_EMBEDDED = {
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_EVERYWHERE = {
+    "spark.python.unix.domain.socket.enabled": "true",  # over TCP each task waits some 40 ms
+    "spark.python.unix.domain.socket.dir": "/tmp",  # the path of a socket must be short
+    "spark.python.worker.faulthandler.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
+}
+
+
+def is_submitted() -> bool:
+    """Whether `spark-submit` started this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def open_session(master: str | None = None, *, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """The session that is active, else a new one on `master` (default: all cores of this machine).
+
+    Under spark-submit its master and settings hold, and `master` must be left out. An embedded session needs
+    no Java installed (`engine.java`). Workers use the interpreter of this process unless PYSPARK_PYTHON names
+    another. Raises UsageError where pyspark or a Java is missing or the arguments contradict, StoreError
+    where Spark does not start.
+    """
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise UsageError("Spark is not installed: run pip install 'rocketfsck[spark]'") from error
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    if is_submitted() and master is not None:
+        raise UsageError(f"spark-submit has set the master already: leave {master} out")
+    url = _with_retries(master or "local[*]")
+    if url.startswith("sc://"):
+        builder, settings = SparkSession.builder.remote(url), {}
+    elif is_submitted():
+        builder, settings = SparkSession.builder, _not_given(_EVERYWHERE)
+    else:
+        _set_environment(url)
+        builder = SparkSession.builder.appName("rocketfsck").master(url)
+        settings = _EVERYWHERE | (_EMBEDDED | _quiet() if url.startswith("local") else {})
+    for name, value in (settings | dict(conf or {})).items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, OSError) as error:
+        raise StoreError(f"Spark does not start: {_first_line(error)}", path=url) from error
+
+
+def is_embedded(session: SparkSession) -> bool:
+    """Whether the session's tasks run on this machine, in this file system, by this installation."""
+    context = spark_context(session)
+    master = "" if context is None else str(context.master)
+    return master == "local" or master.startswith("local[")
+
+
+def spark_context(session: SparkSession) -> SparkContext | None:
+    """The session's context; None for Spark Connect, which has none."""
+    return getattr(session, "sparkContext", None)
+
+
+def _set_environment(url: str) -> None:
+    os.environ["JAVA_HOME"] = str(java_home(find_java()))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if url.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _quiet() -> dict[str, str]:
+    if not _LOGGING.is_file():  # in an archive, which Java does not look into
+        return {}
+    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"}
+
+
+def _not_given(settings: Mapping[str, str]) -> dict[str, str]:
+    """Those settings that spark-submit was not given."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    given = SparkConf()
+    return {name: value for name, value in settings.items() if not given.contains(name)}
+
+
+def _with_retries(master: str) -> str:
+    """`local[4]` as `local[4,4]`: a worker that dies is then replaced, as on a cluster."""
+    if master == "local":
+        return f"local[1,{LOCAL_RETRIES}]"
+    if master.startswith("local[") and "," not in master:
+        return f"{master[:-1]},{LOCAL_RETRIES}]"
+    return master
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
