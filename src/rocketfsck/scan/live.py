@@ -50,17 +50,40 @@ class LiveScan:
 
         The walk ends there. Raises StoreError when bytes cannot be read.
         """
+        for found in self.walk(reader, base_offset, options, table, compiled=compiled):
+            if isinstance(found, RecordBatch) and found.record_count:
+                yield found
+
+    def walk(
+        self,
+        reader: FileReader,
+        base_offset: int,
+        options: ScanOptions,
+        table: QueueTable,
+        *,
+        compiled: bool = False,
+        past_end: bool = False,
+    ) -> Iterator[RecordBatch | Region]:
+        """Yield the batches as `batches` does, and every region when it is known what it is.
+
+        With `past_end` the walk goes on behind the live records, and the batches are whole: what stands at
+        `stale_pos` or behind it is not live.
+        """
         run_count = 0
         for found in scan_log_file(reader, base_offset, options, table, compiled=compiled):
             if isinstance(found, Region):
                 run_count = 0
-                self._region(found)
-                continue
-            if not self._take(found, base_offset, len(table), begins_run=not run_count):
-                return
-            run_count += found.record_count
+                if self.stale_pos is None:
+                    self._region(found)
+            elif self.stale_pos is None:
+                counts = found.counts.copy()
+                if not self._take(found, base_offset, len(table), begins_run=not run_count) and not past_end:
+                    return
+                run_count += found.record_count
+                if past_end:
+                    found.counts[:] = counts
             yield found
-            if self.stale_pos is not None:
+            if self.stale_pos is not None and not past_end:
                 return
 
     def _region(self, region: Region) -> None:

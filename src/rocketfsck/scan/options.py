@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 PropertyParser = Literal["split", "scan"]
@@ -15,9 +15,17 @@ class ScanOptions:
     `read_bodies` turns the two checks on that touch every byte (BODY_CRC, PROPERTY_CRC); the level `cross`
     leaves them out. `property_parser` is the broker's own (reference 2.5, dialect D4). `file_size` is the
     configured length of a commit log file in bytes, 0 where a file's own length is the truth: it bounds the
-    records, and says what a BLANK's totalSize must be.
+    records, and says what a BLANK's totalSize must be. `body_range` are file positions, half-open: what lies
+    outside of them, but for a buffer's length, is walked without its bodies.
     """
 
     read_bodies: bool = True
     property_parser: PropertyParser = "scan"
     file_size: int = 0
+    body_range: tuple[int, int] | None = None
+
+    def at(self, start: int, end: int) -> ScanOptions:
+        """The options for the file positions `start:end`."""
+        if self.body_range is None or (start < self.body_range[1] and end > self.body_range[0]):
+            return self
+        return replace(self, read_bodies=False, body_range=None)

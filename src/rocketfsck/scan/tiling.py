@@ -124,7 +124,7 @@ def fill_batch(
             window.file_pos,
             base_offset,
             file_size,
-            options,
+            options.at(window.file_pos + window.start, window.window_end),
             batch,
             table,
         )
@@ -138,7 +138,8 @@ def fill_batch(
         record = read_large_record(reader, pos, file_size)
         if isinstance(record, Stop):
             return record
-        if not append_large_record(reader, record, base_offset, file_size, options, batch, table):
+        asked = options.at(pos, pos + record.total_size)
+        if not append_large_record(reader, record, base_offset, file_size, asked, batch, table):
             return Stop.BATCH_FULL
         window.move_to(pos + record.total_size)
 

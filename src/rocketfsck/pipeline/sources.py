@@ -1,0 +1,168 @@
+"""Which stores a job reads: one, several, or all below a directory; each under a broker's name.
+
+    path := a store | a directory of stores (DIR/*, DIR/*/store) | a pattern (* ? [) of either
+
+What says how a store is read travels with its path, so that every worker opens it in the same way.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.store.areas import absolute_path
+from rocketfsck.store.model import Store
+from rocketfsck.store.opening import open_store
+from rocketfsck.store.reading import os_error_text
+from rocketfsck.store.settings import read_settings
+
+OPEN_COUNT = 8
+"""Stores that a process keeps listed."""
+
+_PARTS = frozenset({"commitlog", "consumequeue", "batchconsumequeue", "checkpoint", "abort"})
+_PATTERN = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One store: the broker's name, the path of its root, and what was said of it (`store.opening`).
+
+    Small and picklable. `listed` tells one look at a store from the next: a worker that opens it for a plan
+    keeps it only for that plan.
+    """
+
+    broker: str
+    path: str
+    version: str | None = None
+    broker_conf: str | None = None
+    commitlog_paths: tuple[str, ...] = ()
+    delay_levels: str | None = None
+    listed: int = 0
+
+
+@lru_cache(maxsize=OPEN_COUNT)
+def open_source(source: Source) -> Store:
+    """The store, read-only, as it was when this process first asked for it.
+
+    Raises StoreError and UsageError as `open_store` does.
+    """
+    return open_store(
+        source.path,
+        broker_conf=None if source.broker_conf is None else Path(source.broker_conf),
+        version=source.version,
+        commitlog_paths=[Path(path) for path in source.commitlog_paths],
+        delay_levels=source.delay_levels,
+    )
+
+
+def find_sources(
+    paths: Sequence[str | Path],
+    *,
+    brokers: Sequence[str] = (),
+    version: str | None = None,
+    broker_confs: Sequence[str | Path] = (),
+    commitlog_paths: Sequence[str | Path] = (),
+    delay_levels: str | None = None,
+) -> tuple[Source, ...]:
+    """The stores at these paths, in their order, those of one directory or pattern by name.
+
+    A store's broker is its name in `brokers` (in the order of the stores), else the brokerName of its
+    broker.conf, else the name of its directory, or of the one above where that is `store`. `broker_confs` is
+    none, one for all, or one for each store; `commitlog_paths` are for a single store. Raises UsageError for
+    paths that hold no store, names that are not unique and counts that do not fit; StoreError for a directory
+    or broker.conf that cannot be read.
+    """
+    roots = list(dict.fromkeys(root for path in paths for root in _roots(os.fspath(path))))
+    if not roots:
+        raise UsageError("no store was named: give the path of one, of several, or of a directory of stores")
+    if brokers and len(brokers) != len(roots):
+        raise UsageError(f"{len(brokers)} names of brokers for {len(roots)} stores: {', '.join(roots)}")
+    if len(broker_confs) not in (0, 1, len(roots)):
+        raise UsageError(f"{len(broker_confs)} broker.conf files for {len(roots)} stores; give one or each")
+    if commitlog_paths and len(roots) > 1:
+        raise UsageError("commitlog paths are those of one store; several stores were named")
+    confs = [os.fspath(absolute_path(Path(conf))) for conf in broker_confs]
+    each = confs if len(confs) == len(roots) else confs * len(roots) if confs else [None] * len(roots)
+    names = list(brokers) or [_broker(root, conf) for root, conf in zip(roots, each, strict=True)]
+    _demand_unique(names, roots)
+    logs = tuple(os.fspath(absolute_path(Path(path))) for path in commitlog_paths)
+    return tuple(
+        Source(name, root, version, conf, logs, delay_levels)
+        for name, root, conf in zip(names, roots, each, strict=True)
+    )
+
+
+def _roots(path: str) -> list[str]:
+    if _PATTERN & set(path) and not Path(path).exists():
+        matches = sorted(glob.glob(path))  # noqa: PTH207 - a pattern of a whole path
+        found = [root for match in matches if Path(match).is_dir() for root in _below(match)]
+        if not found:
+            raise UsageError(f"{path}: no store fits this pattern")
+        return found
+    found = _below(path)
+    if not found:
+        raise UsageError(f"{path}: neither a store nor a directory of stores")
+    return found
+
+
+def _below(path: str) -> list[str]:
+    """The store that `path` is, else those in its sub-directories, by name."""
+    root = os.fspath(absolute_path(Path(path)))
+    if _is_store(root):
+        return [root]
+    found = []
+    for entry in sorted(_entries(root), key=lambda entry: entry.name):
+        if entry.is_dir():
+            candidates = (entry.path, os.path.join(entry.path, "store"))  # noqa: PTH118
+            found += [candidate for candidate in candidates if _is_store(candidate, sure=False)][:1]
+    return found
+
+
+def _is_store(path: str, *, sure: bool = True) -> bool:
+    """Whether a directory has a part that only a store has, or is a commitlog of its own."""
+    if not sure and not Path(path).is_dir():
+        return False
+    return any(
+        entry.name in _PARTS or entry.name.startswith("dledger-") or _is_mapped_file(entry)
+        for entry in _entries(path)
+    )
+
+
+def _is_mapped_file(entry: os.DirEntry[str]) -> bool:
+    return filename_to_offset(entry.name) is not None and entry.is_file()
+
+
+def _entries(path: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as found:
+            return list(found)
+    except (OSError, ValueError) as error:
+        raise StoreError(f"cannot be listed: {os_error_text(error)}", path=path) from error
+
+
+def _broker(root: str, conf: str | None) -> str:
+    if conf is not None:
+        named = read_settings(Path(conf)).get("brokerName")
+        if named:
+            return named
+    path = Path(root)
+    name = path.parent.name if path.name == "store" else path.name
+    return os.fsencode(name or root).decode("utf-8", "replace")
+
+
+def _demand_unique(names: Sequence[str], roots: Sequence[str]) -> None:
+    first: dict[str, str] = {}
+    for name, root in zip(names, roots, strict=True):
+        if not name:
+            raise UsageError(f"{root}: the name of its broker is empty")
+        if name in first:
+            raise UsageError(
+                f"the stores {first[name]} and {root} would both be of broker {name!r}: give each its name"
+            )
+        first[name] = root

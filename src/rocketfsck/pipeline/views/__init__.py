@@ -1,0 +1,25 @@
+"""Stores as rows, in plain Arrow: what the columns of a view are, its parts, and the rows of a part.
+
+    messages       one row a message, and one a damaged range of the commit log
+    consumequeue, index, regions, findings, files
+
+Each row says where it is from: broker, file and place in the file. What a part gives does not depend on how
+many parts there are.
+"""
+
+from rocketfsck.pipeline.views.model import CORRUPT, MODES, LogItem, Mode, Part, View, Wanted
+from rocketfsck.pipeline.views.table import VIEW_NAMES, plan_parts, read_part, schema_of
+
+__all__ = [
+    "CORRUPT",
+    "MODES",
+    "VIEW_NAMES",
+    "LogItem",
+    "Mode",
+    "Part",
+    "View",
+    "Wanted",
+    "plan_parts",
+    "read_part",
+    "schema_of",
+]

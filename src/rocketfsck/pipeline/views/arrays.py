@@ -1,0 +1,92 @@
+"""Arrow arrays of NumPy columns: fixed numbers, gathered bytes, texts as Java reads them, lists, maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.javatext import java_decode, java_encode
+from rocketfsck.scan.gather import Bytes, Ints
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def numbers(values: NDArray[Any]) -> pa.Array:
+    """Numbers of their own memory and type."""
+    import pyarrow as pa
+
+    return pa.array(np.ascontiguousarray(values))
+
+
+def binary(offsets: Ints, data: Bytes, valid: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Ranges of bytes; null where `valid` is False."""
+    import pyarrow as pa
+
+    buffers = [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def texts(offsets: Ints, data: Bytes, valid: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Ranges of bytes as Java decodes them."""
+    import pyarrow as pa
+
+    raw = binary(offsets, data, valid)
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([None if one is None else java_decode(one) for one in raw.to_pylist()], pa.string())
+
+
+def readable(offsets: Ints, data: Bytes) -> tuple[Ints, Bytes]:
+    """The same ranges with whatever is not UTF-8 replaced, as Java replaces it."""
+    import pyarrow as pa
+
+    raw = binary(offsets, data)
+    try:
+        raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        pieces = [java_encode(java_decode(one)) for one in raw.to_pylist()]
+        bounds = np.zeros(len(pieces) + 1, np.int64)
+        np.cumsum([len(piece) for piece in pieces], out=bounds[1:])
+        return bounds.astype(np.int32), np.frombuffer(bytearray(b"".join(pieces)), np.uint8)
+    return offsets, data
+
+
+def repeated(value: str | None, count: int) -> pa.Array:
+    """One text in every row."""
+    import pyarrow as pa
+
+    return pa.repeat(pa.scalar(None if value is None else printable(value), pa.string()), count)
+
+
+def chosen(codes: NDArray[Any], values: Sequence[str | None]) -> pa.Array:
+    """Texts by their number."""
+    import pyarrow as pa
+
+    return pa.array(values, pa.string()).take(pa.array(codes.astype(np.int32)))
+
+
+def lists(
+    kind: pa.DataType, offsets: Ints, values: pa.Array, valid: NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """Lists of the type `kind` (a list or a map), row i being `values[offsets[i]:offsets[i + 1]]`."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(
+        kind, len(offsets) - 1, [_bitmap(valid), pa.py_buffer(offsets)], children=[values]
+    )
+
+
+def printable(text: str) -> str:
+    """Text that can be encoded: bytes of a name that are not UTF-8 become U+FFFD."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _bitmap(valid: NDArray[np.bool_] | None) -> pa.Buffer | None:
+    import pyarrow as pa
+
+    return None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))

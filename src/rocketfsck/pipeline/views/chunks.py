@@ -1,0 +1,157 @@
+"""Rows of a batch with the bytes that they point at: what columns of text and bodies are gathered from.
+
+The bytes of some MiB are read in one piece; a row that is longer is alone in its chunk. What several columns
+are made of is made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.pipeline.views import arrays
+from rocketfsck.scan.arrow import LogBatch
+from rocketfsck.scan.columns import KEY_WORD
+from rocketfsck.scan.gather import Bytes, Ints, Longs, Pairs, gatherer, splitter
+from rocketfsck.scan.options import PropertyParser
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CHUNK_SIZE = 8 << 20
+
+Rows = NDArray[np.intp]
+
+
+class Chunk:
+    """The rows `rows` (ascending) of a batch; `bodies` and `text` as in `chunks_of`."""
+
+    def __init__(
+        self, log: LogBatch, rows: Rows, parser: PropertyParser, *, compiled: bool, bodies: int, text: bool
+    ) -> None:
+        self.log = log
+        self.rows = rows
+        self.parser: PropertyParser = parser
+        self.max_body_size = bodies
+        self._gather = gatherer(compiled)
+        self._split = splitter(compiled)
+        self._low, self._buffer = self._read() if bodies or text else (0, np.empty(0, np.uint8))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """A record column's values in these rows."""
+        values: NDArray[Any] = self.log.batch[name][self.rows]
+        return values
+
+    def bytes_of(self, starts: Longs, sizes: Longs) -> tuple[Ints, Bytes]:
+        """Ranges of file positions side by side."""
+        return self._gather(self._buffer, starts - self._low, sizes)
+
+    @cached_property
+    def has_body(self) -> NDArray[np.bool_]:
+        """Whether the body is short enough to be read."""
+        wanted: NDArray[np.bool_] = self["body_size"] <= self.max_body_size
+        return wanted
+
+    @cached_property
+    def has_properties(self) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = self["properties_size"] > 0
+        return found
+
+    @cached_property
+    def properties(self) -> tuple[Ints, Bytes]:
+        """The properties' bytes, as on disk."""
+        sizes = np.maximum(self["properties_size"], 0).astype(np.int64)
+        return self.bytes_of(self["properties_pos"], sizes)
+
+    @cached_property
+    def readable(self) -> tuple[Ints, Bytes]:
+        """The properties in valid UTF-8."""
+        return arrays.readable(*self.properties)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        offsets, data = self.readable
+        return self._split(data, offsets, self.parser)
+
+    def named(self, name: bytes) -> pa.Array:
+        """The value of one property in every row; null without it."""
+        import pyarrow as pa
+
+        pairs = self.pairs
+        _, data = self.readable
+        same = np.flatnonzero(pairs.name_size == len(name))
+        places = pairs.name_start[same][:, None] + np.arange(len(name))
+        same = same[(data[places] == np.frombuffer(name, np.uint8)).all(axis=1)]
+        record = np.searchsorted(pairs.starts, same, side="right") - 1
+        value_offsets, values = self._gather(
+            data, pairs.value_start[same].astype(np.int64), pairs.value_size[same].astype(np.int64)
+        )
+        place = np.full(len(self), -1, np.int64)
+        place[record] = np.arange(len(same))
+        return arrays.texts(value_offsets, values).take(pa.array(place, mask=place < 0))
+
+    def property_map(self, kind: pa.DataType) -> pa.Array:
+        """All properties as maps; null where the record has none at all."""
+        import pyarrow as pa
+
+        pairs, (_, data) = self.pairs, self.readable
+        names = self._gather(data, pairs.name_start.astype(np.int64), pairs.name_size.astype(np.int64))
+        values = self._gather(data, pairs.value_start.astype(np.int64), pairs.value_size.astype(np.int64))
+        items = pa.StructArray.from_arrays(
+            [arrays.texts(*names), arrays.texts(*values)], fields=[kind.key_field, kind.item_field]
+        )
+        return arrays.lists(kind, pairs.starts, items, self.has_properties)
+
+    def key_words(self, kind: pa.DataType) -> pa.Array:
+        """The words of KEYS."""
+        record, found = self._keys(self.log.batch["key_kind"] == KEY_WORD)
+        starts = np.searchsorted(record, np.append(self.rows, self.log.batch.record_count)).astype(np.int32)
+        return arrays.lists(kind, starts, arrays.texts(*self._key_bytes(found)))
+
+    def _keys(self, wanted: NDArray[np.bool_]) -> tuple[NDArray[Any], Rows]:
+        """Key rows of these records, and the record of each."""
+        batch = self.log.batch
+        is_chosen = np.zeros(batch.record_count, np.bool_)
+        is_chosen[self.rows] = True
+        found = np.flatnonzero(wanted & is_chosen[batch["key_record"]])
+        return batch["key_record"][found], found
+
+    def _key_bytes(self, found: Rows) -> tuple[Ints, Bytes]:
+        batch = self.log.batch
+        return self.bytes_of(batch["key_pos"][found], batch["key_size"][found].astype(np.int64))
+
+    def _read(self) -> tuple[int, Bytes]:
+        """The bytes from the first row's to the last row's end, without a body that is left out at an end."""
+        low = int(self["pos"][0])
+        high = int(self["pos"][-1]) + int(self["total_size"][-1])
+        if len(self) == 1 and not self.has_body[0]:
+            low = int(self["topic_pos"][0])
+        buffer = np.empty(high - low, np.uint8)
+        self.log.reader.read_into(buffer.data, low)
+        return low, buffer
+
+
+def chunks_of(
+    log: LogBatch, rows: Rows, parser: PropertyParser, *, compiled: bool, bodies: int, text: bool
+) -> Iterator[Chunk]:
+    """The rows in chunks of bounded size, in order. `bodies`: the largest body that is read, 0 for none."""
+    if not len(rows):
+        return
+    if not bodies and not text:
+        yield Chunk(log, rows, parser, compiled=compiled, bodies=0, text=False)
+        return
+    starts = log.batch["pos"][rows]
+    ends = starts + log.batch["total_size"][rows]
+    at = 0
+    while at < len(rows):
+        last = int(np.searchsorted(ends, starts[at] + CHUNK_SIZE, side="right"))
+        last = max(last, at + 1)
+        yield Chunk(log, rows[at:last], parser, compiled=compiled, bodies=bodies, text=text)
+        at = last

@@ -1,0 +1,386 @@
+"""The view `messages`: one row a message of the commit log, and one a range of bytes that is damaged.
+
+    provenance       broker, file, pos and size in the file, offset in the commit log, live
+    the record       every field under its name in RocketMQ, in snake case (reference 2.1)
+    its properties   the map, and tags, keys and unique_key out of it (reference 2.5, 2.7)
+    its soundness    body_crc_ok, faults; _corrupt_record says what damage is
+
+A row of damage has its provenance and nothing else. A body whose CRC differs is damage of a message, whose
+row has all its fields.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.javatext import java_decode
+from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_NAMES, TRANSACTION_MASK, TRANSACTION_NAMES
+from rocketfsck.pipeline.sources import Source
+from rocketfsck.pipeline.views import arrays
+from rocketfsck.pipeline.views.chunks import Chunk, Rows, chunks_of
+from rocketfsck.pipeline.views.model import CORRUPT, LogItem, Part, View, Wanted
+from rocketfsck.pipeline.views.walking import Damage, PartWalk
+from rocketfsck.scan.arrow import LogBatch
+from rocketfsck.scan.columns import Fault, RecordBatch
+from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.store.model import Store
+from rocketfsck.store.reading import FileReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NUMBERS = {
+    "pos": "pos",
+    "size": "total_size",
+    "queue_id": "queue_id",
+    "queue_offset": "queue_offset",
+    "physical_offset": "physical_offset",
+    "store_timestamp": "store_timestamp",
+    "born_timestamp": "born_timestamp",
+    "reconsume_times": "reconsume_times",
+    "prepared_transaction_offset": "prepared_transaction_offset",
+    "magic_code": "magic_code",
+    "flag": "flag",
+    "sys_flag": "sys_flag",
+    "body_crc": "body_crc",
+    "body_size": "body_size",
+    "properties_size": "properties_size",
+    "tags_code": "tags_code",
+    "delay_level": "delay_level",
+    "batch_size": "batch_size",
+    "inner_base": "inner_base",
+}
+_LONGS = frozenset(
+    {
+        "pos",
+        "queue_offset",
+        "physical_offset",
+        "store_timestamp",
+        "born_timestamp",
+        "prepared_transaction_offset",
+        "tags_code",
+        "inner_base",
+    }
+)
+_TEXT = frozenset({"tags", "keys", "unique_key", "properties", "properties_bytes"})
+_CHECKED = frozenset({"body", "body_crc_ok"})
+_DAMAGE_FAULTS = ((Fault.BODY_CRC, "body-crc"), (Fault.PROPERTY_CRC, "property-crc"))
+_FURTHER = frozenset({"properties_bytes"})
+"""Columns that are given only when they are named."""
+
+
+def _fields() -> list[pa.Field]:
+    import pyarrow as pa
+
+    text, long, integer = pa.string(), pa.int64(), pa.int32()
+    words = pa.list_(pa.field("element", text))
+    kinds = {name: long if name in _LONGS else integer for name in _NUMBERS}
+    return [
+        pa.field("broker", text),
+        pa.field("file", text),
+        pa.field("offset", long),
+        *(pa.field(name, kinds.pop(name)) for name in ("pos", "size")),
+        pa.field("live", pa.bool_()),
+        pa.field("topic", text),
+        *(pa.field(name, kinds.pop(name)) for name in ("queue_id", "queue_offset")),
+        *(pa.field(name, kinds.pop(name)) for name in ("store_timestamp", "born_timestamp")),
+        pa.field("tags", text),
+        pa.field("keys", words),
+        pa.field("unique_key", text),
+        pa.field("properties", pa.map_(text, text)),
+        pa.field("born_host", text),
+        pa.field("store_host", text),
+        pa.field("transaction", text),
+        pa.field("compression", text),
+        *(pa.field(name, kind) for name, kind in kinds.items()),
+        pa.field("body_crc_ok", pa.bool_()),
+        pa.field("faults", words),
+        pa.field("properties_bytes", pa.binary()),
+        pa.field("body", pa.binary()),
+        pa.field(CORRUPT, text),
+    ]
+
+
+def _default(wanted: Wanted) -> Sequence[str]:
+    names = [field.name for field in _fields() if field.name not in _FURTHER | {CORRUPT}]
+    return [*names, wanted.corrupt_column] if wanted.mode == "PERMISSIVE" else names
+
+
+def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
+    """A part for every log file that the offsets touch, or for every `split_size` bytes of it."""
+    for file in store.commitlog.files:
+        base = file.start_offset or 0
+        low = max((wanted.begin_offset or 0) - base, 0)
+        high = file.size if wanted.end_offset is None else min(wanted.end_offset - base, file.size)
+        if (
+            (low and low >= file.size)
+            or high <= 0 < file.size
+            or (high <= 0 and wanted.end_offset is not None)
+        ):
+            continue
+        item = LogItem(
+            file.location,
+            base,
+            max(store.commitlog.file_size, file.size),
+            store.dialect.property_parser,
+        )
+        end = None if high == file.size else high
+        step = wanted.split_size or max(file.size, 1)
+        bounds = [low, *range(low - low % step + step, high, step)]
+        for start, stop in zip(bounds, [*bounds[1:], end], strict=True):
+            yield Part(source, MESSAGES.name, file.relative, start, stop, (stop or high) - start, item)
+
+
+def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    reader = _PartReader(part, wanted, schema)
+    try:
+        yield from reader.batches()
+    except StoreError as error:
+        if wanted.mode == "FAILFAST":
+            raise
+        failed = error.offset if error.offset is not None else 0
+        if wanted.mode == "PERMISSIVE" and not wanted.selects_messages and reader.owns(failed):
+            yield reader.damage_row(failed, part.start + part.size, "unreadable", str(error), True)
+
+
+class _PartReader:
+    """Reads one part."""
+
+    def __init__(self, part: Part, wanted: Wanted, schema: pa.Schema) -> None:
+        self.part = part
+        self.item: LogItem = part.item
+        self.wanted = wanted
+        self.schema = schema
+        names = set(schema.names)
+        self.end = (1 << 63) - 1 if part.end is None else part.end
+        self.bodies = wanted.max_body_size if "body" in names else 0
+        self.checks = wanted.level == "full" or (wanted.level is None and bool(names & _CHECKED))
+        self.text = bool(names & _TEXT) or wanted.tag is not None or wanted.key is not None
+        self.topics = "topic" in names or wanted.topic is not None
+
+    def owns(self, pos: int) -> bool:
+        """Whether a position is this part's: errors in front of it are told by another."""
+        return self.part.start <= pos < self.end
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        part, item, wanted = self.part, self.item, self.wanted
+        with FileReader(item.location) as reader:
+            options = ScanOptions(
+                read_bodies=self.checks,
+                property_parser=item.parser,
+                file_size=max(item.file_size, reader.size),
+                body_range=(part.start, self.end),
+            )
+            self.compiled = compiled_wanted(min(reader.size, self.end))
+            walk = PartWalk(reader, item.base_offset, options, part.start, self.end)
+            self.walk = walk
+            for found in walk.items(compiled=self.compiled, live_only=wanted.live_only):
+                if isinstance(found, Damage):
+                    yield from self._damage(found)
+                else:
+                    log = LogBatch(found, walk.table, item.base_offset, part.file, reader)
+                    yield from self._messages(log)
+
+    def damage_row(self, start: int, end: int, kind: str, reason: str, is_live: bool) -> pa.RecordBatch:
+        """The row of one damaged range; raises StoreError with `FAILFAST`."""
+        import pyarrow as pa
+
+        if self.wanted.mode == "FAILFAST":
+            raise StoreError(f"{kind} bytes up to {end} ({reason})", path=self.item.location, offset=start)
+        values = {
+            "broker": self.part.source.broker,
+            "file": arrays.printable(self.part.file),
+            "offset": self.item.base_offset + start,
+            "pos": start,
+            "size": min(end - start, (1 << 31) - 1),
+            "live": is_live,
+            self.wanted.corrupt_column: self._account(start, end, kind, reason),
+        }
+        columns = [pa.array([values.get(field.name)], field.type) for field in self.schema]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _account(self, start: int, end: int, kind: str, reason: str) -> str:
+        said = {"kind": kind, "reason": reason, "file": arrays.printable(self.part.file)}
+        return json.dumps({**said, "start": start, "end": end, "offset": self.item.base_offset + start})
+
+    def _damage(self, found: Damage) -> Iterator[pa.RecordBatch]:
+        is_wanted = not self.wanted.selects_messages and self.wanted.mode == "PERMISSIVE"
+        if is_wanted or self.wanted.mode == "FAILFAST":
+            yield self.damage_row(found.start, found.end, found.kind, found.reason, found.is_live)
+
+    def _messages(self, log: LogBatch) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        rows = self._rows(log)
+        if self.wanted.mode != "PERMISSIVE":
+            rows = self._sound(log.batch, rows)
+        for chunk in chunks_of(
+            log,
+            rows,
+            self.item.parser,
+            compiled=self.compiled,
+            bodies=self.bodies,
+            text=self.text or (self.topics and log.table.turned_away_count > 0),
+        ):
+            columns = [self._column(field, chunk) for field in self.schema]
+            batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+            yield self._exactly(batch, chunk)
+
+    def _rows(self, log: LogBatch) -> Rows:
+        """The rows of the part that are wanted, but for the words of tag and key."""
+        pos = log.batch["pos"]
+        rows = self.wanted.filter.rows(log.batch, log.table, log.base_offset)
+        keep = (pos[rows] >= self.part.start) & (pos[rows] < self.end)
+        if self.wanted.topic is not None:
+            named = [java_decode(name) == self.wanted.topic for name, _ in log.table.names]
+            known = np.array([*named, log.table.turned_away_count > 0], np.bool_)
+            keep &= known[log.batch["queue_index"][rows]]
+        found: Rows = rows[keep]
+        return found
+
+    def _sound(self, batch: RecordBatch, rows: Rows) -> Rows:
+        faults = batch["faults"][rows]
+        bad = np.zeros(len(rows), np.bool_)
+        for fault, reason in _DAMAGE_FAULTS:
+            odd = (faults & fault) != 0
+            if self.wanted.mode == "FAILFAST" and odd.any():
+                pos = int(batch["pos"][rows[odd]][0])
+                raise StoreError(
+                    f"a message with a wrong CRC ({reason})", path=self.item.location, offset=pos
+                )
+            bad |= odd
+        found: Rows = rows[~bad]
+        return found
+
+    def _exactly(self, batch: pa.RecordBatch, chunk: Chunk) -> pa.RecordBatch:
+        """Only the rows whose own words are those asked for."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        wanted = self.wanted
+        if wanted.topic is not None and self.walk.table.turned_away_count:
+            batch = batch.filter(pc.equal(_topic(chunk), wanted.topic))
+        if wanted.tag is not None:
+            batch = batch.filter(pc.equal(pc.fill_null(chunk.named(b"TAGS"), ""), wanted.tag))
+        if wanted.key is not None:
+            words = chunk.key_words(pa.list_(pa.field("element", pa.string())))
+            hit = np.zeros(len(chunk), np.bool_)
+            parents = pc.list_parent_indices(words).to_numpy()
+            hit[parents[pc.equal(words.flatten(), wanted.key).to_numpy(zero_copy_only=False)]] = True
+            unique = pc.fill_null(pc.equal(chunk.named(b"UNIQ_KEY"), wanted.key), False)
+            batch = batch.filter(pc.or_(pa.array(hit), unique))
+        return batch
+
+    def _column(self, field: pa.Field, chunk: Chunk) -> pa.Array:
+        name = field.name
+        if name in _NUMBERS:
+            return arrays.numbers(chunk[_NUMBERS[name]])
+        if name == "broker":
+            return arrays.repeated(self.part.source.broker, len(chunk))
+        if name == "file":
+            return arrays.repeated(self.part.file, len(chunk))
+        if name == "offset":
+            return arrays.numbers(chunk["pos"] + np.int64(self.item.base_offset))
+        if name == "live":
+            return arrays.numbers(chunk["pos"] < self.walk.live_end)
+        if name == "body_crc_ok":
+            return self._crc_verdict(chunk)
+        if name == self.wanted.corrupt_column:
+            return self._corrupt(chunk)
+        return _COLUMNS[name](chunk, field.type)
+
+    def _crc_verdict(self, chunk: Chunk) -> pa.Array:
+        import pyarrow as pa
+
+        if not self.checks:
+            return pa.nulls(len(chunk), pa.bool_())
+        return arrays.numbers((chunk["faults"] & Fault.BODY_CRC) == 0)
+
+    def _corrupt(self, chunk: Chunk) -> pa.Array:
+        import pyarrow as pa
+
+        faults = chunk["faults"]
+        said: list[str | None] = [None] * len(chunk)
+        for fault, reason in reversed(_DAMAGE_FAULTS):
+            for row in np.flatnonzero(faults & fault).tolist():
+                start = int(chunk["pos"][row])
+                said[row] = self._account(start, start + int(chunk["total_size"][row]), "record", reason)
+        return pa.array(said, pa.string())
+
+
+def _topic(chunk: Chunk) -> pa.Array:
+    """The topic; that of records for which the table has no room is read with them."""
+    import pyarrow as pa
+
+    names = [java_decode(name) for name, _ in chunk.log.table.names]
+    rows = chunk["queue_index"]
+    if (rows < 0).any():
+        return arrays.texts(*chunk.bytes_of(chunk["topic_pos"], chunk["topic_size"].astype(np.int64)))
+    used, place = np.unique(rows, return_inverse=True)
+    texts = pa.array([names[row] if row >= 0 else None for row in used.tolist()], pa.string())
+    return texts.take(pa.array(place.reshape(-1).astype(np.int32)))
+
+
+def _host(column: str) -> Callable[[Chunk, pa.DataType], pa.Array]:
+    def host(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
+        import pyarrow as pa
+
+        made: pa.Array = getattr(chunk.log, column)()
+        return made.dictionary_decode().take(pa.array(chunk.rows))
+
+    return host
+
+
+def _transaction(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
+    return arrays.chosen((chunk["sys_flag"] & TRANSACTION_MASK) >> 2, list(TRANSACTION_NAMES.values()))
+
+
+def _compression(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
+    flags = chunk["sys_flag"]
+    code = np.where(flags & COMPRESSED, (flags >> 8) & 7, 8)
+    return arrays.chosen(
+        code, [COMPRESSION_NAMES.get(number, f"type {number}") for number in range(8)] + [None]
+    )
+
+
+def _faults(chunk: Chunk, kind: pa.DataType) -> pa.Array:
+    """Names of the Fault bits; few different sets, so each is made once."""
+    import pyarrow as pa
+
+    sets, place = np.unique(chunk["faults"], return_inverse=True)
+    made = [[_fault_name(bit) for bit in Fault if bits & bit] for bits in sets.tolist()]
+    return pa.array(made, kind).take(pa.array(place.reshape(-1).astype(np.int32)))
+
+
+def _fault_name(fault: Fault) -> str:
+    return (fault.name or "").lower().replace("_", "-")
+
+
+def _body(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
+    sizes = np.where(chunk.has_body, np.maximum(chunk["body_size"], 0), 0).astype(np.int64)
+    starts = np.where(chunk.has_body, chunk["body_pos"], chunk["topic_pos"])
+    return arrays.binary(*chunk.bytes_of(starts, sizes), chunk.has_body)
+
+
+_COLUMNS: dict[str, Callable[[Chunk, pa.DataType], pa.Array]] = {
+    "topic": lambda chunk, _: _topic(chunk),
+    "tags": lambda chunk, _: chunk.named(b"TAGS"),
+    "unique_key": lambda chunk, _: chunk.named(b"UNIQ_KEY"),
+    "keys": lambda chunk, kind: chunk.key_words(kind),
+    "properties": lambda chunk, kind: chunk.property_map(kind),
+    "properties_bytes": lambda chunk, _: arrays.binary(*chunk.properties),
+    "born_host": _host("born_address"),
+    "store_host": _host("store_address"),
+    "transaction": _transaction,
+    "compression": _compression,
+    "faults": _faults,
+    "body": _body,
+}
+
+MESSAGES = View("messages", _fields, _default, _plan, _read)

@@ -1,0 +1,132 @@
+"""What is wanted of stores, and the parts that it is read in. Plain values: they travel to workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from rocketfsck.errors import UsageError
+from rocketfsck.pipeline.sources import Source
+from rocketfsck.scan.messages import MAX_BODY_SIZE, MessageFilter
+from rocketfsck.scan.options import PropertyParser
+from rocketfsck.verify.rule import LEVELS, Level
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rocketfsck.store.model import Store
+
+Mode = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
+MODES: tuple[Mode, ...] = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+CORRUPT = "_corrupt_record"
+LEAST_SPLIT_SIZE = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What rows and columns are wanted; None is everything (of `columns`: those that a view has by default).
+
+    Timestamps are storeTimestamps in ms, offsets places in the commit log; ranges half-open. `tag` is the
+    whole TAGS, `key` a word of KEYS or the UNIQ_KEY. `level`: `full` compares the bodies' CRCs, `cross` does
+    not; None compares them where bodies are read anyway. `mode`: what becomes of damage, as with Spark's own
+    readers. `split_size`: parts of a log file have this many bytes, 0 for whole files. Raises UsageError for
+    values that make no sense.
+    """
+
+    topic: str | None = None
+    queue_id: int | None = None
+    tag: str | None = None
+    key: str | None = None
+    begin_timestamp: int | None = None
+    end_timestamp: int | None = None
+    begin_offset: int | None = None
+    end_offset: int | None = None
+    columns: tuple[str, ...] | None = None
+    level: Level | None = None
+    mode: Mode = "PERMISSIVE"
+    live_only: bool = True
+    split_size: int = 0
+    max_body_size: int = MAX_BODY_SIZE
+    corrupt_column: str = CORRUPT
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise UsageError(f"a mode is one of {', '.join(MODES)}, not {self.mode!r}")
+        if self.level is not None and self.level not in LEVELS:
+            raise UsageError(f"a level is one of {', '.join(LEVELS)}, not {self.level!r}")
+        if self.split_size and self.split_size < LEAST_SPLIT_SIZE:
+            raise UsageError(f"a split has at least {LEAST_SPLIT_SIZE} bytes, not {self.split_size}")
+        if self.columns is not None and not self.columns:
+            raise UsageError("no column was named")
+        if self.columns is not None and len(set(self.columns)) < len(self.columns):
+            raise UsageError(f"a column was named twice: {', '.join(self.columns)}")
+        if self.max_body_size < 0:
+            raise UsageError("the size of the largest body is a number of bytes, at least 0")
+
+    @property
+    def filter(self) -> MessageFilter:
+        """The conditions on messages, but the topic's."""
+        return MessageFilter(
+            queue_id=self.queue_id,
+            tag=self.tag,
+            key=self.key,
+            begin_timestamp=self.begin_timestamp,
+            end_timestamp=self.end_timestamp,
+            begin_offset=self.begin_offset,
+            end_offset=self.end_offset,
+        )
+
+    @property
+    def selects_messages(self) -> bool:
+        """Whether a condition was named that bytes which are no message cannot meet."""
+        conditions = (
+            self.topic,
+            self.queue_id,
+            self.tag,
+            self.key,
+            self.begin_timestamp,
+            self.end_timestamp,
+        )
+        return any(condition is not None for condition in conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class LogItem:
+    """What a worker must know of a log file to read it: where it is, and how its records are read."""
+
+    location: str
+    base_offset: int
+    file_size: int
+    parser: PropertyParser
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one task reads: of a view of one store, positions `start:end` of `file` (end None: to its end).
+
+    `file` is the path below the store's root, "" where the part is no single file; `size` how many bytes
+    there were when the parts were planned; `item` is the view's own.
+    """
+
+    source: Source
+    view: str
+    file: str = ""
+    start: int = 0
+    end: int | None = None
+    size: int = 0
+    item: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One way to look at stores as rows: its columns, its parts, its rows.
+
+    `fields` are all the columns that it has, `default` those that are given when none are named.
+    """
+
+    name: str
+    fields: Callable[[], Sequence[pa.Field]]
+    default: Callable[[Wanted], Sequence[str]]
+    plan: Callable[[Source, Store, Wanted], Iterator[Part]]
+    read: Callable[[Part, Wanted, pa.Schema], Iterator[pa.RecordBatch]]

@@ -1,0 +1,76 @@
+"""The views by name, and the three things that can be asked of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rocketfsck.errors import UsageError
+from rocketfsck.pipeline.sources import Source, open_source
+from rocketfsck.pipeline.views.messages import MESSAGES
+from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+VIEWS: dict[str, View] = {view.name: view for view in (MESSAGES,)}
+VIEW_NAMES = tuple(VIEWS)
+
+
+def schema_of(view: str, wanted: Wanted | None = None) -> pa.Schema:
+    """The columns that every batch of the view has.
+
+    All types are signed, and none is a dictionary: Spark takes them as they are. Raises UsageError for a view
+    or column that is not there.
+    """
+    import pyarrow as pa
+
+    wanted = wanted or Wanted()
+    chosen = _view(view)
+    fields = {field.name: field for field in chosen.fields()}
+    corrupt = fields.pop(CORRUPT, None)
+    if corrupt is not None:
+        if wanted.corrupt_column in fields:
+            raise UsageError(f"the column {wanted.corrupt_column!r} has another meaning in this view")
+        fields[wanted.corrupt_column] = corrupt.with_name(wanted.corrupt_column)
+    names = wanted.columns if wanted.columns is not None else chosen.default(wanted)
+    unknown = [name for name in names if name not in fields]
+    if unknown:
+        raise UsageError(f"the view {view} has no column {', '.join(unknown)}; it has {', '.join(fields)}")
+    return pa.schema([fields[name] for name in names])
+
+
+def plan_parts(view: str, sources: Sequence[Source], wanted: Wanted | None = None) -> list[Part]:
+    """The parts that the rows are in, by store and in the store's order.
+
+    Stores are listed anew. Raises UsageError as `schema_of` does, and StoreError for a store that cannot be
+    listed.
+    """
+    wanted = wanted or Wanted()
+    schema_of(view, wanted)
+    listed = time.time_ns()
+    found: list[Part] = []
+    for source in sources:
+        now = replace(source, listed=listed)
+        found += _view(view).plan(now, open_source(now), wanted)
+    return found
+
+
+def read_part(part: Part, wanted: Wanted | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a part as batches of exactly the columns of `schema_of`, none of them empty.
+
+    Bytes that cannot be read, and damage, are rows, nothing, or a StoreError with file and position, as the
+    mode says. Batches are bounded in bytes.
+    """
+    wanted = wanted or Wanted()
+    for batch in _view(part.view).read(part, wanted, schema_of(part.view, wanted)):
+        if batch.num_rows:
+            yield batch
+
+
+def _view(name: str) -> View:
+    if name not in VIEWS:
+        raise UsageError(f"no view is called {name!r}; there are {', '.join(VIEWS)}")
+    return VIEWS[name]

@@ -1,0 +1,104 @@
+"""The walk over a part of a log file: batches of records, and damage, each where it begins.
+
+A part is a range of file positions; what begins in it is its own. What a record is, and whether it is live,
+is told by what stands before it, so the walk of a part begins with the file and passes over the records in
+front of the part by their frames: parts are the file, exactly, whatever is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.live import LiveScan
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.regions import Reason, Region, RegionKind
+from rocketfsck.store.reading import FileReader
+
+_DAMAGE = frozenset({RegionKind.MALFORMED, RegionKind.DAMAGED, RegionKind.TORN})
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """File positions that hold no record where one should be, and why; `is_live`: in front of live records.
+
+    Zeros between records are damage, those behind the last are not.
+    """
+
+    start: int
+    end: int
+    kind: str
+    reason: str
+    is_live: bool = True
+
+
+class PartWalk:
+    """One walk; `live_end` is where the live records end, as far as it is known by now."""
+
+    __slots__ = ("_live", "_pending", "base_offset", "end", "options", "reader", "start", "table")
+
+    def __init__(
+        self, reader: FileReader, base_offset: int, options: ScanOptions, start: int, end: int
+    ) -> None:
+        self.reader = reader
+        self.base_offset = base_offset
+        self.options = options
+        self.start = start
+        self.end = end
+        self.table = QueueTable()
+        self._live = LiveScan()
+        self._pending: list[Region] = []
+
+    @property
+    def live_end(self) -> int:
+        """Records that begin before this position are live."""
+        stale_pos = self._live.stale_pos
+        return (1 << 63) - 1 if stale_pos is None else stale_pos
+
+    def items(self, *, compiled: bool, live_only: bool) -> Iterator[RecordBatch | Damage]:
+        """Yield batches that hold records of the part, maybe others beside them, and the part's damage.
+
+        Batches are reused. Raises StoreError when bytes cannot be read.
+        """
+        found = self._live.walk(
+            self.reader,
+            self.base_offset,
+            self.options,
+            self.table,
+            compiled=compiled,
+            past_end=not live_only,
+        )
+        for item in found:
+            if isinstance(item, Region):
+                if item.kind is RegionKind.BLANK:
+                    yield from self._settle(in_front=True)
+                if item.start < self.end and (item.kind in _DAMAGE or item.kind is RegionKind.ZERO):
+                    self._pending.append(item)
+                elif item.start >= self.end and not self._pending:
+                    return
+                if item.reason is Reason.BLANK_SIZE and item.kind is RegionKind.BLANK:
+                    yield from self._own(item)
+                continue
+            first, last = int(item["pos"][0]), int(item["pos"][-1])
+            yield from self._settle(in_front=first < self.live_end)
+            if first >= self.end:
+                return
+            if last >= self.start:
+                yield item
+        if live_only:
+            self._pending = [region for region in self._pending if region.start < self.live_end]
+        yield from self._settle(in_front=False)
+
+    def _settle(self, *, in_front: bool) -> Iterator[Damage]:
+        """What was met since the last record is damage, zeros too if live records stand behind them."""
+        for region in self._pending:
+            if region.kind in _DAMAGE or in_front:
+                yield from self._own(region)
+        self._pending = []
+
+    def _own(self, region: Region) -> Iterator[Damage]:
+        if self.start <= region.start < self.end:
+            is_live = region.start < self.live_end
+            yield Damage(region.start, region.end, region.kind.value, region.reason.value, is_live)
