@@ -1,0 +1,228 @@
+"""Index files as ranges of the log's keys: numbered by prefix sums, each made by a task of its own.
+
+    file 0       keys 0 … R of the log, R what the first file has room for
+    file n       the P keys that follow, P what a whole file has room for; the last one less
+    last file    without a key, where a record follows the last key of a full one
+
+All that a file needs of the one before is the last key's record: the file's header begins with it, and its
+first entry's timeDiff counts from there. A file is made when the next record comes, with keys or without: its
+time is the file's own, which its name may depend on. `IndexBuilder` does the rest. Reference 4.2 to 4.6.
+
+Memory: 4 bytes a slot, 1 MiB of entries, and some 20 MiB for a chunk.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.indexfile import IndexHeader
+from rocketfsck.pipeline.rebuild.places import attempt_directory, publish
+from rocketfsck.pipeline.rebuild.segment import SegmentRead, keys_path
+from rocketfsck.pipeline.rebuild.spill import SpillReader
+from rocketfsck.repair.build.files import make_directory
+from rocketfsck.repair.build.index import IndexBuilder
+from rocketfsck.repair.build.model import BuiltIndexFile
+from rocketfsck.scan.buildrows import KeyRows
+from rocketfsck.store.model import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Indexing:
+    """What all index files share. `from_offset` and `only_missing` are for the first, which may go on one of
+    the store's own."""
+
+    store: Store
+    scratch: str
+    parts: str
+    from_offset: int | None
+    only_missing: bool
+    compiled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentKeys:
+    """Keys of one commit log file: its number, how many keys are before it in the log."""
+
+    number: int
+    key_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTask:
+    """One index file: its number, its keys `start:end` of the whole log, and where they are.
+
+    The first of `segments` holds key `start` - 1, if there is one.
+    """
+
+    indexing: Indexing
+    number: int
+    start: int
+    end: int
+    segments: tuple[SegmentKeys, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPart:
+    """An index file without its name. `created_timestamp` is that of the record it was made for."""
+
+    number: int
+    file: BuiltIndexFile
+    created_timestamp: int
+    path: str
+
+
+def plan_index(
+    indexing: Indexing, segments: Sequence[SegmentRead], room_before: int | None, file_room: int
+) -> list[IndexTask]:
+    """The index files there will be. `room_before` is that of the store's file that goes on, `file_room` that
+    of a new one (`IndexBuilder`). `segments` are in the order of the log."""
+    filled = [segment for segment in segments if segment.row_count]
+    if not filled:
+        return []
+    starts = [0, *accumulate(segment.key_count for segment in filled)]
+    total = starts.pop()
+    if not total and room_before is not None:
+        return []
+    first_room = file_room if room_before is None else room_before
+    bounds = [0, *range(first_room, total, file_room), total] if total else [0, 0]
+    is_full = total >= first_room and (total - first_room) % file_room == 0
+    if is_full and not filled[-1].ends_keyed:
+        bounds.append(total)
+    tasks = []
+    for number, (start, end) in enumerate(pairwise(bounds)):
+        low = bisect_right(starts, start - 1) - 1 if start else 0
+        high = bisect_right(starts, end - 1) if end > start else len(filled)
+        parts = zip(filled[low:high], starts[low:high], strict=True)
+        keys = tuple(SegmentKeys(segment.number, key_start) for segment, key_start in parts)
+        tasks.append(IndexTask(indexing, number, start, end, keys))
+    return tasks
+
+
+def build_index_part(task: IndexTask) -> IndexPart:
+    """The kernel. Raises StoreError."""
+    shared, name = task.indexing, f"index-{task.number:06d}"
+    first: dict[str, Any] = {"from_offset": shared.from_offset, "only_missing": shared.only_missing}
+    if task.number:
+        first = {"state": _state_behind(_header_before(task))}
+    with attempt_directory(shared.parts, name) as directory:
+        builder = IndexBuilder(shared.store, directory, names=[name], compiled=shared.compiled, **first)
+        created = None
+        for rows in _rows(task):
+            created = int(rows.time[0]) if created is None else created
+            builder.take_keys(rows)
+        builder.finish()
+        if len(builder.files) != 1 or created is None:
+            raise StoreError("does not hold what was counted", path=str(keys_path(shared.scratch, 0).parent))
+        file = builder.files[0]
+        path = publish(directory / file.name, Path(shared.parts) / name)
+    return IndexPart(task.number, file, created, str(path))
+
+
+def take_index(builder: IndexBuilder, parts: Sequence[IndexPart]) -> list[BuiltIndexFile]:
+    """Give the files their names, in the builder's directory. Raises StoreError."""
+    goes_on = builder.room_before is not None
+    files = []
+    for part in sorted(parts, key=lambda part: part.number):
+        file, number = part.file, part.number
+        if number or not goes_on:
+            name = builder.names.name(number, file.begin_phy_offset, part.created_timestamp)
+            file = replace(file, name=name)
+        builder.names.last = file.name
+        make_directory(builder.directory)
+        publish(Path(part.path), builder.directory / file.name)
+        files.append(file)
+    return files
+
+
+def _state_behind(before: IndexHeader) -> dict[str, Any]:
+    """The state (`IndexBuilder.save`) of a builder behind a full file."""
+    return {
+        "files": [],
+        "records": 0,
+        "entries": 0,
+        "last_name": None,
+        "end": asdict(before),
+        "is_before": False,
+        "current": None,
+    }
+
+
+def _header_before(task: IndexTask) -> IndexHeader:
+    """What the end of the file before says of its last key."""
+    segment = task.segments[0]
+    with _SegmentChunks(task.indexing.scratch, segment) as chunks:
+        for chunk in range(chunks.count):
+            if chunks.starts[chunk + 1] >= task.start:
+                rows = chunks.read(chunk)
+                row = int(rows.key_record[task.start - 1 - chunks.starts[chunk]])
+                return IndexHeader(0, int(rows.time[row]), 0, int(rows.offset[row]), 0, 0)
+    raise StoreError("does not hold what was counted", path=str(chunks.reader.path))
+
+
+def _rows(task: IndexTask) -> Iterator[KeyRows]:
+    """The records and keys of the file: from the record behind the key before to that of the last key."""
+    for segment in task.segments:
+        with _SegmentChunks(task.indexing.scratch, segment) as chunks:
+            for chunk in range(chunks.count):
+                start, end = chunks.starts[chunk : chunk + 2]
+                if end < task.start:
+                    continue
+                rows = chunks.read(chunk)
+                row, key = 0, 0
+                if start < task.start:
+                    key = task.start - start
+                    row = int(rows.key_record[key - 1])
+                    if key == len(rows.key_hash) or rows.key_record[key] != row:
+                        row += 1
+                last_row, last_key = len(rows), len(rows.key_hash)
+                is_last = task.start < task.end <= end
+                if is_last:
+                    last_key = task.end - start
+                    last_row = int(rows.key_record[last_key - 1]) + 1
+                if row < last_row:
+                    if task.start == task.end:
+                        last_row, is_last = row + 1, True
+                    records = rows.key_record[key:last_key] - np.int32(row)
+                    yield KeyRows(
+                        rows.offset[row:last_row],
+                        rows.time[row:last_row],
+                        rows.key_hash[key:last_key],
+                        records,
+                    )
+                if is_last:
+                    return
+
+
+class _SegmentChunks:
+    """The chunks of a commit log file's keys; `starts` are the numbers of their first keys, and the end."""
+
+    def __init__(self, scratch: str, segment: SegmentKeys) -> None:
+        self.reader = SpillReader(keys_path(scratch, segment.number))
+        self._sizes = self.reader.footer["chunks"]
+        self._columns = self.reader.footer["columns"]
+        self.count = len(self._sizes)
+        self.starts = [segment.key_start, *(segment.key_start + np.cumsum(self._sizes[:, 1])).tolist()]
+
+    def __enter__(self) -> _SegmentChunks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.reader.__exit__(None, None, None)
+
+    def read(self, chunk: int) -> KeyRows:
+        row_count, key_count = self._sizes[chunk].tolist()
+        offset, time, hashes, records = self._columns[chunk]
+        return KeyRows(
+            self.reader.column(offset, 0, row_count),
+            self.reader.column(time, 0, row_count),
+            self.reader.column(hashes, 0, key_count).astype(np.int32),
+            self.reader.column(records, 0, key_count).astype(np.int32),
+        )

@@ -1,0 +1,51 @@
+"""Where tasks write: each attempt in a directory of its own, and what is whole appears by one rename.
+
+So a task may run twice at once, or again after its worker died: both write the same, one of them counts.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rocketfsck.errors import StoreError
+
+REMOVALS = 5
+"""Attempts at removing a directory that a task which nobody waits for may still write to."""
+
+
+@contextmanager
+def attempt_directory(parts: str, name: str) -> Iterator[Path]:
+    """Yield a new directory in `parts`, gone at the end. Raises StoreError."""
+    path = Path(parts) / f"{name}.{secrets.token_hex(8)}"
+    try:
+        path.mkdir()
+    except OSError as error:
+        raise StoreError(f"cannot be made: {error.strerror or error}", path=str(path)) from error
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory with all that is in it. Raises OSError."""
+    for _ in range(REMOVALS - 1):
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return
+    shutil.rmtree(path)
+
+
+def publish(source: Path, target: Path) -> Path:
+    """Give a file or directory its name; a directory that is there already is as good. Raises StoreError."""
+    try:
+        if not (source.is_dir() and target.is_dir()):
+            source.rename(target)
+    except OSError as error:
+        if not target.is_dir():
+            raise StoreError(f"cannot be named: {error.strerror or error}", path=str(target)) from error
+    return target

@@ -1,0 +1,157 @@
+"""Columns of whole numbers in a scratch file that appears whole, to be read in ranges by other tasks.
+
+    file   := column* text* footer tail
+    column := the differences of int64 values from their least, in 0, 1, 2, 4 or 8 bytes each
+    footer := arrays by name (npz), with its own checksums
+    tail   := magic, position and size of the footer
+
+A column is written at once and told from where it stands (`Column`); how many values it has, whoever wrote it
+knows. The file is written under a name of its own and renamed: attempts at the same task do not meet.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+import struct
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.errors import StoreError
+from rocketfsck.scan.build_plain import Longs
+
+MAGIC = b"rfspill1"
+COLUMN_SIZE = 3
+"""Numbers that describe a column: its position in the file, its least value, bytes a value."""
+
+_TAIL = struct.Struct("<8sqq")
+_KINDS: dict[int, type[np.unsignedinteger]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+class SpillWriter:
+    """Writes the file `path`. A context manager; the file is there when `publish` was called, else not."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._part = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+        self._pos = 0
+        try:
+            self._file = self._part.open("xb", buffering=0)
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        with suppress(OSError):
+            self._part.unlink(missing_ok=True)
+
+    def column(self, values: Longs) -> tuple[int, int, int]:
+        """Write values; what `SpillReader.column` needs to find them. Raises StoreError."""
+        if not len(values):
+            return self._pos, 0, 0
+        least, most = int(values.min()), int(values.max())
+        width = next(size for size in (0, 1, 2, 4, 8) if most - least < 1 << 8 * size)
+        pos = self._pos
+        if width:
+            shifted = values.view(np.uint64) - np.uint64(least & 0xFFFF_FFFF_FFFF_FFFF)
+            self.write(shifted.astype(_KINDS[width], copy=False).data.cast("B"))
+        return pos, least, width
+
+    def write(self, data: memoryview | bytes) -> int:
+        """Write bytes; where they stand. Raises StoreError."""
+        pos, view = self._pos, memoryview(data)
+        try:
+            while view:
+                written = self._file.write(view)
+                view = view[written:]
+                self._pos += written
+        except OSError as error:
+            raise self._refused(error) from error
+        return pos
+
+    def publish(self, footer: dict[str, Any]) -> None:
+        """Write the footer (arrays), and give the file its name. Raises StoreError."""
+        buffer = io.BytesIO()
+        np.savez(buffer, **footer)
+        pos = self.write(buffer.getvalue())
+        self.write(_TAIL.pack(MAGIC, pos, len(buffer.getvalue())))
+        self._file.close()
+        try:
+            self._part.replace(self.path)
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: OSError) -> StoreError:
+        return StoreError(f"cannot be written: {error.strerror or error}", path=str(self.path))
+
+
+class SpillReader:
+    """A file that `SpillWriter` wrote; `footer` are its arrays. A context manager.
+
+    Raises StoreError if the file cannot be read or is not whole.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise StoreError(f"cannot be read: {error.strerror or error}", path=str(path)) from error
+        try:
+            self.footer = self._footer()
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+
+    def column(self, column: Longs, start: int, end: int) -> Longs:
+        """The values `start:end` of a column."""
+        pos, least, width = column.tolist()
+        if not width:
+            return np.full(end - start, least, np.int64)
+        found = np.frombuffer(self.read(pos + width * start, width * (end - start)), _KINDS[width])
+        return (found.astype(np.uint64) + np.uint64(least & 0xFFFF_FFFF_FFFF_FFFF)).view(np.int64)
+
+    def read(self, pos: int, size: int) -> bytes:
+        """Bytes of the file. Raises StoreError if it has not so many."""
+        chunks, end = [], pos + size
+        try:
+            while pos < end:
+                chunk = os.pread(self._descriptor, end - pos, pos)
+                if not chunk:
+                    raise StoreError("ends too early", path=str(self.path), offset=pos)
+                chunks.append(chunk)
+                pos += len(chunk)
+        except OSError as error:
+            raise StoreError(f"cannot be read: {error.strerror or error}", path=str(self.path)) from error
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def _footer(self) -> dict[str, NDArray[np.int64]]:
+        end = os.fstat(self._descriptor).st_size - _TAIL.size
+        magic, pos, size = _TAIL.unpack(self.read(end, _TAIL.size)) if end >= 0 else (b"", 0, 0)
+        if magic != MAGIC or pos < 0 or pos + size != end:
+            raise StoreError("is not a whole scratch file", path=str(self.path))
+        try:
+            with np.load(io.BytesIO(self.read(pos, size)), allow_pickle=False) as arrays:
+                return {name: arrays[name] for name in arrays.files}
+        except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            raise StoreError("is not a whole scratch file", path=str(self.path)) from error
