@@ -23,10 +23,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from rocketfsck.scan.compiler import intrinsic, ir, types
 from rocketfsck.scan.intrinsics import (
     FEATURES,
     I8,

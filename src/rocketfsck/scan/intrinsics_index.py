@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
-
+from rocketfsck.scan.compiler import intrinsic, ir, types
 from rocketfsck.scan.intrinsics import (
     I8,
     I16,

@@ -1,7 +1,7 @@
 """Whether compiled kernels are wanted, and how they are compiled: lazily, once per user, machine and version.
 
-Numba is imported by `entry` and `helper` only, that is when a module with kernels is imported; whoever
-wants kernels asks `compiled_wanted` first and imports that module after it.
+Numba is imported (`scan.compiler`) when a module with kernels is imported only; whoever wants kernels asks
+`compiled_wanted` first and imports that module after it.
 
 Numba keys its cache by the file that holds an entry, not by the helpers it calls, so the directory's own
 name carries a hash of every source in this folder, of the versions and of the processor. A cache holds
@@ -73,13 +73,13 @@ def short_entry(function: Function) -> Function:
 
 
 def _entry(function: Function, *, nogil: bool) -> Function:
-    import numba
+    from rocketfsck.scan.compiler import njit, numba
 
     directory = cache_directory()
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = "" if directory is None else str(directory)
     try:
-        compiled = numba.njit(nogil=nogil, error_model="numpy", cache=directory is not None)(function)
+        compiled = njit(function, cache=directory is not None, nogil=nogil)
     finally:
         numba.config.CACHE_DIR = before
     return compiled  # type: ignore[no-any-return]
@@ -96,11 +96,11 @@ def inlined(function: Function) -> Function:
 
 
 def _compiled(function: Function, *, forceinline: bool) -> Function:
-    import numba
+    from rocketfsck.scan.compiler import njit
 
     # without the two wrappers, which only Python and C would call: less to compile
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": forceinline}
-    return numba.njit(nogil=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]
+    return njit(function, nogil=True, **options)  # type: ignore[no-any-return]
 
 
 @cache
@@ -143,8 +143,8 @@ def _cache_root() -> Path:
 
 def cpu_features() -> frozenset[str]:
     """The features that compiled code may use: the processor's, or what Numba was told by its environment."""
-    import llvmlite.binding as llvm
-    import numba
+    from rocketfsck.scan.compiler import binding as llvm
+    from rocketfsck.scan.compiler import numba
 
     if numba.config.CPU_FEATURES is not None:
         pieces = str(numba.config.CPU_FEATURES).split(",")
@@ -159,9 +159,10 @@ def cpu_features() -> frozenset[str]:
 
 def _content_key() -> str:
     import llvmlite
-    import llvmlite.binding as llvm
-    import numba
     import numpy as np
+
+    from rocketfsck.scan.compiler import binding as llvm
+    from rocketfsck.scan.compiler import numba
 
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):

@@ -13,10 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from rocketfsck.scan.compiler import intrinsic, ir, types
 from rocketfsck.scan.crc import crc32
 from rocketfsck.scan.intrinsics import (
     I64,

@@ -103,3 +103,19 @@ def test_lesser_processors(name: str, features: str, lanes: str, tmp_path: Path)
     environment = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features} if name else {}
     out = run(CHECK, ROCKETFSCK_CACHE_DIR=str(tmp_path), **environment)
     assert out.startswith(lanes)
+
+
+def test_cached_kernels_load_without_what_compiling_needs(tmp_path: Path) -> None:
+    import numba
+
+    from rocketfsck.scan.compiler import TRIED_VERSIONS
+
+    loaded = CHECK + "import sys; print('numba.cpython.unicode' in sys.modules)"
+    assert run(loaded, ROCKETFSCK_CACHE_DIR=str(tmp_path)).endswith("True\n"), "they had to be compiled"
+    is_lean = numba.version_info[:2] in TRIED_VERSIONS
+    assert run(loaded, ROCKETFSCK_CACHE_DIR=str(tmp_path)).endswith(f"{not is_lean}\n")
+
+
+def test_numba_does_not_bring_coverage_and_leaves_it_to_others() -> None:
+    code = "import sys, rocketfsck.scan.compiler; print('coverage' in sys.modules); import coverage"
+    assert run(code, COVERAGE_PROCESS_START="") == "False\n"
