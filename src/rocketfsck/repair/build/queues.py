@@ -39,6 +39,8 @@ from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import FileReader
 
 EXT_UNIT_SIZE = build_plain.UNIT_SIZES[build_plain.EXT]
+FLUSH_COUNT = 1 << 16
+UNITS_A_WRITE = 64
 MAX_GAPS = 1000
 """Gaps that are told one by one, of a queue."""
 EXT_END_SIZE = 4
@@ -103,7 +105,8 @@ class QueueBuilder:
             self._take(rows[start : start + MAX_UNITS], numbers)
 
     def _take(self, rows: Longs, numbers: Longs) -> None:
-        if int(self._counts.max()) + len(rows) > MAX_UNITS:
+        waiting = int(self._counts.max())
+        if waiting + len(rows) > MAX_UNITS or waiting >= self._flush_count():
             self.flush()
         if (numbers == build_plain.REFUSED_NAME).sum() > 1 or (rows[:, QUEUE] < 0).any():
             refused = numbers[rows[:, QUEUE]] == build_plain.REFUSED_NAME
@@ -117,6 +120,11 @@ class QueueBuilder:
                 told = self.gaps.setdefault(number, [])
                 if len(told) < MAX_GAPS:
                     told.append(QueueGap(start, end))
+
+    def _flush_count(self) -> int:
+        """Units to collect before they are written: so few that they are still near the processor, and that
+        the scan need not wait for their writing; more where many queues share them."""
+        return min(max(FLUSH_COUNT, UNITS_A_WRITE * len(self.states.names)), MAX_UNITS)
 
     def go_on_behind(self, store: Store) -> None:
         """Begin where the store's own queues end: what they have is not put again. Raises StoreError."""
