@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
 import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rocketfsck.cli.app import run
+from rocketfsck.engine import LocalEngine, Outcome
+from rocketfsck.repair import compare, compare_bytes
+from rocketfsck.repair.compare import compare_stores
 from rocketfsck.repair.filler import filler_records
 from rocketfsck.scan.messages import Message, read_messages
 from rocketfsck.scan.options import ScanOptions
+from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 
 from tests.cases.test_salvage import assert_balanced, hashes, ledger_of, messages_of, problems, records_of
@@ -285,3 +292,72 @@ def test_sizes_of_files_need_not_agree(
     (path.parent / f"{half:020d}").write_bytes(data[half:])
     code, said = compared(a, b, capfd)
     assert (code, said["same"]) == (0, True)
+
+
+class Reversed:
+    """An engine that runs every task for itself, the last first, with nothing shared but pickles."""
+
+    job_count = 2
+
+    def run(
+        self, kernel: Callable[[Any], Any], tasks: Sequence[Any], *, deadline: float | None = None
+    ) -> Iterator[Outcome[Any, Any]]:
+        assert deadline is None
+        for index in reversed(range(len(tasks))):
+            own, task = pickle.loads(pickle.dumps((kernel, tasks[index])))
+            yield Outcome(index, tasks[index], pickle.loads(pickle.dumps(own(task))), 0.0)
+
+
+def spoiled(source: Path, tmp_path: Path, seed: int) -> tuple[Path, Path]:
+    """Two copies with damage of every kind on both sides."""
+    draw = random.Random(seed)
+    stores = copies(source, tmp_path)
+    for store in stores:
+        for number, path in enumerate(sorted((store / "commitlog").iterdir())):
+            if number and draw.random() < 0.15:
+                path.unlink()
+                continue
+            size = path.stat().st_size
+            with path.open("r+b") as stream:
+                for _ in range(draw.randrange(4)):
+                    at = draw.randrange(size)
+                    stream.seek(at)
+                    stream.write(draw.randbytes(min(draw.randrange(1, 400), size - at)))
+                if draw.random() < 0.2:
+                    stream.truncate(draw.randrange(size))
+    return stores
+
+
+@pytest.mark.parametrize("name", ["4.9.8-multiseg", "5.3.3-multiseg", "5.0.0-innerbatch"])
+@pytest.mark.parametrize("seed", range(3))
+def test_any_engine_says_the_same(
+    name: str, seed: int, store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However the work is cut and in whatever order it is done."""
+    a, b = map(open_store, spoiled(store_dir(name), tmp_path, seed))
+    whole = compare_stores(a, b, engine=LocalEngine(1))
+    assert whole.lacks
+    monkeypatch.setattr(compare_bytes, "CHUNK_SIZE", compare_bytes.BLOCK_SIZE)
+    monkeypatch.setattr(compare, "WAVE_COUNT", 2)
+    for engine in (LocalEngine(3), LocalEngine(16), Reversed()):
+        assert compare_stores(a, b, engine=engine) == whole
+
+
+def test_only_the_first_differences_are_told_one_by_one(
+    store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = map(open_store, spoiled(store_dir("4.9.8-multiseg"), tmp_path, 5))
+    every = compare_stores(a, b)
+    assert every.different_count == len(every.different) > 7
+    monkeypatch.setattr(compare, "DIFFERENT_LIMIT", 7)
+    monkeypatch.setattr(compare, "WAVE_COUNT", 1)
+    few = compare_stores(a, b)
+    assert few == replace(every, different=every.different[:7])
+
+
+def test_a_comparison_needs_no_spark_to_be_refused(store_dir: Directory, tmp_path: Path) -> None:
+    a, b = copies(store_dir("4.9.8-basic"), tmp_path)
+    healed = ["--heal", "--into", str(tmp_path / "new")]
+    assert run(["compare", str(a), str(b), "--engine", "spark", *healed]) == 16
+    assert run(["compare", str(a), str(b), "--master", "local[1]"]) == 16
+    assert not (tmp_path / "new").exists()

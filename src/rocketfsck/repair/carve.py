@@ -119,17 +119,15 @@ class Carver:
         `progress` is told the position now and then. Raises StoreError when bytes cannot be read.
         """
         total = 0
-        walk = _Walk(reader, self._batch, self.table)
-        for crcs in walk.batches():
-            count = len(crcs)
+        for rows, reached in carved_rows(reader, self._batch, self.table):
+            count = len(rows["pos"])
             total += count
-            given: dict[str, NDArray[Any]] = {"source": np.full(count, source, np.int32), "crc": crcs}
             for name, parts in self._pending.items():
-                parts.append(given[name] if name in given else self._batch[name][:count].copy())
+                parts.append(np.full(count, source, np.int32) if name == "source" else rows[name].copy())
             if len(self._pending["pos"]) >= PENDING_COUNT:
                 self._settle()
             if progress is not None:
-                progress(walk.pos)
+                progress(reached)
         return total
 
     def _settle(self) -> None:
@@ -138,6 +136,20 @@ class Carver:
             if parts:
                 self._chunks[name].append(np.concatenate(parts))
                 parts.clear()
+
+
+def carved_rows(
+    reader: FileReader, batch: RecordBatch, table: QueueTable
+) -> Iterator[tuple[dict[str, NDArray[Any]], int]]:
+    """The records of a file, batch by batch: their columns but for `source`, and the position reached.
+
+    The columns are views into `batch`, good until the next are asked for. Raises StoreError when bytes cannot
+    be read.
+    """
+    walk = _Walk(reader, batch, table)
+    for crcs in walk.batches():
+        rows = {name: batch[name][: len(crcs)] for name in COLUMNS if name not in ("source", "crc")}
+        yield {**rows, "crc": crcs}, walk.pos
 
 
 class _Walk:

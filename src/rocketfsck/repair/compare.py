@@ -1,49 +1,60 @@
 """Two replicas of one log: what they share, where they part, what each has that the other lacks.
 
+    sides     where each log begins, and where its live records end
     bytes     equal blocks of the common range are skipped at the speed of reading
     records   files with any difference are carved, and the records matched by physical offset and bytes
 
 Bytes that differ in no record (what stands behind a BLANK) are no difference: brokers do not copy them
 exactly (reference 2.8). Fault catalogue, H1 and H2.
 
-Memory: the read buffers and some 300 bytes a record of the files that differ.
+All three steps are kernels, so they run on any engine; what comes back is counted or bounded. Memory here
+does not grow with the stores but for their lists of files and 8 bytes for each MiB that differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import UsageError
-from rocketfsck.repair.carve import Carver, Found, Longs
-from rocketfsck.repair.carve_confidence import Flags
+from rocketfsck.repair.carve import carved_rows
 from rocketfsck.repair.compare_bytes import (
-    BLOCK_SIZE,
-    LogBytes,
+    Chunk,
     Part,
     Progress,
-    any_in,
-    are_proven,
+    Unlike,
+    chunks_of,
+    files_of,
     find_unlike_blocks,
-    is_covered,
-    left_in_file,
+    group_files,
     shared_parts,
 )
-from rocketfsck.repair.salvage_choose import takes_queue_offset
-from rocketfsck.scan.columns import Fault
-from rocketfsck.scan.sorting import distinct
+from rocketfsck.repair.compare_records import (
+    SIDES,
+    Copy,
+    Different,
+    Group,
+    GroupResult,
+    Lack,
+    compare_group,
+)
+from rocketfsck.scan.columns import new_batch
+from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.live import live_end_offset
 
+__all__ = ["SIDES", "Comparison", "Copy", "Different", "Lack", "Side", "compare_stores", "describe_side"]
+
 DIFFERENT_LIMIT = 1000
 """Records that are different on the two sides and told one by one."""
 
-SIDES = ("A", "B")
-_BAD = int(Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE | Fault.PROPERTY_CRC)
+WAVE_COUNT = 256
+"""Groups that are given to the engine at once: each may tell of as many records as are still wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,48 +66,6 @@ class Side:
     start_offset: int
     end_offset: int
     last_timestamp: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """A record as one side has it. `valid`: its checksums fit."""
-
-    size: int
-    topic: bytes
-    queue_id: int
-    queue_offset: int
-    store_timestamp: int
-    valid: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Different:
-    """A place where a record begins on at least one side and the sides do not have the same one.
-
-    `first_byte` and `end_byte` bound the bytes that differ, counted from `physical_offset` (None where only
-    one side has a record here). A copy is None where no record begins here on that side.
-    """
-
-    physical_offset: int
-    a: Copy | None
-    b: Copy | None
-    first_byte: int | None
-    end_byte: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Lack:
-    """Records of a queue that one side has and the other lacks: how many, and the queue offsets they span.
-
-    `side` has them. `queue_id` is -1 for records that take no queue offset.
-    """
-
-    side: str
-    topic: bytes
-    queue_id: int
-    record_count: int
-    first_queue_offset: int
-    last_queue_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,47 +99,49 @@ class Comparison:
         return self.different[0] if self.different else None
 
 
-def compare_stores(a: Store, b: Store, *, progress: Progress | None = None) -> Comparison:
-    """Compare two stores. Raises StoreError if something cannot be read, UsageError without commit logs."""
-    for store in (a, b):
-        if not any(file.start_offset is not None for file in store.commitlog.files):
-            raise UsageError(f"{store.root}: no commit log to compare")
-    sides = [describe_side(store) for store in (a, b)]
-    low = max(side.start_offset for side in sides)
-    high = min(side.end_offset for side in sides)
-    with LogBytes(a) as log_a, LogBytes(b) as log_b:
-        shared = shared_parts(log_a, log_b, low, high)
-        unlike, unlike_size = find_unlike_blocks(log_a, log_b, shared, progress)
-    found = [_carve(store, side, shared, unlike) for store, side in zip((a, b), sides, strict=True)]
-    missing = [
-        ~(_is_in(own, other) | _is_proven(own, shared, unlike))
-        for own, other in ((found[0], found[1]), (found[1], found[0]))
-    ]
-    places = sorted(
-        {
-            int(offset)
-            for rows, flags in zip(found, missing, strict=True)
-            for offset in rows["physical_offset"][flags & _within(rows, low, high)].tolist()
-        }
-    )
-    with LogBytes(a) as log_a, LogBytes(b) as log_b:
-        different = tuple(_different(place, found, (log_a, log_b)) for place in places[:DIFFERENT_LIMIT])
-    lacks = [
-        lack
-        for name, rows, flags in zip(SIDES, found, missing, strict=True)
-        for lack in _lacks(name, rows, np.flatnonzero(flags))
-    ]
+def compare_stores(
+    a: Store, b: Store, *, engine: Engine | None = None, progress: Progress | None = None
+) -> Comparison:
+    """Compare two stores, on any engine (default: all cores); the result is the same on each.
+
+    Raises StoreError if something cannot be read, UsageError without commit logs.
+    """
+    engine = engine or LocalEngine()
+    sides = describe_sides(a, b, engine)
+    groups, unlike_size = group_stores(a, b, sides, engine, progress)
+    low, high = groups[0].common
+    shared = [part for group in groups for part in group.shared]
+    different: list[Different] = []
+    lacks: dict[tuple[str, bytes, int], Lack] = {}
+    place_count, first_place = 0, None
+    for result in _compare_groups(groups, engine, different):
+        place_count += result.place_count
+        first_place = result.first_place if first_place is None else first_place
+        for lack in result.lacks:
+            key = (lack.side, lack.topic, lack.queue_id)
+            lacks[key] = _joined(lacks[key], lack) if key in lacks else lack
     return Comparison(
         a=sides[0],
         b=sides[1],
         common=(low, high) if low < high else None,
         equal_size=sum(end - start for start, end in shared) - unlike_size,
         unlike_size=unlike_size,
-        different=different,
-        different_count=len(places),
-        lacks=tuple(lacks),
-        resume_offset=_resume(low, high, shared, places),
+        different=tuple(different),
+        different_count=place_count,
+        lacks=tuple(lacks[key] for key in sorted(lacks)),
+        resume_offset=_resume(low, high, shared, first_place),
     )
+
+
+def describe_sides(a: Store, b: Store, engine: Engine) -> tuple[Side, Side]:
+    """Where both logs begin and end. Raises UsageError where one has no commit log, StoreError."""
+    for store in (a, b):
+        if not any(file.start_offset is not None for file in store.commitlog.files):
+            raise UsageError(f"{store.root}: no commit log to compare")
+    found = {outcome.index: outcome.result for outcome in engine.run(describe_side, [a, b])}
+    first, second = found[0], found[1]
+    assert first is not None and second is not None
+    return first, second
 
 
 def describe_side(store: Store) -> Side:
@@ -188,106 +159,78 @@ def describe_side(store: Store) -> Side:
 
 
 def _last_timestamp(file: MappedFile, end: int) -> int | None:
-    carver = Carver()
-    with FileReader(file.path) as reader:
-        carver.carve(reader, 0)
-    found = carver.found
-    live = np.flatnonzero(found["pos"] + (file.start_offset or 0) < end)
-    return int(found["store_timestamp"][live[-1]]) if len(live) else None
+    found = None
+    with FileReader(file.location) as reader:
+        for rows, _ in carved_rows(reader, new_batch(), QueueTable()):
+            live = np.flatnonzero(rows["pos"] + (file.start_offset or 0) < end)
+            if len(live):
+                found = int(rows["store_timestamp"][live[-1]])
+    return found
 
 
-def _carve(store: Store, side: Side, shared: Sequence[tuple[int, int]], unlike: Longs) -> Found:
-    """The live records of the files that are not all the same on the other side."""
-    carver = Carver()
-    files = [file for file in store.commitlog.files if file.start_offset is not None and file.size]
-    bases: list[int] = []
-    for file in files:
-        start = file.start_offset or 0
-        end = min(start + file.size, side.end_offset)
-        if start >= end or (is_covered(start, end, shared) and not any_in(unlike, start, end)):
-            continue
-        with FileReader(file.path) as reader:
-            carver.carve(reader, len(bases))
-        bases.append(start)
-    found = carver.found
-    place = found["pos"] + np.array([*bases, 0], np.int64)[found["source"]]
-    # a record elsewhere than its physicalOffset says is none of this log (C3)
-    return found.take(np.flatnonzero((place == found["physical_offset"]) & (place < side.end_offset)))
-
-
-def _is_in(found: Found, other: Found) -> Flags:
-    """Which records of `found` the other side has, byte for byte. Both are in the order of their offsets."""
-    at = np.searchsorted(other["physical_offset"], found["physical_offset"])
-    flags = np.zeros(len(found), np.bool_)
-    inside = at < len(other)
-    at = at[inside]
-    same = np.ones(len(at), np.bool_)
-    for name in ("physical_offset", "total_size", "crc"):
-        same &= other[name][at] == found[name][inside]
-    flags[inside] = same
-    return flags
-
-
-def _is_proven(found: Found, shared: Sequence[Part], unlike: Longs) -> Flags:
-    """Which records lie in bytes that are the same on both sides."""
-    start = found["physical_offset"]
-    return are_proven(start, start + found["total_size"], shared, unlike)
-
-
-def _within(found: Found, low: int, high: int) -> Flags:
-    flags: Flags = (found["physical_offset"] >= low) & (found["physical_offset"] < high)
-    return flags
-
-
-def _different(place: int, found: Sequence[Found], logs: tuple[LogBytes, LogBytes]) -> Different:
-    copies = [_copy_at(side, place) for side in found]
-    size = min(copy.size for copy in copies if copy is not None)
-    first: int | None = None
-    last: int | None = None
-    left = min(left_in_file(log, place) for log in logs)
-    for pos in range(0, min(size, left), BLOCK_SIZE):
-        count = min(BLOCK_SIZE, size - pos, left - pos)
-        data = []
-        for log in logs:
-            buffer = np.empty(count, np.uint8)
-            log.read_into(buffer.data, place + pos)
-            data.append(buffer)
-        at = np.flatnonzero(data[0] != data[1])
-        if len(at):
-            first = pos + int(at[0]) if first is None else first
-            last = pos + int(at[-1]) + 1
-    return Different(place, copies[0], copies[1], first, last)
-
-
-def _copy_at(found: Found, place: int) -> Copy | None:
-    """The record that begins at an offset, None if none does."""
-    row = int(np.searchsorted(found["physical_offset"], place))
-    if row == len(found) or int(found["physical_offset"][row]) != place:
-        return None
-    number = int(found["queue_index"][row])
-    topic, queue_id = found.table.names[number] if number >= 0 else (b"", -1)
-    return Copy(
-        int(found["total_size"][row]),
-        topic,
-        queue_id,
-        int(found["queue_offset"][row]),
-        int(found["store_timestamp"][row]),
-        not int(found["faults"][row]) & _BAD,
+def group_stores(
+    a: Store, b: Store, sides: Sequence[Side], engine: Engine, progress: Progress | None
+) -> tuple[list[Group], int]:
+    """The files of two stores in groups, their bytes compared; and how many bytes differ. StoreError."""
+    common = (max(side.start_offset for side in sides), min(side.end_offset for side in sides))
+    listed = group_files(files_of(a), files_of(b))
+    shared = [shared_parts(*files, *common) for files in listed]
+    chunks = [
+        chunk
+        for number, (files, parts) in enumerate(zip(listed, shared, strict=True))
+        for chunk in chunks_of(*files, parts, number)
+    ]
+    found = _compare_bytes(chunks, engine, progress)
+    starts: list[list[int]] = [[] for _ in listed]
+    for chunk, unlike in zip(chunks, found, strict=True):
+        starts[chunk.group].extend(unlike.starts.tolist())
+    ends = (sides[0].end_offset, sides[1].end_offset)
+    groups = [
+        Group(files, tuple(parts), np.array(unlike_starts, np.int64), ends, common)
+        for files, parts, unlike_starts in zip(listed, shared, starts, strict=True)
+    ]
+    return groups or [Group(((), ()), (), np.empty(0, np.int64), ends, common)], sum(
+        unlike.size for unlike in found
     )
 
 
-def _lacks(side: str, found: Found, rows: Longs) -> list[Lack]:
-    queue = np.where(takes_queue_offset(found)[rows], found["queue_index"][rows], -1)
-    lacks = []
-    for number in distinct(queue).tolist():
-        part = rows[queue == number]
-        topic, queue_id = found.table.names[number] if number >= 0 else (b"", -1)
-        offsets = found["queue_offset"][part]
-        lacks.append(Lack(side, topic, queue_id, len(part), int(offsets.min()), int(offsets.max())))
-    return sorted(lacks, key=lambda lack: (lack.topic, lack.queue_id))
+def _compare_bytes(chunks: Sequence[Chunk], engine: Engine, progress: Progress | None) -> list[Unlike]:
+    total, done = sum(chunk.end - chunk.start for chunk in chunks), 0
+    found: list[Unlike | None] = [None] * len(chunks)
+    for outcome in engine.run(find_unlike_blocks, chunks):
+        found[outcome.index] = outcome.result
+        done += outcome.task.end - outcome.task.start
+        if progress is not None:
+            progress(done, total)
+    return [unlike for unlike in found if unlike is not None]
 
 
-def _resume(low: int, high: int, shared: list[tuple[int, int]], places: list[int]) -> int | None:
+def _compare_groups(
+    groups: Sequence[Group], engine: Engine, different: list[Different]
+) -> Iterable[GroupResult]:
+    """The results of the groups that are not the same, in order; `different` gets the first places."""
+    open_groups = [group for group in groups if group.differs(0) or group.differs(1)]
+    for start in range(0, len(open_groups), WAVE_COUNT):
+        wanted = DIFFERENT_LIMIT - len(different)
+        wave = [replace(group, limit=wanted) for group in open_groups[start : start + WAVE_COUNT]]
+        results = {outcome.index: outcome.result for outcome in engine.run(compare_group, wave)}
+        for index in range(len(wave)):
+            result = results[index]
+            assert result is not None
+            different.extend(result.different[: DIFFERENT_LIMIT - len(different)])
+            yield result
+
+
+def _joined(one: Lack, other: Lack) -> Lack:
+    return replace(
+        one,
+        record_count=one.record_count + other.record_count,
+        first_queue_offset=min(one.first_queue_offset, other.first_queue_offset),
+        last_queue_offset=max(one.last_queue_offset, other.last_queue_offset),
+    )
+
+
+def _resume(low: int, high: int, shared: Iterable[Part], first_place: int | None) -> int | None:
     """The end of what is the same without a break from the common start on."""
     if low >= high:
         return None
@@ -296,4 +239,4 @@ def _resume(low: int, high: int, shared: list[tuple[int, int]], places: list[int
         if start > reached:
             break
         reached = max(reached, end)
-    return min([reached, *places[:1]])
+    return reached if first_place is None else min(reached, first_place)

@@ -1,11 +1,15 @@
 """The bytes of two logs against each other: blocks of the common range that are not the same.
 
+    group := files of both sides whose ranges overlap, however the files of each are cut
+    chunk := a part of a range that is in one file on both sides; what a kernel compares
+
 Equal blocks are skipped at the speed of reading; who looks at records looks only where blocks differ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +21,7 @@ from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 
 BLOCK_SIZE = 1 << 20
+CHUNK_SIZE = 128 * BLOCK_SIZE
 NOWHERE = INT64_MAX
 
 Part = tuple[int, int]
@@ -24,12 +29,42 @@ Part = tuple[int, int]
 
 Progress = Callable[[int, int], None]
 
+Files = tuple[MappedFile, ...]
+
+
+def files_of(store: Store) -> Files:
+    """The commit log files of a store that have a place and bytes."""
+    return tuple(file for file in store.commitlog.files if file.start_offset is not None and file.size)
+
+
+def range_of(file: MappedFile) -> Part:
+    """The physical offsets of a file."""
+    start = file.start_offset or 0
+    return start, start + file.size
+
+
+def group_files(a: Sequence[MappedFile], b: Sequence[MappedFile]) -> list[tuple[Files, Files]]:
+    """The groups, in the order of their offsets. No record is in two of them, and none has half of a file."""
+    listed = sorted(
+        ((file, side) for side, files in enumerate((a, b)) for file in files),
+        key=lambda item: (item[0].start_offset or 0, item[1]),
+    )
+    groups: list[tuple[list[MappedFile], list[MappedFile]]] = []
+    reached = -1
+    for file, side in listed:
+        start, end = range_of(file)
+        if not groups or start >= reached:
+            groups.append(([], []))
+        groups[-1][side].append(file)
+        reached = max(reached, end)
+    return [(tuple(first), tuple(second)) for first, second in groups]
+
 
 class LogBytes:
     """The bytes of a commit log by physical offset. A context manager; one file is open at a time."""
 
-    def __init__(self, store: Store) -> None:
-        self.files = [file for file in store.commitlog.files if file.start_offset is not None and file.size]
+    def __init__(self, files: Sequence[MappedFile]) -> None:
+        self.files = files
         self._reader: FileReader | None = None
         self._open: MappedFile | None = None
 
@@ -42,16 +77,17 @@ class LogBytes:
 
     def ranges(self) -> list[Part]:
         """The physical offsets of the files, half-open."""
-        return [(start, start + file.size) for file in self.files if (start := file.start_offset) is not None]
+        return [range_of(file) for file in self.files]
 
     def reader_at(self, offset: int) -> tuple[FileReader, int]:
         """The file that holds an offset (which it must), and where it begins."""
-        for file, (start, end) in zip(self.files, self.ranges(), strict=True):
+        for file in self.files:
+            start, end = range_of(file)
             if start <= offset < end:
                 if self._open is not file or self._reader is None:
                     if self._reader is not None:
                         self._reader.close()
-                    self._reader, self._open = FileReader(file.path), file
+                    self._reader, self._open = FileReader(file.location), file
                 return self._reader, start
         raise UsageError(f"no file of the commit log holds the offset {offset}")
 
@@ -61,38 +97,61 @@ class LogBytes:
         reader.read_into(view, offset - start)
 
 
-def shared_parts(a: LogBytes, b: LogBytes, low: int, high: int) -> list[Part]:
+def shared_parts(a: Sequence[MappedFile], b: Sequence[MappedFile], low: int, high: int) -> list[Part]:
     """The parts of `low:high` that lie in one file on both sides each."""
     parts = []
-    for start_a, end_a in a.ranges():
-        for start_b, end_b in b.ranges():
-            start, end = max(start_a, start_b, low), min(end_a, end_b, high)
+    for mine in a:
+        for other in b:
+            start = max(mine.start_offset or 0, other.start_offset or 0, low)
+            end = min(range_of(mine)[1], range_of(other)[1], high)
             if start < end:
                 parts.append((start, end))
     return sorted(parts)
 
 
-def find_unlike_blocks(
-    a: LogBytes, b: LogBytes, shared: Iterable[Part], progress: Progress | None
-) -> tuple[Longs, int]:
-    """The offsets of blocks that are not the same, and how many bytes differ."""
-    parts = list(shared)
-    total, done, unlike_size = sum(end - start for start, end in parts), 0, 0
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Physical offsets `start:end` that files of both sides hold; `group` is the number of their group."""
+
+    a: Files
+    b: Files
+    start: int
+    end: int
+    group: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unlike:
+    """The offsets of the blocks of a chunk that are not the same, and how many bytes differ."""
+
+    starts: Longs
+    size: int
+
+
+def chunks_of(a: Files, b: Files, shared: Iterable[Part], group: int) -> list[Chunk]:
+    """The shared parts of a group in chunks; a block of a part is never in two of them."""
+    return [
+        Chunk(a, b, offset, min(offset + CHUNK_SIZE, end), group)
+        for start, end in shared
+        for offset in range(start, end, CHUNK_SIZE)
+    ]
+
+
+def find_unlike_blocks(chunk: Chunk) -> Unlike:
+    """Compare the bytes of a chunk, block by block. Raises StoreError."""
     starts: list[int] = []
-    buffers = [np.empty(BLOCK_SIZE, np.uint8) for _ in (a, b)]
-    for start, end in parts:
-        for offset in range(start, end, BLOCK_SIZE):
-            size = min(BLOCK_SIZE, end - offset)
+    unlike_size = 0
+    buffers = [np.empty(BLOCK_SIZE, np.uint8) for _ in (chunk.a, chunk.b)]
+    with LogBytes(chunk.a) as log_a, LogBytes(chunk.b) as log_b:
+        for offset in range(chunk.start, chunk.end, BLOCK_SIZE):
+            size = min(BLOCK_SIZE, chunk.end - offset)
             views = [buffer[:size] for buffer in buffers]
-            a.read_into(views[0].data, offset)
-            b.read_into(views[1].data, offset)
-            if views[0].data != views[1].data:
+            log_a.read_into(views[0].data, offset)
+            log_b.read_into(views[1].data, offset)
+            if not np.array_equal(views[0], views[1]):
                 starts.append(offset)
                 unlike_size += int(np.count_nonzero(views[0] != views[1]))
-            done += size
-            if progress is not None:
-                progress(done, total)
-    return np.array(starts, np.int64), unlike_size
+    return Unlike(np.array(starts, np.int64), unlike_size)
 
 
 def is_covered(start: int, end: int, covered: Iterable[Part]) -> bool:

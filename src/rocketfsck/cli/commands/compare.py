@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.output import Format, open_output, plain_values, refuse_inside, to_json
-from rocketfsck.cli.params import output_options
+from rocketfsck.cli.params import StorePath, output_options, path_argument, storage_option
 from rocketfsck.cli.progress import progress
 from rocketfsck.cli.text import byte_size, count_of, timestamp, visible
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
@@ -26,12 +27,12 @@ SHOWN = 10
 
 
 @click.command(cls=Command)
-@click.argument("a", type=click.Path(path_type=Path))
-@click.argument("b", type=click.Path(path_type=Path))
+@path_argument("a")
+@path_argument("b")
 @click.option("--heal", is_flag=True, help="Write a store that takes each record from where it is valid.")
 @click.option(
     "--into",
-    type=click.Path(path_type=Path),
+    type=StorePath("what is written"),
     help="The healed store's directory, which must not exist; with --heal.",
 )
 @click.option(
@@ -46,6 +47,9 @@ SHOWN = 10
     help="Where it is written what came from where; default: beside the store, NAME.ledger.jsonl.",
 )
 @click.option("--broker-version", metavar="VERSION", help="The broker of both, like 4.9.8; else inferred.")
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Files at once; default: one a core.")
+@engine_options
+@storage_option
 @output_options("text", "json")
 @common_options
 def command(
@@ -57,6 +61,9 @@ def command(
     dry_run: bool,
     ledger: Path | None,
     broker_version: str | None,
+    jobs: int | None,
+    engine: str,
+    master: str | None,
     output_format: Format,
     output: Path | None,
 ) -> int:
@@ -71,6 +78,8 @@ def command(
         raise UsageError("--into, --prefer, --ledger and --dry-run are for --heal")
     if heal and into is None and not dry_run:
         raise UsageError("give --into DIR with --heal, or --dry-run")
+    if heal and engine != "local":
+        raise UsageError("--heal works on this machine: leave out --engine")
     store_a = open_named_store("compare", a, version=broker_version)
     store_b = open_named_store("compare", b, version=broker_version)
     if heal:
@@ -78,7 +87,8 @@ def command(
     from rocketfsck.repair.compare import compare_stores
 
     with progress("compare") as bar:
-        comparison = compare_stores(store_a, store_b, progress=bar.update)
+        chosen = chosen_engine(engine, master, jobs or 0, [a, b])
+        comparison = compare_stores(store_a, store_b, engine=chosen, progress=bar.update)
     with open_output(output, binary=False, forbidden=(a, b)) as stream:
         if output_format == "json":
             stream.write(to_json(comparison_json(comparison), indent=2) + "\n")

@@ -18,7 +18,7 @@ from rocketfsck.repair.compare import (
     compare_stores,
     describe_side,
 )
-from rocketfsck.repair.compare_bytes import LogBytes
+from rocketfsck.repair.compare_bytes import LogBytes, files_of
 from rocketfsck.repair.heal import heal_stores
 from rocketfsck.repair.salvage import SalvageOptions
 from rocketfsck.scan.messages import read_messages
@@ -81,7 +81,7 @@ def test_names_that_are_no_utf8_in_json() -> None:
 
 
 def test_an_offset_that_no_file_holds(store_dir: Directory) -> None:
-    with LogBytes(open_store(store_dir("4.9.8-basic"))) as log:
+    with LogBytes(files_of(open_store(store_dir("4.9.8-basic")))) as log:
         assert log.reader_at(0)[1] == 0
         with pytest.raises(UsageError, match="holds the offset"):
             log.reader_at(1 << 40)
@@ -127,9 +127,9 @@ def test_a_record_longer_than_a_block(
     store_copy: Directory, store_dir: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its bytes are compared in parts."""
-    from rocketfsck.repair import compare, compare_bytes
+    from rocketfsck.repair import compare_bytes, compare_records
 
-    for module in (compare, compare_bytes):
+    for module in (compare_records, compare_bytes):
         monkeypatch.setattr(module, "BLOCK_SIZE", 64)
     copy = store_copy("4.9.8-multiseg")
     path = min((copy / "commitlog").iterdir())
