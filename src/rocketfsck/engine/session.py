@@ -32,9 +32,9 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 _EMBEDDED = {
     "spark.driver.memory": "1g",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
 }
 _EVERYWHERE = {
+    "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": "true",  # over TCP each task waits some 40 ms
     "spark.python.unix.domain.socket.dir": "/tmp",  # the path of a socket must be short
     "spark.python.worker.faulthandler.enabled": "true",
@@ -73,7 +73,7 @@ def open_session(master: str | None = None, *, conf: Mapping[str, str] | None = 
     else:
         _set_environment(url)
         builder = SparkSession.builder.appName("rocketfsck").master(url)
-        settings = _EVERYWHERE | (_EMBEDDED | _quiet() if url.startswith("local") else {})
+        settings = _EVERYWHERE | _quiet() | (_EMBEDDED if url.startswith("local") else {})
     for name, value in (settings | dict(conf or {})).items():
         builder = builder.config(name, value)
     try:

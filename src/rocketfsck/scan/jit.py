@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rocketfsck.errors import UsageError
+from rocketfsck.scan.zipped import put_on_disk, sources
 
 COMPILED_FROM = 12 << 20  # bytes; below, plain Python is done before the compiled code is loaded
 COMPILED_COLD_FROM = 192 << 20  # the same where it must first be compiled
@@ -76,6 +77,8 @@ def _entry(function: Function, *, nogil: bool) -> Function:
     from rocketfsck.scan.compiler import njit, numba
 
     directory = cache_directory()
+    if directory is not None and not put_on_disk(function, directory):
+        directory = None
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = "" if directory is None else str(directory)
     try:
@@ -165,8 +168,8 @@ def _content_key() -> str:
     from rocketfsck.scan.compiler import numba
 
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for name, content in sources():
+        digest.update(name.encode() + b"\0" + content + b"\0")
     versions = (
         sys.version,
         numba.__version__,
