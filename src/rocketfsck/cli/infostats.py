@@ -12,8 +12,9 @@ from rocketfsck.cli.text import byte_size, count_of, shorten, timestamp, visible
 from rocketfsck.errors import StoreError
 
 if TYPE_CHECKING:
+    from rocketfsck.query.counting import Tally
     from rocketfsck.query.skew import IndexSkew
-    from rocketfsck.query.statistics import LogStatistics, Tally
+    from rocketfsck.query.statistics import LogStatistics
     from rocketfsck.store import Store
 
 SHOWN = 20

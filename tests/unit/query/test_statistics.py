@@ -12,9 +12,10 @@ import pytest
 
 from rocketfsck.api import iter_messages, read_entries
 from rocketfsck.errors import StoreError
-from rocketfsck.query import skew, statistics
+from rocketfsck.query import counting, skew
+from rocketfsck.query.counting import DAY_MS
 from rocketfsck.query.skew import measure_skew
-from rocketfsck.query.statistics import DAY_MS, LogStatistics, count_log
+from rocketfsck.query.statistics import LogStatistics, count_log, plan_runs
 from rocketfsck.scan.messages import Message
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store import open_store
@@ -57,6 +58,15 @@ def test_the_counts_of_broker_stores(name: str, store_dir: Directory) -> None:
     assert counted.total is not None
     assert counted.total.message_count == len(messages)
     assert counted.uncounted_queues == 0
+    days: dict[tuple[str, str], list[Message]] = defaultdict(list)
+    for message in messages:
+        day = datetime.fromtimestamp(message.store_timestamp / 1000, UTC).date().isoformat()
+        days[message.topic, day].append(message)
+    found = {(topic, day): tally for topic, day, tally in counted.topic_days}
+    assert {key: (tally.message_count, tally.byte_count) for key, tally in found.items()} == {
+        key: (len(group), sum(message.total_size for message in group)) for key, group in days.items()
+    }
+    assert counted.uncounted_days == 0
 
 
 def test_the_largest_topic_comes_first(store_dir: Directory) -> None:
@@ -68,6 +78,30 @@ def test_the_largest_topic_comes_first(store_dir: Directory) -> None:
 def test_any_number_of_threads_counts_the_same(store_dir: Directory) -> None:
     store = open_store(store_dir("4.9.8-multiseg"))
     assert count_log(store, jobs=1) == count_log(store, jobs=3)
+
+
+def test_an_account_is_of_a_run_of_files(store_dir: Directory) -> None:
+    """What comes back is one account a task: their number goes with the cores, not with the files."""
+    store = open_store(store_dir("4.9.8-multiseg"))
+    assert len(store.commitlog.files) > 4
+    runs = plan_runs(store, 1)
+    assert len(runs) <= 4
+    assert [run.first for run in runs] == sorted({run.first for run in runs})
+    assert sum(len(run.items) for run in runs) == len(store.commitlog.files)
+
+
+def test_what_is_told_apart_is_bounded(store_dir: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(store_dir("5.3.3-basic"))
+    whole = count_log(store)
+    monkeypatch.setattr(counting, "MAX_TALLIES", 3)
+    counted = count_log(store)
+    assert (len(counted.queues), len(counted.topic_days)) == (3, 3)
+    assert counted.total == whole.total
+    assert whole.total is not None
+    told = sum(queue.tally.message_count for queue in counted.queues)
+    assert told + counted.uncounted_queues == whole.total.message_count
+    told = sum(tally.message_count for _, _, tally in counted.topic_days)
+    assert told + counted.uncounted_days == whole.total.message_count
 
 
 def test_an_empty_store(tmp_path: Path) -> None:
@@ -100,7 +134,7 @@ def test_queues_beyond_the_table_are_counted_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = open_store(_written(tmp_path / "store", *range(START, START + 5)))
-    monkeypatch.setattr(statistics, "QueueTable", lambda: QueueTable(max_queues=2))
+    monkeypatch.setattr(counting, "QueueTable", lambda: QueueTable(max_queues=2))
     counted = count_log(store)
     assert len(counted.queues) == 2
     assert counted.uncounted_queues == 3

@@ -1,0 +1,261 @@
+"""The records of commit log files counted in columns: by queue, by day, by topic and day.
+
+An account is what was counted; accounts of different files merge in any order, so that files can be counted
+anywhere. Its size is bounded by `MAX_TALLIES`, whatever a log names. Reference 2.1, 3.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.live import LiveScan
+from rocketfsck.scan.options import PropertyParser, ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.reading import FileReader
+
+DAY_MS = 86_400_000
+
+MAX_TALLIES = 1 << 18
+"""Queues, and pairs of topic and day, that are told apart over all files."""
+
+_LAST_DAY = 100_000
+"""The year 2243: what a clock says beyond it is of no day."""
+
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Messages counted together. Bytes are those of whole records; times are storeTimestamps in ms."""
+
+    message_count: int
+    byte_count: int
+    first_timestamp: int
+    last_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogItem:
+    """A log file, and how its records are read."""
+
+    location: str
+    base_offset: int
+    file_size: int
+    parser: PropertyParser
+
+
+@dataclass(frozen=True, slots=True)
+class FileRun:
+    """Files of one store, one after the other, that one task counts. `first` is the number of the first."""
+
+    first: int
+    items: tuple[LogItem, ...]
+
+
+@dataclass(slots=True)
+class Account:
+    """What was counted so far: by queue with its range of offsets, by day, by topic and day, by file.
+
+    Accounts merge in any order; names are bytes as in the log. `newest` has the newest time of each file.
+    """
+
+    queues: dict[tuple[bytes, int], tuple[Tally, int, int]] = field(default_factory=dict)
+    days: dict[int, Tally] = field(default_factory=dict)
+    topic_days: dict[tuple[bytes, int], Tally] = field(default_factory=dict)
+    uncounted_queues: int = 0
+    uncounted_days: int = 0
+    newest: dict[int, int | None] = field(default_factory=dict)
+
+    def add_queue(self, name: tuple[bytes, int], tally: Tally, low: int, high: int) -> None:
+        """Count messages of a queue, whose offsets are in `low:high`."""
+        known = self.queues.get(name)
+        if known is not None:
+            self.queues[name] = (merged([known[0], tally]), min(low, known[1]), max(high, known[2]))
+        elif len(self.queues) < MAX_TALLIES:
+            self.queues[name] = (tally, low, high)
+        else:
+            self.uncounted_queues += tally.message_count
+
+    def add_topic_day(self, name: tuple[bytes, int], tally: Tally) -> None:
+        """Count messages of a topic on a day."""
+        if name in self.topic_days:
+            self.topic_days[name] = merged([self.topic_days[name], tally])
+        elif len(self.topic_days) < MAX_TALLIES:
+            self.topic_days[name] = tally
+        else:
+            self.uncounted_days += tally.message_count
+
+    def add(self, other: Account) -> None:
+        """Take over what another account counted."""
+        for queue, (tally, low, high) in other.queues.items():
+            self.add_queue(queue, tally, low, high)
+        for day, tally in other.days.items():
+            self.days[day] = merged([self.days[day], tally]) if day in self.days else tally
+        for name, tally in other.topic_days.items():
+            self.add_topic_day(name, tally)
+        self.uncounted_queues += other.uncounted_queues
+        self.uncounted_days += other.uncounted_days
+        self.newest |= other.newest
+
+
+def count_files(run: FileRun) -> Account:
+    """Kernel: count the files of a run."""
+    account = Account()
+    for number, item in enumerate(run.items, run.first):
+        counted = count_batches(live_batches(item))
+        counted.newest = {
+            number: max((tally.last_timestamp for tally in counted.days.values()), default=None)
+        }
+        account.add(counted)
+    return account
+
+
+def live_batches(item: LogItem) -> Iterator[tuple[RecordBatch, QueueTable, FileReader]]:
+    """The live records of a log file, batch by batch, and what their numbers refer to.
+
+    A batch is good until the next one. Raises StoreError when the file cannot be read.
+    """
+    table = QueueTable()
+    with FileReader(item.location) as reader:
+        options = ScanOptions(
+            read_bodies=False,
+            property_parser=item.parser,
+            file_size=max(item.file_size, reader.size),
+        )
+        compiled = compiled_wanted(reader.size)
+        for batch in LiveScan().batches(reader, item.base_offset, options, table, compiled=compiled):
+            yield batch, table, reader
+
+
+def count_batches(
+    batches: Iterable[tuple[RecordBatch, QueueTable, FileReader]],
+    further: Callable[[RecordBatch, QueueTable, FileReader], None] | None = None,
+) -> Account:
+    """Count the records of one log file's batches; `further` gets to see each batch, too."""
+    account = Account()
+    columns = _columns(0)
+    topics = _Topics()
+    names: list[tuple[bytes, int]] = []
+    for batch, table, reader in batches:
+        names = table.names
+        if len(columns[0]) <= len(table):
+            columns = _grown(columns, 2 * len(table))
+        _add_queues(batch, columns)
+        _add_days(batch, topics.numbers(table), topics.names, account)
+        if further is not None:
+            further(batch, table, reader)
+    for row, name in enumerate(names):
+        count, size, first, last, low, high = (int(column[row]) for column in columns)
+        if count:
+            account.add_queue(name, Tally(count, size, first, last), low, high + 1)
+    account.uncounted_queues += int(columns[0][-1])  # messages of no row are in the last one
+    return account
+
+
+class _Topics:
+    """Numbers for the topics of a table's queues."""
+
+    def __init__(self) -> None:
+        self.names: list[bytes] = []
+        self._known: dict[bytes, int] = {}
+        self._numbers = np.zeros(1, np.int64)
+        self._row_count = 0
+
+    def numbers(self, table: QueueTable) -> NDArray[np.int64]:
+        """The number of each queue's topic, and at the end -1 for those of no row."""
+        names = table.names
+        if len(names) > self._row_count:
+            found = []
+            for topic, _ in names[self._row_count :]:
+                number = self._known.setdefault(topic, len(self._known))
+                if number == len(self.names):
+                    self.names.append(topic)
+                found.append(number)
+            self._numbers = np.concatenate([self._numbers[: self._row_count], found, [-1]]).astype(np.int64)
+            self._row_count = len(names)
+        elif not names:
+            self._numbers = np.full(1, -1, np.int64)
+        return self._numbers
+
+
+def _columns(size: int) -> list[NDArray[np.int64]]:
+    """count, size, first, last, low, high of `size` queues and of all others."""
+    starts = (0, 0, _NEVER, -1, _NEVER, -1)
+    return [np.full(size + 1, start, np.int64) for start in starts]
+
+
+def _grown(columns: list[NDArray[np.int64]], size: int) -> list[NDArray[np.int64]]:
+    wider = _columns(size)
+    for old, new in zip(columns, wider, strict=True):
+        new[: len(old) - 1] = old[:-1]
+        new[-1] = old[-1]
+    return wider
+
+
+def _add_queues(batch: RecordBatch, columns: list[NDArray[np.int64]]) -> None:
+    count, size, first, last, low, high = columns
+    queue = batch["queue_index"]
+    time, offset = batch["store_timestamp"], batch["queue_offset"]
+    np.add.at(count, queue, 1)
+    np.add.at(size, queue, batch["total_size"])
+    np.minimum.at(first, queue, time)
+    np.maximum.at(last, queue, time)
+    np.minimum.at(low, queue, offset)
+    np.maximum.at(high, queue, offset)
+
+
+def _add_days(
+    batch: RecordBatch, topic_numbers: NDArray[np.int64], topics: Sequence[bytes], account: Account
+) -> None:
+    """Count by topic and day, and by day: the rows in groups, so that Python sees a group and no row."""
+    time, size = batch["store_timestamp"], batch["total_size"].astype(np.int64)
+    day = time // DAY_MS
+    day[(day < 0) | (day > _LAST_DAY)] = -1
+    topic = topic_numbers[batch["queue_index"]]
+    key = (topic + 1) * (_LAST_DAY + 2) + day + 1
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+    times = time[order]
+    columns = (
+        np.diff(np.append(starts, len(key))),
+        np.add.reduceat(size[order], starts),
+        np.minimum.reduceat(times, starts),
+        np.maximum.reduceat(times, starts),
+    )
+    groups = zip(key[starts].tolist(), *(column.tolist() for column in columns), strict=True)
+    for value, count, byte_count, first, last in groups:
+        tally = Tally(count, byte_count, first, last)
+        number, of_day = divmod(value, _LAST_DAY + 2)
+        of_day -= 1
+        days = account.days
+        days[of_day] = merged([days[of_day], tally]) if of_day in days else tally
+        if number:
+            account.add_topic_day((topics[number - 1], of_day), tally)
+        else:
+            account.uncounted_days += count
+
+
+def merged(tallies: Iterable[Tally]) -> Tally:
+    """Several tallies, at least one, as one."""
+    listed = list(tallies)
+    return Tally(
+        sum(item.message_count for item in listed),
+        sum(item.byte_count for item in listed),
+        min(item.first_timestamp for item in listed),
+        max(item.last_timestamp for item in listed),
+    )
+
+
+def date_of(day: int) -> str:
+    """A day since 1970 as `2023-11-14`, "" for -1."""
+    if day < 0:
+        return ""
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=day)).date().isoformat()
