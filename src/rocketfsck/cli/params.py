@@ -75,9 +75,51 @@ class Duration(_Float):
         return float(match[1]) * {"m": 60, "min": 60, "h": 3600}.get(match[2] or "s", 1)
 
 
-def path_argument(name: str) -> Callable[[Decorated], Decorated]:
-    """An existing file or directory; that it exists is for the store to say."""
-    return click.argument(name, type=click.Path(path_type=Path))
+class StorePath(click.Path):
+    """A file or directory, or the URL of one; that it exists is for the store to say.
+
+    `local` says why a URL will not do, in words: what is done needs a directory of this machine.
+    """
+
+    def __init__(self, local: str | None = None, **kwargs: Any) -> None:
+        super().__init__(path_type=Path, **kwargs)
+        self.local = local
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and "://" in value:
+            from rocketfsck.store.locations import locate, refuse_remote
+
+            place = locate(value)
+            if self.local is not None:
+                refuse_remote(place, self.local)
+            return place
+        return super().convert(value, param, ctx)
+
+
+def path_argument(name: str, local: str | None = None) -> Callable[[Decorated], Decorated]:
+    """An existing file or directory, or the URL of one where `local` (see `StorePath`) is not given."""
+    return click.argument(name, type=StorePath(local))
+
+
+def storage_option(function: Decorated) -> Decorated:
+    """`--storage-option`, for all URLs of a command line."""
+
+    def keep(ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> None:
+        if values:
+            from rocketfsck.store.locations import read_options, set_default_options
+
+            set_default_options(read_options(values))
+            ctx.call_on_close(lambda: set_default_options({}))
+
+    return click.option(
+        "--storage-option",
+        metavar="KEY=VALUE",
+        multiple=True,
+        expose_value=False,
+        is_eager=True,
+        callback=keep,
+        help="For URLs: what fsspec is told of the file system, like endpoint_url=http://host:9000.",
+    )(function)
 
 
 def output_options(*formats: str) -> Callable[[Decorated], Decorated]:
@@ -106,7 +148,7 @@ def store_options(function: Decorated) -> Decorated:
     """What the user knows about the store and its bytes cannot tell."""
     conf = click.option(
         "--broker-conf",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=StorePath(dir_okay=False),
         help="The broker's settings: file sizes, commit log paths, delay levels.",
     )
     version = click.option(
@@ -116,7 +158,7 @@ def store_options(function: Decorated) -> Decorated:
         "--commitlog-path",
         "commitlog_paths",
         multiple=True,
-        type=click.Path(path_type=Path),
+        type=StorePath(),
         help="A commit log directory outside the store; may be given several times.",
     )
-    return conf(version(paths(function)))
+    return conf(version(paths(storage_option(function))))

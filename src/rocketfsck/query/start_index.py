@@ -60,7 +60,7 @@ class IndexModel:
             if entry.kind is not EntryKind.FILE:
                 self.refusal = Refusal(relative, DIRECTORY_REASON.format(name=entry.path))
                 return
-            header = _header_of(Path(entry.path))
+            header = _header_of(entry.path)
             if not clean and header.end_timestamp > index_msg_timestamp:
                 why = (
                     f"its endTimestamp is later than the checkpoint's indexMsgTimestamp {index_msg_timestamp}"
@@ -179,7 +179,7 @@ def _lie_in(offset: Ints, ranges: Iterable[tuple[int, int]]) -> NDArray[np.bool_
     return found
 
 
-def _header_of(path: Path) -> IndexHeader:
+def _header_of(path: str) -> IndexHeader:
     """The header as the mapped file gives it: what a short file lacks reads as zeros."""
     with FileReader(path) as reader:
         return decode_header(reader.read_upto(0, INDEX_HEADER_SIZE).ljust(INDEX_HEADER_SIZE, b"\0"))

@@ -76,7 +76,7 @@ def load_files(
     loading = Loading()
     loader = _Loader(store.root, dialect, loading)
     log_size = store.geometry.commitlog_file_size
-    loading.log_files = loader.mapped_files([Path(text) for text in store.commitlog.locations], log_size)
+    loading.log_files = loader.mapped_files(store.commitlog.locations, log_size)
     if loading.refusals:
         return loading
     areas: list[tuple[str, QueueKind, int]] = [
@@ -101,7 +101,7 @@ def load_files(
     return loading
 
 
-def entries_of(directory: Path) -> list[Entry]:
+def entries_of(directory: Path | str) -> list[Entry]:
     """The entries of a directory; none where there is no directory, as the broker sees it."""
     try:
         return list_directory(directory)
@@ -113,7 +113,7 @@ def _queue_directories(area: Path) -> Iterable[tuple[str, int]]:
     for topic in entries_of(area):
         if topic.kind is not EntryKind.DIRECTORY:
             continue
-        for entry in entries_of(Path(topic.path)):
+        for entry in entries_of(topic.path):
             queue_id = parse_int32(entry.name)
             if queue_id is not None:
                 yield topic.name, queue_id
@@ -125,7 +125,7 @@ class _Loader:
         self.dialect = dialect
         self.loading = loading
 
-    def mapped_files(self, directories: Iterable[Path], file_size: int) -> list[OpenFile]:
+    def mapped_files(self, directories: Iterable[Path | str], file_size: int) -> list[OpenFile]:
         """The files of one mapped file queue, in the broker's order."""
         entries = [entry for directory in directories for entry in entries_of(directory)]
         by_name = self.dialect.load_order == "name"

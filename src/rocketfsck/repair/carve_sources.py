@@ -14,6 +14,8 @@ from pathlib import Path
 
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.store.listing import EntryKind, list_directory
+from rocketfsck.store.locations import is_remote, path_of
 from rocketfsck.store.reading import os_error_text
 
 LOG_DIRECTORY = "commitlog"
@@ -54,6 +56,9 @@ def list_sources(paths: Iterable[Path]) -> tuple[list[SourceFile], list[SkippedF
     if not given:
         raise UsageError("name files or directories to carve")
     for path in given:
+        if is_remote(path):
+            files += _remote_sources(path, skipped)
+            continue
         try:
             mode = path.stat().st_mode
         except (OSError, ValueError) as error:
@@ -73,6 +78,26 @@ def list_sources(paths: Iterable[Path]) -> tuple[list[SourceFile], list[SkippedF
             seen.add(identity)
             files.append(SourceFile(entry, status.st_size, filename_to_offset(entry.name)))
     return files, skipped
+
+
+def _remote_sources(path: Path, skipped: list[SkippedFile]) -> Iterator[SourceFile]:
+    """A remote file, or those below a remote directory in the order of a directory of this machine."""
+    if path.is_file():
+        yield SourceFile(path, path.stat().st_size, filename_to_offset(path.name))
+        return
+    waiting = [os.fspath(path)]
+    while waiting:
+        entries = list_directory(waiting.pop())
+        inner = [entry for entry in entries if entry.kind is EntryKind.DIRECTORY]
+        is_store = any(entry.name == LOG_DIRECTORY for entry in inner)
+        for entry in [entry for entry in entries if entry.kind is not EntryKind.DIRECTORY] + inner:
+            if is_store and entry.name in DERIVED_NAMES:
+                skipped.append(SkippedFile(path_of(entry.path), "derived from the commit log"))
+            elif entry.kind is EntryKind.FILE:
+                yield SourceFile(path_of(entry.path), entry.size, filename_to_offset(entry.name))
+            elif entry.kind is not EntryKind.DIRECTORY:
+                skipped.append(SkippedFile(path_of(entry.path), "no regular file"))
+        waiting += [entry.path for entry in reversed(inner) if not (is_store and entry.name in DERIVED_NAMES)]
 
 
 def _below(directory: Path, skipped: list[SkippedFile]) -> Iterator[Path]:

@@ -20,6 +20,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import index_filename_time, java_parse_long
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.store.listing import Entry, EntryKind, Lister
+from rocketfsck.store.locations import is_remote, path_of
 from rocketfsck.store.model import (
     Evidence,
     IndexFile,
@@ -58,6 +59,8 @@ class QueueFiles:
 
 def is_directory(path: Path) -> bool:
     """Whether a directory stands there; False as well for a path that the system does not accept."""
+    if is_remote(path):
+        return path.is_dir()
     return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for names that are too long
 
 
@@ -81,7 +84,8 @@ def commitlog_directories(
 ) -> tuple[tuple[Path, ...], tuple[Evidence, ...]]:
     """The directories that hold the commitlog, and why these; raises StoreError if a given one is none.
 
-    Settings of another machine often name directories that are not here: then the store's own is read.
+    Settings of another machine often name directories that are not here: then the store's own is read. Those
+    of a store that is not on this machine name none of it.
     """
     if given:
         for path in given:
@@ -89,11 +93,12 @@ def commitlog_directories(
                 raise StoreError("is not a directory", path=os.fspath(path))
         return tuple(dict.fromkeys(map(absolute_path, given))), ()
     own = root / "commitlog"
+    here = not is_remote(root)
     found: list[Path] = []
     notes: list[Evidence] = []
     for key in ("storePathCommitLog", "readOnlyCommitLogStorePaths"):
         for path in _split_paths(settings.values.get(key, "")):
-            if is_directory(path):
+            if here and is_directory(path):
                 found.append(path)
             else:
                 notes.append(Evidence(f"{key} names {path}", "there is no such directory here"))
@@ -137,7 +142,7 @@ def list_queues(lister: Lister, area: str) -> tuple[list[QueueFiles], tuple[Othe
     queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
     if not database:
         return queues, ()
-    return queues, (Other(OtherKind.ROCKSDB, Path(directory), area, tuple(database)),)
+    return queues, (Other(OtherKind.ROCKSDB, path_of(directory), area, tuple(database)),)
 
 
 def _list_topic(lister: Lister, topic: Entry, area: str) -> list[QueueFiles]:
@@ -208,4 +213,4 @@ def flat_directory(lister: Lister, entry: Entry, kind: OtherKind, area: str) -> 
             files.append(lister.file(inner))
         else:
             lister.stray(inner, area)
-    return Other(kind, Path(entry.path), lister.relative(entry.path), tuple(files))
+    return Other(kind, path_of(entry.path), lister.relative(entry.path), tuple(files))

@@ -24,6 +24,7 @@ from rocketfsck.store.areas import absolute_path
 from rocketfsck.store.geometry import file_size_of
 from rocketfsck.store.index_geometry import infer_index_geometry
 from rocketfsck.store.listing import EntryKind, Lister, list_directory
+from rocketfsck.store.locations import locate
 from rocketfsck.store.model import GEOMETRY_DEFAULTS, IndexFile, MappedFile
 from rocketfsck.store.reading import FileReader
 
@@ -121,7 +122,7 @@ _PRE_BLANK_SIZE = 0x7FFFFFFF
 
 def identify_file(path: Path | str) -> FileIdentity:
     """What the file at `path` is. Raises StoreError if it is not a regular file that can be read."""
-    place = absolute_path(Path(path))
+    place = absolute_path(locate(path))
     with FileReader(place) as reader:
         size = reader.size
         head = reader.read_upto(0, _HEAD_SIZE)

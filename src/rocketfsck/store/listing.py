@@ -12,12 +12,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.store.locations import is_remote, path_of
 from rocketfsck.store.model import MappedFile, MappedFileQueue, StoreFile, Stray, StrayReason
 from rocketfsck.store.reading import os_error_text
+
+if TYPE_CHECKING:
+    from rocketfsck.store.remote import RemoteTree
 
 MAX_STRAYS_PER_AREA = 10_000
 """More strays in one area are counted, not listed: a directory full of foreign files costs no memory."""
@@ -56,6 +60,10 @@ class Entry:
 
 def list_directory(path: str | os.PathLike[str]) -> list[Entry]:
     """All entries, sorted by name; raises StoreError if `path` is not a directory that can be read."""
+    if "://" in os.fspath(path) and is_remote(path):
+        from rocketfsck.store.remote import list_remote
+
+        return list_remote(os.fspath(path))
     try:
         with os.scandir(path) as entries:
             found = [_entry(entry) for entry in entries]
@@ -90,9 +98,13 @@ def _entry(entry: os.DirEntry[str]) -> Entry:
 
 @dataclass(slots=True)
 class Lister:
-    """Lists the directories below one root and collects the strays that it meets on the way."""
+    """Lists the directories below one root and collects the strays that it meets on the way.
+
+    `tree` has the listings of a root that is not on this machine.
+    """
 
     root: str
+    tree: RemoteTree | None = None
     strays: list[Stray] = field(default_factory=list)
     _stray_counts: dict[str, int] = field(default_factory=dict)
 
@@ -106,7 +118,7 @@ class Lister:
     def entries(self, path: str | os.PathLike[str], area: str) -> list[Entry]:
         """Entries of a directory; one that cannot be read gives none and becomes a stray."""
         try:
-            return list_directory(path)
+            return list_directory(path) if self.tree is None else self.tree.entries(os.fspath(path))
         except StoreError as error:
             name = os.fspath(path)
             detail = str(error.__cause__ and os_error_text(_cause(error)))
@@ -122,7 +134,7 @@ class Lister:
         found = _STRAY_REASONS.get(entry.kind) if reason is None else reason
         self.strays.append(
             Stray(
-                Path(entry.path),
+                path_of(entry.path),
                 self.relative(entry.path),
                 found or file_stray_reason(entry.name),
                 area,
@@ -136,7 +148,7 @@ class Lister:
         for area, count in sorted(self._stray_counts.items()):
             if count > MAX_STRAYS_PER_AREA:
                 more = f"{count - MAX_STRAYS_PER_AREA} more in {area} are not listed"
-                self.strays.append(Stray(Path(self.root), "", StrayReason.MORE, area, 0, more))
+                self.strays.append(Stray(path_of(self.root), "", StrayReason.MORE, area, 0, more))
         return tuple(sorted(self.strays, key=lambda stray: stray.relative))
 
     def file(self, entry: Entry) -> StoreFile:

@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
+from rocketfsck.store.locations import is_remote
 from rocketfsck.store.model import LiveState, LockState
 from rocketfsck.store.reading import open_regular, os_error_text
 
@@ -31,6 +32,8 @@ _NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSY
 
 def read_live_state(lock_path: Path) -> LiveState:
     """Ask the system whether another process holds the lock of a store. Never raises; opens read-only."""
+    if is_remote(lock_path):
+        return _remote_state(lock_path)
     if not _flock_is_known():
         return LiveState(LockState.UNKNOWN, f"the lock cannot be tested on {platform.platform()}")
     try:
@@ -54,6 +57,17 @@ def read_live_state(lock_path: Path) -> LiveState:
         )
     command = _command_of(pid)
     return LiveState(LockState.HELD, f"process {pid} holds a record lock on byte 0 of `lock`", pid, command)
+
+
+def _remote_state(lock_path: Path) -> LiveState:
+    from rocketfsck.store.remote import kind_of
+
+    try:
+        if kind_of(str(lock_path)) is None:
+            return LiveState(LockState.ABSENT, "there is no file `lock`")
+    except StoreError as error:
+        return LiveState(LockState.UNKNOWN, f"the lock could not be looked at: {error}")
+    return LiveState(LockState.UNKNOWN, "a remote file system does not tell of record locks")
 
 
 def _flock_is_known() -> bool:

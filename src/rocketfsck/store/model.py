@@ -31,6 +31,7 @@ from rocketfsck.store.circumstances import (
     Settings,
     Source,
 )
+from rocketfsck.store.locations import NO_OPTIONS, StorageOptions, path_of
 
 if TYPE_CHECKING:
     from rocketfsck.formats.dialect import Dialect
@@ -64,6 +65,8 @@ __all__ = [
 class StoreFile:
     """A regular file. `location` is its path as text, `path` the same as a Path (made when it is asked for).
 
+    Both are the URL of a file that is not on this machine (`store.locations`).
+
     `relative` is the path below the store's root with `/` between the parts (a file of a commitlog path
     outside the root keeps its own full path). Bytes of a name that are not UTF-8 are surrogates, as
     `os.fsdecode` gives them. `size` and `allocated_size` (blocks on disk) are in bytes.
@@ -77,7 +80,7 @@ class StoreFile:
 
     @property
     def path(self) -> Path:
-        return Path(self.location)
+        return path_of(self.location)
 
     @property
     def name(self) -> str:
@@ -106,7 +109,7 @@ class MappedFileQueue:
 
     @property
     def directories(self) -> tuple[Path, ...]:
-        return tuple(map(Path, self.locations))
+        return tuple(map(path_of, self.locations))
 
     @property
     def start_offset(self) -> int | None:
@@ -251,6 +254,7 @@ class Told:
     version: str | None = None
     commitlog_paths: tuple[Path, ...] = ()
     delay_levels: str | None = None
+    storage_options: StorageOptions = NO_OPTIONS
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from rocketfsck.errors import StoreError
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS_TEXT
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.store.areas import (
@@ -28,6 +30,7 @@ from rocketfsck.store.dialect import infer_dialect
 from rocketfsck.store.geometry import read_geometry
 from rocketfsck.store.listing import Entry, EntryKind, Lister, list_directory, mapped_queue
 from rocketfsck.store.live import read_live_state
+from rocketfsck.store.locations import NO_OPTIONS, is_remote, locate, options_for, path_of
 from rocketfsck.store.model import (
     ConsumeQueue,
     Evidence,
@@ -48,6 +51,9 @@ from rocketfsck.store.model import (
 from rocketfsck.store.others import list_other
 from rocketfsck.store.sampling import sample_commitlog
 from rocketfsck.store.settings import read_settings
+
+if TYPE_CHECKING:
+    from rocketfsck.store.remote import RemoteTree
 
 DIRECTORIES = frozenset(
     {"commitlog", "consumequeue", "batchconsumequeue", "consumequeue_ext", "index", "config"}
@@ -80,20 +86,29 @@ def open_store(
     version: str | None = None,
     commitlog_paths: Sequence[Path] = (),
     delay_levels: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Store:
-    """The store below `root`, read-only.
+    """The store below `root`, a directory or a URL (`store.locations`), read-only.
 
     `broker_conf` gives the settings (file sizes, commitlog paths, delay levels); `version` the broker's
     version, where the bytes need not tell it; `commitlog_paths` all directories of the commitlog, instead of
-    those in the settings or `<root>/commitlog`; `delay_levels` the text of `messageDelayLevel`.
+    those in the settings or `<root>/commitlog`; `delay_levels` the text of `messageDelayLevel`;
+    `storage_options` what fsspec is told of the URLs among these.
 
     Raises StoreError if `root` is not a directory that can be listed, a given commitlog path is no directory,
-    or the broker.conf cannot be read; UsageError for an unknown version. What is wrong *inside* the store
-    raises nothing.
+    or the broker.conf cannot be read; UsageError for an unknown version, or a URL that cannot be served. What
+    is wrong *inside* the store raises nothing.
     """
     with _collector_paused():
-        told = Told(broker_conf, version, tuple(commitlog_paths), delay_levels)
-        return _open_store(absolute_path(Path(root)), told)
+        base = absolute_path(locate(root, storage_options))
+        told = Told(
+            None if broker_conf is None else locate(broker_conf, storage_options),
+            version,
+            tuple(locate(path, storage_options) for path in commitlog_paths),
+            delay_levels,
+            options_for(os.fspath(base)) if is_remote(base) else NO_OPTIONS,
+        )
+        return _open_store(base, told)
 
 
 @contextmanager
@@ -111,7 +126,7 @@ def _collector_paused() -> Iterator[None]:
 def _open_store(base: Path, told: Told) -> Store:
     entries = list_directory(base)
     settings = Settings() if told.broker_conf is None else read_settings(told.broker_conf)
-    lister = Lister(os.fspath(base))
+    lister = Lister(os.fspath(base), _tree(base))
     directories, notes = commitlog_directories(base, settings, told.commitlog_paths)
     if not told.commitlog_paths and _is_commitlog(entries):
         directories = (base,)
@@ -158,6 +173,14 @@ def _open_store(base: Path, told: Told) -> Store:
     )
 
 
+def _tree(base: Path) -> RemoteTree | None:
+    if not is_remote(base):
+        return None
+    from rocketfsck.store.remote import RemoteTree
+
+    return RemoteTree(os.fspath(base))
+
+
 def _is_commitlog(entries: Sequence[Entry]) -> bool:
     """Whether the entries are those of a commitlog directory rather than of a store."""
     if any(entry.name in DIRECTORIES or entry.name in SINGLE_FILES for entry in entries):
@@ -184,7 +207,7 @@ def _list_parts(lister: Lister, entries: Sequence[Entry], directories: Sequence[
                 _stray_at_root(lister, entry)
             else:
                 parts.others += found
-    if "commitlog" in parts.directories and os.fspath(Path(lister.root) / "commitlog") not in commitlogs:
+    if "commitlog" in parts.directories and f"{lister.root.rstrip(os.sep)}/commitlog" not in commitlogs:
         _list_unused_commitlog(lister)
     for area, kind in _QUEUE_AREAS:
         if area in parts.directories:
@@ -213,6 +236,8 @@ def _stray_at_root(lister: Lister, entry: Entry) -> None:
 
 def _holds_mapped_files(directory: Entry) -> bool:
     """Whether a directory looks like a commitlog path that no setting names. Looks at a few names only."""
+    if is_remote(directory.path):
+        return any(filename_to_offset(name) is not None for name in _remote_names(directory.path))
     try:
         with os.scandir(directory.path) as found:
             return any(
@@ -223,9 +248,16 @@ def _holds_mapped_files(directory: Entry) -> bool:
         return False
 
 
+def _remote_names(directory: str) -> list[str]:
+    try:
+        return [entry.name for entry in list_directory(directory)[:_MAX_PEEKED]]
+    except StoreError:
+        return []
+
+
 def _list_unused_commitlog(lister: Lister) -> None:
     """`commitlog/` in the root of a store whose commitlog is said to be elsewhere."""
-    for entry in lister.entries(Path(lister.root) / "commitlog", "commitlog"):
+    for entry in lister.entries(path_of(lister.root) / "commitlog", "commitlog"):
         lister.stray(entry, "commitlog", StrayReason.UNKNOWN, "the commitlog is read from elsewhere")
 
 

@@ -10,12 +10,12 @@ tiered_index_file/, kvStore/ (RocksDB), transaction/         reference 1.10, 1.1
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.store.areas import flat_directory, single_file
 from rocketfsck.store.geometry import file_size_of
 from rocketfsck.store.listing import Entry, EntryKind, Lister, mapped_queue
+from rocketfsck.store.locations import path_of
 from rocketfsck.store.model import MappedFile, Other, OtherKind, StoreFile, StrayReason
 
 FILE_KINDS: Mapping[str, OtherKind] = {
@@ -142,5 +142,11 @@ def _mapped(
     size = file_size_of(files, *_SIZES[kind])
     queue = mapped_queue([directory.path], size, files)
     return Other(
-        kind, Path(directory.path), lister.relative(directory.path), (*files, *extra), queue, topic, queue_id
+        kind,
+        path_of(directory.path),
+        lister.relative(directory.path),
+        (*files, *extra),
+        queue,
+        topic,
+        queue_id,
     )

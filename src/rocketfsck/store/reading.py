@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from rocketfsck.errors import StoreError
 
@@ -69,10 +69,21 @@ class FileReader:
     """One regular file, open for reading. A context manager; safe to share between threads.
 
     `size` is the file's length in bytes when it was opened. Every method raises StoreError with the path and
-    the position when bytes that were there at that time cannot be read any more.
+    the position when bytes that were there at that time cannot be read any more. The URL of a file that is
+    not on this machine gives a `store.remote.RemoteReader`.
     """
 
     __slots__ = ("_descriptor", "allocated_size", "mtime_ns", "path", "size")
+
+    def __new__(cls, path: PathLike) -> Self:
+        if cls is FileReader and "://" in os.fspath(path):
+            from rocketfsck.store.locations import is_remote
+
+            if is_remote(path):
+                from rocketfsck.store.remote import RemoteReader
+
+                return cast(Self, object.__new__(RemoteReader))
+        return object.__new__(cls)
 
     def __init__(self, path: PathLike) -> None:
         self.path = os.fspath(path)

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from rocketfsck.store.locations import is_remote
 from rocketfsck.store.model import Store, Told
 from rocketfsck.verify.options import CheckOptions, Subset
 from rocketfsck.verify.report import Coverage
@@ -18,12 +19,17 @@ def store_command(words: Sequence[str], told: Told, root: Path | str) -> str:
 
 def file_command(words: Sequence[str], told: Told, file: Path | str) -> str:
     """`rocketfsck WORDS… FILE`: where the commit log is does not matter to a file on its own."""
-    alone = Told(told.broker_conf, told.version)
+    alone = Told(told.broker_conf, told.version, storage_options=told.storage_options)
     return shlex.join(["rocketfsck", *words, *told_words(alone), str(file)])
 
 
-def plan_command(store: Store, options: CheckOptions) -> str:
-    """The command line that plans a repair of what this check found; it changes nothing."""
+def plan_command(store: Store, options: CheckOptions) -> str | None:
+    """The command line that plans a repair of what this check found; it changes nothing.
+
+    None for a store that is not on this machine: a repair works on a directory.
+    """
+    if is_remote(store.root):
+        return None
     words = ["plan"] if options.level == "full" else ["plan", "--level", options.level]
     return store_command([*words, *_delay_levels(store)], store.told, store.root)
 
@@ -34,7 +40,7 @@ def simulate_command(version: str, told: Told, root: Path | str) -> str:
     words += [] if told.broker_conf is None else ["--conf", str(told.broker_conf)]
     for path in told.commitlog_paths:
         words += ["--commitlog-path", str(path)]
-    return shlex.join([*words, str(root)])
+    return shlex.join([*words, *_storage_words(told), str(root)])
 
 
 def _delay_levels(store: Store) -> list[str]:
@@ -48,7 +54,12 @@ def told_words(told: Told) -> tuple[str, ...]:
     words += [] if told.version is None else ["--broker-version", told.version]
     for path in told.commitlog_paths:
         words += ["--commitlog-path", str(path)]
-    return tuple(words)
+    return (*words, *_storage_words(told))
+
+
+def _storage_words(told: Told) -> list[str]:
+    """The options of a remote file system, without their values: they may be secrets."""
+    return [word for name in told.storage_options.names for word in ("--storage-option", f"{name}=VALUE")]
 
 
 def continue_command(store: Store, options: CheckOptions, coverage: Coverage) -> str | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
+from rocketfsck.store.locations import path_of
 from rocketfsck.store.model import Told
 from rocketfsck.verify.advice import file_command, simulate_command, store_command
 from rocketfsck.verify.catalog import RULES, severity_of
@@ -150,7 +150,7 @@ def _look_at(findings: list[Finding], of: _Place) -> str | None:
             return simulate_command(of.version, told, store)
         if not where.file or not where.file.isprintable():
             continue
-        place = Path(store, where.file)
+        place = path_of(store) / where.file
         if where.file.startswith("commitlog/") and where.physical_offset is not None:
             at = str(where.physical_offset)
             return file_command(["dump", "--hex", "--offset-from", at, "--limit", "1"], told, place)

@@ -17,7 +17,7 @@ from rocketfsck.cli.output import (
     refuse_inside,
     to_json,
 )
-from rocketfsck.cli.params import output_options
+from rocketfsck.cli.params import StorePath, output_options
 
 if TYPE_CHECKING:
     from rocketfsck.writer.damage import Act, DamageReport
@@ -26,9 +26,9 @@ _SHOWN = 12
 
 
 @click.command(cls=Command)
-@click.argument("path", metavar="STORE", required=False, type=click.Path(path_type=Path))
+@click.argument("path", metavar="STORE", required=False, type=StorePath("a copy to damage"))
 @click.option(
-    "--into", type=click.Path(path_type=Path), metavar="DIR", help="The damaged copy; it must not exist."
+    "--into", type=StorePath("what is written"), metavar="DIR", help="The damaged copy; it must not exist."
 )
 @click.option(
     "--fault", "faults", multiple=True, metavar="NAME[:OPTION=VALUE,...]", help="What to break; repeatable."

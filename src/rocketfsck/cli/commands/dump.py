@@ -15,13 +15,13 @@ from rocketfsck.cli.dump.source import BodyForm, Source, Wanted
 from rocketfsck.cli.dump.targets import ALL, StoreHints, Target, find_targets, store_root
 from rocketfsck.cli.output import BINARY_FORMATS, Column, Format, open_output, open_rows
 from rocketfsck.cli.palette import Palette
-from rocketfsck.cli.params import NumberRange, Timestamp, output_options, store_options
+from rocketfsck.cli.params import NumberRange, StorePath, Timestamp, output_options, store_options
 from rocketfsck.cli.progress import Progress, progress
 from rocketfsck.errors import UsageError
 
 
 @click.command(cls=Command)
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=StorePath())
 @click.option("--kind", type=click.Choice([*KINDS, ALL]), help="What PATH is, or which files of a store.")
 @click.option("--topic", help="Only this topic.")
 @click.option("--queue", "queue_id", type=int, metavar="ID", help="Only this queueId.")

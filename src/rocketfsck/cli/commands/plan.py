@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@path_argument("path")
+@path_argument("path", local="a repair")
 @click.option(
     "--report",
     "report_path",

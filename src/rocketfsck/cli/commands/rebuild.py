@@ -11,7 +11,7 @@ import click
 
 from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.output import refuse_inside, to_json
-from rocketfsck.cli.params import path_argument, store_options
+from rocketfsck.cli.params import StorePath, path_argument, store_options
 from rocketfsck.cli.progress import progress
 from rocketfsck.cli.text import count_of, visible
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError
@@ -29,7 +29,7 @@ SHOWN_COUNT = 20
 @click.option(
     "--into",
     required=True,
-    type=click.Path(path_type=Path),
+    type=StorePath("what is written"),
     help="Where to build: a directory that does not exist yet, outside the store.",
 )
 @click.option(

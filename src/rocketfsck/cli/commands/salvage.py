@@ -9,7 +9,7 @@ import click
 
 from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.output import Format, open_output, plain_values, refuse_inside, to_json
-from rocketfsck.cli.params import output_options
+from rocketfsck.cli.params import StorePath, output_options, storage_option
 from rocketfsck.cli.progress import progress
 from rocketfsck.cli.text import byte_size, count_of, visible
 from rocketfsck.cli.writeoptions import ByteSize
@@ -28,10 +28,10 @@ LOSS_RULE = "CL028"
 
 
 @click.command(cls=Command)
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, type=StorePath())
 @click.option(
     "--into",
-    type=click.Path(path_type=Path),
+    type=StorePath("what is written"),
     help="The new store's directory, which must not exist and appears when it is whole.",
 )
 @click.option(
@@ -59,11 +59,12 @@ LOSS_RULE = "CL028"
 @click.option("--broker-version", metavar="VERSION", help="The broker that the store is for; else inferred.")
 @click.option(
     "--broker-conf",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=StorePath(dir_okay=False),
     help="The broker's settings: sizes of consume queue and index files.",
 )
 @click.option("--delay-levels", metavar="LEVELS", help="messageDelayLevel of the broker: '1s 5s 10s …'.")
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Files that the check reads at once.")
+@storage_option
 @output_options("text", "json")
 @common_options
 def command(

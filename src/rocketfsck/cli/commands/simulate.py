@@ -9,7 +9,7 @@ import click
 from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
 from rocketfsck.cli.output import SCHEMA_VERSION, Format, open_output, plain_values, to_json
 from rocketfsck.cli.palette import Palette
-from rocketfsck.cli.params import output_options, path_argument
+from rocketfsck.cli.params import StorePath, output_options, path_argument, storage_option
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS
 
 
@@ -19,14 +19,14 @@ from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS
 @click.option(
     "--conf",
     "broker_conf",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=StorePath(dir_okay=False),
     help="Its broker.conf: file sizes, commit log paths, what recovery and index are told to do.",
 )
 @click.option(
     "--commitlog-path",
     "commitlog_paths",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=StorePath(),
     help="A commit log directory outside the store; may be given several times.",
 )
 @click.option(
@@ -36,6 +36,7 @@ from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS
     help="Look for messages that come out of reach: reads the whole commit log once.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="List every file, queue and range.")
+@storage_option
 @output_options("text", "json")
 @click.pass_context
 @common_options

@@ -9,11 +9,11 @@ import click
 from rocketfsck.cli.base import Command, common_options, settings_of
 from rocketfsck.cli.output import Format, open_output, refuse_inside, to_json
 from rocketfsck.cli.palette import Palette
-from rocketfsck.cli.params import output_options
+from rocketfsck.cli.params import StorePath, output_options
 
 
 @click.command(cls=Command)
-@click.argument("path", metavar="STORE", type=click.Path(path_type=Path))
+@click.argument("path", metavar="STORE", type=StorePath("a repair"))
 @click.option(
     "--work-dir", type=click.Path(path_type=Path, file_okay=False), help="The directory that apply was given."
 )

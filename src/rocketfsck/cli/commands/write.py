@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocketfsck.cli.base import Command, common_options
-from rocketfsck.cli.params import Timestamp
+from rocketfsck.cli.params import StorePath, Timestamp
 from rocketfsck.cli.progress import progress
 from rocketfsck.cli.text import byte_size, count_of, visible
 from rocketfsck.cli.writeoptions import ByteSize, shape_options, write_options
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--into",
     required=True,
-    type=click.Path(path_type=Path),
+    type=StorePath("what is written"),
     help="The store's directory, which must not exist and appears when it is whole.",
 )
 @click.option(

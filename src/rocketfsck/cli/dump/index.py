@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from rocketfsck.cli.dump.fixed import unit_items
@@ -28,6 +27,7 @@ from rocketfsck.formats.indexfile import (
     slot_pos,
 )
 from rocketfsck.formats.javatext import index_hash
+from rocketfsck.store.locations import path_of
 
 COLUMNS = (
     *(Column(item.name, "int") for item in HEADER.fields),
@@ -75,7 +75,7 @@ def _neighbours_geometry(source: Source) -> tuple[int, int] | None:
     """What the other index files of the directory say, if this one was cut or grew."""
     from rocketfsck.store import identify_file
 
-    path = Path(source.reader.path)
+    path = path_of(source.reader.path)
     for other in sorted(path.parent.iterdir())[:_NEIGHBOURS]:
         if index_filename_time(other.name) is None or other.name == path.name or not other.is_file():
             continue

@@ -13,7 +13,7 @@ import click
 from rocketfsck.cli.base import Command, settings_of
 from rocketfsck.cli.output import Format
 from rocketfsck.cli.palette import Palette
-from rocketfsck.cli.params import Timestamp, output_options, store_options
+from rocketfsck.cli.params import StorePath, Timestamp, output_options, store_options
 
 if TYPE_CHECKING:
     from rocketfsck.query.answers import Outcome
@@ -95,7 +95,7 @@ def exit_code(outcome: Outcome) -> int:
 
 
 def store_argument(function: Decorated) -> Decorated:
-    return click.argument("path", metavar="STORE", type=click.Path(path_type=Path))(function)
+    return click.argument("path", metavar="STORE", type=StorePath())(function)
 
 
 def asked_options(*formats: str) -> Callable[[Decorated], Decorated]:
