@@ -7,3 +7,7 @@
 Workers get paths and ranges, never bytes; what they write appears by rename, and counts only when the driver
 has said so.
 """
+
+from rocketfsck.pipeline.registered import register
+
+__all__ = ["register"]

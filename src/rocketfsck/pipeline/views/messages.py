@@ -11,19 +11,19 @@ row has all its fields.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.javatext import java_decode
+from rocketfsck.formats.javatext import INT32_MAX, java_decode
 from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_NAMES, TRANSACTION_MASK, TRANSACTION_NAMES
 from rocketfsck.pipeline.sources import Source
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.chunks import Chunk, Rows, chunks_of
-from rocketfsck.pipeline.views.model import CORRUPT, LogItem, Part, View, Wanted
+from rocketfsck.pipeline.views.damage import UNREADABLE, account, accounts, one_row
+from rocketfsck.pipeline.views.model import CORRUPT, LogItem, Part, View, Wanted, default_columns
 from rocketfsck.pipeline.views.walking import Damage, PartWalk
 from rocketfsck.scan.arrow import LogBatch
 from rocketfsck.scan.columns import Fault, RecordBatch
@@ -108,8 +108,7 @@ def _fields() -> list[pa.Field]:
 
 
 def _default(wanted: Wanted) -> Sequence[str]:
-    names = [field.name for field in _fields() if field.name not in _FURTHER | {CORRUPT}]
-    return [*names, wanted.corrupt_column] if wanted.mode == "PERMISSIVE" else names
+    return default_columns([field for field in _fields() if field.name not in _FURTHER], wanted)
 
 
 def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
@@ -144,9 +143,10 @@ def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBa
     except StoreError as error:
         if wanted.mode == "FAILFAST":
             raise
-        failed = error.offset if error.offset is not None else 0
+        failed = error.offset or 0
         if wanted.mode == "PERMISSIVE" and not wanted.selects_messages and reader.owns(failed):
-            yield reader.damage_row(failed, part.start + part.size, "unreadable", str(error), True)
+            end = max(part.start + part.size, failed)
+            yield reader.damage_row(Damage(failed, end, UNREADABLE, str(error)))
 
 
 class _PartReader:
@@ -187,32 +187,29 @@ class _PartReader:
                     log = LogBatch(found, walk.table, item.base_offset, part.file, reader)
                     yield from self._messages(log)
 
-    def damage_row(self, start: int, end: int, kind: str, reason: str, is_live: bool) -> pa.RecordBatch:
+    def damage_row(self, found: Damage) -> pa.RecordBatch:
         """The row of one damaged range; raises StoreError with `FAILFAST`."""
-        import pyarrow as pa
-
         if self.wanted.mode == "FAILFAST":
-            raise StoreError(f"{kind} bytes up to {end} ({reason})", path=self.item.location, offset=start)
+            said = f"{found.kind} bytes up to {found.end} ({found.reason})"
+            raise StoreError(said, path=self.item.location, offset=found.start)
+        offset = self.item.base_offset + found.start
         values = {
             "broker": self.part.source.broker,
             "file": arrays.printable(self.part.file),
-            "offset": self.item.base_offset + start,
-            "pos": start,
-            "size": min(end - start, (1 << 31) - 1),
-            "live": is_live,
-            self.wanted.corrupt_column: self._account(start, end, kind, reason),
+            "offset": offset,
+            "pos": found.start,
+            "size": min(found.end - found.start, INT32_MAX),
+            "live": found.is_live,
+            self.wanted.corrupt_column: account(
+                found.kind, found.reason, self.part.file, start=found.start, end=found.end, offset=offset
+            ),
         }
-        columns = [pa.array([values.get(field.name)], field.type) for field in self.schema]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-
-    def _account(self, start: int, end: int, kind: str, reason: str) -> str:
-        said = {"kind": kind, "reason": reason, "file": arrays.printable(self.part.file)}
-        return json.dumps({**said, "start": start, "end": end, "offset": self.item.base_offset + start})
+        return one_row(self.schema, values)
 
     def _damage(self, found: Damage) -> Iterator[pa.RecordBatch]:
         is_wanted = not self.wanted.selects_messages and self.wanted.mode == "PERMISSIVE"
         if is_wanted or self.wanted.mode == "FAILFAST":
-            yield self.damage_row(found.start, found.end, found.kind, found.reason, found.is_live)
+            yield self.damage_row(found)
 
     def _messages(self, log: LogBatch) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -304,14 +301,17 @@ class _PartReader:
 
     def _corrupt(self, chunk: Chunk) -> pa.Array:
         import pyarrow as pa
+        import pyarrow.compute as pc
 
-        faults = chunk["faults"]
-        said: list[str | None] = [None] * len(chunk)
-        for fault, reason in reversed(_DAMAGE_FAULTS):
-            for row in np.flatnonzero(faults & fault).tolist():
-                start = int(chunk["pos"][row])
-                said[row] = self._account(start, start + int(chunk["total_size"][row]), "record", reason)
-        return pa.array(said, pa.string())
+        said = pa.nulls(len(chunk), pa.string())
+        for fault, reason in _DAMAGE_FAULTS:
+            bad = (chunk["faults"] & fault) != 0
+            if bad.any():
+                start = chunk["pos"]
+                end, offset = start + chunk["total_size"], start + np.int64(self.item.base_offset)
+                told = accounts("record", reason, self.part.file, start=start, end=end, offset=offset)
+                said = pc.coalesce(said, pc.if_else(pa.array(bad), told, pa.scalar(None, pa.string())))
+        return said
 
 
 def _topic(chunk: Chunk) -> pa.Array:
@@ -383,4 +383,16 @@ _COLUMNS: dict[str, Callable[[Chunk, pa.DataType], pa.Array]] = {
     "body": _body,
 }
 
-MESSAGES = View("messages", _fields, _default, _plan, _read)
+_CONDITIONS = frozenset(
+    {
+        "topic",
+        "queue_id",
+        "tag",
+        "key",
+        "begin_timestamp",
+        "end_timestamp",
+        "begin_offset",
+        "end_offset",
+    }
+)
+MESSAGES = View("messages", _fields, _default, _plan, _read, _CONDITIONS)

@@ -30,7 +30,8 @@ class Wanted:
     Timestamps are storeTimestamps in ms, offsets places in the commit log; ranges half-open. `tag` is the
     whole TAGS, `key` a word of KEYS or the UNIQ_KEY. `level`: `full` compares the bodies' CRCs, `cross` does
     not; None compares them where bodies are read anyway. `mode`: what becomes of damage, as with Spark's own
-    readers. `split_size`: parts of a log file have this many bytes, 0 for whole files. Raises UsageError for
+    readers. `split_size`: parts of a file have this many bytes, 0 for whole files. `now_timestamp` (ms)
+    replaces the clock of a check. Raises UsageError for
     values that make no sense.
     """
 
@@ -49,6 +50,7 @@ class Wanted:
     split_size: int = 0
     max_body_size: int = MAX_BODY_SIZE
     corrupt_column: str = CORRUPT
+    now_timestamp: int | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -122,7 +124,8 @@ class Part:
 class View:
     """One way to look at stores as rows: its columns, its parts, its rows.
 
-    `fields` are all the columns that it has, `default` those that are given when none are named.
+    `fields` are all the columns that it has, `default` those that are given when none are named;
+    `conditions` the fields of `Wanted` that it can be selected by.
     """
 
     name: str
@@ -130,3 +133,10 @@ class View:
     default: Callable[[Wanted], Sequence[str]]
     plan: Callable[[Source, Store, Wanted], Iterator[Part]]
     read: Callable[[Part, Wanted, pa.Schema], Iterator[pa.RecordBatch]]
+    conditions: frozenset[str] = frozenset()
+
+
+def default_columns(fields: Sequence[pa.Field], wanted: Wanted) -> list[str]:
+    """All columns, that for damage only where damage is given."""
+    names = [field.name for field in fields if field.name != CORRUPT]
+    return [*names, wanted.corrupt_column] if wanted.mode == "PERMISSIVE" else names

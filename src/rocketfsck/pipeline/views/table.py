@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING
 
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.sources import Source, open_source
+from rocketfsck.pipeline.views.entries import ENTRIES
+from rocketfsck.pipeline.views.files import FILES
+from rocketfsck.pipeline.views.findings import FINDINGS
 from rocketfsck.pipeline.views.messages import MESSAGES
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted
+from rocketfsck.pipeline.views.regions import REGIONS
+from rocketfsck.pipeline.views.units import UNITS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VIEWS: dict[str, View] = {view.name: view for view in (MESSAGES,)}
+VIEWS: dict[str, View] = {view.name: view for view in (MESSAGES, UNITS, ENTRIES, REGIONS, FINDINGS, FILES)}
 VIEW_NAMES = tuple(VIEWS)
 
 

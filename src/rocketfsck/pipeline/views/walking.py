@@ -17,7 +17,8 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.regions import Reason, Region, RegionKind
 from rocketfsck.store.reading import FileReader
 
-_DAMAGE = frozenset({RegionKind.MALFORMED, RegionKind.DAMAGED, RegionKind.TORN})
+DAMAGE = frozenset({RegionKind.MALFORMED, RegionKind.DAMAGED, RegionKind.TORN})
+"""Regions that hold no record where one should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class PartWalk:
             if isinstance(item, Region):
                 if item.kind is RegionKind.BLANK:
                     yield from self._settle(in_front=True)
-                if item.start < self.end and (item.kind in _DAMAGE or item.kind is RegionKind.ZERO):
+                if item.start < self.end and (item.kind in DAMAGE or item.kind is RegionKind.ZERO):
                     self._pending.append(item)
                 elif item.start >= self.end and not self._pending:
                     return
@@ -94,7 +95,7 @@ class PartWalk:
     def _settle(self, *, in_front: bool) -> Iterator[Damage]:
         """What was met since the last record is damage, zeros too if live records stand behind them."""
         for region in self._pending:
-            if region.kind in _DAMAGE or in_front:
+            if region.kind in DAMAGE or in_front:
                 yield from self._own(region)
         self._pending = []
 

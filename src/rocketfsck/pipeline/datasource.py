@@ -1,0 +1,117 @@
+"""`spark.read.format("rocketmq")`: the views as a Python data source of Spark, a thin skin over them.
+
+    spark.read.format("rocketmq").option("view", "messages").load("/data/store")
+
+A reader is made in a process of its own on the driver, wherever Spark plans, and travels to workers with
+nothing but options in it; a partition is a `views.Part`. Rows go to Spark as Arrow batches of exactly the
+schema that was declared, which it demands.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+
+from rocketfsck.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from rocketfsck.pipeline.views import Part
+    from rocketfsck.pipeline.views.options import Request
+
+NAME = "rocketmq"
+_PUSHDOWN_WORKER = "data_source_pushdown_filters"
+
+
+class RocketMQDataSource(DataSource):
+    """The data source `rocketmq`; its options are those of `views.options`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        from rocketfsck.pipeline.views import schema_of
+
+        request = self._request()
+        return from_arrow_schema(schema_of(request.view, request.wanted))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        request = demanded(self._request(), schema)
+        return PushingReader(request) if _filters_are_pushed() else Reader(request)
+
+    def _request(self) -> Request:
+        from rocketfsck.pipeline.views.options import parse_options
+
+        return parse_options(self.options)
+
+
+def demanded(request: Request, schema: StructType) -> Request:
+    """The request for just the columns of a schema, which the user may have given.
+
+    Raises UsageError for columns that the view does not have, or has as another type.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from rocketfsck.pipeline.views import schema_of
+
+    wanted = replace(request.wanted, columns=tuple(schema.fieldNames()))
+    own = from_arrow_schema(schema_of(request.view, wanted))
+    for field, expected in zip(schema.fields, own.fields, strict=True):
+        if field.dataType != expected.dataType:
+            raise UsageError(
+                f"the column {field.name} of the view {request.view} is of type "
+                f"{expected.dataType.simpleString()}, not {field.dataType.simpleString()}"
+            )
+    return replace(request, wanted=wanted)
+
+
+class PartPartition(InputPartition):
+    """A partition that is one part of a view."""
+
+    def __init__(self, part: Part) -> None:
+        super().__init__(part)
+        self.part = part
+
+
+class Reader(DataSourceReader):
+    """Reads a view in the parts that it has."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+
+    def partitions(self) -> list[InputPartition]:
+        from rocketfsck.pipeline.views import plan_parts
+
+        request = self.request
+        return [PartPartition(part) for part in plan_parts(request.view, request.sources, request.wanted)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, PartPartition):  # without any part, Spark asks for a partition of nothing
+            from rocketfsck.pipeline.views import read_part
+
+            yield from read_part(partition.part, self.request.wanted)
+
+
+class PushingReader(Reader):
+    """A reader that takes over what Spark would filter: only where `spark.sql.python.filterPushdown.enabled`
+    is true, since Spark refuses one with `pushFilters` where it is not."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        from rocketfsck.pipeline.pushdown import push
+
+        self.request, left = push(self.request, filters)
+        return left
+
+
+def _filters_are_pushed() -> bool:
+    """Whether this process is the one that Spark hands filters to, which it is told by its arguments."""
+    return any(_PUSHDOWN_WORKER in argument for argument in sys.argv)

@@ -1,0 +1,23 @@
+"""One call that makes `format("rocketmq")` known to a session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rocketfsck.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: SparkSession) -> None:
+    """Make the data source `rocketmq` known to a session, classic or Connect.
+
+    Needed only where Spark does not find it on its own, by the package `pyspark_rocketmq` on the path of the
+    driver's Python (which it is where rocketfsck was installed). Raises UsageError without pyspark.
+    """
+    try:
+        from rocketfsck.pipeline.datasource import RocketMQDataSource
+    except ImportError as error:
+        raise UsageError("Spark is not installed: run pip install 'rocketfsck[spark]'") from error
+    spark.dataSource.register(RocketMQDataSource)

@@ -1,0 +1,71 @@
+"""How damage is told in a row: as JSON in the column for it, beside where it is.
+
+    {"kind": …, "reason": …, "file": …, "start": …, "end": …}        positions in the file, half-open
+
+and `offset`, the place in the commit log, where there is one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from rocketfsck.errors import StoreError
+from rocketfsck.pipeline.views.arrays import printable
+from rocketfsck.pipeline.views.model import Wanted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+UNREADABLE = "unreadable"
+
+
+def account(kind: str, reason: str, file: str, **places: int) -> str:
+    """What is said of one damaged range."""
+    return json.dumps({"kind": kind, "reason": reason, "file": printable(file), **places})
+
+
+def accounts(kind: str, reason: str, file: str, **places: NDArray[Any]) -> pa.Array:
+    """What `account` says, of many ranges at once."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    pieces: list[Any] = [account(kind, reason, file)[:-1]]
+    for name, values in places.items():
+        pieces += [f', "{name}": ', pc.cast(pa.array(values), pa.string())]
+    return pc.binary_join_element_wise(*pieces, "}", "")
+
+
+def one_row(schema: pa.Schema, values: Mapping[str, Any]) -> pa.RecordBatch:
+    """A row of the columns that the schema has; null where nothing is said."""
+    import pyarrow as pa
+
+    columns = [pa.array([values.get(field.name)], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def guarded(
+    wanted: Wanted,
+    schema: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+    place: Callable[[], Mapping[str, Any]],
+    file: str,
+    *,
+    first: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """The batches; what cannot be read becomes a row at `place`, nothing, or an error, as the mode says.
+
+    A file that cannot be opened at all is told by the `first` of its parts.
+    """
+    try:
+        yield from batches
+    except StoreError as error:
+        if wanted.mode == "FAILFAST":
+            raise
+        is_told = first or error.offset is not None
+        if wanted.mode == "PERMISSIVE" and is_told and not wanted.selects_messages:
+            said = account(UNREADABLE, str(error), file, start=error.offset or 0)
+            yield one_row(schema, {**place(), wanted.corrupt_column: said})

@@ -1,0 +1,111 @@
+"""The view `files`: one row a file of a store, and one a thing that is there but belongs to no known part.
+
+What is told is what a listing tells: no file is opened. One part a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rocketfsck.pipeline.sources import Source, open_source
+from rocketfsck.pipeline.views.arrays import printable
+from rocketfsck.pipeline.views.model import Part, View, Wanted
+from rocketfsck.store.model import MappedFileQueue, Store, StoreFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_A_BATCH = 1 << 14
+
+
+def _fields() -> list[pa.Field]:
+    import pyarrow as pa
+
+    text, long = pa.string(), pa.int64()
+    return [
+        pa.field("broker", text),
+        pa.field("file", text),
+        pa.field("kind", text),
+        pa.field("topic", text),
+        pa.field("queue_id", pa.int32()),
+        pa.field("start_offset", long),
+        pa.field("size", long),
+        pa.field("expected_size", long),
+        pa.field("allocated_size", long),
+        pa.field("modified_timestamp", long),
+        pa.field("stray", text),
+        pa.field("detail", text),
+        pa.field("path", text),
+    ]
+
+
+def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:  # noqa: ARG001
+    yield Part(source, FILES.name)
+
+
+def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]] = []
+    for row in file_rows(open_source(part.source)):
+        rows.append({"broker": part.source.broker, **row})
+        if len(rows) == ROWS_A_BATCH:
+            yield pa.RecordBatch.from_pylist(rows, schema)
+            rows = []
+    if rows:
+        yield pa.RecordBatch.from_pylist(rows, schema)
+
+
+def file_rows(store: Store) -> Iterator[dict[str, Any]]:
+    """Every file of `Store.all_files`, in that order, then the strays."""
+    yield from _queue_rows("commitlog", store.commitlog)
+    for queue in store.queues:
+        kind = "consumequeue" if queue.kind == "file" else "batchconsumequeue"
+        yield from _queue_rows(kind, queue.mapped_files, queue.topic, queue.queue_id)
+    for ext in store.ext_queues:
+        yield from _queue_rows("consumequeue_ext", ext.mapped_files, ext.topic, ext.queue_id)
+    for index in store.indexes:
+        yield _row(index, "index")
+    singles = (("checkpoint", store.checkpoint), ("abort", store.abort), ("lock", store.lock))
+    for name, single in singles:
+        if single is not None:
+            yield _row(single, name)
+    for config in store.configs:
+        yield _row(config, "config")
+    for other in store.others:
+        for file in other.files:
+            yield _row(file, other.kind.value, other.topic, other.queue_id)
+    for stray in store.strays:
+        yield {
+            "file": printable(stray.relative),
+            "kind": printable(stray.area),
+            "size": stray.size,
+            "stray": stray.reason.value,
+            "detail": printable(stray.detail),
+            "path": printable(str(stray.path)),
+        }
+
+
+def _queue_rows(
+    kind: str, queue: MappedFileQueue, topic: str | None = None, queue_id: int | None = None
+) -> Iterator[dict[str, Any]]:
+    for file in queue.files:
+        row = _row(file, kind, topic, queue_id)
+        yield {**row, "start_offset": file.start_offset, "expected_size": queue.file_size}
+
+
+def _row(file: StoreFile, kind: str, topic: str | None = None, queue_id: int | None = None) -> dict[str, Any]:
+    return {
+        "file": printable(file.relative),
+        "kind": kind,
+        "topic": None if topic is None else printable(topic),
+        "queue_id": queue_id,
+        "size": file.size,
+        "allocated_size": file.allocated_size,
+        "modified_timestamp": file.mtime_ns // 1_000_000,
+        "path": printable(file.location),
+    }
+
+
+FILES = View("files", _fields, lambda _: [field.name for field in _fields()], _plan, _read)

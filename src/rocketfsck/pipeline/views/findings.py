@@ -1,0 +1,122 @@
+"""The view `findings`: one row a finding of a check of each store, in the report's order.
+
+A check is one part: it compares every file with the others. `level` is the check's (default `cross`). What
+the check could not read is a row, too, whose `_corrupt_record` says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rocketfsck.engine import LocalEngine
+from rocketfsck.errors import StoreError
+from rocketfsck.pipeline.sources import Source, open_source
+from rocketfsck.pipeline.views.arrays import printable
+from rocketfsck.pipeline.views.damage import account
+from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
+from rocketfsck.store.model import Store
+from rocketfsck.verify.catalog import RULES, describe
+from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.report import NotChecked, Report, finding_to_json
+from rocketfsck.verify.rule import Level
+from rocketfsck.verify.run import check_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_A_BATCH = 1 << 14
+DEFAULT_LEVEL: Level = "cross"
+_PLACES = ("start", "end", "physical_offset", "queue_id", "queue_offset", "slot", "entry")
+
+
+def _fields() -> list[pa.Field]:
+    import pyarrow as pa
+
+    text, long = pa.string(), pa.int64()
+    return [
+        pa.field("broker", text),
+        pa.field("rule", text),
+        pa.field("slug", text),
+        pa.field("severity", text),
+        pa.field("fault_class", text),
+        pa.field("repair", text),
+        pa.field("message", text),
+        pa.field("file", text),
+        pa.field("topic", text),
+        *(pa.field(name, long) for name in _PLACES),
+        pa.field("found", text),
+        pa.field("expected", text),
+        pa.field("count", long),
+        pa.field("fingerprint", text),
+        pa.field("diagnosis", text),
+        pa.field("finding", text),
+        pa.field(CORRUPT, text),
+    ]
+
+
+def _default(wanted: Wanted) -> list[str]:
+    return default_columns([field for field in _fields() if field.name != "finding"], wanted)
+
+
+def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:  # noqa: ARG001
+    yield Part(source, FINDINGS.name, size=sum(file.size for file in store.commitlog.files))
+
+
+def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    level = wanted.level or DEFAULT_LEVEL
+    options = CheckOptions(level=level, now_timestamp=wanted.now_timestamp)
+    report = check_store(open_source(part.source), options, engine=LocalEngine(1))
+    rows = list(report_rows(report, wanted))
+    for at in range(0, len(rows), ROWS_A_BATCH):
+        named = [{"broker": part.source.broker, **row} for row in rows[at : at + ROWS_A_BATCH]]
+        yield pa.RecordBatch.from_pylist(named, schema)
+
+
+def report_rows(report: Report, wanted: Wanted) -> Iterator[dict[str, Any]]:
+    """The rows of a report: its findings, then what could not be read (raises StoreError with FAILFAST)."""
+    titles: dict[str, str] = {}
+    for diagnosis in report.diagnoses:
+        for rule in diagnosis.rules:
+            titles.setdefault(rule, diagnosis.title)
+    for finding in report.findings:
+        yield _row(finding, titles.get(finding.rule))
+    for item in report.not_checked:
+        if item.operational and wanted.mode == "FAILFAST":
+            raise StoreError(f"could not be checked: {item.reason}", path=item.what or None)
+        if item.operational and wanted.mode == "PERMISSIVE":
+            yield _left_out(item, wanted)
+
+
+def _row(finding: Finding, diagnosis: str | None) -> dict[str, Any]:
+    document = finding_to_json(finding)
+    rule, where = RULES[finding.rule], finding.where
+    return {
+        "rule": rule.id,
+        "slug": rule.slug,
+        "severity": rule.severity.name.lower(),
+        "fault_class": rule.fault_class,
+        "repair": rule.repair,
+        "message": describe(finding),
+        "file": printable(where.file),
+        "topic": None if where.topic is None else printable(where.topic),
+        **{name: getattr(where, name) for name in _PLACES},
+        "found": json.dumps(document["found"]),
+        "expected": json.dumps(document["expected"]),
+        "count": finding.count,
+        "fingerprint": finding.fingerprint,
+        "diagnosis": diagnosis,
+        "finding": json.dumps(document),
+    }
+
+
+def _left_out(item: NotChecked, wanted: Wanted) -> dict[str, Any]:
+    said = account("not-checked", printable(item.reason), item.what)
+    return {"file": printable(item.what), wanted.corrupt_column: said}
+
+
+FINDINGS = View("findings", _fields, _default, _plan, _read)

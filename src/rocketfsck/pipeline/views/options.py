@@ -1,0 +1,173 @@
+"""Options as text, as SQL and `option(name, value)` give them: which stores, which view, what of it.
+
+Names are case-insensitive. One table says what there is; whatever is not in it is an error, as is an option
+that means nothing for the view.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rocketfsck.errors import UsageError
+from rocketfsck.pipeline.sources import Source, find_sources
+from rocketfsck.pipeline.views.model import Wanted
+from rocketfsck.pipeline.views.table import VIEWS
+
+_SIZE = re.compile(r"([0-9]{1,15})\s*([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+_TRUE, _FALSE = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the options ask for."""
+
+    view: str
+    sources: tuple[Source, ...]
+    wanted: Wanted
+
+
+def parse_options(options: Mapping[str, str], *, also: Collection[str] = ()) -> Request:
+    """The request that options make; `also` are names that others take care of.
+
+    Raises UsageError for an option that is not there or has no sense, and what `find_sources` raises.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    unknown = sorted(set(given) - set(_KNOWN) - {name.lower() for name in also})
+    if unknown:
+        raise UsageError(f"no option is called {', '.join(unknown)}; there are {', '.join(OPTION_NAMES)}")
+    view = given.get("view", "messages").lower()
+    if view not in VIEWS:
+        raise UsageError(f"no view is called {view!r}; there are {', '.join(VIEWS)}")
+    values: dict[str, Any] = {}
+    for name, text in given.items():
+        option = _KNOWN.get(name)
+        if option is None or option.field == "":
+            continue
+        if option.field in values:
+            raise UsageError(f"the option {option.name} was given twice, under two of its names")
+        values[option.field] = option.parse(option.name, text)
+    for field in sorted(set(values) & _CONDITIONS - VIEWS[view].conditions):
+        raise UsageError(f"the view {view} cannot be selected by {field}")
+    return Request(view, sources_of(given), Wanted(**values))
+
+
+def sources_of(given: Mapping[str, str]) -> tuple[Source, ...]:
+    """The stores that options name: by `path`, as Spark's `load` says it, by `paths` or by `store`."""
+    paths = [path for name in ("path", "paths", "store") for path in _listed(name, given.get(name, ""))]
+    if not paths:
+        raise UsageError("no store was named: load(PATH), or the option path, or store where SQL keeps path")
+    return find_sources(
+        paths,
+        brokers=_words("broker", given.get("broker", "")),
+        version=given.get("version") or None,
+        broker_confs=_listed("broker_conf", given.get("broker_conf", "")),
+        commitlog_paths=_words("commitlog_paths", given.get("commitlog_paths", "")),
+        delay_levels=given.get("delay_levels") or None,
+    )
+
+
+def _listed(name: str, text: str) -> list[str]:
+    """One path, or a JSON list of paths."""
+    if not text.startswith("["):
+        return [text] if text else []
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return [text]
+    if not all(isinstance(item, str) for item in found):
+        raise UsageError(f"{name}: not a list of texts: {text}")
+    return list(found)
+
+
+def _words(name: str, text: str) -> list[str]:
+    """Words between commas, or a JSON list."""
+    if text.startswith("["):
+        return _listed(name, text)
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _integer(name: str, text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise UsageError(f"{name} is a whole number, not {text!r}") from None
+    if not -(1 << 63) <= value < 1 << 63:
+        raise UsageError(f"{name} is a number of 64 bits, not {text}")
+    return value
+
+
+def _size(name: str, text: str) -> int:
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"{name} is a number of bytes, maybe with K, M, G or T behind it, not {text!r}")
+    return int(found[1]) << _UNITS[found[2].upper()]
+
+
+def _truth(name: str, text: str) -> bool:
+    word = text.strip().lower()
+    if word not in _TRUE | _FALSE:
+        raise UsageError(f"{name} is true or false, not {text!r}")
+    return word in _TRUE
+
+
+def _text(name: str, text: str) -> str:  # noqa: ARG001
+    return text
+
+
+def _lower(name: str, text: str) -> str:  # noqa: ARG001
+    return text.strip().lower()
+
+
+def _upper(name: str, text: str) -> str:  # noqa: ARG001
+    return text.strip().upper()
+
+
+def _columns(name: str, text: str) -> tuple[str, ...]:
+    return tuple(_words(name, text))
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """An option's name, other names, the field of `Wanted` that it sets ("": none), and how it is read."""
+
+    name: str
+    field: str = ""
+    parse: Callable[[str, str], Any] = _text
+    others: tuple[str, ...] = ()
+
+
+_OPTIONS = (
+    _Option("path"),
+    _Option("paths"),
+    _Option("store"),
+    _Option("view"),
+    _Option("broker"),
+    _Option("broker_conf"),
+    _Option("version"),
+    _Option("commitlog_paths"),
+    _Option("delay_levels"),
+    _Option("columns", "columns", _columns),
+    _Option("level", "level", _lower),
+    _Option("mode", "mode", _upper),
+    _Option("columnNameOfCorruptRecord", "corrupt_column"),
+    _Option("live_only", "live_only", _truth, ("liveOnly",)),
+    _Option("split_size", "split_size", _size, ("splitSize",)),
+    _Option("max_body_size", "max_body_size", _size, ("maxBodySize",)),
+    _Option("now_timestamp", "now_timestamp", _integer, ("nowTimestamp",)),
+    _Option("topic", "topic"),
+    _Option("queue_id", "queue_id", _integer, ("queueId",)),
+    _Option("tag", "tag"),
+    _Option("key", "key"),
+    _Option("begin_timestamp", "begin_timestamp", _integer, ("beginTimestamp",)),
+    _Option("end_timestamp", "end_timestamp", _integer, ("endTimestamp",)),
+    _Option("begin_offset", "begin_offset", _integer, ("beginOffset",)),
+    _Option("end_offset", "end_offset", _integer, ("endOffset",)),
+)
+OPTION_NAMES = tuple(option.name for option in _OPTIONS)
+_KNOWN = {name.lower(): option for option in _OPTIONS for name in (option.name, *option.others)}
+_CONDITIONS = frozenset(option.field for option in _OPTIONS[OPTION_NAMES.index("topic") :])

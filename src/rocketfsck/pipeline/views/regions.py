@@ -1,0 +1,172 @@
+"""The view `regions`: what every byte range of the commit log files is, one row a range. They tile the files.
+
+The kinds and reasons are the scan's (`scan.regions`); where records of an earlier life of the log begin, a
+range of records is cut in two, and what stands from there on is not `live`. One part a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rocketfsck.errors import StoreError
+from rocketfsck.pipeline.sources import Source
+from rocketfsck.pipeline.views import arrays
+from rocketfsck.pipeline.views.damage import account, guarded
+from rocketfsck.pipeline.views.model import CORRUPT, LogItem, Part, View, Wanted, default_columns
+from rocketfsck.pipeline.views.walking import DAMAGE
+from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.live import LiveScan
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.regions import Reason, Region, RegionKind
+from rocketfsck.store.model import Store
+from rocketfsck.store.reading import FileReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_A_BATCH = 1 << 14
+
+
+def _fields() -> list[pa.Field]:
+    import pyarrow as pa
+
+    text, long = pa.string(), pa.int64()
+    return [
+        pa.field("broker", text),
+        pa.field("file", text),
+        pa.field("offset", long),
+        pa.field("pos", long),
+        pa.field("size", long),
+        pa.field("kind", text),
+        pa.field("reason", text),
+        pa.field("record_count", long),
+        pa.field("live", pa.bool_()),
+        pa.field(CORRUPT, text),
+    ]
+
+
+def plan_log_files(view: str, source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
+    """A part for every log file that the offsets touch."""
+    for file in store.commitlog.files:
+        base = file.start_offset or 0
+        if wanted.begin_offset is not None and base + file.size <= wanted.begin_offset:
+            continue
+        if wanted.end_offset is not None and base >= wanted.end_offset:
+            continue
+        size = max(store.commitlog.file_size, file.size)
+        item = LogItem(file.location, base, size, store.dialect.property_parser)
+        yield Part(source, view, file.relative, 0, None, file.size, item)
+
+
+def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
+    return plan_log_files(REGIONS.name, source, store, wanted)
+
+
+def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    item: LogItem = part.item
+    place = {
+        "broker": part.source.broker,
+        "file": arrays.printable(part.file),
+        "offset": item.base_offset,
+        "pos": 0,
+        "size": part.size,
+    }
+    yield from guarded(wanted, schema, _batches(part, wanted, schema), lambda: place, part.file)
+
+
+def _batches(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]] = []
+    for region, is_live in live_regions(part.item):
+        row = _row(part, region, is_live, wanted)
+        if row is not None:
+            rows.append(row)
+        if len(rows) == ROWS_A_BATCH:
+            yield pa.RecordBatch.from_pylist(rows, schema)
+            rows = []
+    if rows:
+        yield pa.RecordBatch.from_pylist(rows, schema)
+
+
+def live_regions(item: LogItem) -> Iterator[tuple[Region, bool]]:
+    """The regions of a log file in order, and whether each is live; raises StoreError when bytes cannot be
+    read."""
+    live = LiveScan()
+    with FileReader(item.location) as reader:
+        options = ScanOptions(
+            read_bodies=False,
+            property_parser=item.parser,
+            file_size=max(item.file_size, reader.size),
+        )
+        compiled = compiled_wanted(reader.size)
+        count = 0  # live records of the run that is under way
+        waiting: list[Region] = []  # a gap: whether it is live is told by what stands behind it
+        for found in live.walk(
+            reader, item.base_offset, options, QueueTable(), compiled=compiled, past_end=True
+        ):
+            stale_pos = live.stale_pos
+            if not isinstance(found, Region):
+                if stale_pos is None:
+                    count += found.record_count
+                elif int(found["pos"][0]) < stale_pos:
+                    count += int((found["pos"] < stale_pos).sum())
+                yield from ((one, stale_pos is None or one.start < stale_pos) for one in waiting)
+                waiting = []
+            elif found.kind is not RegionKind.RECORDS:
+                waiting.append(found)
+            else:
+                yield from _cut(found, count, stale_pos)
+                count = 0
+        yield from ((one, live.stale_pos is None or one.start < live.stale_pos) for one in waiting)
+
+
+def _cut(region: Region, live_count: int, stale_pos: int | None) -> Iterator[tuple[Region, bool]]:
+    """A run of records, in two where a stale tail begins in it."""
+    if stale_pos is None or stale_pos >= region.end:
+        yield region, True
+    elif stale_pos <= region.start:
+        yield region, False
+    else:
+        left = region.record_count - live_count
+        yield Region(region.start, stale_pos, region.kind, Reason.NONE, live_count, region.run), True
+        yield Region(stale_pos, region.end, region.kind, region.reason, left, region.run), False
+
+
+def _row(part: Part, region: Region, is_live: bool, wanted: Wanted) -> dict[str, Any] | None:
+    offset = part.item.base_offset + region.start
+    if wanted.begin_offset is not None and offset < wanted.begin_offset:
+        return None
+    if wanted.end_offset is not None and offset >= wanted.end_offset:
+        return None
+    is_damage = region.kind in DAMAGE and (is_live or not wanted.live_only)
+    if is_damage and wanted.mode == "DROPMALFORMED":
+        return None
+    if is_damage and wanted.mode == "FAILFAST":
+        said = f"{region.kind} bytes up to {region.end} ({region.reason})"
+        raise StoreError(said, path=part.item.location, offset=region.start)
+    said = account(region.kind, region.reason, part.file, start=region.start, end=region.end, offset=offset)
+    return {
+        "broker": part.source.broker,
+        "file": arrays.printable(part.file),
+        "offset": offset,
+        "pos": region.start,
+        "size": region.size,
+        "kind": region.kind.value,
+        "reason": region.reason.value,
+        "record_count": region.record_count,
+        "live": is_live,
+        wanted.corrupt_column: said if is_damage else None,
+    }
+
+
+REGIONS = View(
+    "regions",
+    _fields,
+    lambda wanted: default_columns(_fields(), wanted),
+    _plan,
+    _read,
+    frozenset({"begin_offset", "end_offset"}),
+)

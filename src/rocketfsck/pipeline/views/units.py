@@ -1,0 +1,249 @@
+"""The view `consumequeue`: one row a unit of a consume queue, by queue and place.
+
+Units of `kind` `unit`, and `invalid` ones, which are damage; `zero` and `pre_blank`, which fill files, only
+with `live_only` off. A part is a run of files of several queues. Reference 3.1, 3.3, 3.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.errors import StoreError
+from rocketfsck.pipeline.sources import Source
+from rocketfsck.pipeline.views import arrays
+from rocketfsck.pipeline.views.damage import accounts, guarded
+from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
+from rocketfsck.store.model import ConsumeQueue, Store
+from rocketfsck.verify.unitreader import UnitReader
+from rocketfsck.verify.unitruns import BLOCK_COUNT, Kind, kinds_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PART_SIZE = 64 << 20
+"""Bytes of queue files that one part has at most, where one file has not more."""
+
+_KINDS = [kind.name.lower() for kind in Kind]
+_FILLING = (Kind.ZERO, Kind.PRE_BLANK)
+_UNIT = {"offset": "offset", "size": "size", "tags_code": "tagsCode"}
+_BATCH = {
+    "store_time": "storeTime",
+    "msg_base_offset": "msgBaseOffset",
+    "batch_size": "batchSize",
+    "compacted_offset": "compactedOffset",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRange:
+    """Units `start:end` of a queue, by index; `queue` has no more files than they are in."""
+
+    queue: ConsumeQueue
+    start: int
+    end: int
+
+
+def _fields() -> list[pa.Field]:
+    import pyarrow as pa
+
+    text, long, integer = pa.string(), pa.int64(), pa.int32()
+    return [
+        pa.field("broker", text),
+        pa.field("topic", text),
+        pa.field("queue_id", integer),
+        pa.field("queue_kind", text),
+        pa.field("index", long),
+        pa.field("kind", text),
+        pa.field("offset", long),
+        pa.field("size", integer),
+        pa.field("tags_code", long),
+        pa.field("store_time", long),
+        pa.field("msg_base_offset", long),
+        pa.field("batch_size", integer),
+        pa.field("compacted_offset", integer),
+        pa.field("file", text),
+        pa.field("pos", long),
+        pa.field(CORRUPT, text),
+    ]
+
+
+def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
+    most = wanted.split_size or PART_SIZE
+    ranges: list[UnitRange] = []
+    size = 0
+    for queue in store.queues:
+        if wanted.queue_id not in (None, queue.queue_id):
+            continue
+        if wanted.topic not in (None, arrays.printable(queue.topic)):
+            continue
+        for one in _ranges(queue, wanted.split_size):
+            count = (one.end - one.start) * queue.unit_size
+            if ranges and size + count > most:
+                yield Part(source, UNITS.name, size=size, item=tuple(ranges))
+                ranges, size = [], 0
+            ranges.append(one)
+            size += count
+    if ranges:
+        yield Part(source, UNITS.name, size=size, item=tuple(ranges))
+
+
+def _ranges(queue: ConsumeQueue, split_size: int) -> Iterator[UnitRange]:
+    """The whole units of each file, each once, as `verify.unitruns.read_blocks` goes through them."""
+    unit_size = queue.unit_size
+    done = 0
+    for file in queue.files:
+        start = file.start_offset or 0
+        first, end = max(-(-start // unit_size), done), (start + file.size) // unit_size
+        step = max(split_size // unit_size, 1) if split_size else max(end - first, 1)
+        for low in range(first, end, step):
+            high = min(low + step, end)
+            yield UnitRange(_part_of(queue, low * unit_size, high * unit_size), low, high)
+        done = max(done, end)
+
+
+def _part_of(queue: ConsumeQueue, low: int, high: int) -> ConsumeQueue:
+    """The queue with just the files that have bytes between these stream positions."""
+    files = tuple(
+        file
+        for file in queue.files
+        if (file.start_offset or 0) < high and (file.start_offset or 0) + file.size > low
+    )
+    return replace(queue, mapped_files=replace(queue.mapped_files, files=files), ext=None)
+
+
+def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    one: UnitRange
+    for one in part.item:
+        reader = _RangeReader(part, one, wanted, schema)
+        yield from guarded(wanted, schema, reader.batches(), reader.place, reader.file)
+
+
+class _RangeReader:
+    """Reads one range; `next` is the index that comes next."""
+
+    def __init__(self, part: Part, one: UnitRange, wanted: Wanted, schema: pa.Schema) -> None:
+        self.broker = part.source.broker
+        self.range = one
+        self.wanted = wanted
+        self.schema = schema
+        self.next = one.start
+
+    def _places(self, index: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """The file, by its number in the range's queue, and the position in it, of units."""
+        files, pos = self.range.queue.files, index * self.range.queue.unit_size
+        starts = np.array([file.start_offset or 0 for file in files], np.int64)
+        number = np.searchsorted(starts, pos, side="right") - 1
+        return number, pos - starts[number]
+
+    @property
+    def file(self) -> str:
+        number, _ = self._places(np.array([self.next]))
+        return self.range.queue.files[int(number[0])].relative
+
+    def place(self) -> dict[str, Any]:
+        queue = self.range.queue
+        return {
+            "broker": self.broker,
+            "topic": arrays.printable(queue.topic),
+            "queue_id": queue.queue_id,
+            "queue_kind": queue.kind,
+            "index": self.next,
+            "file": arrays.printable(self.file),
+        }
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        with UnitReader(self.range.queue) as reader:
+            while self.next < self.range.end:
+                count = min(BLOCK_COUNT, self.range.end - self.next)
+                units = reader.units(self.next, count)
+                yield self._batch(self.next, units)
+                self.next += count
+
+    def _batch(self, first: int, units: NDArray[Any]) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        kinds = kinds_of(units)
+        index = np.arange(first, first + len(units), dtype=np.int64)
+        keep = self._kept(units, kinds)
+        if self.wanted.mode == "FAILFAST":
+            self._demand_sound(index[keep & (kinds == Kind.INVALID)])
+        rows = np.flatnonzero(keep)
+        units, kinds, index = units[rows], kinds[rows], index[rows]
+        columns = [self._column(field, index, units, kinds) for field in self.schema]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _kept(self, units: NDArray[Any], kinds: NDArray[np.int8]) -> NDArray[np.bool_]:
+        wanted, keep = self.wanted, np.ones(len(units), np.bool_)
+        if wanted.live_only:
+            keep &= ~np.isin(kinds, _FILLING)
+        if wanted.mode == "DROPMALFORMED":
+            keep &= kinds != Kind.INVALID
+        if wanted.begin_offset is not None:
+            keep &= units["offset"] >= wanted.begin_offset
+        if wanted.end_offset is not None:
+            keep &= units["offset"] < wanted.end_offset
+        return keep
+
+    def _demand_sound(self, bad: NDArray[np.int64]) -> None:
+        if len(bad):
+            number, pos = self._places(bad[:1])
+            path = self.range.queue.files[int(number[0])].location
+            raise StoreError(f"an invalid unit, number {bad[0]} of its queue", path=path, offset=int(pos[0]))
+
+    def _column(
+        self, field: pa.Field, index: NDArray[np.int64], units: NDArray[Any], kinds: NDArray[np.int8]
+    ) -> pa.Array:
+        import pyarrow as pa
+
+        name, queue = field.name, self.range.queue
+        if name in _UNIT:
+            return _native(units[_UNIT[name]], field.type)
+        if name in _BATCH:
+            if queue.kind == "file":
+                return pa.nulls(len(units), field.type)
+            return _native(units[_BATCH[name]], field.type)
+        if name == "index":
+            return arrays.numbers(index)
+        if name == "kind":
+            return arrays.chosen(kinds, _KINDS)
+        if name == "queue_id":
+            return arrays.numbers(np.full(len(units), queue.queue_id, np.int32))
+        if name == "pos":
+            return arrays.numbers(self._places(index)[1])
+        if name == "file":
+            names = [arrays.printable(file.relative) for file in queue.files]
+            return arrays.chosen(self._places(index)[0], names)
+        if name == self.wanted.corrupt_column:
+            return self._corrupt(index, kinds)
+        texts = {"broker": self.broker, "topic": queue.topic, "queue_kind": queue.kind}
+        return arrays.repeated(texts[name], len(units))
+
+    def _corrupt(self, index: NDArray[np.int64], kinds: NDArray[np.int8]) -> pa.Array:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        _, pos = self._places(index)
+        end = pos + self.range.queue.unit_size
+        said = accounts("unit", "invalid", self.file, start=pos, end=end)
+        return pc.if_else(pa.array(kinds == Kind.INVALID), said, pa.scalar(None, pa.string()))
+
+
+def _native(column: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(np.ascontiguousarray(column.astype(column.dtype.newbyteorder("=")))).cast(kind)
+
+
+UNITS = View(
+    "consumequeue",
+    _fields,
+    lambda wanted: default_columns(_fields(), wanted),
+    _plan,
+    _read,
+    frozenset({"topic", "queue_id", "begin_offset", "end_offset"}),
+)
