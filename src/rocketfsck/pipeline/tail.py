@@ -1,0 +1,303 @@
+"""Following a live commit log: where its complete records end now, from a place where a reader stood.
+
+    place -> (lost?) -> settled files -> the file being written, up to the last complete record -> place
+
+Nothing is kept between two looks but the place. A file is settled as soon as a later one begins with a
+complete record; a BLANK is passed only then, since a broker that finds no later file when it starts writes
+over it (reference 6.2). Files are opened read-only for each look, no lock is taken, no broker is asked.
+Reference 1.2, 2.8, 6.
+
+The files must grow in the order in which a broker writes them. `pipeline.tailwalk` says what is complete.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from rocketfsck.errors import StoreError
+from rocketfsck.pipeline.tailplace import (
+    BEGINNING,
+    NOWHERE,
+    DataLossError,
+    Log,
+    Place,
+    end_of,
+    list_files,
+    start_of,
+)
+from rocketfsck.pipeline.tailwalk import (
+    Bounds,
+    FileWalk,
+    Reached,
+    Walked,
+    complete_timestamp,
+    walk_file,
+    witness_of,
+)
+from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.tiling import scan_log_file
+from rocketfsck.store.model import MappedFile
+from rocketfsck.store.reading import FileReader
+
+MAX_ATTEMPTS = 5
+"""Looks at a log whose files vanish while they are looked at."""
+
+UNBOUNDED = Bounds()
+
+
+def advance(log: Log, place: Place, bounds: Bounds = UNBOUNDED, *, fail_on_data_loss: bool = True) -> Place:
+    """Where the complete records from `place` on end now, as far as the bounds allow; `place` if none came.
+
+    Raises DataLossError where something is lost, unless that is accepted: then from where the log goes on.
+    Raises StoreError when files cannot be read.
+    """
+    at = replace(place, resumed_offset=NOWHERE)
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        files = list_files(log)
+        try:
+            reached = advance_in(log, files, at, bounds)
+            return place if replace(reached, resumed_offset=place.resumed_offset) == place else reached
+        except DataLossError as loss:
+            if fail_on_data_loss:
+                raise
+            at = loss.place
+        except StoreError:
+            if attempt == MAX_ATTEMPTS or list_files(log) == files:
+                raise
+    return at
+
+
+def advance_in(log: Log, files: Sequence[MappedFile], place: Place, bounds: Bounds = UNBOUNDED) -> Place:
+    """`advance` in files that were listed; raises DataLossError."""
+    if not files:
+        if place.witness_offset >= 0:
+            raise _cut(log, files, place, "the log has no files any more")
+        return place  # nothing was read, and nothing is there
+    if place.offset < 0:
+        place = replace(place, offset=start_of(files[0]), resumed_offset=start_of(files[0]))
+    number, at = _find_file(log, files, place)
+    last = _last_begun(log, files, number)
+    begin, count = at.offset, 0
+    for file, following in pairwise(files[number : last + 1]):
+        left = bounds.less(at.offset - begin, count)
+        if at.offset > begin and _is_used_up(left):
+            break
+        at, passed = _pass_file(log, file, following, at, left)
+        count += passed.count
+        if passed.bounded:
+            break
+    else:
+        left = bounds.less(at.offset - begin, count)
+        if at.offset == begin or not _is_used_up(left):
+            at = _walk_last(log, files[last], at, left)
+    check_witness(log, files, place)
+    return at
+
+
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    bounded: bool
+    count: int = 0
+
+
+def _find_file(log: Log, files: Sequence[MappedFile], place: Place) -> tuple[int, Place]:
+    """The file that the place is in, and the place, moved up where nothing but a file's end was before."""
+    first = start_of(files[0])
+    if place.offset < first:
+        begin = max(place.offset, place.clear_offset)
+        if begin < first:
+            raise DataLossError(
+                "expired",
+                f"the log begins at offset {first} now; bytes {begin} to {first} were deleted before they "
+                "were read",
+                path=log.name,
+                place=_resumed(place, first, lost_size=first - begin),
+            )
+        return 0, replace(place, offset=first)
+    number = bisect_right(files, place.offset, key=start_of) - 1
+    if place.offset > end_of(files[number]):
+        if number + 1 == len(files):
+            raise _cut(log, files, place, f"the log ends at offset {end_of(files[-1])} at the most")
+        raise _missing(log, place, start_of(files[number + 1]))
+    return number, place
+
+
+def _pass_file(
+    log: Log, file: MappedFile, following: MappedFile, at: Place, bounds: Bounds
+) -> tuple[Place, _Passed]:
+    """On through a file that is settled, to the next one if the bounds allow."""
+    target = start_of(following)
+    blank = at.clear_offset >= target or end_of(file) >= target
+    if not blank and not leads_to(log, file, at.offset, target):
+        if at.offset == end_of(file):
+            raise _missing(log, at, target)
+        target = end_of(file)
+    allowed = bounds.until_offset is None or target <= bounds.until_offset
+    fits = bounds.max_size is None or target - at.offset <= bounds.max_size
+    count = 0
+    if bounds.max_count is not None or not allowed or not fits:
+        with FileReader(file.location) as reader:
+            walk = FileWalk(reader, start_of(file), log.options, True, log.clock_step)
+            start = Reached(at.offset - start_of(file), newest_timestamp=at.newest_timestamp)
+            walked = walk_file(walk, start, bounds)
+            if walked.bounded or not allowed:
+                return _place(walk, at, walked), _Passed(True)
+            count = walked.reached.count
+    if target < start_of(following):
+        return replace(at, offset=target), _Passed(True)
+    with FileReader(following.location) as reader:
+        walk = FileWalk(reader, target, log.options, True, log.clock_step)
+        timestamp = complete_timestamp(walk, 0)
+        if timestamp is None:
+            return replace(at, offset=target), _Passed(False, count)
+        newest = max(at.newest_timestamp, timestamp)
+        at = replace(at, offset=target, witness_offset=target, witness_crc=witness_of(reader, 0))
+        return replace(at, newest_timestamp=newest, clear_offset=NOWHERE), _Passed(False, count)
+
+
+def _walk_last(log: Log, file: MappedFile, at: Place, bounds: Bounds) -> Place:
+    with FileReader(file.location) as reader:
+        walk = FileWalk(reader, start_of(file), log.options, False, log.clock_step)
+        start = Reached(at.offset - start_of(file), newest_timestamp=at.newest_timestamp)
+        return _place(walk, at, walk_file(walk, start, bounds))
+
+
+def _place(walk: FileWalk, before: Place, walked: Walked) -> Place:
+    reached, base = walked.reached, walk.base_offset
+    place = replace(
+        before,
+        offset=base + reached.end_pos,
+        newest_timestamp=reached.newest_timestamp,
+        clear_offset=base + walked.blank_end if walked.blank_end >= 0 else NOWHERE,
+    )
+    if reached.last_pos < 0:
+        return place
+    crc = witness_of(walk.reader, reached.last_pos)
+    return replace(place, witness_offset=base + reached.last_pos, witness_crc=crc)
+
+
+def check_witness(log: Log, files: Sequence[MappedFile], place: Place) -> None:
+    """Raise DataLossError where the record that the place remembers is no more what it was.
+
+    One whose file was deleted from the front says nothing.
+    """
+    if place.witness_offset < 0 or not files or place.witness_offset < start_of(files[0]):
+        return
+    file = files[bisect_right(files, place.witness_offset, key=start_of) - 1]
+    crc = None
+    if place.witness_offset < end_of(file):
+        with FileReader(file.location) as reader:
+            crc = witness_of(reader, place.witness_offset - start_of(file))
+    if crc != place.witness_crc:
+        where = place.witness_offset
+        raise _cut(log, files, place, f"another record stands at offset {where} than when it was read")
+
+
+def leads_to(log: Log, file: MappedFile, offset: int, target: int) -> bool:
+    """Whether a file that is too short ends in a BLANK that leads to `target`: a copy that left zeros out.
+
+    `offset` is a record in the file to look from.
+    """
+    with FileReader(file.location) as reader:
+        walk = FileWalk(reader, start_of(file), log.options, True, log.clock_step)
+        walked = walk_file(walk, Reached(max(offset - start_of(file), 0)), UNBOUNDED)
+        return walked.blank_end >= 0 and start_of(file) + walked.blank_end == target
+
+
+def _last_begun(log: Log, files: Sequence[MappedFile], least: int) -> int:
+    """The number of the last file that begins with a complete record; `least` if none behind that does."""
+    for number in range(len(files) - 1, least, -1):
+        if _first_record(log, files[number]) is not None:
+            return number
+    return least
+
+
+def latest_place(log: Log) -> Place:
+    """The place behind the last complete record now."""
+    files = list_files(log)
+    if not files:
+        return BEGINNING
+    last = files[_last_begun(log, files, 0)]
+    return _walk_last(log, last, Place(start_of(last)), UNBOUNDED)
+
+
+def seek_newer(log: Log, files: Sequence[MappedFile], timestamp: int) -> Place:
+    """The place of the first record stored later than `timestamp` (ms), else the log's end.
+
+    By the first record of each file, so the log's times must rise, as a broker's do.
+    """
+    if not files:
+        return BEGINNING
+    number = 0
+    for n in range(len(files) - 1, -1, -1):
+        first = _first_record(log, files[n])
+        if first is not None and first <= timestamp:
+            number = n
+            break
+    for file in files[number:]:
+        with FileReader(file.location) as reader:
+            table = QueueTable()
+            compiled = compiled_wanted(reader.size)
+            for found in scan_log_file(reader, start_of(file), log.options, table, compiled=compiled):
+                if isinstance(found, RecordBatch):
+                    newer = np.flatnonzero(found["store_timestamp"] > timestamp)
+                    if len(newer):
+                        pos = int(found["pos"][newer[0]])
+                        offset = start_of(file) + pos
+                        return Place(offset, offset, witness_of(reader, pos))
+    return _walk_last(log, files[number], Place(start_of(files[number])), UNBOUNDED)
+
+
+def _first_record(log: Log, file: MappedFile) -> int | None:
+    """The storeTimestamp of the complete record that the file begins with; None without one."""
+    with FileReader(file.location) as reader:
+        return complete_timestamp(FileWalk(reader, start_of(file), log.options, True, log.clock_step), 0)
+
+
+def _is_used_up(bounds: Bounds) -> bool:
+    return any(left is not None and left <= 0 for left in (bounds.max_size, bounds.max_count))
+
+
+def _resumed(place: Place, offset: int, *, lost_size: int = 0, cut_count: int = 0) -> Place:
+    return replace(
+        place,
+        offset=offset,
+        resumed_offset=offset,
+        lost_size=place.lost_size + lost_size,
+        cut_count=place.cut_count + cut_count,
+        clear_offset=NOWHERE,
+    )
+
+
+def _missing(log: Log, place: Place, target: int) -> DataLossError:
+    return DataLossError(
+        "missing",
+        f"bytes {place.offset} to {target} of the log are in no file, though the log goes on behind them",
+        path=log.name,
+        place=_resumed(place, target, lost_size=target - place.offset),
+    )
+
+
+def _cut(log: Log, files: Sequence[MappedFile], place: Place, why: str) -> DataLossError:
+    found = seek_newer(log, files, place.newest_timestamp)
+    newest = max(place.newest_timestamp, found.newest_timestamp)
+    resumed = replace(
+        _resumed(place, found.offset, cut_count=1),
+        witness_offset=found.witness_offset,
+        witness_crc=found.witness_crc,
+        newest_timestamp=newest,
+    )
+    return DataLossError(
+        "cut",
+        f"{why}, but records up to offset {place.offset} were read: the log was cut below it, and goes on at "
+        f"offset {max(found.offset, 0)} with what was stored since",
+        path=log.name,
+        place=resumed,
+    )

@@ -1,0 +1,313 @@
+"""How far one commit log file is complete while a broker, or a copy of its bytes, still writes to it.
+
+    file := (complete record | damage)* then a record in doubt | BLANK | zeros
+
+A broker puts one record after the other, each in one go, and never goes back but by a restart. So a record is
+done when something newer stands behind it; only the last one needs a look of its own. It is complete when its
+frame is sound, its physicalOffset is its place, its CRCs are right and its topic and properties hold no NUL.
+What is not complete is in doubt and waits; it is damage, to be passed, once a complete record stands behind
+it, and that is said only after a second look, since the first may have come between two puts.
+
+Records that went back in time are in doubt as well: they are what a truncation left behind the log's new end
+(reference 6.6), until a newer one stands behind them. Reference 2.1, 2.8, 2.15.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MIN_RECORD_SIZE
+from rocketfsck.scan.columns import Fault, RecordBatch, Stop, new_batch
+from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.large import append_large_record, read_large_record
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.resync import Ground
+from rocketfsck.scan.source import ReadAhead
+from rocketfsck.scan.tiling import fill_batch, implementation
+from rocketfsck.store.reading import FileReader
+
+LOOK_AHEAD_SIZE = 8 << 20
+"""Bytes behind a doubt that are searched for a newer record: more than the longest record by default."""
+
+MAX_CANDIDATES = 64
+"""Records of a search that may turn out to be none that says anything."""
+
+MAX_ROW_COUNT = 4096
+"""Rows of a batch."""
+
+FUTURE_SIZE = 24 * 3600 * 1000
+"""Milliseconds ahead of this machine's clock from which on a storeTimestamp is not believed."""
+
+THREADED_FROM = 64 << 20
+"""Bytes of a settled file from which on reading ahead is worth a thread."""
+
+WITNESS_SIZE = 88
+"""Bytes of a record by which it is known again: all of its header."""
+
+UNFINISHED = (
+    Fault.BODY_CRC
+    | Fault.PROPERTY_CRC
+    | Fault.PHYSICAL_OFFSET
+    | Fault.PROPERTY_NUL
+    | Fault.TOPIC_EMPTY
+    | Fault.TOPIC_CHARSET
+    | Fault.BODY_CRC_NEGATIVE
+    | Fault.BODY_SIZE
+    | Fault.PROPERTIES_SIZE
+)
+"""What the last record must not have: half of a record may look like this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where a walk must end: an offset never to be passed, and how many bytes and rows may be taken.
+
+    At least one record is taken, however long it is, so that a stream gets on; `until_offset` has no such
+    exception.
+    """
+
+    until_offset: int | None = None
+    max_size: int | None = None
+    max_count: int | None = None
+
+    def less(self, size: int, count: int) -> Bounds:
+        """What is left after these were taken."""
+        return Bounds(
+            self.until_offset,
+            None if self.max_size is None else self.max_size - size,
+            None if self.max_count is None else self.max_count - count,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A position behind complete records: the last one's position and time (-1: none), how many they are.
+
+    `newest_timestamp` is the newest storeTimestamp so far.
+    """
+
+    end_pos: int
+    last_pos: int = -1
+    newest_timestamp: int = -1
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """How far a file is complete, whether a bound ended the walk, and where the file's BLANK leads (-1)."""
+
+    reached: Reached
+    bounded: bool
+    blank_end: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FileWalk:
+    """One file to be walked: `settled` where a later file holds records, so that nothing in it can change.
+
+    `clock_step` is how many milliseconds a storeTimestamp may go back without being in doubt.
+    """
+
+    reader: FileReader
+    base_offset: int
+    options: ScanOptions
+    settled: bool
+    clock_step: int
+
+    @property
+    def file_size(self) -> int:
+        return max(self.options.file_size, self.reader.size)
+
+
+@dataclass(slots=True)
+class _Run:
+    """What was taken so far. All rows up to `sure` are complete, `before` is one row less, `last` is behind
+    the last row seen; `cut` is where a bound ends the walk, once it is sure."""
+
+    batch: RecordBatch
+    sure: Reached
+    before: Reached
+    last: Reached
+    cut: Reached | None = None
+    table: QueueTable = field(default_factory=QueueTable)
+
+    def begin(self, at: Reached) -> None:
+        """Go on from a place that is sure."""
+        self.sure = self.before = self.last = at
+        self.cut = None
+
+    @property
+    def is_cut(self) -> bool:
+        return self.cut is not None and self.sure.end_pos >= self.cut.end_pos
+
+
+def walk_file(walk: FileWalk, start: Reached, bounds: Bounds) -> Walked:
+    """How far the file is complete from `start` on. Raises StoreError when bytes cannot be read.
+
+    In a settled file damage is passed, up to its very end; in one that is being written, only where a
+    complete and newer record stands behind it within LOOK_AHEAD_SIZE.
+    """
+    run = _Run(_batch_for(bounds), start, start, start)
+    doubted = -1
+    length = walk.reader.size - start.end_pos
+    threaded = walk.settled and length > THREADED_FROM
+    with ReadAhead(walk.reader, start=start.end_pos, threaded=threaded) as window:
+        while run.last.end_pos < walk.reader.size:
+            stop = _scan_run(walk, window, run, start, bounds)
+            if run.is_cut:
+                break
+            pos = run.last.end_pos
+            found = _newer_behind(walk, pos, stop, run.sure.newest_timestamp)
+            if found is None:
+                run.cut = None
+                break
+            if not walk.settled and doubted != pos:
+                doubted = pos
+                run.begin(run.sure)
+                continue
+            if run.cut is None and not _may_pass(walk, found, run, start, bounds):
+                run.cut = run.last
+            if run.cut is not None:
+                return Walked(run.cut, True)
+            run.begin(replace(run.last, end_pos=found))
+    reached = run.sure if run.cut is None else run.cut
+    if not walk.settled and reached.end_pos == run.sure.end_pos:
+        reached = _finished(walk, run, start)
+    return Walked(reached, run.cut is not None, _blank_end(walk, reached.end_pos))
+
+
+def _batch_for(bounds: Bounds) -> RecordBatch:
+    """No larger than what the bounds allow, and one row more."""
+    counts = [MAX_ROW_COUNT]
+    if bounds.max_count is not None:
+        counts.append(max(bounds.max_count, 1) + 1)
+    if bounds.max_size is not None:
+        counts.append(max(bounds.max_size, 0) // MIN_RECORD_SIZE + 2)
+    return new_batch(record_capacity=min(counts))
+
+
+def _scan_run(walk: FileWalk, window: ReadAhead, run: _Run, start: Reached, bounds: Bounds) -> Stop:
+    """Take records until a run of them ends or enough of them are sure."""
+    scan, _ = implementation(compiled_wanted(walk.reader.size))
+    options = replace(walk.options, read_bodies=False)
+    window.move_to(run.last.end_pos)
+    stop = Stop.BATCH_FULL
+    while stop == Stop.BATCH_FULL and not run.is_cut:
+        run.batch.begin(0)
+        stop = fill_batch(
+            walk.reader, window, scan, walk.base_offset, walk.file_size, options, run.batch, run.table
+        )
+        if run.batch.record_count:
+            _take(walk, run, start, bounds)
+        elif stop == Stop.BATCH_FULL:
+            raise ValueError("the batch has no room for one record with all its keys and queues")
+    return stop
+
+
+def _take(walk: FileWalk, run: _Run, start: Reached, bounds: Bounds) -> None:
+    batch, last = run.batch, run.last
+    ends = batch["pos"] + batch["total_size"]
+    times = batch["store_timestamp"]
+    believed = np.where(times > int(time.time() * 1000) + FUTURE_SIZE, -1, times)
+    newest = np.maximum.accumulate(np.concatenate(([last.newest_timestamp], believed)))
+
+    def at(row: int) -> Reached:
+        return Reached(int(ends[row]), int(batch["pos"][row]), int(newest[row + 1]), last.count + row + 1)
+
+    count = len(ends)
+    if run.cut is None:
+        allowed = _allowed(walk, ends, last, start, bounds)
+        if allowed < count:
+            run.cut = at(allowed - 1) if allowed else last
+    sure = [count - 1] if walk.settled else np.flatnonzero(times >= newest[:-1] - walk.clock_step)
+    if len(sure):
+        row = int(sure[-1])
+        run.before = at(row - 1) if row else last
+        run.sure = at(row)
+    run.last = at(count - 1)
+
+
+def _allowed(walk: FileWalk, ends: NDArray[np.int64], last: Reached, start: Reached, bounds: Bounds) -> int:
+    """How many of the rows that end at these positions the bounds allow."""
+    allowed = len(ends)
+    if bounds.max_size is not None:
+        allowed = int(np.searchsorted(ends, start.end_pos + bounds.max_size, "right"))
+    if bounds.max_count is not None:
+        allowed = min(allowed, max(bounds.max_count - last.count, 0))
+    if last.end_pos == start.end_pos:
+        allowed = max(allowed, 1)
+    if bounds.until_offset is not None:
+        allowed = min(allowed, int(np.searchsorted(ends, bounds.until_offset - walk.base_offset, "right")))
+    return allowed
+
+
+def _may_pass(walk: FileWalk, found: int, run: _Run, start: Reached, bounds: Bounds) -> bool:
+    """Whether the bounds allow the damage up to `found` to be taken."""
+    if bounds.until_offset is not None and walk.base_offset + found > bounds.until_offset:
+        return False
+    is_first = run.last.end_pos == start.end_pos
+    return is_first or bounds.max_size is None or found - start.end_pos <= bounds.max_size
+
+
+def _newer_behind(walk: FileWalk, pos: int, stop: Stop, newest_timestamp: int) -> int | None:
+    """Where the log goes on behind `pos`, at which no record stands; None if it is not known to."""
+    if stop == Stop.LIMIT:
+        return None
+    begin = pos + (stop != Stop.ZERO)
+    if stop == Stop.BLANK:
+        if not walk.settled or _blank_end(walk, pos) >= 0:
+            return None
+        begin = pos + BLANK_HEADER_SIZE
+    end = walk.reader.size if walk.settled else begin + LOOK_AHEAD_SIZE
+    _, carver = implementation(compiled_wanted(walk.reader.size))
+    with ReadAhead(walk.reader, start=begin, end=end, threaded=False) as window:
+        ground = Ground(walk.reader, window, carver, walk.base_offset, walk.file_size)
+        for _ in range(MAX_CANDIDATES):
+            found = ground.carve(begin, walk.base_offset)
+            if found is None or walk.settled:
+                return found
+            timestamp = complete_timestamp(walk, found)
+            if timestamp is not None and timestamp >= newest_timestamp - walk.clock_step:
+                return found
+            begin = found + 1
+    return None
+
+
+def complete_timestamp(walk: FileWalk, pos: int) -> int | None:
+    """The storeTimestamp of the record at `pos` if a complete one stands there."""
+    record = read_large_record(walk.reader, pos, walk.file_size)
+    if isinstance(record, Stop):
+        return None
+    batch = new_batch(1, 1 << 15, 1 << 15)
+    options = replace(walk.options, read_bodies=True)
+    append_large_record(walk.reader, record, walk.base_offset, walk.file_size, options, batch, QueueTable())
+    if not batch.record_count or int(batch["faults"][0]) & UNFINISHED:
+        return None
+    return int(batch["store_timestamp"][0])
+
+
+def _finished(walk: FileWalk, run: _Run, start: Reached) -> Reached:
+    """The end, without the last record if that may not be all there yet."""
+    new = run.sure.last_pos >= start.end_pos
+    if new and complete_timestamp(walk, run.sure.last_pos) is None:
+        return run.before
+    return run.sure
+
+
+def _blank_end(walk: FileWalk, pos: int) -> int:
+    """The file position that a BLANK at `pos` fills the file up to; -1 without one that does."""
+    head = walk.reader.read_upto(pos, BLANK_HEADER_SIZE)
+    total_size, magic_code = (int.from_bytes(head[at : at + 4], "big", signed=True) for at in (0, 4))
+    fits = magic_code == MAGIC_BLANK and pos + total_size >= walk.reader.size
+    return pos + total_size if fits and len(head) == BLANK_HEADER_SIZE else -1
+
+
+def witness_of(reader: FileReader, pos: int) -> int:
+    """A checksum of the record at `pos` by which it is known again (of its header: its CRC is in there)."""
+    return zlib.crc32(reader.read_upto(pos, WITNESS_SIZE))
