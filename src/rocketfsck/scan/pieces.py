@@ -26,6 +26,8 @@ from rocketfsck.store.reading import FileReader
 PIECE_SIZE = 16 << 20
 BUFFER_SIZE = 512 << 10
 """So small that what was read is still near the processor when its bodies are stepped over."""
+BEHIND_SIZE = 4096
+"""Read behind a piece before it is known where its last record ends."""
 NOWHERE = -1
 
 Rows = TypeVar("Rows")
@@ -70,15 +72,21 @@ class Piece(Generic[Rows]):
     turned_away_count: int = 0
 
 
-class _Worker(Generic[Rows]):
-    """What a thread keeps from piece to piece: its buffers, its table, the file it has open."""
+class Worker(Generic[Rows]):
+    """What a thread keeps from piece to piece: its buffers, its table, the file it has open.
 
-    def __init__(self, number: int, options: ScanOptions, take: Taker[Rows]) -> None:
+    Where a `given` reader is shared by all, it belongs to whoever gave it.
+    """
+
+    def __init__(
+        self, number: int, options: ScanOptions, take: Taker[Rows], given: FileReader | None = None
+    ) -> None:
         from rocketfsck.scan import kernels_carve, kernels_records
 
         self.number = number
         self.options = options
         self.take = take
+        self.given = given
         self.scan = kernels_records.scan_records
         self.carve = kernels_carve.find_candidate
         self.batch = new_batch()
@@ -87,12 +95,14 @@ class _Worker(Generic[Rows]):
         self.window: ReadAhead | None = None
 
     def close(self) -> None:
-        if self.reader is not None:
+        if self.reader is not None and self.given is None:
             self.reader.close()
-            self.reader = self.window = None
+        self.reader = self.window = None
 
     def run(self, task: PieceTask) -> Piece[Rows]:
         reader, window = self._open(task.path)
+        if window.front_size:  # else a single read takes the whole file
+            window.size = min(task.end + BEHIND_SIZE, reader.size)
         piece: Piece[Rows] = Piece(task)
         file_size = max(self.options.file_size, reader.size)
         pos = 0 if task.start == 0 else self._first(reader, window, task, file_size)
@@ -107,7 +117,7 @@ class _Worker(Generic[Rows]):
     def _open(self, path: str) -> tuple[FileReader, ReadAhead]:
         if self.reader is None or self.window is None or self.reader.path != path:
             self.close()
-            self.reader = FileReader(path)
+            self.reader = self.given or FileReader(path)
             self.window = ReadAhead(self.reader, buffer_size=BUFFER_SIZE, threaded=False)
         return self.reader, self.window
 
@@ -149,6 +159,9 @@ class _Worker(Generic[Rows]):
             pos = window.file_pos + window.start
             if stop == Stop.BATCH_FULL and batch.record_count:
                 self._drain(piece)
+                if self.is_full(piece):
+                    break
+                batch = self.batch
                 continue
             if stop not in (Stop.LIMIT, Stop.NEED_BYTES) or pos >= end:
                 break
@@ -156,6 +169,7 @@ class _Worker(Generic[Rows]):
                 # a record that begins in the piece and ends behind it
                 size = int.from_bytes(window.buffer[window.start : window.start + 4].tobytes(), "big")
                 limit = pos + max(size, 8)
+                window.size = min(max(window.size, limit), reader.size)
                 if limit <= window.file_pos + window.end:
                     continue
             if not window.extend():
@@ -176,7 +190,15 @@ class _Worker(Generic[Rows]):
             piece.last_pos, piece.last_time = int(batch["pos"][-1]), int(times[-1])
             piece.record_count += batch.record_count
             piece.rows.append(self.take(batch, piece.task.base_offset))
-            batch.begin(0)
+            self.begin_batch()
+
+    def begin_batch(self) -> None:
+        """Make room for further records, after what there are of them have been taken."""
+        self.batch.begin(0)
+
+    def is_full(self, piece: Piece[Rows]) -> bool:  # noqa: ARG002
+        """Whether the piece must end here, although there are further records."""
+        return False
 
 
 def scan_pieces(
@@ -186,14 +208,21 @@ def scan_pieces(
 
     Raises StoreError where a file cannot be read.
     """
-    workers: list[_Worker[Rows]] = []
+    yield from run_pieces(tasks, lambda number: Worker(number, options, take), jobs=jobs)
+
+
+def run_pieces(
+    tasks: Sequence[PieceTask], new_worker: Callable[[int], Worker[Rows]], *, jobs: int
+) -> Generator[Piece[Rows], None, None]:
+    """As `scan_pieces`, by workers of one's own; they are numbered from 1 on."""
+    workers: list[Worker[Rows]] = []
     local, lock = threading.local(), threading.Lock()
 
     def run(task: PieceTask) -> Piece[Rows]:
-        worker: _Worker[Rows] | None = getattr(local, "worker", None)
+        worker: Worker[Rows] | None = getattr(local, "worker", None)
         if worker is None:
             with lock:
-                worker = local.worker = _Worker(len(workers) + 1, options, take)
+                worker = local.worker = new_worker(len(workers) + 1)
                 workers.append(worker)
         return worker.run(task)
 
@@ -215,10 +244,11 @@ def scan_pieces(
                 worker.close()
 
 
-def pieces_of(file: int, path: str, base_offset: int, size: int) -> Iterator[PieceTask]:
-    """The tasks for one file, in order."""
-    for start in range(0, size, PIECE_SIZE):
-        yield PieceTask(file, path, base_offset, start, min(start + PIECE_SIZE, size))
+def pieces_of(file: int, path: str, base_offset: int, size: int, piece_size: int = 0) -> Iterator[PieceTask]:
+    """The tasks for one file, in order; a `piece_size` of 0 stands for PIECE_SIZE."""
+    step = piece_size or PIECE_SIZE
+    for start in range(0, size, step):
+        yield PieceTask(file, path, base_offset, start, min(start + step, size))
 
 
 def times_fall(piece: Piece[Rows], newest_before: int | None) -> bool:

@@ -31,6 +31,7 @@ from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.regions import REASON_OF_STOP, Region, RegionKind
 from rocketfsck.scan.resync import Carver, Ground
+from rocketfsck.scan.shared import shared_records
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.store.reading import FileReader
 
@@ -61,15 +62,17 @@ def scan_log_file(
     compiled: bool = False,
     batch: RecordBatch | None = None,
     source: ReadAhead | None = None,
+    jobs: int = 1,
 ) -> Generator[RecordBatch | Region, None, None]:
     """Yield the batches of every run of records, and after each run its region and those up to the next.
 
     `base_offset` is the physical offset of the file's first byte. Regions come in file order and tile the
-    file exactly. **The batch is reused**: it is always the same object, its rows are good only until the
-    next step of the iteration; `batch.run` is the `run` of the region that they belong to. `compiled` says
-    whether to use the kernels (worth it from some 12 MiB on, see `jit.compiled_wanted`). `batch` and
-    `source` let a caller that scans many files reuse the memory or choose its size. Raises StoreError when
-    bytes cannot be read.
+    file exactly. **The batch is reused**: its rows are good only until the next step of the iteration;
+    `batch.run` is the `run` of the region that they belong to. `compiled` says whether to use the kernels
+    (worth it from some 12 MiB on, see `jit.compiled_wanted`). `batch` and `source` let a caller that scans
+    many files reuse the memory or choose its size. `jobs` are the threads that a large file's first run is
+    scanned with, if by kernels (`scan.shared`): then batches may end elsewhere, and are not always the same
+    object. Raises StoreError when bytes cannot be read.
     """
     scanner, carver = implementation(compiled)
     rows = new_batch() if batch is None else batch
@@ -78,9 +81,16 @@ def scan_log_file(
         ground = Ground(reader, window, carver, base_offset, file_size)
         run_number, other_base, pos = 0, base_offset, 0
         while pos < reader.size:
+            count, stop, start = 0, Stop.BATCH_FULL, pos
+            if compiled and jobs > 1 and pos == 0:
+                for found in shared_records(reader, base_offset, options, table, jobs):
+                    last = found.record_count - 1
+                    start = int(found.records["pos"][last]) + int(found.records["total_size"][last])
+                    other_base = int(found.records["physical_offset"][last]) - int(found.records["pos"][last])
+                    count += found.record_count
+                    yield found
             rows.begin(run_number)
-            window.move_to(pos)
-            count, stop = 0, Stop.BATCH_FULL
+            window.move_to(start)
             while stop == Stop.BATCH_FULL:
                 stop = fill_batch(reader, window, scanner, base_offset, file_size, options, rows, table)
                 if rows.record_count:

@@ -137,7 +137,13 @@ class _LogWalk:
             )
             window = ReadAhead(self.reader, threaded=self.context.read_ahead)
             for item in scan_log_file(
-                self.reader, self.base, options, self.table, compiled=self.compiled, source=window
+                self.reader,
+                self.base,
+                options,
+                self.table,
+                compiled=self.compiled,
+                source=window,
+                jobs=self.context.scan_threads,
             ):
                 if isinstance(item, RecordBatch):
                     self._batch(item)

@@ -53,6 +53,8 @@ _READ_OTHERS = frozenset(
         OtherKind.DLEDGER_INDEX,
     }
 )
+LARGE_SIZE = 64 << 20
+"""A file with more on the disk keeps a core busy for a while."""
 _NOT_READ = "listed, but its content is not checked by this version"
 _HALF_READ = "entries are compared with their index; the records in them are not checked by this version"
 
@@ -82,6 +84,7 @@ def check_store(
         options.detail_limit,
         data_size=sum(file.allocated_size for file in (*store.commitlog.files, *store.indexes)),
         read_ahead=min(engine.job_count, len(store.commitlog.files)) < core_count(),
+        scan_threads=_scan_threads(store, engine),
     )
     units = plan_units(context) if _needs_data(selected) else ()
     ran = execute(context, options, units, engine, progress)
@@ -116,6 +119,14 @@ def check_store(
         regions={log.file: log.regions for log in known.logs if log is not None},
         next_commands=commands if rest is None else (*commands, rest),
     )
+
+
+def _scan_threads(store: Store, engine: Engine) -> int:
+    """The threads that one commit log file may be scanned with, where fewer files than cores have content."""
+    if not isinstance(engine, LocalEngine):
+        return 1
+    large = sum(file.allocated_size > LARGE_SIZE for file in store.commitlog.files)
+    return max(core_count() // max(min(engine.job_count, large), 1), 1)
 
 
 def store_facts(store: Store) -> StoreFacts:

@@ -45,7 +45,7 @@ class Context:
 
     `data_size` is how many bytes of segments and index files there are on disk, holes left out: whether the
     compiled kernels are worth their start-up is a matter of the whole check. `read_ahead` says whether
-    cores are free for threads that read ahead of a task.
+    cores are free for threads that read ahead of a task; `scan_threads` are those that may scan one file.
     """
 
     store: Store
@@ -54,6 +54,7 @@ class Context:
     detail_limit: int = DETAIL_LIMIT
     data_size: int = 0
     read_ahead: bool = True
+    scan_threads: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,135 @@
+"""The first run of records of a large file by several threads, batch after batch in the order of the file.
+
+The file is cut into pieces (`scan.pieces`). Batches are given on as long as every piece begins where the one
+before it ended: then they hold every record of the run, as one walk would find them. Where a piece does not
+fit, holds damage, a record of many MiB or more than it may keep in memory, or cannot be read, there are no
+further batches, and whoever asked goes on alone from there.
+
+Memory: a window of 1 MiB for each thread, and for each piece under way, one a thread and two more, at most
+BATCHES_A_PIECE batches.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.errors import StoreError
+from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.pieces import Piece, Worker, pieces_of, run_pieces
+from rocketfsck.scan.queues import NO_ROW, QueueTable
+from rocketfsck.store.reading import FileReader
+
+PIECE_SIZE = 8 << 20
+SHARED_FROM = 4 * PIECE_SIZE
+"""A run that cannot be longer is not worth the threads."""
+BATCHES_A_PIECE = 6
+MAX_THREADS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Lent:
+    """A full batch; the worker's table had `name_count` rows then."""
+
+    batch: RecordBatch
+    name_count: int
+
+
+class _Lender(Worker[_Lent]):
+    """A worker that gives its batches away and fills those that come back."""
+
+    def __init__(
+        self, number: int, options: ScanOptions, reader: FileReader, idle: deque[RecordBatch]
+    ) -> None:
+        super().__init__(number, options, self._lend, reader)
+        self.idle = idle
+
+    def _lend(self, batch: RecordBatch, base_offset: int) -> _Lent:  # noqa: ARG002
+        return _Lent(batch, len(self.table))
+
+    def begin_batch(self) -> None:
+        try:
+            self.batch = self.idle.popleft()
+        except IndexError:
+            self.batch = new_batch()
+        self.batch.begin(0)
+
+    def is_full(self, piece: Piece[_Lent]) -> bool:
+        return len(piece.rows) >= BATCHES_A_PIECE
+
+
+class _Rows:
+    """The rows that one table's queues have in another, in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self.rows: NDArray[np.int32] = np.full(1, NO_ROW, np.int32)  # the last is that of no queue, -1
+        self.same = True
+
+    def translate(
+        self, batch: RecordBatch, names: list[tuple[bytes, int]], count: int, table: QueueTable
+    ) -> bool:
+        """Number the batch's queues as `table` does; `names[:count]` are those met so far.
+
+        False if the table has no room for them.
+        """
+        known = len(self.rows) - 1
+        if count > known:
+            turned_away = table.counts[3]
+            more = [table.intern(topic, queue_id) for topic, queue_id in names[known:count]]
+            if NO_ROW in more:
+                table.counts[3] = turned_away  # whoever meets the records counts them
+                return False
+            self.rows = np.array([*self.rows[:-1].tolist(), *more, NO_ROW], np.int32)
+            self.same = bool((self.rows[:-1] == np.arange(count)).all())
+        if not self.same:
+            for name in ("queue_index", "dispatch_queue"):
+                column = batch[name]
+                column[:] = self.rows[column]
+        return True
+
+
+def shared_records(
+    reader: FileReader, base_offset: int, options: ScanOptions, table: QueueTable, jobs: int
+) -> Iterator[RecordBatch]:
+    """Yield the batches of the file's records from its first byte on, as long as the pieces fit together.
+
+    A batch is good until the next step of the iteration. Raises nothing of its own: what cannot be read ends
+    the batches, too.
+    """
+    if reader.size < SHARED_FROM or options.body_range is not None:
+        return
+    idle: deque[RecordBatch] = deque()
+    tasks = list(pieces_of(0, reader.path, base_offset, reader.size, PIECE_SIZE))
+    threads = min(jobs, MAX_THREADS)
+    pieces = run_pieces(tasks, lambda number: _Lender(number, options, reader, idle), jobs=threads)
+    known: dict[int, _Rows] = {}
+    pos = 0
+    with closing(pieces):
+        for piece in _readable(pieces):
+            if pos >= piece.task.end:
+                continue  # of a record that covers the whole piece
+            if piece.start != pos or piece.turned_away_count:
+                return
+            rows = known.setdefault(piece.table, _Rows())
+            for lent in piece.rows:
+                if not rows.translate(lent.batch, piece.names, lent.name_count, table):
+                    return
+                yield lent.batch
+                idle.append(lent.batch)
+            pos = piece.end
+            if piece.stop != Stop.LIMIT:
+                return
+
+
+def _readable(pieces: Generator[Piece[_Lent], None, None]) -> Iterator[Piece[_Lent]]:
+    """The pieces up to one that cannot be read: whoever goes on alone says where, and why."""
+    try:
+        yield from pieces
+    except StoreError:
+        return
