@@ -112,8 +112,9 @@ is NumPy's sum of its bytes as int64, mapped, on one thread. Only ratios can be 
 all figures are those of the product's own path:
 
 - *full scan*: `scan_log_file`, that is frame and fields of every record, CRC of every body, properties, key
-  hashes, columns, regions. The bytes are read by `preadv`, and a second core shares that reading; the line
-  *on one thread* says what one core alone takes, *two files on two threads* what two cores make of two files.
+  hashes, columns, regions, on all cores, as a check does it where cores are free; the line *on one thread*
+  says what one core alone takes, *two files on two threads* what two cores make of two files. The bytes are
+  read by `preadv`.
 - *index file, structure*: `check_index_file` at the level `cross` (a second core takes half of the entries);
   *and keys*: that, and every entry met by the keys of the log's records (`KeyJoin`), whose columns are
   made before.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rocketfsck.engine import core_count
 from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
@@ -31,14 +32,18 @@ from benchmarks.measure import Job, Row, Yardstick, interleaved
 NONE = np.zeros(0, np.int64)
 
 
-def scan_file(log: LogFile, *, compiled: bool = True, threaded: bool = True) -> None:
-    """The full scan of one log file, as a check does it; raises if a record is missed or found at fault."""
+def scan_file(log: LogFile, *, compiled: bool = True, threads: int = 0) -> None:
+    """The full scan of one log file, as a check does it; raises if a record is missed or found at fault.
+
+    On all cores, if `threads` is 0.
+    """
+    jobs = threads or core_count()
     count = faults = 0
     table, batch = QueueTable(), new_batch()
     with FileReader(log.path) as reader:
-        source = ReadAhead(reader, threaded=threaded)
+        source = ReadAhead(reader, threaded=jobs > 1)
         for found in scan_log_file(
-            reader, 0, ScanOptions(), table, compiled=compiled, batch=batch, source=source
+            reader, 0, ScanOptions(), table, compiled=compiled, batch=batch, source=source, jobs=jobs
         ):
             if not isinstance(found, Region):
                 count += found.record_count
@@ -61,10 +66,10 @@ def on_two_threads(job: Job) -> Job:
 
 
 def log_rows(log: LogFile, rounds: int, goal: float | None) -> Iterator[Row]:
-    """The scan of one file: shared with a reading thread, on one thread alone, two files on two threads."""
+    """The scan of one file: on all cores, on one thread alone, two files on two threads."""
 
     def alone() -> None:
-        scan_file(log, threaded=False)
+        scan_file(log, threads=1)
 
     with closing(Yardstick(log.path)) as yardstick:
         jobs: dict[str, Job] = {
@@ -75,7 +80,8 @@ def log_rows(log: LogFile, rounds: int, goal: float | None) -> Iterator[Row]:
         }
         least = interleaved(jobs, rounds)
     rate = f"{log.record_count / least['scan'] / 1e6:.1f} M records/s"
-    yield _row(f"full scan, {log.name}", least["scan"], "sum of the file", least["sum"], goal, rate=rate)
+    name = f"full scan on all cores, {log.name}"
+    yield _row(name, least["scan"], "sum of the file", least["sum"], goal, rate=rate)
     yield _row(f"… on one thread, {log.name}", least["alone"], "sum of the file", least["sum"])
     throughput = 2 * least["alone"] / least["two"]
     wanted = 1.8 if goal is not None and goal > 6 else None
