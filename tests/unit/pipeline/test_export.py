@@ -1,0 +1,337 @@
+"""Exports of whole stores: rows lead back to their bytes, damage is told, and it is whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet as pq
+
+from rocketfsck.api import iter_messages
+from rocketfsck.cli.app import run
+from rocketfsck.engine import LocalEngine
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.pipeline import export as job
+from rocketfsck.pipeline import exportwork
+from rocketfsck.pipeline.exportmodel import ExportOptions, ExportTask
+from rocketfsck.pipeline.exportwork import export_part
+from rocketfsck.pipeline.exportwrite import PartitionWriter
+from rocketfsck.pipeline.views.model import Wanted
+from rocketfsck.store import open_store
+
+from tests.conftest import Directory
+from tests.unit.pipeline.exporting import export, manifest_of, rows_of, sums_of
+
+ROOT = Path(__file__).parents[3]
+SEVERAL = ("5.3.3-multiseg", "4.9.8-ipv6")
+
+
+def _names(into: Path) -> set[str]:
+    return {path.name for path in into.iterdir()}
+
+
+@pytest.mark.parametrize("name", ["5.3.3-multiseg", "4.4.0-basic", "4.9.8-ipv6"])
+def test_every_row_leads_back_to_its_bytes(store_dir: Directory, tmp_path: Path, name: str) -> None:
+    store = store_dir(name)
+    result = export(tmp_path / "out", store)
+    rows = rows_of(tmp_path / "out")
+    messages = list(iter_messages(open_store(store), live_only=True))
+    assert len(rows) == len(messages) == result.row_count > 0
+    for row, message in zip(rows, messages, strict=True):
+        data = (store / row["file"]).read_bytes()[row["pos"] : row["pos"] + row["size"]]
+        assert int.from_bytes(data[:4], "big") == row["size"] == len(data) == message.total_size
+        assert int.from_bytes(data[28:36], "big") == row["offset"] == message.physical_offset
+        assert row["topic"].encode() in data
+        assert row["body"] in data
+        assert (row["broker"], row["body"], row["topic"]) == (store.parent.name, message.body, message.topic)
+        assert row["store_timestamp"] == message.store_timestamp
+
+
+def test_the_manifest_and_the_footers_say_what_there_is(store_dir: Directory, tmp_path: Path) -> None:
+    out, stores = tmp_path / "out", [store_dir(name) for name in SEVERAL]
+    result = export(out, *stores)
+    assert not result.has_problems
+    assert _names(out) >= {"_SUCCESS", "_manifest.json"}
+    assert not [name for name in _names(out) if name.startswith(".") or name == "_temporary"]
+    manifest = manifest_of(out)
+    assert [store["broker"] for store in manifest["stores"]] == list(SEVERAL)
+    assert [store["dialect"][:3] for store in manifest["stores"]] == ["5.3", "4.9"]
+    assert sum(file["row_count"] for file in manifest["files"]) == manifest["row_count"] == result.row_count
+    on_disk = {path.relative_to(out).as_posix() for path in out.rglob("*.parquet")}
+    assert {file["path"] for file in manifest["files"]} == on_disk
+    for file in manifest["files"]:
+        parquet = pq.ParquetFile(out / file["path"])
+        assert parquet.metadata.num_rows == file["row_count"]
+        about = json.loads(parquet.schema_arrow.metadata[b"rocketfsck"])
+        assert about["stores"] == manifest["stores"]
+        assert about["version"] == manifest["version"]
+        offsets = parquet.read(["offset"])["offset"].to_pylist()
+        assert (file["offset"]["min"], file["offset"]["max"]) == (min(offsets), max(offsets))
+        folders = f"topic={file['partition']['topic']}/date={file['partition']['date']}"
+        assert file["path"].replace("%25", "%").startswith(folders)
+
+
+def test_files_are_the_same_however_many_run_at_once(
+    store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "TASK_SIZE", 1)  # a task for every log file
+    stores = [store_dir(name) for name in SEVERAL]
+    one = export(tmp_path / "one", *stores, engine=LocalEngine(1))
+    many = export(tmp_path / "many", *stores, engine=LocalEngine(3))
+    assert one.task_count == many.task_count > 6
+    assert one.merged_count > 0
+    assert sums_of(tmp_path / "one") == sums_of(tmp_path / "many")
+    assert len({file.cell for file in one.files}) == len(one.files)
+    apart = export(tmp_path / "apart", *stores, merge=False)
+    assert len(apart.files) > len(one.files)
+    assert rows_of(tmp_path / "apart") == rows_of(tmp_path / "one")
+
+
+def test_damage_is_beside_the_table_and_counted(restart_dir: Directory, tmp_path: Path) -> None:
+    store = restart_dir("4.9.8-basic--torn-tail")
+    result = export(tmp_path / "out", store)
+    assert (result.damage_count, result.has_problems) == (1, True)
+    (damage,) = pq.read_table(tmp_path / "out" / "_damage").to_pylist()
+    said = json.loads(damage["_corrupt_record"])
+    assert (said["kind"], said["start"], said["end"] - said["start"]) == (
+        "torn",
+        damage["pos"],
+        damage["size"],
+    )
+    assert damage["size"] == result.damage_size
+    assert all(row["topic"] for row in rows_of(tmp_path / "out"))
+    assert len(manifest_of(tmp_path / "out")["damage"]) == 1
+
+
+def test_modes(restart_dir: Directory, tmp_path: Path) -> None:
+    store = restart_dir("5.1.3-basic--flip-last-file")
+    kept = export(tmp_path / "kept", store)
+    rows = rows_of(tmp_path / "kept")
+    assert (kept.corrupt_count, sum(row["_corrupt_record"] is not None for row in rows)) == (1, 1)
+    dropped = export(tmp_path / "dropped", store, wanted=Wanted(mode="DROPMALFORMED"))
+    assert (dropped.corrupt_count, dropped.row_count) == (1, kept.row_count - 1)
+    assert dropped.has_problems
+    assert "_corrupt_record" not in rows_of(tmp_path / "dropped")[0]
+    with pytest.raises(StoreError, match="CRC"):
+        export(tmp_path / "failed", store, wanted=Wanted(mode="FAILFAST"))
+    assert not (tmp_path / "failed").exists()
+    unread = export(tmp_path / "unread", store, bodies=False)
+    assert not unread.has_problems
+    assert {"body", "body_crc_ok"}.isdisjoint(rows_of(tmp_path / "unread")[0])
+
+
+def test_what_is_selected(store_dir: Directory, tmp_path: Path) -> None:
+    store = store_dir("5.3.3-multiseg")
+    everything = list(iter_messages(open_store(store), live_only=True))
+    wanted = Wanted(topic="Seg1", queue_id=1, columns=("tags",))
+    result = export(tmp_path / "out", store, wanted=wanted, compression="snappy")
+    matching = [one for one in everything if (one.topic, one.queue_id) == ("Seg1", 1)]
+    assert result.row_count == len(matching) > 0
+    assert not result.damage_told
+    (row, *_) = rows_of(tmp_path / "out")
+    assert set(row) == {
+        "broker", "file", "offset", "pos", "size", "store_timestamp", "tags",
+        "_corrupt_record", "topic", "date",
+    }  # fmt: skip
+    low, high = everything[10].physical_offset, everything[20].physical_offset
+    ranged = export(tmp_path / "ranged", store, wanted=Wanted(begin_offset=low, end_offset=high))
+    assert ranged.row_count == 10
+    begin, end = everything[5].store_timestamp, everything[50].store_timestamp
+    timed = export(tmp_path / "timed", store, wanted=Wanted(begin_timestamp=begin, end_timestamp=end))
+    assert timed.row_count == sum(begin <= one.store_timestamp < end for one in everything)
+
+
+@pytest.mark.parametrize(
+    ("partition", "folders"),
+    [
+        (("date",), {"date=2023-12-31", "date=2024-01-01"}),
+        (("broker", "tags"), {"broker=5.3.3-multiseg"}),
+        ((), set()),
+    ],
+)
+def test_other_partitions(
+    store_dir: Directory, tmp_path: Path, partition: tuple[str, ...], folders: set[str]
+) -> None:
+    result = export(tmp_path / "out", store_dir("5.3.3-multiseg"), partition=partition)
+    assert {name for name in _names(tmp_path / "out") if "=" in name} == folders
+    if not partition:
+        assert {"topic", "date"} & set(
+            pq.ParquetFile(tmp_path / "out" / result.files[0].path).schema.names
+        ) == {"topic"}
+
+
+def test_an_empty_selection_is_whole(store_dir: Directory, tmp_path: Path) -> None:
+    result = export(tmp_path / "out", store_dir("4.4.0-basic"), wanted=Wanted(topic="none such"))
+    assert (result.row_count, result.files) == (0, ())
+    assert _names(tmp_path / "out") == {"_SUCCESS", "_manifest.json"}
+
+
+def test_rows_of_too_many_partitions_are_not_lost(
+    store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def few(*given: Any, **options: Any) -> PartitionWriter:
+        return PartitionWriter(*given, **options, max_cells=2)
+
+    monkeypatch.setattr(exportwork, "PartitionWriter", few)
+    result = export(tmp_path / "out", store_dir("4.4.0-basic"))
+    crowded = pq.read_table(tmp_path / "out" / "_crowded").to_pylist()
+    assert result.has_problems
+    assert len(result.files) == 2
+    assert result.row_count + len(crowded) == 152
+    assert all(row["topic"] for row in crowded)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"table_format": "csv"}, "a format is one of"),
+        ({"compression": "rar"}, "a compression is one of"),
+        ({"table": "a.b"}, "Iceberg's"),
+        ({"memory_size": 5}, "at least 1 MiB"),
+        ({"partition": ("nonsense",)}, "no such column"),
+        ({"partition": ("topic", "topic")}, "named twice"),
+        ({"partition": ("queue_id",)}, "it is no text"),
+        ({"wanted": Wanted(columns=("nonsense",))}, "no column nonsense"),
+        ({"view": "nonsense"}, "no view is called"),
+    ],
+)
+def test_refusals(store_dir: Directory, tmp_path: Path, options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        export(tmp_path / "out", store_dir("4.4.0-basic"), **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_is_replaced_only_when_asked(store_dir: Directory, tmp_path: Path) -> None:
+    store = store_dir("4.4.0-basic")
+    export(tmp_path / "out", store)
+    before = sums_of(tmp_path / "out")
+    with pytest.raises(UsageError, match="exists already"):
+        export(tmp_path / "out", store, wanted=Wanted(topic="none such"))
+    assert sums_of(tmp_path / "out") == before
+    export(tmp_path / "out", store, wanted=Wanted(topic="none such"), replace=True)
+    assert _names(tmp_path / "out") == {"_SUCCESS", "_manifest.json"}
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+class Attempts:
+    """An engine that makes every task twice, one attempt after the other, as speculation does."""
+
+    job_count = 1
+
+    def run(self, kernel: Any, tasks: Any, *, deadline: float | None = None) -> Any:
+        for _ in range(2):
+            outcomes = list(LocalEngine(2).run(kernel, tasks, deadline=deadline))
+        yield from outcomes
+
+
+def test_attempts_leave_no_duplicates(
+    store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "TASK_SIZE", 1)
+    store = store_dir("5.3.3-multiseg")
+    export(tmp_path / "once", store)
+    export(tmp_path / "twice", store, engine=Attempts())
+    assert sums_of(tmp_path / "once") == sums_of(tmp_path / "twice")
+
+
+class Late:
+    """An engine with a straggler: one attempt ends when the driver has published."""
+
+    job_count = 1
+
+    def __init__(self) -> None:
+        self.task: ExportTask | None = None
+
+    def run(self, kernel: Any, tasks: Any, *, deadline: float | None = None) -> Any:
+        if kernel is export_part:
+            self.task = tasks[0]
+        yield from LocalEngine(1).run(kernel, tasks, deadline=deadline)
+
+
+def test_an_attempt_that_comes_late_changes_nothing(store_dir: Directory, tmp_path: Path) -> None:
+    late = Late()
+    export(tmp_path / "out", store_dir("4.4.0-basic"), engine=late)
+    before = sums_of(tmp_path / "out")
+    assert late.task is not None
+    with pytest.raises(StoreError, match="cannot be written"):
+        export_part(late.task)
+    assert sums_of(tmp_path / "out") == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+KILLED = """
+import os, signal, sys
+from rocketfsck.cli.app import run
+from rocketfsck.pipeline import export, exportfile
+def killing(*_): os.kill(os.getpid(), signal.SIGKILL)
+place, count, *arguments = sys.argv[1:]
+owner = exportfile.FileWriter if place in ("write", "close") else export
+sound, calls = getattr(owner, place), []
+def stopping(*given):
+    calls.append(1)
+    if len(calls) > int(count):
+        killing()
+    return sound(*given)
+setattr(owner, place, stopping)
+run(arguments)
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "count"), [("write", 3), ("close", 4), ("_remove_temporary", 0), ("_write_manifest", 0)]
+)
+def test_killed_it_is_not_there(store_dir: Directory, tmp_path: Path, place: str, count: int) -> None:
+    """The worker in the middle of a file, the driver before its commit: real SIGKILLs."""
+    out = tmp_path / "out"
+    arguments = ["export", str(store_dir("5.3.3-multiseg")), "--into", str(out)]
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, place, str(count), *arguments],
+        capture_output=True,
+        check=False,
+        cwd=ROOT,
+        env=os.environ | {"ROCKETFSCK_KERNELS": "plain"},
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert not out.exists()
+    left = list(tmp_path.iterdir())
+    assert all(path.name.startswith(".out.") for path in left)
+    assert run(arguments) == 0
+    whole = sums_of(out)
+    assert sum(name.endswith(".parquet") for name in whole) == 6
+    assert "_SUCCESS" in whole
+
+
+def test_the_command(restart_dir: Directory, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, out = restart_dir("4.9.8-basic--torn-tail"), tmp_path / "out"
+    assert run(["export", str(store), "--into", str(out), "--no-bodies", "--json"]) == 4
+    said = json.loads(capsys.readouterr().out)
+    assert (said["row_count"], said["damage_count"], said["corrupt_count"]) == (181, 1, 0)
+    assert said["manifest"] == f"{out}/_manifest.json"
+    assert run(["export", str(store), "--into", str(out)]) == 16
+    assert "exists already" in capsys.readouterr().err
+    assert run(["export", str(store), "--into", str(out), "--replace", "--mode", "dropmalformed"]) == 4
+    assert "1 range of the commit log, 256 B, dropped" in capsys.readouterr().out
+    assert run(["export", str(store), "--into", str(out), "--replace", "--topic", "AlphaOrder"]) == 0
+    assert "damage was not looked for" in capsys.readouterr().out
+    for arguments in (
+        ["--into", str(store / "export")],
+        ["--into", str(store.parent), "--replace"],
+        ["--into", str(tmp_path / "x"), "--catalog", "nonsense", "--format", "iceberg"],
+        ["--into", str(tmp_path / "x"), "--master", "local"],
+    ):
+        assert run(["export", str(store), *arguments]) == 16
+        assert capsys.readouterr().out == ""
+    assert not (store / "export").exists()
+
+
+def test_options_that_make_no_sense_are_refused_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="neither a store"):
+        export(tmp_path / "out", tmp_path)
+    with pytest.raises(UsageError, match="at least 1 MiB"):
+        ExportOptions(memory_size=0)
