@@ -100,6 +100,9 @@ def test_a_damaged_log_leaves_problems(store: Store, capsys: pytest.CaptureFixtu
         (("index", "--only-missing-tail", "--from-offset", "1"), "not both"),
         (("timers",), "timers"),
         (("index", "--time-zone", "Nowhere/City"), "time zone"),
+        (("index", "--scratch", "."), "--scratch is of Spark"),
+        (("index", "--master", "local[1]"), "--master is of Spark"),
+        (("checkpoint", "--engine", "spark"), "nothing for Spark"),
     ],
 )
 def test_usage_errors(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.output import refuse_inside, to_json
 from rocketfsck.cli.params import StorePath, path_argument, store_options
 from rocketfsck.cli.progress import progress
@@ -59,6 +60,13 @@ SHOWN_COUNT = 20
 )
 @click.option("--delay-levels", metavar="LEVELS", help="messageDelayLevel of the broker: '1s 5s 10s …'.")
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Threads that read the log; default: one a core.")
+@engine_options
+@click.option(
+    "--scratch",
+    type=StorePath("what is written"),
+    metavar="DIR",
+    help="On Spark: where to put by some 20 bytes a message, and as many a key; default: beside --into.",
+)
 @click.option("--no-sync", is_flag=True, help="Do not wait until the bytes are on the disk.")
 @click.option(
     "--format",
@@ -80,6 +88,9 @@ def command(
     broker_version: str | None,
     commitlog_paths: tuple[Path, ...],
     output_format: str,
+    engine: str,
+    master: str | None,
+    scratch: Path | None,
     **choices: Any,
 ) -> int:
     """Build WHAT of the store at STORE_PATH anew, from its commit log, in a new directory.
@@ -95,13 +106,19 @@ def command(
 
     Memory: at most 300 MiB and 64 MiB for each job, 4 bytes for each hash slot, 200 bytes for each queue.
 
+    With --engine spark workers build index and queues, in the same bytes. All of them must see the store,
+    the directory that --into is in, and --scratch, under these paths. Killed, it begins anew.
+
     Exit status 4 says that the log is damaged, or has records that could not be given their place.
     """
-    from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
+    from rocketfsck.repair.build.run import RebuildOptions
     from rocketfsck.store import open_store
 
     _check_choices(what, topics, queue_ids, choices)
-    refuse_inside(into, [store_path, *commitlog_paths])
+    _check_engine(what, engine, scratch)
+    for place in (into, scratch):
+        if place is not None:
+            refuse_inside(place, [store_path, *commitlog_paths])
     store = open_store(
         store_path,
         broker_conf=broker_conf,
@@ -109,7 +126,9 @@ def command(
         commitlog_paths=commitlog_paths,
         delay_levels=delay_levels,
     )
-    refuse_inside(into, list(store.commitlog.directories))  # a broker.conf may name some outside
+    for place in (into, scratch):
+        if place is not None:
+            refuse_inside(place, list(store.commitlog.directories))  # a broker.conf may name some outside
     if not store.commitlog.files:
         raise StoreError("has no commit log files to build from", path=str(store_path))
     options = RebuildOptions(
@@ -123,8 +142,17 @@ def command(
         jobs=choices["jobs"] or 0,
         sync=not choices["no_sync"],
     )
+    places = [path.absolute() for path in (into.absolute().parent, scratch) if path is not None]
+    chosen = chosen_engine(engine, master, options.jobs, [store_path, *commitlog_paths, *places])
     with progress(f"rebuild {what} of {store_path}") as bar:
-        rebuilt = rebuild_store(store, into, options, progress=bar.update)
+        if engine == "local":
+            from rocketfsck.repair.build.run import rebuild_store
+
+            rebuilt = rebuild_store(store, into, options, progress=bar.update)
+        else:
+            from rocketfsck.pipeline.rebuild import rebuild_on
+
+            rebuilt = rebuild_on(chosen, store, into, options, scratch=scratch, progress=bar.update)
     if store.live.locked:
         print("A broker is at work in the store: what it appends now is not in.", file=sys.stderr)
     if output_format == "json":
@@ -143,6 +171,13 @@ def _check_choices(what: str, topics: tuple[str, ...], queue_ids: tuple[int, ...
         raise UsageError("--from-offset is for index")
     if choices["only_missing_tail"] and what == "checkpoint":
         raise UsageError("--only-missing-tail is for index and consumequeue")
+
+
+def _check_engine(what: str, engine: str, scratch: Path | None) -> None:
+    if engine == "local" and scratch is not None:
+        raise UsageError("--scratch is of Spark: give --engine spark, too")
+    if engine != "local" and what == "checkpoint":
+        raise UsageError("a checkpoint alone is nothing for Spark: give --engine local")
 
 
 def _wanted(topics: tuple[str, ...], queue_ids: tuple[int, ...]) -> Any:
