@@ -51,8 +51,9 @@ TASK_SIZE = 256 << 20
 
 SCHEMA_VERSION = 1
 BODY_COLUMNS = frozenset({"body", "body_crc_ok"})
-DEFAULT_PARTITION: dict[str, tuple[str, ...]] = {"messages": ("topic", DATE)}
+DEFAULT_PARTITION: dict[str, tuple[str, ...]] = {"messages": ("topic", DATE), "consumequeue": ("topic",)}
 ORDER = ("broker", "offset")
+IN_LOG_ORDER = ("messages", "regions")
 
 Progress = Callable[[int, int], None]
 
@@ -141,7 +142,7 @@ def _plan(sources: Sequence[Source], options: ExportOptions) -> _Plan:
     shape = FileShape(
         pa.schema(files),
         partition,
-        order=ORDER if set(ORDER) <= set(schema.names) else (),
+        order=ORDER if options.view in IN_LOG_ORDER else (),
         compression=options.compression,
         metadata=json.dumps(about).encode(),
         plain_names=options.table_format != "parquet",
@@ -213,6 +214,7 @@ def _write(
             plan.crowded,
             options.wanted.mode == "DROPMALFORMED",
             options.memory_size,
+            options.view == "messages",
         )
         for number, parts in enumerate(_runs(plan.parts))
     ]

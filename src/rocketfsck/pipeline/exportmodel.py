@@ -78,6 +78,12 @@ class ExportTask:
     crowded: FileShape
     drop_damage: bool
     memory_size: int
+    is_messages: bool = True
+
+    @property
+    def aside_wanted(self) -> bool:
+        """Whether rows of damage are kept beside the table."""
+        return self.is_messages and not self.drop_damage
 
 
 @dataclass(frozen=True, slots=True)

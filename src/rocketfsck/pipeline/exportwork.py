@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +20,6 @@ def export_part(task: ExportTask) -> TaskResult:
     Done twice it writes the same files. Raises StoreError where something cannot be read or written.
     """
     name = f"{task.number:05d}"
-    corrupt_column = task.wanted.corrupt_column
     damage_count = damage_size = corrupt_count = 0
     with ExitStack() as stack:
         root = Path(task.root)
@@ -29,17 +29,13 @@ def export_part(task: ExportTask) -> TaskResult:
         )
         for part in task.parts:
             for batch in read_part(part, task.wanted):
-                rows = batch
-                if corrupt_column in batch.schema.names and batch[corrupt_column].null_count < len(batch):
-                    is_odd = pc.is_valid(batch[corrupt_column])
-                    is_damage = pc.and_(is_odd, pc.is_null(batch[TIME]))
-                    damage = batch.filter(is_damage)
-                    damage_count += len(damage)
-                    damage_size += pc.sum(damage["size"]).as_py() or 0
-                    corrupt_count += (pc.sum(is_odd).as_py() or 0) - len(damage)
-                    rows = batch.filter(pc.invert(is_odd if task.drop_damage else is_damage))
-                    if not task.drop_damage:
-                        aside.write(damage)
+                found = _sorted_out(batch, task)
+                damage_count += len(found.damage)
+                damage_size += _size(found.damage)
+                corrupt_count += found.corrupt_count
+                if task.aside_wanted:
+                    aside.write(found.damage)
+                rows = found.rows
                 refused = table.write(_dated(rows, task))
                 if refused is not None:
                     crowded.write(refused)
@@ -52,6 +48,35 @@ def export_part(task: ExportTask) -> TaskResult:
             corrupt_count,
             table.spill_count,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of a batch for the table, those of damage, and how many messages have a wrong CRC."""
+
+    rows: pa.RecordBatch
+    damage: pa.RecordBatch
+    corrupt_count: int = 0
+
+
+def _sorted_out(batch: pa.RecordBatch, task: ExportTask) -> _Rows:
+    """Of messages, damage is no row of the table; a row of another view is one even if it is of damage."""
+    column = task.wanted.corrupt_column
+    if column not in batch.schema.names or batch[column].null_count == len(batch):
+        return _Rows(batch, batch.slice(0, 0))
+    is_odd = pc.is_valid(batch[column])
+    sound = batch.filter(pc.invert(is_odd)) if task.drop_damage else batch
+    if not task.is_messages:
+        return _Rows(sound, batch.filter(is_odd))
+    is_damage = pc.and_(is_odd, pc.is_null(batch[TIME]))
+    damage = batch.filter(is_damage)
+    rows = sound if task.drop_damage else batch.filter(pc.invert(is_damage))
+    return _Rows(rows, damage, pc.sum(is_odd).as_py() - len(damage))
+
+
+def _size(damage: pa.RecordBatch) -> int:
+    sizes = damage["size"] if "size" in damage.schema.names else None
+    return 0 if sizes is None else pc.sum(sizes.cast(pa.int64())).as_py() or 0
 
 
 def _dated(batch: pa.RecordBatch, task: ExportTask) -> pa.RecordBatch:

@@ -22,7 +22,8 @@ from rocketfsck.pipeline import exportwork
 from rocketfsck.pipeline.exportmodel import ExportOptions, ExportTask
 from rocketfsck.pipeline.exportwork import export_part
 from rocketfsck.pipeline.exportwrite import PartitionWriter
-from rocketfsck.pipeline.views.model import Wanted
+from rocketfsck.pipeline.sources import find_sources
+from rocketfsck.pipeline.views import VIEW_NAMES, Wanted, plan_parts, read_part
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory
@@ -164,6 +165,29 @@ def test_other_partitions(
         assert {"topic", "date"} & set(
             pq.ParquetFile(tmp_path / "out" / result.files[0].path).schema.names
         ) == {"topic"}
+
+
+@pytest.mark.parametrize("view", VIEW_NAMES)
+def test_every_view(store_dir: Directory, tmp_path: Path, view: str) -> None:
+    sources = find_sources([store_dir("5.3.3-multiseg")])
+    rows = [
+        row for part in plan_parts(view, sources) for batch in read_part(part) for row in batch.to_pylist()
+    ]
+    assert rows
+    result = export(tmp_path / "out", store_dir("5.3.3-multiseg"), view=view, partition=())
+    assert not result.has_problems
+    found = [row for file in result.files for row in pq.read_table(tmp_path / "out" / file.path).to_pylist()]
+    assert found == [{**row, "broker": "5.3.3-multiseg"} for row in rows]
+
+
+def test_damage_of_another_view_is_a_row(restart_dir: Directory, tmp_path: Path) -> None:
+    store = restart_dir("4.9.8-basic--torn-tail")
+    result = export(tmp_path / "out", store, view="regions")
+    assert (result.damage_count, result.damage_size, result.aside) == (1, 256, ())
+    rows = pq.read_table(tmp_path / "out" / result.files[0].path).to_pylist()
+    assert [row["kind"] for row in rows if row["_corrupt_record"]] == ["torn"]
+    dropped = export(tmp_path / "dropped", store, view="regions", wanted=Wanted(mode="DROPMALFORMED"))
+    assert (dropped.damage_count, dropped.row_count) == (1, result.row_count - 1)
 
 
 def test_an_empty_selection_is_whole(store_dir: Directory, tmp_path: Path) -> None:

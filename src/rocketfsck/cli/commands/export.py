@@ -49,8 +49,8 @@ VIEWS = ("messages", "consumequeue", "index", "regions", "findings", "files")
 @click.option(
     "--partition-by",
     metavar="COLUMNS",
-    help="Directories by these columns of text, or `date` (UTC); default for messages: topic,date. "
-    "none: no directories.",
+    help="Directories by these columns of text, or `date` (UTC); default: topic,date "
+    "for messages, topic for consumequeue. none: no directories.",
 )
 @click.option("--broker", "brokers", multiple=True, help="The broker's name of each store, in their order.")
 @click.option("--topic", help="Only messages of this topic.")
@@ -234,11 +234,14 @@ def export_lines(result: ExportResult, options: ExportOptions) -> Iterator[str]:
     yield f"  {options.table_format}: {visible(result.path)}"
     dropped = options.wanted.mode == "DROPMALFORMED"
     if result.damage_count:
-        where = "dropped" if dropped else f"told in {ASIDE}"
-        yield (
-            f"  damage: {count_of(result.damage_count, 'range')} of the commit log, "
-            f"{byte_size(result.damage_size)}, {where}"
-        )
+        if options.view == "messages":
+            what = (
+                f"{count_of(result.damage_count, 'range')} of the commit log, {byte_size(result.damage_size)}"
+            )
+        else:
+            what = count_of(result.damage_count, "row")
+        where = f"told in {ASIDE}" if options.view == "messages" else "marked in _corrupt_record"
+        yield f"  damage: {what}, {'dropped' if dropped else where}"
     if result.corrupt_count:
         where = "dropped" if dropped else "exported, and marked in _corrupt_record"
         yield f"  wrong checksums: {count_of(result.corrupt_count, 'message')}, {where}"
