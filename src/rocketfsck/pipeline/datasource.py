@@ -14,7 +14,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 
 from rocketfsck.errors import UsageError
 
@@ -41,17 +47,24 @@ class RocketMQDataSource(DataSource):
 
         from rocketfsck.pipeline.views import schema_of
 
-        request = self._request()
+        request = self._request(of_stream=True)  # nobody says here whether it is one
         return from_arrow_schema(schema_of(request.view, request.wanted))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         request = demanded(self._request(), schema)
         return PushingReader(request) if _filters_are_pushed() else Reader(request)
 
-    def _request(self) -> Request:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        from rocketfsck.pipeline.streaming import RocketMQStreamReader, parse_stream_options
+
+        request = demanded(self._request(of_stream=True), schema)
+        return RocketMQStreamReader(request, parse_stream_options(self.options))
+
+    def _request(self, *, of_stream: bool = False) -> Request:
+        from rocketfsck.pipeline.streamoptions import STREAM_OPTIONS
         from rocketfsck.pipeline.views.options import parse_options
 
-        return parse_options(self.options)
+        return parse_options(self.options, also=STREAM_OPTIONS if of_stream else ())
 
 
 def demanded(request: Request, schema: StructType) -> Request:

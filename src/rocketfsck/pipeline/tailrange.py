@@ -16,6 +16,7 @@ from rocketfsck.pipeline.tailplace import (
     list_files,
     start_of,
 )
+from rocketfsck.pipeline.tailwalk import Bounds, FileWalk, Reached, walk_file
 from rocketfsck.scan.columns import Stop
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.large import read_large_record
@@ -76,6 +77,23 @@ def ranges_between(log: Log, start: Place, end: Place, *, fail_on_data_loss: boo
             found.append(Range(file, low - start_of(file), high - start_of(file)))
     if fail_on_data_loss:
         _demand_all(log, found, replace(start, offset=begin), end)
+    return found
+
+
+def split_range(log: Log, part: Range, size: int) -> list[Range]:
+    """The range in pieces of about `size` bytes that begin with records; whole for a size of 0."""
+    if not size or part.size <= size:
+        return [part]
+    found = []
+    with FileReader(part.file.location) as reader:
+        walk = FileWalk(reader, part.base_offset, log.options, True, log.clock_step)
+        bounds = Bounds(until_offset=part.base_offset + part.end_pos, max_size=size)
+        pos = part.start_pos
+        while pos < part.end_pos:
+            walked = walk_file(walk, Reached(pos), bounds)
+            end = walked.reached.end_pos if walked.bounded and walked.reached.end_pos > pos else part.end_pos
+            found.append(Range(part.file, pos, end))
+            pos = end
     return found
 
 

@@ -8,6 +8,9 @@ frame is sound, its physicalOffset is its place, its CRCs are right and its topi
 What is not complete is in doubt and waits; it is damage, to be passed, once a complete record stands behind
 it, and that is said only after a second look, since the first may have come between two puts.
 
+Where bytes of another life of the log stand behind the last record, its topic and properties may be of that
+life, too, so it waits until something stands behind it, or nobody wrote to the file for a while.
+
 Records that went back in time are in doubt as well: they are what a truncation left behind the log's new end
 (reference 6.6), until a newer one stands behind them. Reference 2.1, 2.8, 2.15.
 """
@@ -21,8 +24,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MIN_RECORD_SIZE
-from rocketfsck.scan.columns import Fault, RecordBatch, Stop, new_batch
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
+from rocketfsck.scan.columns import Fault, RecordBatch, Stop, Trait, new_batch
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.large import append_large_record, read_large_record
 from rocketfsck.scan.options import ScanOptions
@@ -47,8 +50,14 @@ FUTURE_SIZE = 24 * 3600 * 1000
 THREADED_FROM = 64 << 20
 """Bytes of a settled file from which on reading ahead is worth a thread."""
 
+SETTLED_TIME = 120
+"""Seconds without a write after which a file's last record is done, whatever stands behind it. A file that is
+mapped has its time set only when a page of it turns dirty: every half minute at the latest."""
+
 WITNESS_SIZE = 88
 """Bytes of a record by which it is known again: all of its header."""
+
+_MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MAGIC_V1, MAGIC_V2, MAGIC_BLANK))
 
 UNFINISHED = (
     Fault.BODY_CRC
@@ -281,6 +290,12 @@ def _newer_behind(walk: FileWalk, pos: int, stop: Stop, newest_timestamp: int) -
 
 def complete_timestamp(walk: FileWalk, pos: int) -> int | None:
     """The storeTimestamp of the record at `pos` if a complete one stands there."""
+    batch = _read_record(walk, pos)
+    return None if batch is None else int(batch["store_timestamp"][0])
+
+
+def _read_record(walk: FileWalk, pos: int) -> RecordBatch | None:
+    """The complete record at `pos`, alone in a batch."""
     record = read_large_record(walk.reader, pos, walk.file_size)
     if isinstance(record, Stop):
         return None
@@ -289,15 +304,29 @@ def complete_timestamp(walk: FileWalk, pos: int) -> int | None:
     append_large_record(walk.reader, record, walk.base_offset, walk.file_size, options, batch, QueueTable())
     if not batch.record_count or int(batch["faults"][0]) & UNFINISHED:
         return None
-    return int(batch["store_timestamp"][0])
+    return batch
 
 
 def _finished(walk: FileWalk, run: _Run, start: Reached) -> Reached:
     """The end, without the last record if that may not be all there yet."""
-    new = run.sure.last_pos >= start.end_pos
-    if new and complete_timestamp(walk, run.sure.last_pos) is None:
+    pos = run.sure.last_pos
+    if pos < start.end_pos:
+        return run.sure
+    batch = _read_record(walk, pos)
+    if batch is None:
         return run.before
-    return run.sure
+    end = pos + int(batch["total_size"][0])
+    behind = walk.reader.read_upto(end, BLANK_HEADER_SIZE)
+    is_own = run.last.end_pos == end and _may_begin_record(behind)
+    if is_own or int(batch["traits"][0]) & Trait.PROPERTY_CRC:
+        return run.sure
+    return run.sure if time.time() - walk.reader.mtime_ns / 1e9 > SETTLED_TIME else run.before
+
+
+def _may_begin_record(head: bytes) -> bool:
+    """Whether these 8 bytes are zeros, or as much of a header as is written yet."""
+    written = head[4:].rstrip(b"\0")
+    return any(magic.startswith(written) for magic in _MAGICS)
 
 
 def _blank_end(walk: FileWalk, pos: int) -> int:

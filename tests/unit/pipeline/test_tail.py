@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -193,11 +194,13 @@ def test_damage_in_the_middle_is_passed_once_the_log_goes_on(tmp_path: Path) -> 
     stream = new_log([200] * 5)
     writer = Writer(tmp_path, stream, True)
     writer.write_to(stream.end_of(2))
-    second = stream.records[2]
-    _patch(writer, second[0], b"\xff" * len(second[1]))
+    third = stream.records[2]
+    _patch(writer, third[0], b"\xff" * len(third[1]))
     log = _log(tmp_path)
+    assert advance(log, BEGINNING).offset == stream.records[1][0]
+    os.utime(writer.path_of(0), (1e9, 1e9))
     place = advance(log, BEGINNING)
-    assert place.offset == second[0]
+    assert place.offset == third[0]
     writer.write_to(stream.end_of(3) - 1)
     assert advance(log, place) == place
     writer.write_to(stream.size)
@@ -267,6 +270,8 @@ def test_times_that_step_back(tmp_path: Path) -> None:
         records.append((offset, new_record(offset, len(records), timestamp, b"x")))
     stream = Stream(FILE_SIZE, list(records), records)
     writer = _written(tmp_path, stream)
+    assert advance(_log(tmp_path), BEGINNING).offset == _end(records[1])
+    os.utime(writer.path_of(0), (1e9, 1e9))
     place = advance(_log(tmp_path), BEGINNING)
     assert place.offset == _end(records[2])
     assert advance(_log(tmp_path, clock_step=60_000), place).offset == _end(records[3])

@@ -91,7 +91,8 @@ def _words(name: str, text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _integer(name: str, text: str) -> int:
+def read_integer(name: str, text: str) -> int:
+    """The number of 64 bits that an option's text is; else UsageError."""
     try:
         value = int(text)
     except ValueError:
@@ -101,14 +102,16 @@ def _integer(name: str, text: str) -> int:
     return value
 
 
-def _size(name: str, text: str) -> int:
+def read_size(name: str, text: str) -> int:
+    """The bytes that an option's text says, such as 64M; else UsageError."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
         raise UsageError(f"{name} is a number of bytes, maybe with K, M, G or T behind it, not {text!r}")
     return int(found[1]) << _UNITS[found[2].upper()]
 
 
-def _truth(name: str, text: str) -> bool:
+def read_truth(name: str, text: str) -> bool:
+    """Whether an option's text says true or false; else UsageError."""
     word = text.strip().lower()
     if word not in _TRUE | _FALSE:
         raise UsageError(f"{name} is true or false, not {text!r}")
@@ -155,18 +158,18 @@ _OPTIONS = (
     _Option("level", "level", _lower),
     _Option("mode", "mode", _upper),
     _Option("columnNameOfCorruptRecord", "corrupt_column"),
-    _Option("live_only", "live_only", _truth, ("liveOnly",)),
-    _Option("split_size", "split_size", _size, ("splitSize",)),
-    _Option("max_body_size", "max_body_size", _size, ("maxBodySize",)),
-    _Option("now_timestamp", "now_timestamp", _integer, ("nowTimestamp",)),
+    _Option("live_only", "live_only", read_truth, ("liveOnly",)),
+    _Option("split_size", "split_size", read_size, ("splitSize",)),
+    _Option("max_body_size", "max_body_size", read_size, ("maxBodySize",)),
+    _Option("now_timestamp", "now_timestamp", read_integer, ("nowTimestamp",)),
     _Option("topic", "topic"),
-    _Option("queue_id", "queue_id", _integer, ("queueId",)),
+    _Option("queue_id", "queue_id", read_integer, ("queueId",)),
     _Option("tag", "tag"),
     _Option("key", "key"),
-    _Option("begin_timestamp", "begin_timestamp", _integer, ("beginTimestamp",)),
-    _Option("end_timestamp", "end_timestamp", _integer, ("endTimestamp",)),
-    _Option("begin_offset", "begin_offset", _integer, ("beginOffset",)),
-    _Option("end_offset", "end_offset", _integer, ("endOffset",)),
+    _Option("begin_timestamp", "begin_timestamp", read_integer, ("beginTimestamp",)),
+    _Option("end_timestamp", "end_timestamp", read_integer, ("endTimestamp",)),
+    _Option("begin_offset", "begin_offset", read_integer, ("beginOffset",)),
+    _Option("end_offset", "end_offset", read_integer, ("endOffset",)),
 )
 OPTION_NAMES = tuple(option.name for option in _OPTIONS)
 _KNOWN = {name.lower(): option for option in _OPTIONS for name in (option.name, *option.others)}

@@ -1,0 +1,136 @@
+"""`spark.readStream.format("rocketmq")`: the view `messages` of logs that are being written.
+
+    offset := {broker: place}          a place is `tailplace.Place`, as JSON
+
+The driver finds where the complete records end (`pipeline.tail`), for which it reads frames, never bodies; a
+batch is what lies between two offsets, and a partition one range of one file. So a batch that is run again
+after a failure reads the same bytes, and each record is delivered once, by its physical offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from rocketfsck.errors import UsageError
+from rocketfsck.pipeline.sources import Source, open_source
+from rocketfsck.pipeline.streamoptions import EARLIEST, StreamOptions, parse_stream_options
+from rocketfsck.pipeline.tail import advance, latest_place
+from rocketfsck.pipeline.tailplace import BEGINNING, Log, Place, log_of, read_place
+from rocketfsck.pipeline.tailrange import place_at_offset, place_at_timestamp, ranges_between, split_range
+from rocketfsck.pipeline.tailread import VIEW, TailPart, parts_of, read_tail
+from rocketfsck.pipeline.tailwalk import Bounds
+from rocketfsck.pipeline.views.options import Request
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["RocketMQStreamReader", "TailPartition", "parse_stream_options"]
+
+
+class TailPartition(InputPartition):
+    """A partition that is one range of a log file."""
+
+    def __init__(self, tail: TailPart) -> None:
+        super().__init__(tail)
+        self.tail = tail
+
+
+class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows the commit logs of the request's stores."""
+
+    def __init__(self, request: Request, options: StreamOptions) -> None:
+        if request.view != VIEW:
+            raise UsageError(f"only the view {VIEW} can be followed, not {request.view}")
+        brokers = {source.broker for source in request.sources}
+        if isinstance(options.starting, dict) and (unknown := sorted(set(options.starting) - brokers)):
+            raise UsageError(f"startingOffset names brokers that are not there: {', '.join(unknown)}")
+        self.request = request
+        self.options = options
+        self.until: dict[str, int] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - the names are Spark's
+        return {source.broker: self._initial(source).to_json() for source in self.request.sources}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        if self.options.max_size is not None:
+            return ReadMaxBytes(self.options.max_size)
+        if self.options.max_count is not None:
+            return ReadMaxRows(self.options.max_count)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self.until = {
+            source.broker: max(latest_place(self._log(source)).offset, 0) for source in self.request.sources
+        }
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        count = len(self.request.sources)
+        found = dict(start)
+        for source in self.request.sources:
+            place = _place_of(start, source.broker)
+            bounds = Bounds(
+                until_offset=None if self.until is None else self.until[source.broker],
+                max_size=max(limit.max_bytes // count, 1) if isinstance(limit, ReadMaxBytes) else None,
+                max_count=max(limit.max_rows // count, 1) if isinstance(limit, ReadMaxRows) else None,
+            )
+            reached = advance(
+                self._log(source), place, bounds, fail_on_data_loss=self.options.fail_on_data_loss
+            )
+            found[source.broker] = reached.to_json()
+        return found
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        found: list[InputPartition] = []
+        sources = {source.broker: source for source in self.request.sources}
+        for broker in end:
+            first, last = _place_of(start, broker), _place_of(end, broker)
+            if first == last:
+                continue
+            if broker not in sources:
+                raise UsageError(f"the checkpoint has records of {broker!r}, whose store was not named")
+            source = sources[broker]
+            log = self._log(source)
+            ranges = [
+                piece
+                for whole in ranges_between(
+                    log, first, last, fail_on_data_loss=self.options.fail_on_data_loss
+                )
+                for piece in split_range(log, whole, self.request.wanted.split_size)
+            ]
+            found += [TailPartition(tail) for tail in parts_of(source, log, ranges, last)]
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, TailPartition):
+            yield from read_tail(
+                partition.tail, self.request.wanted, fail_on_data_loss=self.options.fail_on_data_loss
+            )
+
+    def _log(self, source: Source) -> Log:
+        return log_of(open_source(source), name=source.broker, clock_step=self.options.clock_step)
+
+    def _initial(self, source: Source) -> Place:
+        log, options = self._log(source), self.options
+        if options.starting_timestamp is not None:
+            return place_at_timestamp(log, options.starting_timestamp)
+        starting = options.starting
+        if isinstance(starting, dict):
+            starting = starting.get(source.broker, EARLIEST)
+        if isinstance(starting, int):
+            return place_at_offset(log, starting)
+        return BEGINNING if starting == EARLIEST else latest_place(log)
+
+
+def _place_of(offset: Mapping[str, Any], broker: str) -> Place:
+    """The broker's place; a store that was not there before is read from its beginning."""
+    return read_place(offset[broker]) if broker in offset else BEGINNING
