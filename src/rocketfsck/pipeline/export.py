@@ -88,6 +88,8 @@ def export_stores(
     options = options or ExportOptions()
     engine = LocalEngine() if engine is None else engine
     tables.demand(options.table_format)
+    name = options.table or f"rocketmq.{options.view}"
+    tables.demand_new_table(name, options.properties)
     into = into.absolute()
     if (into.exists() or into.is_symlink()) and not replace_existing:
         raise UsageError(f"{into}: exists already")
@@ -109,7 +111,7 @@ def export_stores(
             plan.shape.partition,
             result.files,
             plan.about,
-            name=options.table or f"rocketmq.{options.view}",
+            name=name,
             properties=options.properties,
         )
         with _told(into):

@@ -61,6 +61,8 @@ class ExportOptions:
             raise UsageError(f"a compression is one of {', '.join(COMPRESSIONS)}, not {self.compression!r}")
         if self.table_format != "iceberg" and (self.properties or self.table):
             raise UsageError("a catalog and the name of a table are Iceberg's")
+        if self.table and not all(self.table.rpartition(".")[::2]):
+            raise UsageError(f"a table of Iceberg is named namespace.table, not {self.table!r}")
         if self.memory_size < 1 << 20:
             raise UsageError("a task needs at least 1 MiB of memory for its rows")
 

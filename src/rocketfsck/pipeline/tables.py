@@ -8,10 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -60,7 +61,7 @@ def commit_delta(
     ]
     try:
         create_table_with_add_actions(
-            str(root),
+            root.as_uri(),
             Schema.from_arrow(schema.remove_metadata()),
             actions,
             mode="error",
@@ -99,23 +100,19 @@ def commit_iceberg(
 ) -> None:
     """Make an Iceberg table of these files in the catalog of `properties`; default: `catalog.db` beside them.
 
-    `name` is `namespace.table`, which must not exist. Raises UsageError for a name or catalog that makes no
-    sense, StoreError where the table cannot be made; then the catalog has none.
+    `name` is `namespace.table`; the property `name` is the catalog's own. Raises UsageError if there is such
+    a table, StoreError where it cannot be made; then the catalog has none.
     """
-    from pyiceberg.catalog import load_catalog
-    from pyiceberg.exceptions import NamespaceAlreadyExistsError, TableAlreadyExistsError
+    from pyiceberg.exceptions import NamespaceAlreadyExistsError
 
-    namespace, _, table_name = name.rpartition(".")
-    if not namespace or not table_name:
-        raise UsageError(f"a table of Iceberg is named namespace.table, not {name!r}")
-    own = {"type": "sql", "uri": f"sqlite:///{root / CATALOG}", "warehouse": str(root)}
-    settings = dict(properties) or own
     # it says of every file which columns have no bounds, and we know
     logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
-    try:
-        catalog = load_catalog(CATALOG_NAME, **settings)
+    own = {"type": "sql", "uri": f"sqlite:///{quote(str(root / CATALOG))}", "warehouse": str(root)}
+    with _catalog_errors(str(root)):
+        catalog = _catalog(properties or own)
+        _demand_new(catalog, name)
         with contextlib.suppress(NamespaceAlreadyExistsError):
-            catalog.create_namespace(namespace)
+            catalog.create_namespace(name.rpartition(".")[0])
         made = catalog.create_table_transaction(name, schema.remove_metadata(), location=str(root))
         with made as transaction:
             with transaction.update_spec() as spec:
@@ -126,9 +123,33 @@ def commit_iceberg(
                     [str(root / file.path) for file in files],
                     snapshot_properties={"rocketfsck": json.dumps(about)},
                 )
-    except TableAlreadyExistsError as error:
-        raise UsageError(f"the table {name} is in the catalog already") from error
+
+
+def demand_new_table(name: str, properties: Mapping[str, str]) -> None:
+    """Raise UsageError if the user's catalog has such a table, StoreError if there is no such catalog."""
+    if properties:
+        with _catalog_errors(name):
+            _demand_new(_catalog(properties), name)
+
+
+def _catalog(properties: Mapping[str, str]) -> Any:
+    from pyiceberg.catalog import load_catalog
+
+    settings = dict(properties)
+    return load_catalog(settings.pop("name", CATALOG_NAME), **settings)
+
+
+def _demand_new(catalog: Any, name: str) -> None:
+    if catalog.table_exists(name):
+        raise UsageError(f"the table {name} is in the catalog already")
+
+
+@contextlib.contextmanager
+def _catalog_errors(path: str) -> Iterator[None]:
+    """A catalog may be anything, and raises what its own client raises."""
+    try:
+        yield
     except (UsageError, StoreError):
         raise
-    except Exception as error:  # a catalog may be anything, and raise what its own client raises
-        raise StoreError(f"the Iceberg table cannot be made: {error}", path=str(root)) from error
+    except Exception as error:
+        raise StoreError(f"the Iceberg table cannot be made: {error}", path=path) from error
