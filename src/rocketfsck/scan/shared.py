@@ -55,7 +55,7 @@ class _Lender(Worker[_Lent]):
 
     def begin_batch(self) -> None:
         try:
-            self.batch = self.idle.popleft()
+            self.batch = self.idle.pop()  # the last one used: it is the nearest to the processor
         except IndexError:
             self.batch = new_batch()
         self.batch.begin(0)
