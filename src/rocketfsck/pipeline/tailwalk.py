@@ -29,6 +29,7 @@ from rocketfsck.scan.columns import Fault, RecordBatch, Stop, Trait, new_batch
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.large import append_large_record, read_large_record
 from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.plain import scan_records
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.resync import Ground
 from rocketfsck.scan.source import ReadAhead
@@ -53,6 +54,9 @@ THREADED_FROM = 64 << 20
 SETTLED_TIME = 120
 """Seconds without a write after which a file's last record is done, whatever stands behind it. A file that is
 mapped has its time set only when a page of it turns dirty: every half minute at the latest."""
+
+WHOLE_SIZE = 1 << 16
+"""Bytes of a record up to which it is read in one piece: a longer one is long by its body."""
 
 WITNESS_SIZE = 88
 """Bytes of a record by which it is known again: all of its header."""
@@ -301,7 +305,12 @@ def _read_record(walk: FileWalk, pos: int) -> RecordBatch | None:
         return None
     batch = new_batch(1, 1 << 15, 1 << 15)
     options = replace(walk.options, read_bodies=True)
-    append_large_record(walk.reader, record, walk.base_offset, walk.file_size, options, batch, QueueTable())
+    reader, base, file_size, table = walk.reader, walk.base_offset, walk.file_size, QueueTable()
+    if record.total_size > WHOLE_SIZE:
+        append_large_record(reader, record, base, file_size, options, batch, table)
+    else:
+        data = np.frombuffer(reader.read(pos, record.total_size), np.uint8)
+        scan_records(data, 0, len(data), pos, base, file_size, options, batch, table)
     if not batch.record_count or int(batch["faults"][0]) & UNFINISHED:
         return None
     return batch

@@ -245,6 +245,25 @@ def test_a_wrong_body_waits_as_long_as_it_is_the_last(tmp_path: Path) -> None:
     assert advance(log, place).offset == _end(stream.records[2])
 
 
+@pytest.mark.parametrize("size", [2, 20, 3000])
+def test_bodies_of_all_sizes_are_checked(tmp_path: Path, size: int) -> None:
+    stream = new_log([0, size])
+    writer = _written(tmp_path, stream)
+    offset, record = stream.records[1]
+    _patch(writer, offset + record.index(b"B" * size) + size - 1, b"C")
+    assert advance(_log(tmp_path), BEGINNING).offset == offset
+
+
+def test_a_large_body_is_checked(tmp_path: Path) -> None:
+    record = new_record(0, 0, START, b"x" * 200_000)
+    path = tmp_path / offset_to_filename(0)
+    path.write_bytes(record + bytes(1000))
+    log = Log("b", (tmp_path,), 1 << 20)
+    assert advance(log, BEGINNING).offset == len(record)
+    path.write_bytes(record[:150_000] + b"y" + record[150_001:] + bytes(1000))
+    assert advance(log, BEGINNING).offset == 0
+
+
 def test_zeros_farther_than_is_looked_wait_for_the_next_file(tmp_path: Path) -> None:
     size = LOOK_AHEAD_SIZE + (1 << 20)
     far = new_record(size - 4096, 1, START + 10, b"far")
