@@ -1,0 +1,77 @@
+"""Exports on Spark are those of this machine, to the byte, whatever dies on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rocketfsck.cli.app import run
+from rocketfsck.engine.spark import SparkEngine
+from rocketfsck.pipeline import export as job
+
+from tests.conftest import Directory
+from tests.spark.kernels import DyingInTheEnd
+from tests.unit.pipeline.exporting import export, manifest_of, rows_of, sums_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+STORES = ("5.3.3-multiseg", "4.9.8-ipv6")
+
+
+@pytest.fixture
+def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "TASK_SIZE", 1)  # a task for every log file
+
+
+@pytest.mark.usefixtures("small_tasks")
+@pytest.mark.parametrize("partitions", [1, 3, 16])
+def test_any_number_of_partitions(
+    spark: SparkSession, store_dir: Directory, tmp_path: Path, partitions: int
+) -> None:
+    stores = [store_dir(name) for name in STORES]
+    export(tmp_path / "local", *stores)
+    result = export(tmp_path / "spark", *stores, engine=SparkEngine(spark, partitions))
+    assert result.task_count > 6
+    assert sums_of(tmp_path / "spark") == sums_of(tmp_path / "local")
+
+
+@pytest.mark.usefixtures("small_tasks")
+def test_workers_that_die_in_the_middle(
+    spark: SparkSession, store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of the kernel that writes files, one of that which merges them: before a file has its name."""
+    stores = [store_dir(name) for name in STORES]
+    export(tmp_path / "local", *stores)
+    for name in ("export_part", "merge_files"):
+        monkeypatch.setattr(job, name, DyingInTheEnd(getattr(job, name), tmp_path))
+    export(tmp_path / "spark", *stores, engine=SparkEngine(spark))
+    assert {"export_part", "merge_files"} <= {path.name for path in tmp_path.iterdir()}
+    assert sums_of(tmp_path / "spark") == sums_of(tmp_path / "local")
+
+
+def test_spark_reads_what_it_wrote(
+    spark: SparkSession, restart_dir: Directory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the command; topics and days are columns of the table, damage is not in it."""
+    out, store = tmp_path / "out", restart_dir("4.9.8-basic--torn-tail")
+    assert run(["export", "--engine", "spark", str(store), "--into", str(out)]) == 4
+    assert "1 range of the commit log" in capsys.readouterr().out
+    frame = spark.read.option("basePath", str(out)).parquet(str(out))
+    found = {
+        (row["topic"], str(row["date"])): row["count"]
+        for row in frame.groupBy("topic", "date").count().collect()
+    }
+    expected: dict[tuple[str, str], int] = {}
+    for row in rows_of(out):
+        key = row["topic"], row["date"]
+        expected[key] = expected.get(key, 0) + 1
+    assert found == expected
+    assert sum(found.values()) == manifest_of(out)["row_count"] == 181
