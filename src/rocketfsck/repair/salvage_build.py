@@ -5,7 +5,6 @@ What is known of the store that was salvaged, its sizes, version and `config/`, 
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,12 +14,15 @@ from rocketfsck.repair.salvage_write import LogWriter
 from rocketfsck.store.circumstances import Source
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
+from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store
 
 if TYPE_CHECKING:
     from rocketfsck.repair.salvage import Progress, Salvage
     from rocketfsck.verify.report import Report
+
+_CHUNK_SIZE = 1 << 20
 
 
 def fill_store(building: Path, salvage: Salvage, progress: Progress | None) -> Report:
@@ -59,7 +61,9 @@ def _copy_config(origin: Store, building: Path) -> None:
     for file in origin.configs:
         target = building / file.relative
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file.location, target)
+        with FileReader(file.location) as reader, target.open("wb") as stream:
+            for pos in range(0, reader.size, _CHUNK_SIZE):
+                stream.write(reader.read_upto(pos, _CHUNK_SIZE))
 
 
 def _open(building: Path, salvage: Salvage) -> Store:

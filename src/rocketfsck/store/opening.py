@@ -82,9 +82,9 @@ class _Parts:
 def open_store(
     root: Path | str,
     *,
-    broker_conf: Path | None = None,
+    broker_conf: Path | str | None = None,
     version: str | None = None,
-    commitlog_paths: Sequence[Path] = (),
+    commitlog_paths: Sequence[Path | str] = (),
     delay_levels: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Store:

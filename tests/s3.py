@@ -1,0 +1,62 @@
+"""A server of the S3 protocol in this process, and stores put into it or into fsspec's memory."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+KEY, SECRET = "AKIATESTTESTTEST0001", "a-secret-that-is-shown-nowhere"
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """The server's URL while it runs; whoever asks it is told by the environment who he is."""
+    pytest.importorskip("s3fs")
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(
+        ip_address="127.0.0.1", port=0, verbose=False
+    )
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server.start()
+    host, port = server.get_host_and_port()
+    names = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in names.items():
+            patch.setenv(name, value)
+        yield names["AWS_ENDPOINT_URL"]
+        server.stop()
+
+
+def s3_client(endpoint: str) -> Any:
+    """A client of such a server, with one bucket there: `bucket`."""
+    import boto3
+
+    client = boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        aws_access_key_id=KEY,
+        aws_secret_access_key=SECRET,
+        region_name="us-east-1",
+    )
+    client.create_bucket(Bucket="bucket")
+    return client
+
+
+def files_of(root: Path) -> Mapping[str, bytes]:
+    """The bytes of all files below a directory, by relative path."""
+    return {
+        os.path.relpath(os.path.join(folder, name), root): Path(folder, name).read_bytes()  # noqa: PTH118
+        for folder, _, names in os.walk(root)
+        for name in names
+    }
