@@ -341,7 +341,7 @@ def test_the_command(restart_dir: Directory, tmp_path: Path, capsys: pytest.Capt
     assert "exists already" in capsys.readouterr().err
     assert run(["export", str(store), "--into", str(out), "--replace", "--mode", "dropmalformed"]) == 4
     assert "1 range of the commit log, 256 B, dropped" in capsys.readouterr().out
-    assert run(["export", str(store), "--into", str(out), "--replace", "--topic", "AlphaOrder"]) == 0
+    assert run(["export", str(store), "--into", str(out), "--replace", "--topic", "ShopOrder"]) == 0
     assert "damage was not looked for" in capsys.readouterr().out
     for arguments in (
         ["--into", str(store / "export")],
