@@ -23,7 +23,7 @@ CACHE_SIZE = 128 << 20
 OVERHEAD_SIZE = 1 << 10
 """What a block costs beside its bytes, about: the blocks of small files are many."""
 
-AHEAD_COUNT = 2
+AHEAD_COUNT = 3
 THREAD_COUNT = 8
 
 Key = tuple[Hashable, int, int]  # version of a file, first byte, size
