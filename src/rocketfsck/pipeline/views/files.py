@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.views.arrays import printable
-from rocketfsck.pipeline.views.model import Part, View, Wanted
+from rocketfsck.pipeline.views.damage import guarded
+from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
 from rocketfsck.store.model import MappedFileQueue, Store, StoreFile
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def _fields() -> list[pa.Field]:
         pa.field("stray", text),
         pa.field("detail", text),
         pa.field("path", text),
+        pa.field(CORRUPT, text),
     ]
 
 
@@ -44,7 +46,12 @@ def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:  # no
     yield Part(source, FILES.name)
 
 
-def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa: ARG001
+def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    place = {"broker": part.source.broker, "path": printable(part.source.path)}
+    yield from guarded(wanted, schema, _batches(part, schema), lambda: place, "")
+
+
+def _batches(part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     rows: list[dict[str, Any]] = []
@@ -108,4 +115,4 @@ def _row(file: StoreFile, kind: str, topic: str | None = None, queue_id: int | N
     }
 
 
-FILES = View("files", _fields, lambda _: [field.name for field in _fields()], _plan, _read)
+FILES = View("files", _fields, lambda wanted: default_columns(_fields(), wanted), _plan, _read)

@@ -14,7 +14,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.views.arrays import printable
-from rocketfsck.pipeline.views.damage import account
+from rocketfsck.pipeline.views.damage import account, guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
 from rocketfsck.store.model import Store
 from rocketfsck.verify.catalog import RULES, describe
@@ -66,6 +66,11 @@ def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:  # no
 
 
 def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    place = {"broker": part.source.broker}
+    yield from guarded(wanted, schema, _batches(part, wanted, schema), lambda: place, "")
+
+
+def _batches(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     level = wanted.level or DEFAULT_LEVEL

@@ -1,0 +1,269 @@
+"""Damage as rows, left out or as an error; and never told twice or lost between two parts of a file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocketfsck.api import iter_messages
+from rocketfsck.errors import StoreError
+from rocketfsck.pipeline.sources import find_sources, open_source
+from rocketfsck.pipeline.views import Wanted, plan_parts
+from rocketfsck.store import open_store
+
+from tests.conftest import Directory
+from tests.unit.pipeline.viewing import damage, messages, read, rows_of
+from tests.unit.scan.logmaker import STORE_TIMESTAMP, blank, closed, log, record
+
+SIZE = 1 << 16
+SPLITS = (4096, 5000, 20_000)
+
+Log = Callable[[], bytes]
+
+
+def _records(count: int, size: int = 500, **changes: Any) -> bytes:
+    return log(*(bytes([65 + number % 26]) * size for number in range(count)), base=0, **changes)
+
+
+def _overwritten(data: bytes, pos: int, with_what: bytes) -> bytes:
+    return data[:pos] + with_what + data[pos + len(with_what) :]
+
+
+ONE = len(_records(1))
+
+
+def _holed() -> bytes:
+    return _overwritten(closed(_records(80), SIZE), 10_000, bytes(9000))
+
+
+def _garbage() -> bytes:
+    return _overwritten(closed(_records(80), SIZE), 20 * ONE, bytes(range(1, 255)) * 30)
+
+
+def _wrong_magic() -> bytes:
+    data = closed(_records(80), SIZE)
+    pos = len(_records(20))
+    return _overwritten(data, pos + 4, b"\x12\x34\x56\x78")
+
+
+def _wrong_lengths() -> bytes:
+    """A record whose topic is longer than it is: framed by its totalSize."""
+    data = closed(_records(80), SIZE)
+    return _overwritten(data, 30 * ONE + 88 + 500, b"\xff")
+
+
+def _torn() -> bytes:
+    data = _records(40)
+    return (data[:-300]).ljust(SIZE, b"\0")
+
+
+def _hidden() -> bytes:
+    """A record whose body is a record that knows its own place, and lies across several splits."""
+    head = _records(5)
+    inside = head + b"x" * 88
+    body = b"".join(record(len(inside) + 200 * number) for number in range(150))
+    return closed(head + record(len(head), body=body, queue_offset=5), SIZE)
+
+
+def _hidden_behind_damage() -> bytes:
+    data = _hidden()
+    return _overwritten(data, len(_records(5)), b"\xff\xff")
+
+
+def _stale() -> bytes:
+    """A shorter, newer life of the log over an older one."""
+    old = closed(_records(80, store_timestamp=STORE_TIMESTAMP - 10_000_000), SIZE)
+    new = _records(33, size=333)
+    return new + b"\x99" * 50 + old[len(new) + 50 :]
+
+
+def _short_blank() -> bytes:
+    data = _records(50)
+    return (data + blank(99)).ljust(SIZE, b"\x07")
+
+
+def _wrong_crcs() -> bytes:
+    data = _records(80)
+    for number in (3, 17, 18, 70):
+        data = _overwritten(data, number * ONE + 100, b"!")
+    return closed(data, SIZE)
+
+
+def _nothing() -> bytes:
+    return bytes(SIZE)
+
+
+def _noise() -> bytes:
+    return bytes(7 * number % 251 for number in range(SIZE))
+
+
+LOGS: tuple[Log, ...] = (
+    _holed,
+    _garbage,
+    _wrong_magic,
+    _wrong_lengths,
+    _torn,
+    _hidden,
+    _hidden_behind_damage,
+    _stale,
+    _short_blank,
+    _wrong_crcs,
+    _nothing,
+    _noise,
+)
+SOUND = frozenset({_hidden, _stale, _nothing})
+
+
+def _store(root: Path, data: bytes) -> Path:
+    (root / "commitlog").mkdir(parents=True)
+    (root / "commitlog" / f"{0:020}").write_bytes(data)
+    return root
+
+
+@pytest.mark.parametrize("make", LOGS)
+def test_parts_are_the_file_whatever_is_in_it(make: Log, tmp_path: Path) -> None:
+    root = _store(tmp_path / "broker", make())
+    for live_only in (True, False):
+        whole = read("messages", root, live_only=live_only)
+        for split in SPLITS:
+            assert read("messages", root, live_only=live_only, split_size=split) == whole
+        expected = [message.pos for message in iter_messages(open_store(root), live_only=live_only)]
+        assert [row["pos"] for row in messages(whole)] == expected
+    live = read("messages", root)
+    assert [row for row in whole if row["live"]] == live
+    assert [row["pos"] for row in whole] == sorted(row["pos"] for row in whole)
+
+
+@pytest.mark.parametrize("make", LOGS)
+def test_modes(make: Log, tmp_path: Path) -> None:
+    root = _store(tmp_path / "broker", make())
+    rows = read("messages", root)
+    bad = [row for row in rows if row["_corrupt_record"] is not None]
+    assert (not bad) == (make in SOUND)
+    kept = [
+        {name: value for name, value in row.items() if name != "_corrupt_record"}
+        for row in rows
+        if row["_corrupt_record"] is None
+    ]
+    assert read("messages", root, mode="DROPMALFORMED") == kept
+    if bad:
+        place = re.escape(f"{root}/commitlog/{0:020} at byte {bad[0]['pos']}: ")
+        with pytest.raises(StoreError, match=place):
+            read("messages", root, mode="FAILFAST")
+    else:
+        assert read("messages", root, mode="FAILFAST") == kept
+
+
+def _told(root: Path) -> list[dict[str, Any]]:
+    return [json.loads(row["_corrupt_record"]) for row in damage(read("messages", root))]
+
+
+def test_what_is_said_of_damage(tmp_path: Path) -> None:
+    root = _store(tmp_path / "broker", _garbage())
+    (row,) = damage(read("messages", root))
+    said = json.loads(row["_corrupt_record"])
+    assert said == {
+        "kind": "damaged",
+        "reason": said["reason"],
+        "file": f"commitlog/{0:020}",
+        "start": 20 * ONE,
+        "end": -(-(20 * ONE + 254 * 30) // ONE) * ONE,
+        "offset": 20 * ONE,
+    }
+    assert {name: value for name, value in row.items() if value is not None} == {
+        "broker": "broker",
+        "file": said["file"],
+        "offset": said["offset"],
+        "pos": said["start"],
+        "size": said["end"] - said["start"],
+        "live": True,
+        "_corrupt_record": row["_corrupt_record"],
+    }
+
+
+def test_zeros_between_records_are_damage_those_at_the_end_are_not(tmp_path: Path) -> None:
+    kinds = {said["kind"] for said in _told(_store(tmp_path / "holed", _holed()))}
+    assert kinds >= {"zero"} or kinds == {"damaged"}
+    assert _told(_store(tmp_path / "empty", _nothing())) == []
+    cut = _records(20)
+    hole = cut.ljust(20_000, b"\0") + record(20_000, queue_offset=20)
+    (said,) = _told(_store(tmp_path / "hole", hole.ljust(SIZE, b"\0")))
+    assert (said["kind"], said["start"], said["end"]) == ("zero", len(cut), 20_000)
+
+
+def test_a_message_with_a_wrong_crc_has_its_fields(tmp_path: Path) -> None:
+    root = _store(tmp_path / "broker", _wrong_crcs())
+    rows = read("messages", root)
+    bad = [row for row in rows if not row["body_crc_ok"]]
+    assert [row["queue_offset"] for row in bad] == [3, 17, 18, 70]
+    for row in bad:
+        said = json.loads(row["_corrupt_record"])
+        assert (said["kind"], said["reason"]) == ("record", "body-crc")
+        assert (said["start"], said["end"]) == (row["pos"], row["pos"] + row["size"])
+        assert b"!" in row["body"]
+        assert row["faults"] == ["body-crc"]
+    assert len(read("messages", root, mode="DROPMALFORMED", columns=("offset",), level="cross")) == 80
+
+
+def test_conditions_on_messages_leave_damage_out_as_sql_would(tmp_path: Path) -> None:
+    root = _store(tmp_path / "broker", _garbage())
+    assert damage(read("messages", root))
+    assert not damage(read("messages", root, topic="TopicTest"))
+    start = damage(read("messages", root))[0]["offset"]
+    assert damage(read("messages", root, begin_offset=start, end_offset=start + 1))
+    assert not read("messages", root, begin_offset=start + 1, end_offset=start + 2)
+    with pytest.raises(StoreError, match="damaged bytes up to"):
+        read("messages", root, mode="FAILFAST", topic="TopicTest")
+
+
+def test_a_file_that_vanished_is_a_row_of_its_own(store_copy: Directory) -> None:
+    root = store_copy("4.9.8-multiseg")
+    sources = find_sources([root])
+    name = "commitlog/00000000000000131072"
+    wanted = Wanted(split_size=50_000)
+    whole = read("messages", root)
+    parts = plan_parts("messages", sources, wanted)
+    (root / name).unlink()
+    rows = [row for part in parts for row in rows_of(part, wanted)]
+    (lost,) = damage(rows)
+    assert json.loads(lost["_corrupt_record"])["kind"] == "unreadable"
+    assert "No such file" in lost["_corrupt_record"]
+    assert (lost["file"], lost["offset"], lost["pos"]) == (name, 131_072, 0)
+    assert messages(rows) == [row for row in whole if row["file"] != name]
+    strict = Wanted(mode="FAILFAST", split_size=50_000)
+    with pytest.raises(StoreError, match=name):
+        [row for part in parts for row in rows_of(part, strict)]
+    quiet = Wanted(mode="DROPMALFORMED", split_size=50_000)
+    assert len([row for part in parts for row in rows_of(part, quiet)]) == len(messages(rows))
+
+
+@pytest.mark.parametrize("view", ["consumequeue", "index", "regions", "files", "findings"])
+def test_vanished_files_of_other_views(view: str, store_copy: Directory) -> None:
+    root = store_copy("5.3.3-trans")
+    sources = find_sources([root])
+    parts = plan_parts(view, sources)
+    for file in [path for path in root.rglob("*") if path.is_file()]:
+        file.unlink()
+    if view in ("files", "findings"):
+        for directory in sorted(root.rglob("*"), reverse=True):
+            directory.rmdir()
+        root.rmdir()
+        open_source.cache_clear()  # as in another process
+    rows = [row for part in parts for row in rows_of(part, Wanted())]
+    assert rows
+    assert {json.loads(row["_corrupt_record"])["kind"] for row in rows} == {"unreadable"}
+    with pytest.raises(StoreError, match=re.escape(str(root))):
+        [row for part in parts for row in rows_of(part, Wanted(mode="FAILFAST"))]
+
+
+def test_the_column_of_damage_can_have_another_name(tmp_path: Path) -> None:
+    root = _store(tmp_path / "broker", _garbage())
+    rows = read("messages", root, corrupt_column="bad")
+    assert any(row["bad"] for row in rows)
+    assert "_corrupt_record" not in rows[0]
+    assert len(read("messages", root, columns=("offset",))) == len(rows)
