@@ -226,7 +226,7 @@ def test_every_repair_of_a_rule_is_a_row_and_every_row_is_needed() -> None:
     rows = all_repairs()
     asked = {rule.repair for rule in RULES.values() if rule.repair is not None}
     assert asked <= set(rows)
-    followed = {"fence-gap", "flip-bit", "relink-index", "set-physical-offset"}
+    followed = {"fence-gap", "flip-bit", "heal-log", "heal-cut", "relink-index", "set-physical-offset"}
     assert set(rows) == asked | followed
     orders = [repair.order for repair in rows.values()]
     assert orders == sorted(orders) and len(set(orders)) == len(orders)

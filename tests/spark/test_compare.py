@@ -39,7 +39,7 @@ def test_the_command(
 ) -> None:
     assert spark
     said = []
-    a, b = spoiled(store_dir("5.0.0-innerbatch"), tmp_path, 2)
+    a, b = spoiled(store_dir("5.3.3-multiseg"), tmp_path, 2)
     for engine in ("local", "spark"):
         capfd.readouterr()
         assert run(["compare", str(a), str(b), "--engine", engine, "--format", "json"]) == 4

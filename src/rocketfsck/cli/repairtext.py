@@ -11,7 +11,7 @@ from rocketfsck.cli.reporttext import paint
 from rocketfsck.cli.table import aligned, wrapped
 from rocketfsck.cli.text import byte_size, count_of, shorten, visible
 from rocketfsck.repair.ledger import Account, Ledger
-from rocketfsck.repair.plan import Action, Loss, Plan, Unanswered
+from rocketfsck.repair.plan import Action, Gain, Loss, Plan, Unanswered
 from rocketfsck.repair.results import ApplyReport, UndoReport
 from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.finding import Severity
@@ -43,6 +43,9 @@ def plan_lines(plan: Plan, palette: Palette, columns: int) -> Iterator[str]:
         yield palette.bold("What is regained")
         for what, count in gains.items():
             yield f"  {count_of(count, visible(what), _PLURALS.get(what))}"
+        regained = [*chain.from_iterable(action.regained for action in plan.actions)]
+        yield from _some((f"    {loss_text(gain)}" for gain in regained), len(regained))
+    yield from _conflicts(plan, palette)
     yield from _unanswered("What is not answered", plan.unanswered, columns, palette)
     yield ""
     answered = len({name for action in plan.actions for name in action.why})
@@ -77,8 +80,22 @@ def total_gains(actions: Iterable[Action]) -> dict[str, int]:
     return totals
 
 
-def loss_text(loss: Loss) -> str:
-    """A loss in a printable line, with its exact offsets."""
+def _conflicts(plan: Plan, palette: Palette) -> Iterator[str]:
+    """What another copy has and this store does not get."""
+    if not plan.conflict_count:
+        return
+    yield ""
+    yield palette.bold(f"What is not taken from the other copy: {count_of(plan.conflict_count, 'record')}")
+    lines = (
+        f"  {count_of(item.record_count, 'record')}, physical offset {item.start_offset} to "
+        f"{item.end_offset}: {visible(item.reason, keep_backslash=True)}"
+        for item in plan.conflicts
+    )
+    yield from _some((palette.warning(line) for line in lines), len(plan.conflicts))
+
+
+def loss_text(loss: Loss | Gain) -> str:
+    """A loss or a gain in a printable line, with its exact offsets."""
     parts = [count_of(loss.count, visible(loss.what), _PLURALS.get(loss.what))]
     if loss.topic is not None:
         queue = "" if loss.queue_id is None else f" queue {loss.queue_id}"
@@ -91,7 +108,7 @@ def loss_text(loss: Loss) -> str:
     if loss.start_offset is not None:
         end = "" if loss.end_offset is None else f" to {loss.end_offset}"
         parts.append(f"physical offset {loss.start_offset}{end}")
-    kept = f" (kept in {visible(loss.kept_in)})" if loss.kept_in else ""
+    kept = f" (kept in {visible(loss.kept_in)})" if isinstance(loss, Loss) and loss.kept_in else ""
     return ", ".join(parts) + kept
 
 
@@ -99,7 +116,9 @@ def _action(number: int, action: Action, palette: Palette, columns: int) -> Iter
     target = visible(action.target) or "the store"
     yield f"  {number}. {palette.good(visible(action.name))} {palette.bold(target)}"
     yield from wrapped(visible(action.note, keep_backslash=True), columns, "     ")
-    facts = [f"for {', '.join(map(visible, action.rules))} ({count_of(len(action.why), 'finding')})"]
+    facts = []
+    if action.why:
+        facts.append(f"for {', '.join(map(visible, action.rules))} ({count_of(len(action.why), 'finding')})")
     if action.write_size:
         facts.append(f"writes at most {byte_size(action.write_size)}")
     facts.append("provably safe" if action.preen else "needs your judgement")

@@ -19,7 +19,7 @@ from rocketfsck.repair.ledger import make_ledger
 from rocketfsck.repair.locking import StoreLock
 from rocketfsck.repair.manifests import Manifest, changed_files, list_files, outside_directories, some_of
 from rocketfsck.repair.opening import open_planned
-from rocketfsck.repair.plan import Action, Plan
+from rocketfsck.repair.plan import Action, Extent, Plan
 from rocketfsck.repair.plan_json import plan_to_json, to_members
 from rocketfsck.repair.publish import Differences, active_size, save_before, settle, sync_tree
 from rocketfsck.repair.results import ApplyReport
@@ -69,18 +69,27 @@ def check_preconditions(action: Action, work: Work) -> None:
         if not (inside or any(file.startswith(f"{path}/") for path in outside)):
             raise UsageError(f"plan: {printable(file)} is no file of the store")
         path = file if file.startswith("/") else f"{work.root}/{file}"
-        end = "its end" if extent.end is None else extent.end
-        changed = f"the store changed since the plan was made: bytes {extent.start} to {end} of {file!a}"
-        if extent.sha256 is None:
-            if os.path.lexists(path):
-                raise StoreError(f"the store changed since the plan was made: {file!a} is there", path=path)
-            continue
-        try:
-            found = hash_bytes(path, extent.start, extent.end)
-        except StoreError as error:
-            raise StoreError(f"{changed} cannot be read ({error})", path=path, offset=extent.start) from error
-        if found != extent.sha256:
-            raise StoreError(f"{changed} are others", path=path, offset=extent.start)
+        _check_extent(extent, path, "the store")
+    for extent in action.sources:
+        _check_extent(extent, extent.file, "the other copy")
+
+
+def _check_extent(extent: Extent, path: str, what: str) -> None:
+    """Raises StoreError where the bytes at a path are not those of the extent."""
+    file = extent.file
+    end = "its end" if extent.end is None else extent.end
+    then = f"{what} changed since the plan was made"
+    changed = f"{then}: bytes {extent.start} to {end} of {file!a}"
+    if extent.sha256 is None:
+        if os.path.lexists(path):
+            raise StoreError(f"{then}: {file!a} is there", path=path)
+        return
+    try:
+        found = hash_bytes(path, extent.start, extent.end)
+    except StoreError as error:
+        raise StoreError(f"{changed} cannot be read ({error})", path=path, offset=extent.start) from error
+    if found != extent.sha256:
+        raise StoreError(f"{changed} are others", path=path, offset=extent.start)
 
 
 def open_as_planned(work: Work, root: Path, tree: WorkTree | None, area: Area) -> Store:

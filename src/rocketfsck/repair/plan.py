@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Scalar = int | str | bool | None
 
@@ -51,6 +51,36 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
+class Gain:
+    """Something that comes back from elsewhere: `count` records of a queue, like `Loss` in all it says.
+
+    Queue offsets are the first and the last, physical offsets half-open. What does not apply is None.
+    """
+
+    what: str
+    count: int
+    topic: str | None = None
+    queue_id: int | None = None
+    first_queue_offset: int | None = None
+    last_queue_offset: int | None = None
+    start_offset: int | None = None
+    end_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Records that another copy has and that are not taken from it: how many, where, and why not.
+
+    Physical offsets, half-open.
+    """
+
+    record_count: int
+    start_offset: int
+    end_offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """One act of a repair: a row of the table of actions, with all that it needs to be carried out.
 
@@ -59,6 +89,9 @@ class Action:
     fingerprints of the findings it answers and `rules` their rules' ids. `preconditions` are checked before
     anything is changed. `gains` counts what becomes readable again, by what it is. `write_size` is in bytes
     and may be an upper bound. `preen`: provably safe, nothing valid is lost. `note` is one sentence.
+
+    `sources` are bytes outside of the store that the action takes, by their full paths; they are checked
+    as the preconditions are, and are never changed. `regained` says what comes with them, queue by queue.
     """
 
     name: str
@@ -72,6 +105,8 @@ class Action:
     gains: Mapping[str, int] = field(default_factory=dict)
     write_size: int = 0
     preen: bool = False
+    sources: tuple[Extent, ...] = ()
+    regained: tuple[Gain, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +145,8 @@ class PlannedStore:
 class Plan:
     """The ordered actions, and what they leave unanswered. `level` is that of the check it was made from.
 
-    `counts` are that check's findings by rule id, all of them.
+    `counts` are that check's findings by rule id, all of them. `conflicts` are the first places where another
+    copy has records that are not taken from it, `conflict_count` is the number of all such records.
     """
 
     store: PlannedStore
@@ -119,4 +155,6 @@ class Plan:
     actions: tuple[Action, ...]
     unanswered: tuple[Unanswered, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    conflicts: tuple[Conflict, ...] = ()
+    conflict_count: int = 0
     schema_version: int = SCHEMA_VERSION

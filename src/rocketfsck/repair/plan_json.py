@@ -1,6 +1,6 @@
 """Plans as JSON, and back. Reading is strict: a plan says exactly what it must, or it is refused.
 
-    {"kind": "rocketfsck.plan", "schema_version": 1, "store": {...}, "level": ..., "actions": [...], ...}
+    {"kind": "rocketfsck.plan", "schema_version": 2, "store": {...}, "level": ..., "actions": [...], ...}
 
 Every member of the dataclasses of `repair.plan` is there under its name, and nothing else. Text whose bytes
 are not UTF-8 is `<name>_b64`, base64 of the bytes; text with other lone surrogates `<name>_utf16`, base64 of
@@ -63,9 +63,13 @@ def plan_from_json(document: Any) -> Plan:
     if plan.level not in LEVELS:
         raise UsageError(f"plan: level is {_shown(plan.level)}, not one of {', '.join(LEVELS)}")
     for number, action in enumerate(plan.actions):
-        for index, extent in enumerate(action.preconditions):
-            if extent.start < 0 or (extent.end is not None and extent.end < extent.start):
-                raise UsageError(f"plan: actions[{number}].preconditions[{index}]: no range of bytes")
+        for name in ("preconditions", "sources"):
+            for index, extent in enumerate(getattr(action, name)):
+                if extent.start < 0 or (extent.end is not None and extent.end < extent.start):
+                    raise UsageError(f"plan: actions[{number}].{name}[{index}]: no range of bytes")
+        for index, extent in enumerate(action.sources):
+            if not extent.file.startswith("/") or extent.end is None or extent.sha256 is None:
+                raise UsageError(f"plan: actions[{number}].sources[{index}]: no bytes of a file elsewhere")
         if action.write_size < 0:
             raise UsageError(f"plan: actions[{number}].write_size is negative")
     unknown = sorted({*plan.counts, *(item.rule for item in plan.unanswered)} - set(RULES))

@@ -49,7 +49,7 @@ def choose(found: Found, confidence: Confidence, level: Level, *, in_place: bool
     """The `Fate` of every record. With `in_place` each keeps its physical offset, so none may overlap."""
     fates = np.full(len(found), int(Fate.TAKEN), np.int8)
     fates[~confidence.at_least(level)] = Fate.UNSURE
-    fates[_is_fence(found)] = Fate.FENCE
+    fates[is_fence(found)] = Fate.FENCE
     own = confidence.first_copy == np.arange(len(found))
     fates[~own] = np.where(fates[confidence.first_copy[~own]] == Fate.FENCE, Fate.FENCE, Fate.COPY)
     fates[_of_earlier_life(found, fates == Fate.TAKEN)] = Fate.EARLIER_LIFE
@@ -60,7 +60,7 @@ def choose(found: Found, confidence: Confidence, level: Level, *, in_place: bool
     return fates
 
 
-def _is_fence(found: Found) -> Flags:
+def is_fence(found: Found) -> Flags:
     """Filler records of an earlier repair."""
     topics = [topic for topic, _ in found.table.names] + [b""]
     whole = np.array([topic == FILLER_TOPIC for topic in topics])

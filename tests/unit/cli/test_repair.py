@@ -13,7 +13,7 @@ from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.repairtext import apply_lines, loss_text, plan_lines, undo_lines
 from rocketfsck.repair.ledger import Account, Ledger
 from rocketfsck.repair.matching import OffsetRange
-from rocketfsck.repair.plan import Action, Loss, Plan, PlannedStore, Unanswered
+from rocketfsck.repair.plan import Action, Conflict, Extent, Gain, Loss, Plan, PlannedStore, Unanswered
 from rocketfsck.repair.plan_json import parse_plan
 from rocketfsck.repair.results import ApplyReport, UndoReport
 
@@ -99,10 +99,15 @@ def test_what_is_refused(store: Path, tmp_path: Path, capsys: Capture) -> None:
 
 def test_hostile_names_do_not_reach_the_terminal() -> None:
     loss = Loss(HOSTILE, 3, HOSTILE, 1, 5, 9, 7, 8, HOSTILE)
-    action = Action(HOSTILE, HOSTILE, HOSTILE, {}, ("a",), (HOSTILE,), (), (loss,) * 20, {HOSTILE: 2}, 9)
+    gain = Gain(HOSTILE, 3, HOSTILE, 1, 5, 9, 7, 8)
+    action = Action(
+        HOSTILE, HOSTILE, HOSTILE, {}, ("a",), (HOSTILE,), (), (loss,) * 20, {HOSTILE: 2}, 9,
+        sources=(Extent(HOSTILE, 0, 1, HOSTILE),), regained=(gain,) * 20,
+    )  # fmt: skip
     item = Unanswered("f", "CL002", HOSTILE, HOSTILE)
     planned = PlannedStore(HOSTILE, HOSTILE, {}, (), "", None, None)
-    plan = Plan(planned, "full", "", (action,), (item,) * 20, {"CL002": 2})
+    conflicts = (Conflict(2, 5, 9, HOSTILE),) * 20
+    plan = Plan(planned, "full", "", (action,), (item,) * 20, {"CL002": 2}, conflicts, 40)
     account = Account(
         "file", HOSTILE, 0, 9, 0, 0, 0, 0, 9, 0, (OffsetRange(0, 4, 4), OffsetRange(6, 7, 1)) * 9, 1
     )
@@ -118,6 +123,8 @@ def test_hostile_names_do_not_reach_the_terminal() -> None:
     assert all(line.isprintable() for line in texts), [line for line in texts if not line.isprintable()]
     assert any("… 8 more" in line for line in texts)
     assert loss_text(loss).startswith("3 ")
+    assert "What is not taken from the other copy: 40 records" in texts
+    assert any(line.startswith("  2 records, physical offset 5 to 9: ") for line in texts)
     assert any("\x1b[1m" in line for line in plan_lines(plan, Palette(True), 100))
 
 

@@ -1,16 +1,18 @@
-"""`rocketfsck compare A B`: where two replicas differ, and a store healed from both."""
+"""`rocketfsck compare A B`: where two replicas differ, a plan to heal A, and a store healed from both."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
 from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.output import Format, open_output, plain_values, refuse_inside, to_json
+from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.params import StorePath, output_options, path_argument, storage_option
 from rocketfsck.cli.progress import progress
 from rocketfsck.cli.text import byte_size, count_of, timestamp, visible
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rocketfsck.repair.compare import Comparison, Copy, Lack, Side
+    from rocketfsck.repair.plan import Plan
     from rocketfsck.store import Store
 
 SCHEMA_VERSION = 1
@@ -29,30 +32,49 @@ SHOWN = 10
 @click.command(cls=Command)
 @path_argument("a")
 @path_argument("b")
-@click.option("--heal", is_flag=True, help="Write a store that takes each record from where it is valid.")
+@click.option(
+    "--heal",
+    is_flag=True,
+    help="Plan to repair A: each record is taken from where it is valid; -o PLAN is for `rocketfsck apply`.",
+)
 @click.option(
     "--into",
     type=StorePath("what is written"),
-    help="The healed store's directory, which must not exist; with --heal.",
+    help="With --heal: no plan, but a new healed store in this directory, which must not exist.",
 )
 @click.option(
     "--prefer",
     type=click.Choice(["A", "B"]),
     help="Whose records count where both are valid and differ; with --heal.",
 )
-@click.option("--dry-run", is_flag=True, help="With --heal: say what would be done, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="With --heal: say what --into would write, and write nothing.")
 @click.option(
     "--ledger",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Where it is written what came from where; default: beside the store, NAME.ledger.jsonl.",
+)
+@click.option(
+    "--level",
+    type=click.Choice(["quick", "cross", "full"]),
+    default="full",
+    show_default=True,
+    help="How thorough the checks of a plan are; apply checks its result at the same level.",
+)
+@click.option(
+    "--work-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the plan is tried, with a copy of what changes; default: the directory for temporary files.",
 )
 @click.option("--broker-version", metavar="VERSION", help="The broker of both, like 4.9.8; else inferred.")
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Files at once; default: one a core.")
 @engine_options
 @storage_option
 @output_options("text", "json")
+@click.pass_context
 @common_options
 def command(
+    context: click.Context,
+    /,
     a: Path,
     b: Path,
     heal: bool,
@@ -60,6 +82,8 @@ def command(
     prefer: str | None,
     dry_run: bool,
     ledger: Path | None,
+    level: Any,
+    work_dir: Path | None,
     broker_version: str | None,
     jobs: int | None,
     engine: str,
@@ -70,18 +94,30 @@ def command(
     """Compare the commit logs of the stores A and B, two replicas: what both have, and where they part.
 
     What is the same is skipped at the speed of reading. Exit status 0 says that both hold the same records,
-    4 that they differ; with --heal it is that of `salvage`.
+    4 that they differ. --heal plans how A gets from B what it has not, or not sound; B is only read. Its exit
+    status is that of `plan`, with --into that of `salvage`.
     """
     from rocketfsck.cli.storepath import open_named_store
 
-    if not heal and (into is not None or prefer is not None or ledger is not None or dry_run):
-        raise UsageError("--into, --prefer, --ledger and --dry-run are for --heal")
-    if heal and into is None and not dry_run:
-        raise UsageError("give --into DIR with --heal, or --dry-run")
+    direct = into is not None or dry_run
+    if not heal and (direct or prefer is not None or ledger is not None or work_dir is not None):
+        raise UsageError("--into, --prefer, --ledger, --work-dir and --dry-run are for --heal")
+    if heal and ledger is not None and not direct:
+        raise UsageError("--ledger is for --heal --into; apply keeps one with what it did")
     if heal and engine != "local":
         raise UsageError("--heal works on this machine: leave out --engine")
     store_a = open_named_store("compare", a, version=broker_version)
     store_b = open_named_store("compare", b, version=broker_version)
+    if heal and not direct:
+        plan, code = _plan((store_a, store_b), prefer, level, jobs or 0, work_dir, output)
+        with open_output(None, binary=False) as stream:
+            if output_format == "json":
+                from rocketfsck.repair.plan_json import plan_text
+
+                stream.write(plan_text(plan))
+            else:
+                _write_plan(plan, (a, b), output, stream, Palette(settings_of(context).colored(stream)))
+        return code
     if heal:
         return _heal((store_a, store_b), into, prefer, ledger, output_format, output, broker_version)
     from rocketfsck.repair.compare import compare_stores
@@ -95,6 +131,50 @@ def command(
         else:
             stream.writelines(line + "\n" for line in comparison_lines(comparison))
     return EXIT_CLEAN if comparison.same else EXIT_PROBLEMS
+
+
+def _plan(
+    stores: tuple[Store, Store],
+    prefer: str | None,
+    level: Any,
+    jobs: int,
+    work_dir: Path | None,
+    output: Path | None,
+) -> tuple[Plan, int]:
+    from rocketfsck.repair.heal_plan import HealOptions, plan_heal
+    from rocketfsck.repair.plan_json import plan_text
+
+    roots = [directory for store in stores for directory in (store.root, *store.commitlog.directories)]
+    for written in (output, work_dir):
+        if written is not None:
+            refuse_inside(written, roots)
+    if work_dir is not None and not work_dir.is_dir():
+        raise UsageError(f"{work_dir} is no directory")
+    with progress("heal") as bar:
+
+        def advance(done_byte_count: int, total_byte_count: int) -> None:
+            bar.update(done_byte_count, total_byte_count)
+
+        options = HealOptions(prefer == "B", level, jobs, work_dir)
+        plan, report = plan_heal(*stores, options, progress=advance)
+    if output is not None:
+        with open_output(output, binary=False, forbidden=roots) as stream:
+            stream.write(plan_text(plan))
+    return plan, report.exit_code | (EXIT_PROBLEMS if plan.actions else EXIT_CLEAN)
+
+
+def _write_plan(
+    plan: Plan, stores: tuple[Path, Path], output: Path | None, stream: Any, palette: Palette
+) -> None:
+    from rocketfsck.cli.repairtext import plan_lines
+
+    for line in plan_lines(plan, palette, min(terminal_width(100), 120)):
+        stream.write(line + "\n")
+    if plan.actions:
+        names = shlex.join(map(str, stores))
+        again = f"rocketfsck compare {names} --heal -o plan.json"
+        command = again if output is None else f"rocketfsck apply {shlex.quote(str(output))}"
+        stream.write(f"Next: {palette.good(visible(command, keep_backslash=True))}\n")
 
 
 def _heal(

@@ -3,11 +3,12 @@
 misnamed, segments    names, lengths and strays          queues, queuemerge    consume queues
 commitlog             fences, cuts and BLANKs            index                 index files
 checkpoint            checkpoint, abort, epochs, timer   config                the files in config/
+heal                  what comes from another copy
 """
 
 from __future__ import annotations
 
-from rocketfsck.repair.repairs import checkpoint, commitlog, config, index, misnamed, queues, segments
+from rocketfsck.repair.repairs import checkpoint, commitlog, config, heal, index, misnamed, queues, segments
 from rocketfsck.repair.table import Repair
 
 ALL: tuple[Repair, ...] = tuple(
@@ -15,6 +16,7 @@ ALL: tuple[Repair, ...] = tuple(
         (
             *misnamed.ROWS,
             *segments.ROWS,
+            *heal.ROWS,
             *commitlog.ROWS,
             *queues.ROWS,
             *index.ROWS,

@@ -14,7 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair.plan import Action, Extent, Loss, Plan, PlannedStore, Unanswered
+from rocketfsck.repair.plan import (
+    Action,
+    Conflict,
+    Extent,
+    Gain,
+    Loss,
+    Plan,
+    PlannedStore,
+    Unanswered,
+)
 from rocketfsck.repair.plan_json import (
     parse_plan,
     plan_digest,
@@ -53,10 +62,14 @@ PLAN = Plan(
             {"unit": 4},
             17,
             True,
+            (Extent(f"/other/{HOSTILE}", 5, 9, "11"),),
+            (Gain("record", 2, f"t{HOSTILE}", 1, 5, 7, 100, 300), Gain("record", 1)),
         ),
     ),
     (Unanswered("bb", "IX001", "m", "r"),),
     {"CL002": 1},
+    (Conflict(2, 40, 80, "both are there"),),
+    7,
 )
 TEXT = st.text(st.characters(), max_size=8)
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-(1 << 63), (1 << 63) - 1), TEXT)
@@ -109,13 +122,18 @@ def drop(*path: Any) -> Change:
     ("change", "says"),
     [
         (put("kind", value="rocketfsck.check"), "not a plan"),
-        (put("schema_version", value=2), "schema version 2"),
+        (put("schema_version", value=3), "schema version 3"),
+        (put("schema_version", value=1), "schema version 1"),
         (put("schema_version", value=True), "schema version true"),
         (put("level", value="deep"), "level is"),
         (put("level", value=3), "plan: level is 3, not a text"),
         (put("extra", value=1), "extra is no member"),
         (put("actions", 0, "extra", value=1), r"actions\[0\].extra is no member"),
         (drop("actions", 0, "preconditions"), r"actions\[0\].preconditions is missing"),
+        (put("actions", 0, "sources", 0, "file_b64", value="Yf4="), r"sources\[0\]: no bytes of a file"),
+        (put("actions", 0, "sources", 0, "end", value=None), r"sources\[0\]: no bytes of a file elsewhere"),
+        (put("actions", 0, "sources", 0, "sha256", value=None), r"sources\[0\]: no bytes of a file"),
+        (put("actions", 0, "sources", 0, "end", value=4), r"actions\[0\].sources\[0\]: no range of bytes"),
         (put("actions", value={}), "actions is {}, not a list"),
         (put("actions", 0, value=7), r"actions\[0\] is 7, not an object"),
         (put("actions", 0, "preen", value=1), r"actions\[0\].preen is 1, not true or false"),

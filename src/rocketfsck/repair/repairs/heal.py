@@ -1,0 +1,112 @@
+"""Acts that take bytes from another copy of the store. They are planned by `repair.heal_plan` alone.
+
+    heal-log      ranges of a commit log file that is there, or is made for them
+    heal-cut      what A has behind the end of the copy whose history counts goes
+
+What is overwritten is set aside first. Fault catalogue, H1 and H2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from rocketfsck.errors import StoreError
+from rocketfsck.repair.logedit import COPY_SIZE
+from rocketfsck.repair.plan import Action, Extent
+from rocketfsck.repair.repairs.answers import log_file, number, text
+from rocketfsck.repair.repairs.commitlog import act_cut
+from rocketfsck.repair.scene import ActScene, PlanScene
+from rocketfsck.repair.table import Repair
+from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.finding import Finding
+
+Span = tuple[int, int]
+
+
+def spans_text(ranges: Iterable[Span]) -> str:
+    """Ranges as an argument of an action."""
+    return " ".join(f"{start}-{end}" for start, end in ranges)
+
+
+def spans_of(action: Action, size: int) -> list[Span]:
+    """The ranges of an action, as positions in its file; StoreError for what cannot be."""
+    spans: list[Span] = []
+    for part in text(action.arguments, "ranges").split():
+        low, _, high = part.partition("-")
+        if not (low.isascii() and low.isdigit() and high.isascii() and high.isdigit()):
+            raise StoreError(f"has no range {part!a}", path=action.target)
+        spans.append((int(low), int(high)))
+    start = number(action.arguments, "start_offset")
+    moved = [(low - start, high - start) for low, high in spans]
+    bounds = [0, *(place for span in moved for place in span), size]
+    if any(low >= high for low, high in moved) or bounds != sorted(bounds):
+        raise StoreError("has no such ranges", path=action.target)
+    return moved
+
+
+def act_heal(scene: ActScene, action: Action) -> None:
+    """Copy the ranges from the other store. What was there is set aside in one file."""
+    tree, name = scene.tree, action.target
+    size = number(action.arguments, "size")
+    spans = spans_of(action, size)
+    sizes = [high - low for low, high in spans]
+    if not spans or sizes != [(extent.end or 0) - extent.start for extent in action.sources]:
+        raise StoreError("has ranges of another length than what is taken for them", path=name)
+    made = log_file(scene.reopen(), name) is None
+    if made:
+        tree.create(name, size)
+    else:
+        _keep(scene, name, spans)
+        if tree.size(name) < size:
+            tree.resize(name, size)
+    for (start, _), extent in zip(spans, action.sources, strict=True):
+        _take(scene, name, start, extent)
+    if made:
+        tree.set_mtime(name, number(action.arguments, "store_timestamp") * 1_000_000)
+
+
+def _keep(scene: ActScene, name: str, spans: Sequence[Span]) -> None:
+    """Set aside what is overwritten, each byte at its place less that of the first."""
+    tree, first = scene.tree, spans[0][0]
+    aside = f"{name}.bytes-{first}-{spans[-1][1]}"
+    made = False
+    with FileReader(tree.place(name)) as reader:
+        for pos, size in _pieces(spans):
+            data = reader.read_upto(pos, size)
+            if any(data):
+                if not made:
+                    tree.create(aside, spans[-1][1] - first)
+                    made = True
+                tree.write(aside, pos - first, data)
+    if made:
+        tree.set_aside(aside)
+
+
+def _take(scene: ActScene, name: str, pos: int, source: Extent) -> None:
+    """Copy the bytes of a file elsewhere, which must still be those of the plan."""
+    digest = hashlib.sha256()
+    with FileReader(source.file) as reader:
+        for start, size in _pieces([(source.start, source.end or 0)]):
+            data = reader.read(start, size)
+            digest.update(data)
+            scene.tree.write(name, pos + start - source.start, data)
+    if digest.hexdigest() != source.sha256:
+        raise StoreError("changed while it was read", path=source.file, offset=source.start)
+
+
+def _pieces(spans: Iterable[Span]) -> Iterable[Span]:
+    """Positions and sizes of parts that fit into memory."""
+    for low, high in spans:
+        for pos in range(low, high, COPY_SIZE):
+            yield pos, min(COPY_SIZE, high - pos)
+
+
+def _nothing(_scene: PlanScene, _findings: Sequence[Finding]) -> Iterable[Action]:
+    return ()
+
+
+ROWS: tuple[Repair, ...] = (
+    Repair("heal-log", 180, "take ranges of the log from another copy", _nothing, act_heal),
+    Repair("heal-cut", 185, "cut the log where the other copy's ends", _nothing, act_cut),
+)
