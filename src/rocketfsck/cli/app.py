@@ -37,6 +37,7 @@ COMMANDS: dict[str, str] = {
     "rebuild": "Build queues, index or checkpoint anew from the commit log.",
     "salvage": "Carve records out of anything into a new store.",
     "compare": "Say where two replicas differ; heal each from the other.",
+    "report": "Count the messages of stores by topic, queue, day and key.",
     "export": "Write what stores hold as Parquet, Delta or Iceberg tables.",
     "write": "Write a store as a broker would, from messages or a seed.",
     "damage": "Break a copy of a store, and tell what a check must find.",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 NAME_SHOWN = 60
+TEXT = ("topic", "day", "broker")
+"""Columns that are no numbers."""
 
 Facts = Mapping[str, Any]
 
@@ -30,26 +32,27 @@ def statistics_facts(store: Store, *, jobs: int = 0, now_timestamp: int | None =
     log = count_log(store, jobs=jobs)
     now = int(time.time() * 1000) if now_timestamp is None else now_timestamp
     return {
-        "total": None if log.total is None else _tally(log.total),
-        "topics": [{"topic": topic, **_tally(tally)} for topic, tally in log.topics.items()],
+        "total": None if log.total is None else tally_facts(log.total),
+        "topics": [{"topic": topic, **tally_facts(tally)} for topic, tally in log.topics.items()],
         "queues": [
             {
                 "topic": queue.topic,
                 "queue_id": queue.queue_id,
                 "min_offset": queue.min_offset,
                 "max_offset": queue.max_offset,
-                **_tally(queue.tally),
+                **tally_facts(queue.tally),
             }
             for queue in log.queues
         ],
-        "days": [{"day": day or None, **_tally(tally)} for day, tally in log.days],
+        "days": [{"day": day or None, **tally_facts(tally)} for day, tally in log.days],
         "uncounted_queues": log.uncounted_queues,
         "retention": _retention(log, now),
         "indexes": [_skew(store, number) for number in range(len(store.indexes))],
     }
 
 
-def _tally(tally: Tally) -> dict[str, int]:
+def tally_facts(tally: Tally) -> dict[str, int]:
+    """A tally as plain data."""
     return {
         "message_count": tally.message_count,
         "byte_count": tally.byte_count,
@@ -113,11 +116,11 @@ def statistics_lines(facts: Facts, palette: Palette, *, everything: bool) -> Ite
             f"Messages: {count_of(total['message_count'], 'record')}, {byte_size(total['byte_count'])}, "
             f"stored {timestamp(total['first_timestamp'])} to {timestamp(total['last_timestamp'])}"
         )
-        yield from _table("by topic", ("topic",), facts["topics"], everything)
-        yield from _table(
+        yield from tally_table("by topic", ("topic",), facts["topics"], everything)
+        yield from tally_table(
             "by queue", ("topic", "queue_id", "min_offset", "max_offset"), facts["queues"], everything
         )
-        yield from _table("by day (UTC)", ("day",), facts["days"], everything)
+        yield from tally_table("by day (UTC)", ("day",), facts["days"], everything)
     if facts["uncounted_queues"]:
         yield f"  {facts['uncounted_queues']:,} records are of queues beyond those that are counted"
     yield from _retention_lines(facts["retention"])
@@ -125,7 +128,8 @@ def statistics_lines(facts: Facts, palette: Palette, *, everything: bool) -> Ite
         yield from _skew_lines(index, palette)
 
 
-def _table(title: str, names: Sequence[str], rows: Sequence[Facts], everything: bool) -> Iterator[str]:
+def tally_table(title: str, names: Sequence[str], rows: Sequence[Facts], everything: bool) -> Iterator[str]:
+    """Tallies as a table, the columns `names` in front; the first of many unless `everything` is wanted."""
     shown = rows if everything else rows[:SHOWN]
     head = [name.replace("_", " ") for name in names]
     table = [[*head, "messages", "bytes", "first stored", "last stored"]]
@@ -134,7 +138,8 @@ def _table(title: str, names: Sequence[str], rows: Sequence[Facts], everything: 
         times = [timestamp(row["first_timestamp"]), timestamp(row["last_timestamp"])]
         table.append([*cells, f"{row['message_count']:,}", f"{row['byte_count']:,}", *times])
     yield f"  {title}"
-    right = tuple(range(1, len(names) + 2))
+    numbers = [at for at, name in enumerate(names) if name not in TEXT]
+    right = (*numbers, len(names), len(names) + 1)
     yield from (f"    {line}" for line in aligned(table, right=right))
     if len(shown) < len(rows):
         yield f"    … {len(rows) - len(shown):,} more (-v shows all)"

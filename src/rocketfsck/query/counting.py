@@ -109,12 +109,23 @@ def count_files(run: FileRun) -> Account:
     """Kernel: count the files of a run."""
     account = Account()
     for number, item in enumerate(run.items, run.first):
-        counted = count_batches(live_batches(item))
-        counted.newest = {
-            number: max((tally.last_timestamp for tally in counted.days.values()), default=None)
-        }
-        account.add(counted)
+        account.add(count_file(item, number))
     return account
+
+
+def count_file(
+    item: LogItem,
+    number: int,
+    further: Callable[[RecordBatch, QueueTable, FileReader], None] | None = None,
+) -> Account:
+    """Count the records of the log's file `number`; `further` gets to see each batch, too.
+
+    Raises StoreError when the file cannot be read.
+    """
+    counted = count_batches(live_batches(item), further)
+    newest = max((tally.last_timestamp for tally in counted.days.values()), default=None)
+    counted.newest = {number: newest}
+    return counted
 
 
 def live_batches(item: LogItem) -> Iterator[tuple[RecordBatch, QueueTable, FileReader]]:

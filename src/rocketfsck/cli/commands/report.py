@@ -1,0 +1,170 @@
+"""`rocketfsck report STORE…`: what stores hold, counted, one by one and all together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rocketfsck.cli.base import Command, common_options, settings_of
+from rocketfsck.cli.engines import chosen_engine, engine_options
+from rocketfsck.cli.output import BINARY_FORMATS, Column, Format, open_output, open_rows
+from rocketfsck.cli.palette import Palette
+from rocketfsck.cli.params import output_options, store_options
+from rocketfsck.cli.progress import progress
+
+if TYPE_CHECKING:
+    from rocketfsck.pipeline.statistics import ClusterStatistics
+
+PARTS = ("total", "broker", "topic", "queue", "day", "topic-day", "key")
+
+COLUMNS = (
+    Column("by", "text"),
+    Column("broker", "name"),
+    Column("topic", "name"),
+    Column("queue_id", "int"),
+    Column("day", "text"),
+    Column("key", "name"),
+    Column("message_count", "int"),
+    Column("byte_count", "int"),
+    Column("first_timestamp", "int"),
+    Column("last_timestamp", "int"),
+    Column("min_offset", "int"),
+    Column("max_offset", "int"),
+    Column("broker_count", "int"),
+)
+
+
+@click.command(cls=Command)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="STORE…")
+@click.option(
+    "--by",
+    multiple=True,
+    type=click.Choice(PARTS),
+    help="Only these tables; may be given several times. Default: all.",
+)
+@click.option(
+    "--keys",
+    "key_count",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="The N most frequent keys, too; reads the logs twice.",
+)
+@click.option("--broker", "brokers", multiple=True, help="The broker's name of each store, in their order.")
+@click.option("-v", "--verbose", is_flag=True, help="Show all rows of every table.")
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Files at once; default: one a core.")
+@engine_options
+@store_options
+@output_options()
+@click.pass_context
+@common_options
+def command(
+    context: click.Context,
+    /,
+    paths: tuple[Path, ...],
+    by: tuple[str, ...],
+    key_count: int,
+    brokers: tuple[str, ...],
+    verbose: bool,
+    jobs: int | None,
+    engine: str,
+    master: str | None,
+    broker_conf: Path | None,
+    broker_version: str | None,
+    commitlog_paths: tuple[Path, ...],
+    output_format: Format,
+    output: Path | None,
+) -> None:
+    """Count the messages of STOREs by broker, topic, queue, day and key, and of all of them together.
+
+    A STORE may be a directory of stores, too. Only live messages are counted, from the commit logs. Counts
+    are exact, but for those that say they are estimates.
+    """
+    from rocketfsck.pipeline.sources import find_sources
+    from rocketfsck.pipeline.statistics import count_stores
+
+    sources = find_sources(
+        paths,
+        brokers=brokers,
+        version=broker_version,
+        broker_confs=() if broker_conf is None else (broker_conf,),
+        commitlog_paths=commitlog_paths,
+    )
+    with progress("report") as bar:
+        statistics = count_stores(
+            sources,
+            engine=chosen_engine(engine, master, jobs or 0, [*paths, *commitlog_paths]),
+            key_count=key_count,
+            progress=bar.update,
+        )
+    wanted = by or PARTS
+    with open_output(output, binary=output_format in BINARY_FORMATS, forbidden=paths) as stream:
+        if output_format == "text":
+            from rocketfsck.cli.reportstats import report_lines
+
+            palette = Palette(output is None and settings_of(context).colored(stream))
+            for line in report_lines(statistics, wanted, palette, everything=verbose):
+                stream.write(line + "\n")
+            return
+        with open_rows(stream, output_format, COLUMNS, head(statistics)) as writer:
+            for row in rows(statistics):
+                if row["by"] in wanted:
+                    writer.write({column.name: row.get(column.name) for column in COLUMNS})
+
+
+def head(statistics: ClusterStatistics) -> dict[str, Any]:
+    """What is said of all rows together."""
+    logs = [log for _, log in statistics.brokers]
+    keys = statistics.keys
+    return {
+        "kind": "rocketfsck.report",
+        "uncounted_queues": sum(log.uncounted_queues for log in logs),
+        "uncounted_days": sum(log.uncounted_days for log in logs),
+        "keys": keys
+        and {
+            "word_count": keys.word_count,
+            "distinct_words_estimate": keys.distinct_words,
+            "distinct_unique_estimate": keys.distinct_unique,
+            "missed": keys.missed,
+            "is_complete": keys.is_complete,
+        },
+    }
+
+
+def rows(statistics: ClusterStatistics) -> Iterator[dict[str, Any]]:
+    """All counts, a row each; `by` names the table."""
+    from rocketfsck.cli.infostats import tally_facts
+
+    if statistics.total is not None:
+        yield {"by": "total", **tally_facts(statistics.total), "broker_count": len(statistics.brokers)}
+    for broker, log in statistics.brokers:
+        if log.total is not None:
+            yield {"by": "broker", "broker": broker, **tally_facts(log.total)}
+    for topic in statistics.topics:
+        yield {
+            "by": "topic",
+            "topic": topic.topic,
+            **tally_facts(topic.tally),
+            "broker_count": topic.broker_count,
+        }
+    for broker, log in statistics.brokers:
+        for queue in log.queues:
+            yield {
+                "by": "queue",
+                "broker": broker,
+                "topic": queue.topic,
+                "queue_id": queue.queue_id,
+                **tally_facts(queue.tally),
+                "min_offset": queue.min_offset,
+                "max_offset": queue.max_offset,
+            }
+    for day, tally in statistics.days:
+        yield {"by": "day", "day": day or None, **tally_facts(tally)}
+    for name, day, tally in statistics.topic_days:
+        yield {"by": "topic-day", "topic": name, "day": day or None, **tally_facts(tally)}
+    for key in statistics.keys.top if statistics.keys is not None else ():
+        yield {"by": "key", "topic": key.topic, "key": key.key, "message_count": key.count}
