@@ -1,5 +1,7 @@
 """`python -m benchmarks`: measure, print a table, write a page of benchmarks/results/.
 
+    spark           instead of all others, what Spark takes (some 15 minutes; makes a store of 10 GiB in the
+                    folder, and deletes it); has a page of its own
     --folder DIR    where the files that are read are made and kept (some 4 GB; default: a folder of the
                     system's temporary directory)
     --rounds N      how often each job runs; its least time counts (default 7)
@@ -25,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import commands, data, jobs, query, rebuild, synthesis
+from benchmarks import commands, data, jobs, query, rebuild, spark, synthesis
 from benchmarks.measure import Row
 
 RESULTS = Path(__file__).parent / "results"
@@ -42,6 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure rocketfsck's bulk paths."
     )
+    parser.add_argument("part", nargs="?", choices=["spark"])
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "rocketfsck-benchmarks")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", default="")
@@ -51,14 +54,16 @@ def main(arguments: list[str] | None = None) -> int:
     given.folder.mkdir(parents=True, exist_ok=True)
     load = os.getloadavg()[0]
     rows: list[Row] = []
-    for name, group in groups(given.folder, given.rounds, given.small).items():
+    chosen = groups if given.part is None else spark_groups
+    for name, group in chosen(given.folder, given.rounds, given.small).items():
         if given.only in name:
             for row in group():
                 print(_line(row), flush=True)
                 rows.append(row)
     if not (given.small or given.only or given.no_write):
         name = re.sub(r"[^a-z0-9]+", "-", _processor().lower()).strip("-")
-        (RESULTS / f"{name}.md").write_text(report(rows, given.rounds, load), "utf-8")
+        about, page = (ABOUT, name) if given.part is None else (spark.ABOUT, f"{name}-{given.part}")
+        (RESULTS / f"{page}.md").write_text(report(rows, given.rounds, load, about), "utf-8")
     missed = [row for row in rows if not row.met]
     return 1 if missed and not given.small else 0
 
@@ -98,6 +103,12 @@ def groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[[], Ite
     }
 
 
+def spark_groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[[], Iterable[Row]]]:
+    """What `python -m benchmarks spark` measures. A small run has no goals."""
+    size = GIB // 4 if small else 10 * GIB
+    return {"spark": lambda: spark.spark_rows(folder, size, min(rounds, 3), with_goals=not small)}
+
+
 def _line(row: Row) -> str:
     goal = "" if row.goal is None else f"  goal {'>=' if row.at_least else '<='} {row.goal:g}"
     verdict = "" if row.goal is None else "  met" if row.met else "  MISSED"
@@ -130,14 +141,14 @@ all figures are those of the product's own path:
 """
 
 
-def report(rows: list[Row], rounds: int, load: float) -> str:
+def report(rows: list[Row], rounds: int, load: float, about: str = ABOUT) -> str:
     """A page: a table of all rows, and what it was measured on. `load` is that before the first job."""
     import llvmlite
     import numba
 
     from rocketfsck.scan import crc
 
-    lines = ["# Benchmark results", "", *ABOUT.format(rounds=rounds).splitlines(), ""]
+    lines = ["# Benchmark results", "", *about.format(rounds=rounds).splitlines(), ""]
     lines += ["| job | ms | ratio | of | goal | rate |", "|---|---|---|---|---|---|"]
     for row in rows:
         goal = "" if row.goal is None else f"{'≥' if row.at_least else '≤'} {row.goal:g}"

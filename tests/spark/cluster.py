@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MARK = "ROCKETFSCK_TEST_CLUSTER"
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 _URL = re.compile(r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
-_QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-_CHILD_DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""For a JVM that lives for a minute: one collector thread, and no compiling that would pay off later."""
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 @dataclass(slots=True)
@@ -63,8 +64,8 @@ class Cluster:
             env=self.environment | environment,
         )
 
-    def start_workers(self, *names: str) -> None:
-        """Start workers of one core each, and wait until the master knows them."""
+    def start_workers(self, *names: str, core: int | None = None) -> None:
+        """Start workers of one core each (of that one, if it is named); wait until the master knows them."""
         known = self.log("master").count("Registering worker")
         options = [
             "--host",
@@ -80,7 +81,8 @@ class Cluster:
         ]
         for name in names:
             own = [*options, "--work-dir", str(self.folder / name), self.url]
-            self.workers[name] = _daemon("worker.Worker", own, self.folder / f"{name}.log", self.environment)
+            log = self.folder / f"{name}.log"
+            self.workers[name] = _daemon("worker.Worker", own, log, self.environment, core)
         enough = known + len(names)
         wait_until(lambda: self.log("master").count("Registering worker") >= enough, "workers are registered")
 
@@ -92,9 +94,20 @@ class Cluster:
         """The executors' JVMs."""
         return [pid for pid in self.pids() if b"CoarseGrainedExecutorBackend" in _read(pid, "cmdline")]
 
-    def reading_pids(self, folder: Path) -> list[int]:
-        """The Python processes that have a file of a folder open just now."""
-        return [pid for pid in self.pids() if any(path.startswith(f"{folder}/") for path in _open_paths(pid))]
+    def executor_pids_of(self, name: str) -> list[int]:
+        """The JVMs of a worker's executors."""
+        folder = str(self.folder / name).encode()
+        return [pid for pid in self.executor_pids() if os.fsencode(_working_folder(pid)).startswith(folder)]
+
+    def restart_dead_workers(self) -> None:
+        """Start anew what was killed."""
+        dead = [name for name, process in self.workers.items() if process.poll() is not None]
+        self.start_workers(*dead)
+
+    def reading_pids(self, folder: Path) -> set[int]:
+        """The executors' Pythons that have a file of a folder open just now."""
+        pythons = [pid for pid in self.pids() if b"pyspark.daemon" in _read(pid, "cmdline")]
+        return {pid for pid in pythons if any(path.startswith(f"{folder}/") for path in _open_paths(pid))}
 
     def pids(self) -> list[int]:
         """All processes of the cluster and of what ran on it, but this one."""
@@ -123,8 +136,8 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def standalone_cluster(folder: Path, workers: int = 2, **environment: str) -> Iterator[Cluster]:
-    """A master and its workers, of one core each."""
+def standalone_cluster(folder: Path, workers: int = 2, *, core: int | None = None) -> Iterator[Cluster]:
+    """A master and its workers, of one core each; `core` says of which."""
     import pyspark
 
     from rocketfsck.engine.java import find_java, java_home
@@ -140,11 +153,10 @@ def standalone_cluster(folder: Path, workers: int = 2, **environment: str) -> It
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(folder / "local"),
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": _QUICK,
+        "JAVA_TOOL_OPTIONS": QUICK_JAVA,
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         "PYSPARK_PYTHON": sys.executable,
         MARK: uuid.uuid4().hex,
-        **environment,
     }
     options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
     master = _daemon("master.Master", options, folder / "master.log", variables)
@@ -152,7 +164,7 @@ def standalone_cluster(folder: Path, workers: int = 2, **environment: str) -> It
     try:
         wait_until(lambda: "I have been elected leader" in cluster.log("master"), "the master is there")
         (cluster.url,) = _URL.findall(cluster.log("master"))
-        cluster.start_workers(*(f"worker{number}" for number in range(1, workers + 1)))
+        cluster.start_workers(*(f"worker{number}" for number in range(1, workers + 1)), core=core)
         yield cluster
     finally:
         cluster.stop()
@@ -164,14 +176,20 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = PATI
     while not condition():
         if time.monotonic() > end:
             raise TimeoutError(f"waited in vain until {what}")
-        time.sleep(0.02)
+        time.sleep(0.05)
 
 
 def _daemon(
-    name: str, options: list[str], log: Path, environment: Mapping[str, str]
+    name: str, options: list[str], log: Path, environment: Mapping[str, str], core: int | None = None
 ) -> subprocess.Popen[bytes]:
     program = Path(environment["SPARK_HOME"]) / "bin" / "spark-class"
-    with log.open("wb") as stream:
+
+    def prepare() -> None:
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        if core is not None:
+            os.sched_setaffinity(0, {core})
+
+    with log.open("ab") as stream:
         return subprocess.Popen(
             [program, f"org.apache.spark.deploy.{name}", *options],
             stdin=subprocess.DEVNULL,
@@ -179,13 +197,8 @@ def _daemon(
             stderr=subprocess.STDOUT,
             env=dict(environment),
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=prepare,
         )
-
-
-def _die_with_parent() -> None:
-    """What starts here ends with this process, even if that is killed."""
-    ctypes.CDLL(None).prctl(_CHILD_DIES_WITH_PARENT, signal.SIGKILL)
 
 
 def _read(pid: int, name: str) -> bytes:
@@ -193,6 +206,13 @@ def _read(pid: int, name: str) -> bytes:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:  # it has ended
         return b""
+
+
+def _working_folder(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/cwd").readlink())
+    except OSError:
+        return ""
 
 
 def _open_paths(pid: int) -> list[str]:

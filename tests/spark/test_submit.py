@@ -1,0 +1,174 @@
+"""`spark-submit`, and how the package gets to executors: as an archive, packed, or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import rocketfsck
+from rocketfsck.cli.app import run
+from rocketfsck.engine.archive import write_archive
+
+from tests.conftest import Directory
+from tests.spark.cluster import Cluster
+
+pytestmark = [pytest.mark.spark]
+
+NAME = "5.3.3-killed"
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Python that has what rocketfsck needs, and rocketfsck only if it is brought along."""
+    program = tmp_path_factory.mktemp("bare") / "python"
+    packages = sysconfig.get_path("purelib")
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n')
+    program.chmod(0o755)
+    return str(program)
+
+
+def _expected(root: Path, folder: Path) -> tuple[int, bytes]:
+    output = folder / "local.csv"
+    return run(["check", "--format", "csv", "--output", str(output), str(root)]), output.read_bytes()
+
+
+def _check(root: Path, output: Path) -> list[str]:
+    return ["check", "--format", "csv", "--output", str(output), str(root)]
+
+
+@pytest.mark.parametrize("kernels", ["plain", pytest.param("compiled", marks=pytest.mark.nightly)])
+def test_the_archive_is_all_that_travels(
+    cluster: Cluster, bare_python: str, store_dir: Directory, tmp_path: Path, kernels: str
+) -> None:
+    """Neither the driver's Python nor the executors' has the package but from `--py-files`."""
+    archive, script = write_archive(tmp_path / "zip")
+    output, cache = tmp_path / "spark.csv", tmp_path / "cache"
+    conf = {
+        "spark.submit.pyFiles": str(archive),
+        "spark.executorEnv.ROCKETFSCK_CACHE_DIR": str(cache),
+        "spark.executorEnv.ROCKETFSCK_KERNELS": kernels,
+        "spark.app.name": "as it was given",
+    }
+    pythons = {"PYSPARK_PYTHON": bare_python, "PYSPARK_DRIVER_PYTHON": bare_python, "PYTHONPATH": ""}
+    done = cluster.submitted(*_check(store_dir(NAME), output), script=script, conf=conf, **pythons)
+    assert (done.returncode, output.read_bytes()) == _expected(store_dir(NAME), tmp_path), done.stderr
+    assert "as it was given" in cluster.log("master")
+    kept = [path for path in cache.rglob("*.nbc") if path.parent.name.startswith("sources_")]
+    assert bool(kept) == (kernels == "compiled")  # compiled from the archive, and kept
+
+
+@pytest.mark.nightly
+def test_a_packed_environment(cluster: Cluster, store_dir: Directory, tmp_path: Path) -> None:
+    """venv-pack's archive, unpacked by Spark where an executor works."""
+    venv_pack = pytest.importorskip("venv_pack")
+    packed = tmp_path / "environment.tar.gz"
+    venv_pack.pack(prefix=sys.prefix, output=str(packed), ignore_missing_files=True)
+    output = tmp_path / "spark.csv"
+    conf = {"spark.archives": f"{packed}#environment"}
+    pythons = {"PYSPARK_PYTHON": "./environment/bin/python", "PYSPARK_DRIVER_PYTHON": sys.executable}
+    script = Path(rocketfsck.__file__).with_name("__main__.py")
+    done = cluster.submitted(*_check(store_dir(NAME), output), script=script, conf=conf, **pythons)
+    assert (done.returncode, output.read_bytes()) == _expected(store_dir(NAME), tmp_path), done.stderr
+
+
+@pytest.mark.nightly
+def test_submitted_without_a_cluster(store_dir: Directory, tmp_path: Path) -> None:
+    """The master and the settings are those of spark-submit; `--master` beside them is refused."""
+    import pyspark
+
+    from rocketfsck.engine.java import find_java, java_home
+
+    submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[1,3]"]
+    script, output = str(Path(rocketfsck.__file__).with_name("__main__.py")), tmp_path / "spark.csv"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
+    environment = clean | {"JAVA_HOME": str(java_home(find_java())), "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [*submit, script, *_check(store_dir(NAME), output)], env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, output.read_bytes()) == _expected(store_dir(NAME), tmp_path), done.stderr
+    refused = subprocess.run(
+        [*submit, script, "check", "--master", "local[2]", str(store_dir(NAME))],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert "spark-submit has set the master" in refused.stderr
+    assert refused.returncode != 0
+
+
+@pytest.mark.nightly
+def test_executors_without_the_package(cluster: Cluster, bare_python: str, store_dir: Directory) -> None:
+    done = cluster.command("check", str(store_dir(NAME)), PYSPARK_PYTHON=bare_python, PYTHONPATH="")
+    assert done.returncode == 16
+    assert "cannot run rocketfsck: it has no rocketfsck" in done.stderr
+    _no_stacks(done)
+
+
+@pytest.mark.nightly
+def test_executors_with_another_version(
+    cluster: Cluster, bare_python: str, store_dir: Directory, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(Path(rocketfsck.__file__).parent, other / "rocketfsck")
+    (other / "rocketfsck" / "__init__.py").write_text('__version__ = "0.0.9"\n')
+    done = cluster.command(
+        "check",
+        str(store_dir(NAME)),
+        "--spark-conf",
+        f"spark.executorEnv.PYTHONPATH={other}",
+        PYSPARK_PYTHON=bare_python,
+        PYTHONPATH="",
+    )
+    assert done.returncode == 16
+    assert f"it has version 0.0.9, and the driver {rocketfsck.__version__}" in done.stderr
+    _no_stacks(done)
+
+
+@pytest.mark.nightly
+def test_executors_with_another_python(cluster: Cluster, store_dir: Directory, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import collections, sys\n"
+        "kind = collections.namedtuple('version_info', 'major minor micro releaselevel serial')\n"
+        "sys.version_info = kind(3, 99, 0, 'final', 0)\n"
+    )
+    program = tmp_path / "python"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    done = cluster.command("check", str(store_dir(NAME)), PYSPARK_PYTHON=str(program))
+    assert done.returncode == 16
+    assert "executors run another Python than the driver" in done.stderr
+    assert "3.99" in done.stderr
+    _no_stacks(done)
+
+
+@pytest.mark.nightly
+def test_executors_with_no_python(cluster: Cluster, store_dir: Directory, tmp_path: Path) -> None:
+    done = cluster.command("check", str(store_dir(NAME)), PYSPARK_PYTHON=str(tmp_path / "python3.99"))
+    assert done.returncode == 16
+    assert "python3.99: set PYSPARK_PYTHON" in done.stderr
+    _no_stacks(done)
+
+
+@pytest.mark.nightly
+def test_a_path_that_is_not_whole(cluster: Cluster, store_dir: Directory) -> None:
+    root = store_dir(NAME)
+    done = subprocess.run(
+        cluster.line("check", root.name),
+        env=cluster.environment,
+        cwd=root.parent,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 16
+    assert f"give the whole path: {root}" in done.stderr
+
+
+def _no_stacks(done: subprocess.CompletedProcess[str]) -> None:
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "\tat " not in done.stdout + done.stderr
