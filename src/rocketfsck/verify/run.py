@@ -83,7 +83,7 @@ def check_store(
         now,
         options.detail_limit,
         data_size=sum(file.allocated_size for file in (*store.commitlog.files, *store.indexes)),
-        read_ahead=min(engine.job_count, len(store.commitlog.files)) < core_count(),
+        read_ahead=_has_idle_cores(store, engine),
         scan_threads=_scan_threads(store, engine),
     )
     units = plan_units(context) if _needs_data(selected) else ()
@@ -119,6 +119,12 @@ def check_store(
         regions={log.file: log.regions for log in known.logs if log is not None},
         next_commands=commands if rest is None else (*commands, rest),
     )
+
+
+def _has_idle_cores(store: Store, engine: Engine) -> bool:
+    """Whether a task may use a second core: elsewhere it has the one that it was given."""
+    files = len(store.commitlog.files)
+    return isinstance(engine, LocalEngine) and min(engine.job_count, files) < core_count()
 
 
 def _scan_threads(store: Store, engine: Engine) -> int:
