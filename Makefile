@@ -16,7 +16,7 @@ comma  := ,
 space  := $(subst ,, )
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types imports unit coverage spark oracle nightly bench specs transcripts kaitai clean
+.PHONY: help install demo test lint types imports unit coverage spark spark-lowest oracle nightly bench specs transcripts kaitai clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,17 @@ coverage: $(STAMP)
 spark: $(STAMP) ## the same on an embedded Spark session, which needs no Java installed
 	$(BIN)/pytest -q $(RERUN) -m 'spark and not nightly' tests/spark
 
+LOWEST := build/spark-lowest
+
+$(LOWEST)/.installed: pyproject.toml tests/spark/lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --constraint tests/spark/lowest.txt --editable '.[codecs,remote,spark,testing]' \
+	  'pyspark[connect]' deltalake 'moto[s3,server]>=5.0' pytest-rerunfailures venv-pack
+	@touch $@
+
+spark-lowest: $(LOWEST)/.installed ## the tests on Spark, with the lowest versions that are supported
+	$(LOWEST)/bin/pytest -q -p no:cacheprovider $(RERUN) -m 'spark and not nightly' tests/spark
+
 oracle: $(STAMP) ## the real broker's store code over stores that we wrote (needs a JDK and Maven)
 	@if command -v java >/dev/null 2>&1 && command -v mvn >/dev/null 2>&1; then \
 	  for version in $(BROKERS); do tests/oracle/build $$version >/dev/null; done; \
@@ -79,4 +90,4 @@ transcripts: $(STAMP) ## record anew the command transcripts that document the c
 	ROCKETFSCK_TRANSCRIPTS=write $(BIN)/pytest -q tests/cases -k transcript
 
 clean: ## remove what make made
-	rm -rf $(VENV) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis tests/kaitai/node_modules
+	rm -rf $(VENV) $(LOWEST) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis tests/kaitai/node_modules
