@@ -129,12 +129,12 @@ def _store(root: Path, data: bytes) -> Path:
 def test_parts_are_the_file_whatever_is_in_it(make: Log, tmp_path: Path) -> None:
     root = _store(tmp_path / "broker", make())
     for live_only in (True, False):
-        whole = read("messages", root, live_only=live_only)
+        whole = read("messages", root, fixed=True, live_only=live_only)
         for split in SPLITS:
-            assert read("messages", root, live_only=live_only, split_size=split) == whole
+            assert read("messages", root, fixed=True, live_only=live_only, split_size=split) == whole
         expected = [message.pos for message in iter_messages(open_store(root), live_only=live_only)]
         assert [row["pos"] for row in messages(whole)] == expected
-    live = read("messages", root)
+    live = read("messages", root, fixed=True)
     assert [row for row in whole if row["live"]] == live
     assert [row["pos"] for row in whole] == sorted(row["pos"] for row in whole)
 
@@ -142,7 +142,7 @@ def test_parts_are_the_file_whatever_is_in_it(make: Log, tmp_path: Path) -> None
 @pytest.mark.parametrize("make", LOGS)
 def test_modes(make: Log, tmp_path: Path) -> None:
     root = _store(tmp_path / "broker", make())
-    rows = read("messages", root)
+    rows = read("messages", root, fixed=True)
     bad = [row for row in rows if row["_corrupt_record"] is not None]
     assert (not bad) == (make in SOUND)
     kept = [
@@ -150,13 +150,13 @@ def test_modes(make: Log, tmp_path: Path) -> None:
         for row in rows
         if row["_corrupt_record"] is None
     ]
-    assert read("messages", root, mode="DROPMALFORMED") == kept
+    assert read("messages", root, fixed=True, mode="DROPMALFORMED") == kept
     if bad:
         place = re.escape(f"{root}/commitlog/{0:020} at byte {bad[0]['pos']}: ")
         with pytest.raises(StoreError, match=place):
-            read("messages", root, mode="FAILFAST")
+            read("messages", root, fixed=True, mode="FAILFAST")
     else:
-        assert read("messages", root, mode="FAILFAST") == kept
+        assert read("messages", root, fixed=True, mode="FAILFAST") == kept
 
 
 def _told(root: Path) -> list[dict[str, Any]]:

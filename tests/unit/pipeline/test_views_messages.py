@@ -77,8 +77,8 @@ def _same(row: Row, message: Message) -> None:
 
 
 def _compare(root: Path) -> None:
-    every = read("messages", root, live_only=False)
-    live = read("messages", root)
+    every = read("messages", root, live_only=False, fixed=True)
+    live = read("messages", root, fixed=True)
     store = open_store(root)
     for rows, live_only in ((every, False), (live, True)):
         expected = list(iter_messages(store, live_only=live_only))
@@ -87,7 +87,7 @@ def _compare(root: Path) -> None:
         for row, message in zip(found, expected, strict=True):
             _same(row, message)
     assert [row for row in every if row["live"]] == live
-    assert read("messages", root, live_only=False, split_size=50_000) == every
+    assert read("messages", root, live_only=False, split_size=50_000, fixed=True) == every
 
 
 @pytest.mark.parametrize("name", STORE_NAMES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from rocketfsck.pipeline.views import Part, Wanted, plan_parts, read_part, schem
 Row = dict[str, Any]
 
 
-def read(view: str, *paths: Path, **wanted: Any) -> list[Row]:
-    """The rows of a view of stores, in the order of the parts."""
+def read(view: str, *paths: Path, fixed: bool = False, **wanted: Any) -> list[Row]:
+    """The rows of a view of stores, in the order of the parts; `fixed` ones are listed once a process."""
     asked = Wanted(**wanted)
-    parts = plan_parts(view, find_sources(paths), asked)
+    sources = [replace(source, listed=int(fixed)) for source in find_sources(paths)]
+    parts = plan_parts(view, sources, asked)
     return [row for part in parts for row in rows_of(part, asked)]
 
 

@@ -50,15 +50,15 @@ def schema_of(view: str, wanted: Wanted | None = None) -> pa.Schema:
 def plan_parts(view: str, sources: Sequence[Source], wanted: Wanted | None = None) -> list[Part]:
     """The parts that the rows are in, by store and in the store's order.
 
-    Stores are listed anew. Raises UsageError as `schema_of` does, and StoreError for a store that cannot be
-    listed.
+    Stores are listed anew, but for sources whose `listed` was set: they share one look. Raises UsageError
+    as `schema_of` does, and StoreError for a store that cannot be listed.
     """
     wanted = wanted or Wanted()
     schema_of(view, wanted)
     listed = time.time_ns()
     found: list[Part] = []
     for source in sources:
-        now = replace(source, listed=listed)
+        now = source if source.listed else replace(source, listed=listed)
         found += _view(view).plan(now, open_source(now), wanted)
     return found
 
