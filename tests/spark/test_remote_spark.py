@@ -47,3 +47,17 @@ def test_the_check_finds_the_same(spark: SparkSession, endpoint: str, store_dir:
     there = findings(store, SparkEngine(spark, partitions=2))
     assert there == findings(store, LocalEngine(2))
     assert SECRET not in json.dumps(there)
+
+
+def test_the_data_source_reads_the_same(spark: SparkSession, endpoint: str, store_dir: Directory) -> None:
+    client = s3_client(endpoint)
+    local = store_dir("5.3.3-basic")
+    for name, data in files_of(local).items():
+        client.put_object(Bucket="bucket", Key=f"basic/{name}", Body=data)
+    options = json.dumps({"endpoint_url": endpoint, "key": KEY, "secret": SECRET})
+    columns = {"columns": "broker,physical_offset,topic,body"}
+    there = spark.read.format("rocketmq").options(storage_options=options, broker="b", **columns)
+    here = spark.read.format("rocketmq").options(broker="b", **columns)
+    rows = sorted(map(tuple, there.load("s3://bucket/basic").collect()))
+    assert rows == sorted(map(tuple, here.load(str(local)).collect()))
+    assert rows

@@ -2,6 +2,8 @@
 
     path := a store | a directory of stores (DIR/*, DIR/*/store) | a pattern (* ? [) of either
 
+each of which may be a URL (`store.locations`).
+
 What says how a store is read travels with its path, so that every worker opens it in the same way.
 """
 
@@ -9,17 +11,27 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import UsageError
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.store.areas import absolute_path
+from rocketfsck.store.listing import Entry, EntryKind, list_directory
+from rocketfsck.store.locations import (
+    NO_OPTIONS,
+    StorageOptions,
+    glob_remote,
+    is_remote,
+    locate,
+    options_for,
+    path_of,
+)
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
-from rocketfsck.store.reading import os_error_text
 from rocketfsck.store.settings import read_settings
 
 OPEN_COUNT = 8
@@ -33,8 +45,8 @@ _PATTERN = frozenset("*?[")
 class Source:
     """One store: the broker's name, the path of its root, and what was said of it (`store.opening`).
 
-    Small and picklable. `listed` tells one look at a store from the next: a worker that opens it for a plan
-    keeps it only for that plan.
+    Small and picklable. `listed` tells one look at a store from the next: a process that opens it for a plan
+    keeps it for that plan only. 0 stands for a new look at every plan.
     """
 
     broker: str
@@ -44,6 +56,7 @@ class Source:
     commitlog_paths: tuple[str, ...] = ()
     delay_levels: str | None = None
     listed: int = 0
+    storage_options: StorageOptions = NO_OPTIONS
 
 
 @lru_cache(maxsize=OPEN_COUNT)
@@ -54,10 +67,11 @@ def open_source(source: Source) -> Store:
     """
     return open_store(
         source.path,
-        broker_conf=None if source.broker_conf is None else Path(source.broker_conf),
+        broker_conf=source.broker_conf,
         version=source.version,
-        commitlog_paths=[Path(path) for path in source.commitlog_paths],
+        commitlog_paths=source.commitlog_paths,
         delay_levels=source.delay_levels,
+        storage_options=source.storage_options.values(),
     )
 
 
@@ -69,6 +83,7 @@ def find_sources(
     broker_confs: Sequence[str | Path] = (),
     commitlog_paths: Sequence[str | Path] = (),
     delay_levels: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> tuple[Source, ...]:
     """The stores at these paths, in their order, those of one directory or pattern by name.
 
@@ -78,7 +93,8 @@ def find_sources(
     paths that hold no store, names that are not unique and counts that do not fit; StoreError for a directory
     or broker.conf that cannot be read.
     """
-    roots = list(dict.fromkeys(root for path in paths for root in _roots(os.fspath(path))))
+    places = [locate(path, storage_options) for path in paths]
+    roots = list(dict.fromkeys(root for place in places for root in _roots(os.fspath(place))))
     if not roots:
         raise UsageError("no store was named: give the path of one, of several, or of a directory of stores")
     if brokers and len(brokers) != len(roots):
@@ -87,21 +103,24 @@ def find_sources(
         raise UsageError(f"{len(broker_confs)} broker.conf files for {len(roots)} stores; give one or each")
     if commitlog_paths and len(roots) > 1:
         raise UsageError("commitlog paths are those of one store; several stores were named")
-    confs = [os.fspath(absolute_path(Path(conf))) for conf in broker_confs]
+    confs = [os.fspath(absolute_path(locate(conf, storage_options))) for conf in broker_confs]
     each = confs if len(confs) == len(roots) else confs * len(roots) if confs else [None] * len(roots)
     names = list(brokers) or [_broker(root, conf) for root, conf in zip(roots, each, strict=True)]
     _demand_unique(names, roots)
-    logs = tuple(os.fspath(absolute_path(Path(path))) for path in commitlog_paths)
+    logs = tuple(os.fspath(absolute_path(locate(path, storage_options))) for path in commitlog_paths)
     return tuple(
-        Source(name, root, version, conf, logs, delay_levels)
+        Source(name, root, version, conf, logs, delay_levels, storage_options=options_for(root))
         for name, root, conf in zip(names, roots, each, strict=True)
     )
 
 
 def _roots(path: str) -> list[str]:
-    if _PATTERN & set(path) and not Path(path).exists():
-        matches = sorted(glob.glob(path))  # noqa: PTH207 - a pattern of a whole path
-        found = [root for match in matches if Path(match).is_dir() for root in _below(match)]
+    if _PATTERN & set(path) and not path_of(path).exists():
+        if is_remote(path):
+            matches = glob_remote(path)
+        else:
+            matches = sorted(glob.glob(path))  # noqa: PTH207 - a pattern of a whole path
+        found = [root for match in matches if path_of(match).is_dir() for root in _below(match)]
         if not found:
             raise UsageError(f"{path}: no store fits this pattern")
         return found
@@ -113,12 +132,12 @@ def _roots(path: str) -> list[str]:
 
 def _below(path: str) -> list[str]:
     """The store that `path` is, else those in its sub-directories, by name."""
-    root = os.fspath(absolute_path(Path(path)))
+    root = os.fspath(absolute_path(path_of(path)))
     if _is_store(root):
         return [root]
     found = []
-    for entry in sorted(_entries(root), key=lambda entry: entry.name):
-        if entry.is_dir():
+    for entry in list_directory(root):
+        if entry.kind is EntryKind.DIRECTORY:
             candidates = (entry.path, os.path.join(entry.path, "store"))  # noqa: PTH118
             found += [candidate for candidate in candidates if _is_store(candidate, sure=False)][:1]
     return found
@@ -126,32 +145,24 @@ def _below(path: str) -> list[str]:
 
 def _is_store(path: str, *, sure: bool = True) -> bool:
     """Whether a directory has a part that only a store has, or is a commitlog of its own."""
-    if not sure and not Path(path).is_dir():
+    if not sure and not path_of(path).is_dir():
         return False
     return any(
         entry.name in _PARTS or entry.name.startswith("dledger-") or _is_mapped_file(entry)
-        for entry in _entries(path)
+        for entry in list_directory(path)
     )
 
 
-def _is_mapped_file(entry: os.DirEntry[str]) -> bool:
-    return filename_to_offset(entry.name) is not None and entry.is_file()
-
-
-def _entries(path: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(path) as found:
-            return list(found)
-    except (OSError, ValueError) as error:
-        raise StoreError(f"cannot be listed: {os_error_text(error)}", path=path) from error
+def _is_mapped_file(entry: Entry) -> bool:
+    return filename_to_offset(entry.name) is not None and entry.kind is EntryKind.FILE
 
 
 def _broker(root: str, conf: str | None) -> str:
     if conf is not None:
-        named = read_settings(Path(conf)).get("brokerName")
+        named = read_settings(path_of(conf)).get("brokerName")
         if named:
             return named
-    path = Path(root)
+    path = path_of(root)
     name = path.parent.name if path.name == "store" else path.name
     return os.fsencode(name or root).decode("utf-8", "replace")
 

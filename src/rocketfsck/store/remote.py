@@ -10,20 +10,21 @@ are tried again, and given up in time, by the libraries.
 from __future__ import annotations
 
 import errno
+import math
 import os
 import stat
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import StoreError
 from rocketfsck.store.blocks import shared_blocks
+from rocketfsck.store.filesystems import CONDITIONAL_SCHEMES, NOTHING, ask, file_system
 from rocketfsck.store.listing import Entry, EntryKind
 from rocketfsck.store.locations import (
-    INSTALL,
-    NO_OPTIONS,
     Location,
     StorageOptions,
     make_location,
@@ -34,101 +35,22 @@ from rocketfsck.store.reading import FileReader, PathLike
 FLAT_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs"})
 """All names below a prefix are one listing, page by page, instead of one a directory."""
 
-CONDITIONAL_SCHEMES = frozenset({"s3", "s3a"})
-"""A file that is open for reading asks for the version it was opened with, or gets an error."""
-
 COARSE_SCHEMES = frozenset({"ftp", "http", "https"})
 """Listings have times of another precision than questions for a single file."""
 
 MAX_FILES = 1024
-_MAX_TEXT = 300
-_NOTHING = "No such file, directory or bucket"
+FAILED_SECONDS = 5.0
 _TIME_NAMES = ("LastModified", "mtime", "modified", "created", "updated", "modificationTime", "last_modified")
 
-Answer = TypeVar("Answer")
-
 _lock = threading.Lock()
-_systems: dict[Hashable, Any] = {}
 _files: OrderedDict[Hashable, RemoteFile] = OrderedDict()
-
-
-def file_system(url: str) -> tuple[Any, str]:
-    """The file system of a URL, and the URL's name in it. Raises UsageError where a package is missing and
-    StoreError where it cannot be reached."""
-    options = options_for(url)
-    scheme, _, rest = url.partition("://")
-    authority = f"{scheme}://{rest.partition('/')[0]}"
-    key = (authority, options, repr(options.values()))
-    with _lock:
-        found = _systems.get(key)
-        if found is None:
-            found = _systems[key] = _connect(authority, scheme, options)
-    return found, found._strip_protocol(url)
-
-
-def _connect(authority: str, scheme: str, options: StorageOptions) -> Any:
-    from fsspec import get_filesystem_class
-    from fsspec.asyn import AsyncFileSystem
-    from fsspec.core import url_to_fs
-
-    try:
-        family = get_filesystem_class(scheme)
-    except ImportError as error:
-        raise UsageError(f"{authority}: {_first_line(error)}: {INSTALL}") from error
-    values: dict[str, Any] = {"skip_instance_cache": True}
-    if issubclass(family, AsyncFileSystem):
-        values["use_listings_cache"] = False
-    if scheme in CONDITIONAL_SCHEMES:
-        values["config_kwargs"] = {"retries": {"total_max_attempts": 3, "mode": "standard"}}
-    return _ask(
-        lambda: url_to_fs(authority, **(values | options.values()))[0],
-        authority,
-        "cannot be reached",
-        options,
-    )
-
-
-def _ask(
-    question: Callable[[], Answer],
-    url: str,
-    what: str = "cannot be read",
-    options: StorageOptions = NO_OPTIONS,
-    offset: int | None = None,
-) -> Answer:
-    """The answer of a library; whatever it raises is a StoreError with the URL, from an OSError."""
-    try:
-        return question()
-    except (StoreError, UsageError):
-        raise
-    except Exception as error:  # noqa: BLE001 - libraries raise what they like
-        cause = _as_os_error(error, options)
-        raise StoreError(f"{what}: {cause.strerror}", path=str(url), offset=offset) from cause
-
-
-def _as_os_error(error: Exception, options: StorageOptions) -> OSError:
-    text = options.redact(_first_line(error))
-    if isinstance(error, FileNotFoundError):
-        return FileNotFoundError(errno.ENOENT, _NOTHING)
-    if isinstance(error, NotADirectoryError):
-        return NotADirectoryError(errno.ENOTDIR, "Not a directory")
-    if isinstance(error, PermissionError):
-        return PermissionError(errno.EACCES, f"Permission denied ({text})")
-    if isinstance(error, TimeoutError):
-        return TimeoutError(errno.ETIMEDOUT, f"no answer in time ({text})")
-    return OSError(errno.EIO, text)
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else type(error).__name__
-    return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + " …"
 
 
 def list_remote(url: str) -> list[Entry]:
     """The entries of a directory, sorted by name: one listing. Raises StoreError."""
     url, options = url.rstrip("/"), options_for(url)
     system, base = file_system(url)
-    found = _ask(lambda: system.ls(base, detail=True), url, "cannot be listed", options)
+    found = ask(lambda: system.ls(base, detail=True), url, "cannot be listed", options)
     base = base.rstrip("/")
     entries = []
     for info in found:
@@ -197,14 +119,14 @@ class RemoteTree:
             self._list(top)
             self._listed.add(top)
         if url not in self._directories:
-            cause = FileNotFoundError(errno.ENOENT, _NOTHING)
+            cause = FileNotFoundError(errno.ENOENT, NOTHING)
             raise StoreError(f"cannot be listed: {cause.strerror}", path=url) from cause
         return self._directories[url]
 
     def _list(self, top: str) -> None:
         options = options_for(top)
         system, base = file_system(top)
-        found = _ask(lambda: system.find(base, detail=True, withdirs=False), top, "cannot be listed", options)
+        found = ask(lambda: system.find(base, detail=True, withdirs=False), top, "cannot be listed", options)
         seen: set[str] = set()
         for name in found:
             if not name.startswith(base + "/"):
@@ -236,7 +158,7 @@ def kind_of(url: str) -> str | None:
         return "file"
     system, name = file_system(url)
     try:
-        info = _ask(lambda: system.info(name), url, "cannot be looked at", options_for(url))
+        info = ask(lambda: system.info(name), url, "cannot be looked at", options_for(url))
     except StoreError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             return None
@@ -270,11 +192,24 @@ class RemoteFile:
         scheme = self.url.partition("://")[0]
         self._conditional = scheme in CONDITIONAL_SCHEMES
         self._exact = scheme not in COARSE_SCHEMES
+        self._failed = (-math.inf, "")
         self._idle: list[Any] = []  # open files that no thread reads from now
 
     def fetch(self, start: int, end: int) -> bytes:
-        """Exactly the bytes `start:end` of the version that was listed. Raises StoreError."""
-        data = _ask(lambda: self._fetch(start, end), self.url, options=self._options, offset=start)
+        """Exactly the bytes `start:end` of the version that was listed. Raises StoreError, and for a while
+        the same without a request: a file that is gone is asked for again and again."""
+        failed_at, text = self._failed
+        if time.monotonic() - failed_at < FAILED_SECONDS:
+            raise StoreError(text, path=self.url, offset=start)
+        try:
+            return self._fetch_all(start, end)
+        except StoreError as error:
+            text = str(error).removeprefix(f"{self.url} at byte {error.offset}: ")
+            self._failed = (time.monotonic(), text)
+            raise
+
+    def _fetch_all(self, start: int, end: int) -> bytes:
+        data = ask(lambda: self._fetch(start, end), self.url, options=self._options, offset=start)
         if len(data) != end - start:
             raise StoreError(
                 f"ended here while it was read, although it had {self.size} bytes when it was listed",
@@ -355,7 +290,7 @@ def open_remote(place: PathLike) -> RemoteFile:
 def _look_up(url: str) -> Location:
     system, name = file_system(url)
     options = options_for(url)
-    info = _ask(lambda: system.info(name), url, "cannot be opened", options)
+    info = ask(lambda: system.info(name), url, "cannot be opened", options)
     if info.get("type") == "directory":
         raise StoreError("is a directory, not a regular file", path=url)
     location = _located(url, info, options)
@@ -399,7 +334,6 @@ def _forget() -> None:
     """A child of a fork has none of its parent's threads and connections."""
     global _lock
     _lock = threading.Lock()
-    _systems.clear()
     _files.clear()
 
 

@@ -308,6 +308,9 @@ def test_an_object_that_is_gone(put: Put, store_dir: Directory, request: pytest.
     with FileReader(gone.path) as reader, pytest.raises(StoreError, match="No such file") as caught:
         reader.read(100, 20)
     assert (caught.value.path, caught.value.offset) == (gone.location, 0)
+    with FileReader(gone.path) as reader, pytest.raises(StoreError, match="No such file") as caught:
+        reader.read(300, 20)  # without a request
+    assert caught.value.offset == 0
     report = check_store(store)
     assert report.exit_code & EXIT_OPERATIONAL
     assert any(gone.relative in item.what for item in report.not_checked)
@@ -407,7 +410,7 @@ def test_options_go_where_the_store_goes(
     assert SECRET not in shown
     pickled = pickle.dumps(store)
     monkeypatch.setattr("rocketfsck.store.locations._options", {})  # as in another process
-    monkeypatch.setattr("rocketfsck.store.remote._systems", {})
+    monkeypatch.setattr("rocketfsck.store.filesystems._systems", {})
     again = pickle.loads(pickled)
     assert again == store
     with FileReader(again.root / "checkpoint") as reader:
@@ -484,13 +487,13 @@ def test_without_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_s3fs(monkeypatch: pytest.MonkeyPatch, lines: Lines) -> None:
-    from rocketfsck.store import remote
+    from rocketfsck.store import filesystems
 
     def missing(scheme: str) -> Any:
         raise ImportError(f"Install s3fs to access {scheme}")
 
     monkeypatch.setattr(fsspec, "get_filesystem_class", missing)
-    monkeypatch.setattr(remote, "_systems", {})
+    monkeypatch.setattr(filesystems, "_systems", {})
     code, _, err = lines("check", "s3://bucket/store")
     assert code == EXIT_USAGE
     assert "Install s3fs to access s3: run pip install 'rocketfsck[remote]'" in err
@@ -531,3 +534,15 @@ def test_the_size_of_a_listing_is_believed(kept: Put, store_dir: Directory) -> N
         assert reader.read_upto(file.size - 3, 10) == reader.read(file.size - 3, 3)
         with pytest.raises(StoreError, match="were asked for"):
             reader.read(file.size - 3, 4)
+
+
+def test_a_pattern_gives_the_stores_that_fit(put_there: Put, store_dir: Directory) -> None:
+    from rocketfsck.pipeline.sources import find_sources
+
+    url = put_there(store_dir("5.3.3-basic").parent)
+    assert [source.path for source in find_sources([f"{url}/st?r*"])] == [f"{url}/store"]
+    (source,) = find_sources([url], storage_options={"secret": SECRET})
+    assert (source.path, source.storage_options.names) == (f"{url}/store", ("secret",))
+    assert SECRET not in repr(source)
+    with pytest.raises(UsageError, match="no store fits"):
+        find_sources([f"{url}/nothing-*"])

@@ -10,7 +10,7 @@ import click
 from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.output import plain_values, refuse_inside, to_json
-from rocketfsck.cli.params import NumberRange, Timestamp, store_options
+from rocketfsck.cli.params import NumberRange, StorePath, Timestamp, store_options
 from rocketfsck.cli.progress import progress
 from rocketfsck.cli.text import byte_size, count_of, visible
 from rocketfsck.cli.writeoptions import ByteSize
@@ -25,11 +25,11 @@ VIEWS = ("messages", "consumequeue", "index", "regions", "findings", "files")
 
 
 @click.command(cls=Command)
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="STORE…")
+@click.argument("paths", nargs=-1, required=True, type=StorePath(), metavar="STORE…")
 @click.option(
     "--into",
     required=True,
-    type=click.Path(path_type=Path),
+    type=StorePath("what is written"),
     help="The new directory, which appears when it is whole.",
 )
 @click.option(

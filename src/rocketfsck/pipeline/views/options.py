@@ -68,6 +68,7 @@ def sources_of(given: Mapping[str, str]) -> tuple[Source, ...]:
         broker_confs=_listed("broker_conf", given.get("broker_conf", "")),
         commitlog_paths=_words("commitlog_paths", given.get("commitlog_paths", "")),
         delay_levels=given.get("delay_levels") or None,
+        storage_options=_object("storage_options", given.get("storage_options", "")),
     )
 
 
@@ -82,6 +83,19 @@ def _listed(name: str, text: str) -> list[str]:
     if not all(isinstance(item, str) for item in found):
         raise UsageError(f"{name}: not a list of texts: {text}")
     return list(found)
+
+
+def _object(name: str, text: str) -> dict[str, Any]:
+    """A JSON object; what is none is not quoted, since it may be a secret."""
+    if not text:
+        return {}
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise UsageError(f"{name}: not a JSON object")
+    return found
 
 
 def _words(name: str, text: str) -> list[str]:
@@ -154,6 +168,7 @@ _OPTIONS = (
     _Option("version"),
     _Option("commitlog_paths"),
     _Option("delay_levels"),
+    _Option("storage_options"),
     _Option("columns", "columns", _columns),
     _Option("level", "level", _lower),
     _Option("mode", "mode", _upper),
