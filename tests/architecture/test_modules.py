@@ -34,7 +34,6 @@ LONG = {
     "query/start_queues.py": (385, "one step of a start, as the versions take it"),
     "repair/applying.py": (435, "one protocol: its order is what makes it safe"),
     "repair/build/index.py": (370, "one index file being put together"),
-    "repair/compare.py": (400, "one comparison of two stores"),
     "repair/ledger.py": (430, "one document and what goes into it"),
     "repair/repairs/commitlog.py": (440, "a table of repairs with the few lines that each of them takes"),
     "repair/repairs/queues.py": (540, "a table of repairs with the few lines that each of them takes"),
