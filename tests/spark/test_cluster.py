@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,29 @@ SLOWLY = ["--spark-conf", "spark.executorEnv.ROCKETFSCK_KERNELS=plain"]
 """In plain Python a task takes long enough to be killed in."""
 
 
-def _checked_here(root: Path, folder: Path) -> tuple[int, bytes]:
-    output = folder / "local.csv"
-    status = run(["check", "--format", "csv", "--output", str(output), str(root)])
-    return status, output.read_bytes()
+JOBS = {
+    "check": lambda root, folder: ["check", "--format", "csv", "--output", str(folder / "report"), str(root)],
+    "rebuild": lambda root, folder: [
+        "rebuild",
+        "all",
+        str(root),
+        "--into",
+        str(folder / "built"),
+        "--no-sync",
+    ],
+    "export": lambda root, folder: ["export", str(root), "--into", str(folder / "tables")],
+}
+
+
+def _done_here(name: str, root: Path, folder: Path) -> tuple[int, dict[str, str]]:
+    folder.mkdir()
+    return run(JOBS[name](root, folder)), _made(folder)
+
+
+def _made(folder: Path) -> dict[str, str]:
+    """What a job has made: the sum of every file."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def _kill_readers(cluster: Cluster, job: subprocess.Popen[bytes], root: Path, said: Path) -> set[int]:
@@ -45,12 +65,22 @@ def _kill_readers(cluster: Cluster, job: subprocess.Popen[bytes], root: Path, sa
     return readers
 
 
-def test_a_check_survives_what_is_killed(cluster: Cluster, many_segments: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "check",
+        pytest.param("rebuild", marks=pytest.mark.nightly),
+        pytest.param("export", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_job_survives_what_is_killed(
+    cluster: Cluster, many_segments: Path, tmp_path: Path, name: str
+) -> None:
     """An executor is killed in mid-task, then a worker: the rest goes on in a new executor of the other."""
-    output = tmp_path / "spark.csv"
-    line = cluster.line("check", "--format", "csv", "--output", str(output), *SLOWLY, str(many_segments))
-    said = tmp_path / "said"
+    said, folder, killed = tmp_path / "said", tmp_path / "spark", _killed_count(cluster)
+    folder.mkdir()
     with said.open("wb") as stream:
+        line = cluster.line(*JOBS[name](many_segments, folder), *SLOWLY)
         job = subprocess.Popen(line, env=cluster.environment, stdout=stream, stderr=stream)
     try:
         readers = _kill_readers(cluster, job, many_segments, said)
@@ -63,28 +93,38 @@ def test_a_check_survives_what_is_killed(cluster: Cluster, many_segments: Path, 
     finally:
         job.kill()
         cluster.restart_dead_workers()
-    assert (status, output.read_bytes()) == _checked_here(many_segments, tmp_path), said.read_text("utf-8")
-    assert (
-        cluster.log("worker1").count("exitStatus 137") + cluster.log("worker2").count("exitStatus 137") == 1
-    )
+    assert (status, _made(folder)) == _done_here(name, many_segments, tmp_path / "local"), said.read_text()
+    assert _killed_count(cluster) == killed + 1
+
+
+def _killed_count(cluster: Cluster) -> int:
+    return sum(cluster.log(name).count("exitStatus 137") for name in cluster.workers)
+
+
+@pytest.mark.parametrize("name", ["rebuild", "export"])
+def test_a_job_does_what_it_does_here(
+    cluster: Cluster, many_segments: Path, tmp_path: Path, name: str
+) -> None:
+    _the_same(cluster, name, many_segments, tmp_path)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", STORE_NAMES)
 def test_broker_stores(cluster: Cluster, store_dir: Directory, name: str, tmp_path: Path) -> None:
-    _the_same(cluster, store_dir(name), tmp_path)
+    _the_same(cluster, "check", store_dir(name), tmp_path)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", RESTART_NAMES)
 def test_damaged_stores(cluster: Cluster, restart_dir: Directory, name: str, tmp_path: Path) -> None:
-    _the_same(cluster, restart_dir(name), tmp_path)
+    _the_same(cluster, "check", restart_dir(name), tmp_path)
 
 
-def _the_same(cluster: Cluster, root: Path, folder: Path) -> None:
-    output = folder / "spark.csv"
-    done = cluster.command("check", "--format", "csv", "--output", str(output), str(root))
-    assert (done.returncode, output.read_bytes()) == _checked_here(root, folder), done.stderr
+def _the_same(cluster: Cluster, name: str, root: Path, folder: Path) -> None:
+    made = folder / "spark"
+    made.mkdir()
+    done = cluster.command(*JOBS[name](root, made), *SLOWLY)
+    assert (done.returncode, _made(made)) == _done_here(name, root, folder / "local"), done.stderr
 
 
 def test_nothing_is_left_running(cluster: Cluster) -> None:
