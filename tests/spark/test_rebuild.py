@@ -116,7 +116,8 @@ def test_the_guides_example(
     assert spark
     text = (Path(__file__).parents[2] / "docs" / "guide" / "spark.md").read_text("utf-8")
     section = text.split("\n## Rebuilding\n")[1].split("\n## ")[0]
-    example = doctest.DocTestParser().get_doctest(section, {}, "spark.md", "spark.md", 0)
+    lines = section.split("```pycon\n")[1].split("```")[0]
+    example = doctest.DocTestParser().get_doctest(lines, {}, "spark.md", "spark.md", 0)
     assert len(example.examples) > 5
     monkeypatch.chdir(tmp_path)
     (tmp_path / "store").symlink_to(store_dir("4.9.8-basic"))

@@ -26,6 +26,7 @@ from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.store.model import Store
 from rocketfsck.writer import Kind, OutgoingMessage
 
+from tests.conftest import NIGHTLY
 from tests.unit.pipeline.rebuilding import ALL, BOTH, TwiceEngine, assert_same, tree
 from tests.unit.repair.build.making import change_log, make_store, message, records, reopen
 
@@ -43,7 +44,7 @@ def _store(folder: Path, count: int = 90, **more: Any) -> Store:
     return make_store(folder, [_keyed(number, 1) for number in range(count)], **more)
 
 
-@pytest.fixture(params=[3, 10, 1 << 17])
+@pytest.fixture(params=[3, 10, 1 << 17] if NIGHTLY else [3, 1 << 17])
 def chunk_count(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Chunks so small that ranges begin and end in all places of them."""
     count: int = request.param
@@ -52,7 +53,7 @@ def chunk_count(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("version", ["4.4.0", "4.9.8", "5.3.3"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(12 if NIGHTLY else 2))
 def test_keys_across_files(tmp_path: Path, chunk_count: int, version: str, seed: int) -> None:
     chance = random.Random(seed)
     counts = [chance.choice((0, 0, 1, 2, 3, 30)) for _ in range(chance.randrange(20, 60))]
@@ -216,7 +217,7 @@ def test_wanted_queues(tmp_path: Path, queue_ids: frozenset[int] | None) -> None
 
 
 def test_many_queues(tmp_path: Path) -> None:
-    sent = [message(number, f"T{number % 40}", number % 7) for number in range(500)]
+    sent = [message(number, f"T{number % 40}", number % 7) for number in range(200)]
     store = make_store(tmp_path, sent)
     engines = [LocalEngine(count) for count in (1, 16)]
     done = assert_same(store, tmp_path, engines=engines)

@@ -2,8 +2,8 @@
 
     file   := column* text* footer tail
     column := the differences of int64 values from their least, in 0, 1, 2, 4 or 8 bytes each
-    footer := arrays by name (npz), with its own checksums
-    tail   := magic, position and size of the footer
+    footer := shapes by name as JSON, and the arrays: int64 values
+    tail   := magic, position, size and CRC-32 of the footer, size of its JSON
 
 A column is written at once and told from where it stands (`Column`); how many values it has, whoever wrote it
 knows. The file is written under a name of its own and renamed: attempts at the same task do not meet.
@@ -11,18 +11,18 @@ knows. The file is written under a name of its own and renamed: attempts at the 
 
 from __future__ import annotations
 
-import io
+import json
+import math
 import os
 import secrets
 import struct
-import zipfile
+import zlib
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
 from rocketfsck.scan.build_plain import Longs
@@ -31,7 +31,7 @@ MAGIC = b"rfspill1"
 COLUMN_SIZE = 3
 """Numbers that describe a column: its position in the file, its least value, bytes a value."""
 
-_TAIL = struct.Struct("<8sqq")
+_TAIL = struct.Struct("<8sqqII")
 _KINDS: dict[int, type[np.unsignedinteger]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -81,12 +81,12 @@ class SpillWriter:
             raise self._refused(error) from error
         return pos
 
-    def publish(self, footer: dict[str, Any]) -> None:
-        """Write the footer (arrays), and give the file its name. Raises StoreError."""
-        buffer = io.BytesIO()
-        np.savez(buffer, **footer)
-        pos = self.write(buffer.getvalue())
-        self.write(_TAIL.pack(MAGIC, pos, len(buffer.getvalue())))
+    def publish(self, footer: dict[str, Longs]) -> None:
+        """Write the footer, and give the file its name. Raises StoreError."""
+        shapes = json.dumps({name: array.shape for name, array in footer.items()}).encode("ascii")
+        data = b"".join((shapes, *(array.tobytes() for array in footer.values())))
+        pos = self.write(data)
+        self.write(_TAIL.pack(MAGIC, pos, len(data), zlib.crc32(data), len(shapes)))
         self._file.close()
         try:
             self._part.replace(self.path)
@@ -145,13 +145,16 @@ class SpillReader:
             raise StoreError(f"cannot be read: {error.strerror or error}", path=str(self.path)) from error
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
-    def _footer(self) -> dict[str, NDArray[np.int64]]:
+    def _footer(self) -> dict[str, Longs]:
         end = os.fstat(self._descriptor).st_size - _TAIL.size
-        magic, pos, size = _TAIL.unpack(self.read(end, _TAIL.size)) if end >= 0 else (b"", 0, 0)
-        if magic != MAGIC or pos < 0 or pos + size != end:
+        empty = (b"", 0, 0, 0, 0)
+        magic, pos, size, crc, at = empty if end < 0 else _TAIL.unpack(self.read(end, _TAIL.size))
+        data = self.read(pos, size) if magic == MAGIC and pos + size == end else b""
+        if not data or zlib.crc32(data) != crc:
             raise StoreError("is not a whole scratch file", path=str(self.path))
-        try:
-            with np.load(io.BytesIO(self.read(pos, size)), allow_pickle=False) as arrays:
-                return {name: arrays[name] for name in arrays.files}
-        except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-            raise StoreError("is not a whole scratch file", path=str(self.path)) from error
+        arrays = {}
+        for name, shape in json.loads(data[:at]).items():
+            count = math.prod(shape)
+            arrays[name] = np.frombuffer(data, np.int64, count, at).reshape(shape)
+            at += 8 * count
+        return arrays
