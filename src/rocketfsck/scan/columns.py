@@ -122,12 +122,13 @@ class Stop(IntEnum):
     SHORT = 7  # fewer bytes left in the file than a header takes, and they are not all zero
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class RecordBatch:
     """Columns of up to `capacity` records; `counts[0]` rows are filled, `counts[1]` key rows.
 
     `counts[2]` numbers the run of records that the rows belong to (a batch never holds two), `counts[3]` are
-    the dispatch rows: the further queues of multi-dispatch records (reference 2.13).
+    the dispatch rows: the further queues of multi-dispatch records (reference 2.13). The arrays are never
+    replaced: compiled code keeps their addresses.
     """
 
     records: dict[str, NDArray[Any]]

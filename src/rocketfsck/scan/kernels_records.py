@@ -13,7 +13,7 @@ what it cannot do itself, make room in the queue table, it hands back as `_TABLE
 
 from __future__ import annotations
 
-from operator import itemgetter
+import weakref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,7 @@ from rocketfsck.scan.kernels_queues import (
     NAME_QUEUE,
     NAME_SIZE,
     NO_ROOM,
+    RECENT,
     ROW_CAPACITY,
     SLOT_COUNT,
     SLOTS,
@@ -78,7 +79,7 @@ from rocketfsck.scan.kernels_queues import (
     TABLE_SIZE,
     TOPIC_FAULTS,
     TOPIC_HASH,
-    intern_queue,
+    find_queue,
     topic_facts,
 )
 from rocketfsck.scan.kernels_text import (
@@ -122,22 +123,17 @@ _RECORD = {name: index for index, name in enumerate(RECORD_DTYPES)}
 _KEY = {name: len(RECORD_DTYPES) + index for index, name in enumerate(KEY_DTYPES)}
 _DISPATCH = {name: len(RECORD_DTYPES) + len(KEY_DTYPES) + index for index, name in enumerate(DISPATCH_DTYPES)}
 _PLACES = _RECORD | _KEY | _DISPATCH
-_ALL_COLUMNS = {**RECORD_DTYPES, **KEY_DTYPES, **DISPATCH_DTYPES}
-_LONG_NAMES = [name for name, kind in _ALL_COLUMNS.items() if kind == "i8"]
-_WORD_NAMES = [name for name, kind in _ALL_COLUMNS.items() if kind == "i4"]
-_LONG_COLUMNS = tuple(_PLACES[name] for name in _LONG_NAMES)
-_WORD_COLUMNS = tuple(_PLACES[name] for name in _WORD_NAMES)
-_OCTET_COLUMN = _KEY["key_kind"]
-_long_columns, _word_columns = itemgetter(*_LONG_NAMES), itemgetter(*_WORD_NAMES)
 store_row = row_storer(list(RECORD_DTYPES.values()), 0)
 store_key = row_storer(list(KEY_DTYPES.values()), len(RECORD_DTYPES))
 _STOPS = {int(stop): stop for stop in Stop}
 
 
-# one scratch array a call: addresses of the columns, of the queue table, the values found, room for a name
-_FOUND = len(_PLACES) + TABLE_SIZE
+# one scratch array a batch: addresses of the columns, of the queue table, the values found, room for a name
+_TABLE = len(_PLACES)
+_FOUND = _TABLE + TABLE_SIZE
 _NAME = _FOUND + FOUND_COUNT
 _SCRATCH = _NAME + NAME_ROOM // 8
+_scratches: dict[int, tuple[weakref.ref[RecordBatch], NDArray[np.int64], int]] = {}
 
 
 @helper
@@ -174,34 +170,28 @@ def index_key_hash(topic_hash: int, address: int, size: int) -> int:
 def _addresses(
     longs: tuple[NDArray[np.int64], ...],
     words: tuple[NDArray[np.int32], ...],
-    octets: NDArray[np.int8],
-    table_longs: tuple[NDArray[np.int64], ...],
-    table_words: tuple[NDArray[np.int32], ...],
     arena: NDArray[np.uint8],
-    limits: tuple[int, ...],
-    columns: NDArray[np.int64],
-    table: NDArray[np.int64],
+    max_queues: int,
+    max_name_size: int,
+    scratch: NDArray[np.int64],
 ) -> None:
-    """Writes what `_scan` wants to know of the batch and the queue table; quicker than asking each array."""
-    for index in range(len(longs)):
-        columns[_LONG_COLUMNS[index]] = longs[index].ctypes.data
-    for index in range(len(words)):
-        columns[_WORD_COLUMNS[index]] = words[index].ctypes.data
-    columns[_OCTET_COLUMN] = octets.ctypes.data
-    table[COUNTS] = table_longs[0].ctypes.data
-    table[NAME_POS] = table_longs[1].ctypes.data
-    table[SLOTS] = table_words[0].ctypes.data
-    table[SLOT_COUNT] = len(table_words[0])
-    table[NAME_SIZE] = table_words[1].ctypes.data
-    table[NAME_QUEUE] = table_words[2].ctypes.data
-    table[STATE] = table_words[3].ctypes.data
-    table[TOPIC_FAULTS] = table_words[4].ctypes.data
-    table[TOPIC_HASH] = table_words[5].ctypes.data
+    """Writes what `_scan` wants to know of the queue table; quicker than asking each array."""
+    table = scratch[_TABLE:]
+    table[COUNTS] = longs[0].ctypes.data
+    table[NAME_POS] = longs[1].ctypes.data
+    table[SLOTS] = words[0].ctypes.data
+    table[SLOT_COUNT] = len(words[0])
+    table[NAME_SIZE] = words[1].ctypes.data
+    table[NAME_QUEUE] = words[2].ctypes.data
+    table[STATE] = words[3].ctypes.data
+    table[TOPIC_FAULTS] = words[4].ctypes.data
+    table[TOPIC_HASH] = words[5].ctypes.data
+    table[RECENT] = words[6].ctypes.data
     table[ARENA] = arena.ctypes.data
     table[ARENA_SIZE] = len(arena)
-    table[ROW_CAPACITY] = len(table_words[2])
-    table[MAX_QUEUES] = limits[0]
-    table[MAX_NAME_SIZE] = limits[1]
+    table[ROW_CAPACITY] = len(words[2])
+    table[MAX_QUEUES] = max_queues
+    table[MAX_NAME_SIZE] = max_name_size
 
 
 @entry
@@ -297,7 +287,7 @@ def _scan(
 
         queue_id = load_i32(record + 12)
         turned_away = native_i64(native_i64(table + 8 * COUNTS) + 24)
-        queue_row = intern_queue(table, topic, topic_size, queue_id, limit)
+        queue_row = find_queue(table, topic, topic_size, queue_id, limit)
         if queue_row == NO_ROOM:
             stop = _TABLE_FULL
             break
@@ -517,16 +507,10 @@ def scan_records(
     external = crc.chosen()
     if external is None:
         raise RuntimeError("no CRC-32 that works here; ROCKETFSCK_KERNELS=plain does without compiled code")
-    scratch = np.empty(_SCRATCH, np.int64)  # the room for a name is hardly ever touched
-    columns, queues = scratch[: len(_PLACES)], scratch[_FOUND - TABLE_SIZE : _FOUND]
-    longs, words = _pick(batch)
-    scratch_address = scratch.ctypes.data
+    scratch, scratch_address = _scratch_of(batch)
     address = buffer.ctypes.data
     while True:
         _addresses(
-            longs,
-            words,
-            batch.keys["key_kind"],
             (table.counts, table.name_pos),
             (
                 table.slots,
@@ -535,11 +519,12 @@ def scan_records(
                 table.topic_state,
                 table.topic_faults,
                 table.topic_hash,
+                table.recent,
             ),
             table.arena,
-            (table.max_queues, table.max_name_size),
-            columns,
-            queues,
+            table.max_queues,
+            table.max_name_size,
+            scratch,
         )
         start, stop = _scan(
             address,
@@ -556,7 +541,7 @@ def scan_records(
             len(batch.keys["key_hash"]),
             len(batch.dispatches["dispatch_record"]),
             batch.counts,
-            scratch_address + 8 * len(columns),
+            scratch_address + 8 * _TABLE,
             scratch_address + 8 * _FOUND,
         )
         if stop != _TABLE_FULL:
@@ -564,6 +549,19 @@ def scan_records(
         table.reserve(int(table.counts[2]))
 
 
-def _pick(batch: RecordBatch) -> tuple[tuple[NDArray[np.int64], ...], tuple[NDArray[np.int32], ...]]:
-    columns = batch.records | batch.keys | batch.dispatches
-    return _long_columns(columns), _word_columns(columns)
+def _scratch_of(batch: RecordBatch) -> tuple[NDArray[np.int64], int]:
+    """The scratch array of a batch, which begins with its columns' addresses, and its own address."""
+    number = id(batch)
+    known = _scratches.get(number)
+    if known is not None and known[0]() is batch:
+        return known[1], known[2]
+    scratch = np.zeros(_SCRATCH, np.int64)
+    for name, column in (batch.records | batch.keys | batch.dispatches).items():
+        scratch[_PLACES[name]] = column.ctypes.data
+    gone = weakref.ref(batch, lambda _: _drop(number))
+    _scratches[number] = (gone, scratch, scratch.ctypes.data)
+    return scratch, scratch.ctypes.data
+
+
+def _drop(number: int) -> None:
+    _scratches.pop(number, None)
