@@ -25,6 +25,7 @@ WRITE = os.environ.get("ROCKETFSCK_TRANSCRIPTS") == "write"
 
 WITHOUT_PYTHON = {
     "cli": "it is about the command line",
+    "lost-messages": "it is a notebook: tests/spark runs it",
     "spark": "its Python needs a session: tests/spark runs it",
 }
 

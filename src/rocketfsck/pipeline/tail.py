@@ -30,15 +30,8 @@ from rocketfsck.pipeline.tailplace import (
     list_files,
     start_of,
 )
-from rocketfsck.pipeline.tailwalk import (
-    Bounds,
-    FileWalk,
-    Reached,
-    Walked,
-    complete_timestamp,
-    walk_file,
-    witness_of,
-)
+from rocketfsck.pipeline.tailrecord import FileWalk, complete_timestamp, witness_of
+from rocketfsck.pipeline.tailwalk import Bounds, Reached, Walked, walk_file
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.queues import QueueTable

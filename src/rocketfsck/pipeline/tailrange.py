@@ -16,7 +16,8 @@ from rocketfsck.pipeline.tailplace import (
     list_files,
     start_of,
 )
-from rocketfsck.pipeline.tailwalk import Bounds, FileWalk, Reached, walk_file
+from rocketfsck.pipeline.tailrecord import FileWalk
+from rocketfsck.pipeline.tailwalk import Bounds, Reached, walk_file
 from rocketfsck.scan.columns import Stop
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.large import read_large_record

@@ -18,23 +18,26 @@ Records that went back in time are in doubt as well: they are what a truncation 
 from __future__ import annotations
 
 import time
-import zlib
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
-from rocketfsck.scan.columns import Fault, RecordBatch, Stop, Trait, new_batch
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
+from rocketfsck.pipeline.tailrecord import (
+    FileWalk,
+    blank_end,
+    complete_timestamp,
+    is_left_alone,
+    may_begin_record,
+    read_record,
+)
+from rocketfsck.scan.columns import RecordBatch, Stop, Trait, new_batch
 from rocketfsck.scan.jit import compiled_wanted
-from rocketfsck.scan.large import append_large_record, read_large_record
-from rocketfsck.scan.options import ScanOptions
-from rocketfsck.scan.plain import scan_records
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.resync import Ground
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.scan.tiling import fill_batch, implementation
-from rocketfsck.store.reading import FileReader
 
 LOOK_AHEAD_SIZE = 8 << 20
 """Bytes behind a doubt that are searched for a newer record: more than the longest record by default."""
@@ -50,31 +53,6 @@ FUTURE_SIZE = 24 * 3600 * 1000
 
 THREADED_FROM = 64 << 20
 """Bytes of a settled file from which on reading ahead is worth a thread."""
-
-SETTLED_TIME = 120
-"""Seconds without a write after which a file's last record is done, whatever stands behind it. A file that is
-mapped has its time set only when a page of it turns dirty: every half minute at the latest."""
-
-WHOLE_SIZE = 1 << 16
-"""Bytes of a record up to which it is read in one piece: a longer one is long by its body."""
-
-WITNESS_SIZE = 88
-"""Bytes of a record by which it is known again: all of its header."""
-
-_MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MAGIC_V1, MAGIC_V2, MAGIC_BLANK))
-
-UNFINISHED = (
-    Fault.BODY_CRC
-    | Fault.PROPERTY_CRC
-    | Fault.PHYSICAL_OFFSET
-    | Fault.PROPERTY_NUL
-    | Fault.TOPIC_EMPTY
-    | Fault.TOPIC_CHARSET
-    | Fault.BODY_CRC_NEGATIVE
-    | Fault.BODY_SIZE
-    | Fault.PROPERTIES_SIZE
-)
-"""What the last record must not have: half of a record may look like this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,24 +96,6 @@ class Walked:
     reached: Reached
     bounded: bool
     blank_end: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class FileWalk:
-    """One file to be walked: `settled` where a later file holds records, so that nothing in it can change.
-
-    `clock_step` is how many milliseconds a storeTimestamp may go back without being in doubt.
-    """
-
-    reader: FileReader
-    base_offset: int
-    options: ScanOptions
-    settled: bool
-    clock_step: int
-
-    @property
-    def file_size(self) -> int:
-        return max(self.options.file_size, self.reader.size)
 
 
 @dataclass(slots=True)
@@ -192,7 +152,7 @@ def walk_file(walk: FileWalk, start: Reached, bounds: Bounds) -> Walked:
     reached = run.sure if run.cut is None else run.cut
     if not walk.settled and reached.end_pos == run.sure.end_pos:
         reached = _finished(walk, run, start)
-    return Walked(reached, run.cut is not None, _blank_end(walk, reached.end_pos))
+    return Walked(reached, run.cut is not None, blank_end(walk, reached.end_pos))
 
 
 def _batch_for(bounds: Bounds) -> RecordBatch:
@@ -274,7 +234,7 @@ def _newer_behind(walk: FileWalk, pos: int, stop: Stop, newest_timestamp: int) -
         return None
     begin = pos + (stop != Stop.ZERO)
     if stop == Stop.BLANK:
-        if not walk.settled or _blank_end(walk, pos) >= 0:
+        if not walk.settled or blank_end(walk, pos) >= 0:
             return None
         begin = pos + BLANK_HEADER_SIZE
     end = walk.reader.size if walk.settled else begin + LOOK_AHEAD_SIZE
@@ -292,60 +252,17 @@ def _newer_behind(walk: FileWalk, pos: int, stop: Stop, newest_timestamp: int) -
     return None
 
 
-def complete_timestamp(walk: FileWalk, pos: int) -> int | None:
-    """The storeTimestamp of the record at `pos` if a complete one stands there."""
-    batch = _read_record(walk, pos)
-    return None if batch is None else int(batch["store_timestamp"][0])
-
-
-def _read_record(walk: FileWalk, pos: int) -> RecordBatch | None:
-    """The complete record at `pos`, alone in a batch."""
-    record = read_large_record(walk.reader, pos, walk.file_size)
-    if isinstance(record, Stop):
-        return None
-    batch = new_batch(1, 1 << 15, 1 << 15)
-    options = replace(walk.options, read_bodies=True)
-    reader, base, file_size, table = walk.reader, walk.base_offset, walk.file_size, QueueTable()
-    if record.total_size > WHOLE_SIZE:
-        append_large_record(reader, record, base, file_size, options, batch, table)
-    else:
-        data = np.frombuffer(reader.read(pos, record.total_size), np.uint8)
-        scan_records(data, 0, len(data), pos, base, file_size, options, batch, table)
-    if not batch.record_count or int(batch["faults"][0]) & UNFINISHED:
-        return None
-    return batch
-
-
 def _finished(walk: FileWalk, run: _Run, start: Reached) -> Reached:
     """The end, without the last record if that may not be all there yet."""
     pos = run.sure.last_pos
     if pos < start.end_pos:
         return run.sure
-    batch = _read_record(walk, pos)
+    batch = read_record(walk, pos)
     if batch is None:
         return run.before
     end = pos + int(batch["total_size"][0])
     behind = walk.reader.read_upto(end, BLANK_HEADER_SIZE)
-    is_own = run.last.end_pos == end and _may_begin_record(behind)
+    is_own = run.last.end_pos == end and may_begin_record(behind)
     if is_own or int(batch["traits"][0]) & Trait.PROPERTY_CRC:
         return run.sure
-    return run.sure if time.time() - walk.reader.mtime_ns / 1e9 > SETTLED_TIME else run.before
-
-
-def _may_begin_record(head: bytes) -> bool:
-    """Whether these 8 bytes are zeros, or as much of a header as is written yet."""
-    written = head[4:].rstrip(b"\0")
-    return any(magic.startswith(written) for magic in _MAGICS)
-
-
-def _blank_end(walk: FileWalk, pos: int) -> int:
-    """The file position that a BLANK at `pos` fills the file up to; -1 without one that does."""
-    head = walk.reader.read_upto(pos, BLANK_HEADER_SIZE)
-    total_size, magic_code = (int.from_bytes(head[at : at + 4], "big", signed=True) for at in (0, 4))
-    fits = magic_code == MAGIC_BLANK and pos + total_size >= walk.reader.size
-    return pos + total_size if fits and len(head) == BLANK_HEADER_SIZE else -1
-
-
-def witness_of(reader: FileReader, pos: int) -> int:
-    """A checksum of the record at `pos` by which it is known again (of its header: its CRC is in there)."""
-    return zlib.crc32(reader.read_upto(pos, WITNESS_SIZE))
+    return run.sure if is_left_alone(walk.reader) else run.before

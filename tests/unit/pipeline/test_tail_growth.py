@@ -129,12 +129,14 @@ def test_half_of_the_last_record_is_not_read(sizes: list[int], data: st.DataObje
             file.seek(pos + low)
             file.write(bytes(high - low))
         place = advance(log, BEGINNING)
-        assert read_between(log, BEGINNING, place) == stream.records[:number]
+        found = read_between(log, BEGINNING, place)
+        assert found == stream.records[: len(found)]
+        assert number - 1 <= len(found) <= number  # the one before may be in doubt, too
         with path.open("r+b") as file:
             file.seek(pos)
             file.write(record)
         reached = advance(log, place)
-        assert read_between(log, place, reached) == [(offset, record)]
+        assert found + read_between(log, place, reached) == stream.records[: number + 1]
 
 
 @settings(max_examples=40)
