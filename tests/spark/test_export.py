@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rocketfsck.cli.app import run
+from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.spark import SparkEngine
 from rocketfsck.pipeline import export as job
+from rocketfsck.pipeline.sources import find_sources
+from rocketfsck.pipeline.statistics import count_stores
 
 from tests.conftest import Directory
 from tests.spark.kernels import DyingInTheEnd
@@ -55,6 +58,13 @@ def test_workers_that_die_in_the_middle(
     export(tmp_path / "spark", *stores, engine=SparkEngine(spark))
     assert {"export_part", "merge_files"} <= {path.name for path in tmp_path.iterdir()}
     assert sums_of(tmp_path / "spark") == sums_of(tmp_path / "local")
+
+
+def test_counts_are_those_of_this_machine(spark: SparkSession, store_dir: Directory) -> None:
+    sources = find_sources([store_dir(name) for name in STORES])
+    assert count_stores(sources, key_count=50, engine=SparkEngine(spark, 3)) == count_stores(
+        sources, key_count=50, engine=LocalEngine(2)
+    )
 
 
 def test_spark_reads_what_it_wrote(

@@ -12,7 +12,7 @@ from rocketfsck.cli.base import Command, common_options, settings_of
 from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.output import BINARY_FORMATS, Column, Format, open_output, open_rows
 from rocketfsck.cli.palette import Palette
-from rocketfsck.cli.params import output_options, store_options
+from rocketfsck.cli.params import StorePath, output_options, store_options
 from rocketfsck.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ COLUMNS = (
 
 
 @click.command(cls=Command)
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="STORE…")
+@click.argument("paths", nargs=-1, required=True, type=StorePath(), metavar="STORE…")
 @click.option(
     "--by",
     multiple=True,
