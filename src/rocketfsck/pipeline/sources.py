@@ -20,11 +20,10 @@ from typing import Any
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.store.areas import absolute_path
-from rocketfsck.store.listing import Entry, EntryKind, list_directory
+from rocketfsck.store.listing import Entry, EntryKind, glob_remote, list_directory
 from rocketfsck.store.locations import (
     NO_OPTIONS,
     StorageOptions,
-    glob_remote,
     is_remote,
     locate,
     options_for,

@@ -46,7 +46,8 @@ def _connect(authority: str, scheme: str, options: StorageOptions) -> Any:
     try:
         family = get_filesystem_class(scheme)
     except ImportError as error:
-        raise UsageError(f"{authority}: {_first_line(error)}: {INSTALL}") from error
+        advice = f": {INSTALL}" if scheme in CONDITIONAL_SCHEMES else ""
+        raise UsageError(f"{authority}: {_first_line(error)}{advice}") from error
     values: dict[str, Any] = {"skip_instance_cache": True}
     if issubclass(family, AsyncFileSystem):
         values["use_listings_cache"] = False

@@ -73,6 +73,27 @@ def list_directory(path: str | os.PathLike[str]) -> list[Entry]:
     return found
 
 
+def glob_remote(pattern: str) -> list[str]:
+    """The directories whose URLs fit a pattern (`*`, `?`, `[`), by name. Raises StoreError."""
+    from fnmatch import fnmatchcase
+
+    scheme, _, rest = pattern.partition("://")
+    authority, *names = rest.rstrip("/").split("/")
+    found = [f"{scheme}://{authority}"]
+    for name in names:
+        if not set("*?[") & set(name):
+            found = [f"{url}/{name}" for url in found]
+            continue
+        found = [
+            f"{url}/{entry.name}"
+            for url in found
+            if path_of(url).is_dir()
+            for entry in list_directory(url)
+            if entry.kind is EntryKind.DIRECTORY and fnmatchcase(entry.name, name)
+        ]
+    return [url for url in found if path_of(url).is_dir()]
+
+
 def _name(entry: Entry) -> str:
     return entry.name
 

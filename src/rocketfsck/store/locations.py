@@ -29,7 +29,6 @@ _LOCAL_SCHEMES = frozenset({"file", "local"})
 _NO_AUTHORITY = ":"
 """What stands in a `RemotePath` for the empty authority of `hdfs:///path`, which pathlib would drop."""
 
-_PATTERN = frozenset("*?[")
 _SHORT_SECRET = 3
 _SHOWN_OPTIONS = frozenset({"client_kwargs", "endpoint_url", "host", "port", "profile", "user", "username"})
 _TEXT_OPTIONS = frozenset(
@@ -227,6 +226,8 @@ def locate(place: str | os.PathLike[str], options: Mapping[str, Any] | None = No
         if not _has_fsspec():
             raise UsageError(f"{text}: a URL is read through fsspec, which is not installed: {INSTALL}")
         raise UsageError(f"{text}: fsspec knows no file system {scheme!a}")
+    if not rest.strip("/"):
+        raise UsageError(f"{text}: names a file system, and nothing in it")
     authority = rest.partition("/")[0]
     if ":" in authority.rpartition("@")[0]:
         shown = f"{scheme}://***@{authority.rpartition('@')[2]}"
@@ -285,29 +286,6 @@ def refuse_remote(place: str | os.PathLike[str], what: str) -> None:
     """Raises UsageError for a URL: `what` is done to directories of this machine alone."""
     if is_remote(place):
         raise UsageError(f"{os.fspath(place)}: {what} needs a directory of this machine, not a URL")
-
-
-def glob_remote(pattern: str) -> list[str]:
-    """The directories whose URLs fit a pattern (`*`, `?`, `[`), by name. Raises StoreError."""
-    from fnmatch import fnmatchcase
-
-    from rocketfsck.store.listing import EntryKind, list_directory
-
-    scheme, rest = _split(pattern)
-    authority, *names = rest.rstrip("/").split("/")
-    found = [f"{scheme}://{authority}"]
-    for name in names:
-        if not _PATTERN & set(name):
-            found = [f"{url}/{name}" for url in found]
-            continue
-        found = [
-            f"{url}/{entry.name}"
-            for url in found
-            if path_of(url).is_dir()
-            for entry in list_directory(url)
-            if entry.kind is EntryKind.DIRECTORY and fnmatchcase(entry.name, name)
-        ]
-    return [url for url in found if path_of(url).is_dir()]
 
 
 def _split(url: str) -> tuple[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -443,6 +445,8 @@ def test_file_urls_are_paths(store_dir: Directory) -> None:
         ("nosuch://x/y", "knows no file system 'nosuch'"),
         ("sftp://user:hush@host/x", "a password in a URL"),
         ("s3://bucket/a//b", "an empty name"),
+        ("s3://", "nothing in it"),
+        ("hdfs:///", "nothing in it"),
         ("s3://bucket/a/../b", "one of dots"),
     ],
 )
@@ -478,9 +482,21 @@ def test_a_remote_path_is_a_path() -> None:
     assert str(locate("s3://bucket/a/")) == "s3://bucket/a"
 
 
-def test_without_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
+def test_a_check_of_a_directory_imports_nothing_for_urls(store_dir: Directory) -> None:
+    code = """
+import sys
+from rocketfsck import open_store
+open_store(sys.argv[1])
+names = ("fsspec", "rocketfsck.store.remote", "rocketfsck.store.blocks")
+print([name for name in names if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, store_dir("5.3.3-basic")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
 
+
+def test_without_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(UsageError, match=r"pip install 'rocketfsck\[remote\]'"):
         open_store("s3://bucket/store")
