@@ -9,7 +9,6 @@ schema that was declared, which it demands.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from rocketfsck.pipeline.views.options import Request
 
 NAME = "rocketmq"
-_PUSHDOWN_WORKER = "data_source_pushdown_filters"
+PUSHDOWN = "pushdown"
 
 
 class RocketMQDataSource(DataSource):
@@ -52,7 +51,7 @@ class RocketMQDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         request = demanded(self._request(), schema)
-        return PushingReader(request) if _filters_are_pushed() else Reader(request)
+        return PushingReader(request) if self._is_pushing() else Reader(request)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         from rocketfsck.pipeline.streaming import RocketMQStreamReader, parse_stream_options
@@ -64,7 +63,12 @@ class RocketMQDataSource(DataSource):
         from rocketfsck.pipeline.streamoptions import STREAM_OPTIONS
         from rocketfsck.pipeline.views.options import parse_options
 
-        return parse_options(self.options, also=STREAM_OPTIONS if of_stream else ())
+        return parse_options(self.options, also=(PUSHDOWN, *(STREAM_OPTIONS if of_stream else ())))
+
+    def _is_pushing(self) -> bool:
+        from rocketfsck.pipeline.views.options import read_truth
+
+        return read_truth(PUSHDOWN, self.options.get(PUSHDOWN, "false"))
 
 
 def demanded(request: Request, schema: StructType) -> Request:
@@ -115,16 +119,14 @@ class Reader(DataSourceReader):
 
 
 class PushingReader(Reader):
-    """A reader that takes over what Spark would filter: only where `spark.sql.python.filterPushdown.enabled`
-    is true, since Spark refuses one with `pushFilters` where it is not."""
+    """A reader that takes over what Spark would filter, for those who ask for it by the option `pushdown`.
+
+    Not by itself: Spark (seen in 4.3) keeps what one query pushed with the DataFrame, and then a further
+    query of the same DataFrame, or a second use of it in one query, reads just as much and loses rows.
+    """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         from rocketfsck.pipeline.pushdown import push
 
         self.request, left = push(self.request, filters)
         return left
-
-
-def _filters_are_pushed() -> bool:
-    """Whether this process is the one that Spark hands filters to, which it is told by its arguments."""
-    return any(_PUSHDOWN_WORKER in argument for argument in sys.argv)
