@@ -12,6 +12,7 @@ import pytest
 
 from rocketfsck.pipeline import register
 from rocketfsck.pipeline.views import VIEW_NAMES, Wanted, schema_of
+from rocketfsck.pipeline.views.options import OPTION_NAMES
 
 from tests.conftest import Directory
 from tests.unit.pipeline.viewing import read
@@ -194,3 +195,27 @@ def test_one_call_registers_it(spark: SparkSession, store_dir: Directory) -> Non
     register(spark)
     register(spark)
     assert _frame(spark, store_dir(SMALL), columns="offset").count() == 51
+
+
+def test_the_guides_examples(
+    spark: SparkSession, store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "guide" / "spark.md").read_text("utf-8")
+    section = text.partition("## As DataFrames")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```py\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 2
+    for name in ("4.9.8-multiseg", "5.3.3-multiseg"):
+        (tmp_path / "brokers" / name).mkdir(parents=True)
+        (tmp_path / "brokers" / name / "store").symlink_to(store_dir(name))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"spark": spark}
+    for block in blocks:
+        exec(block.replace("brokers", str(tmp_path / "brokers")), names)
+    assert [row[0] for row in names["latest"]] == ["4.9.8-multiseg", "5.3.3-multiseg"]
+    rows = [row for batch in names["batches"] for row in batch.to_pylist()]
+    assert len(rows) == spark.table("orders").count() > 1000
+    assert {row["broker"] for row in rows} == {"4.9.8-multiseg", "5.3.3-multiseg"}
+    for option in re.findall(r"^\| (`.*?`) \|", section.partition("| option | |")[2], re.MULTILINE):
+        for one in re.findall(r"`(.*?)`", option):
+            assert one in (*OPTION_NAMES, "pushdown")
+    spark.catalog.dropTempView("orders")
