@@ -13,6 +13,7 @@ never seen under that name. Tasks and files are the same whatever the engine and
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -48,6 +49,9 @@ from rocketfsck.writer.publish import building_directory
 
 TASK_SIZE = 256 << 20
 """Bytes of a store that one task reads, about: so many, whatever the engine, that files are the same."""
+
+WORK = "_work"
+"""Where the workers write. What the driver takes out of it is the export, and nothing else."""
 
 SCHEMA_VERSION = 1
 BODY_COLUMNS = frozenset({"body", "body_crc_ok"})
@@ -95,9 +99,10 @@ def export_stores(
         raise UsageError(f"{into}: exists already")
     plan = _plan(sources, options)
     with _told(into), building_directory(into, replace=replace_existing, sync=True) as building:
-        (building / TEMPORARY).mkdir()
-        result = _write(building, plan, options, engine, progress)
-        _remove_temporary(building)
+        work = building / WORK
+        (work / TEMPORARY).mkdir(parents=True)
+        result = _write(work, plan, options, engine, progress)
+        _accept(building, work, result)
         _write_manifest(building, plan, options, result)
         if options.table_format == "delta":
             tables.commit_delta(building, plan.table_schema, plan.shape.partition, result.files, plan.about)
@@ -203,12 +208,12 @@ def _store_facts(source: Source) -> dict[str, Any]:
 
 
 def _write(
-    building: Path, plan: _Plan, options: ExportOptions, engine: Engine, progress: Progress | None
+    work: Path, plan: _Plan, options: ExportOptions, engine: Engine, progress: Progress | None
 ) -> ExportResult:
     tasks = [
         ExportTask(
             number,
-            str(building),
+            str(work),
             parts,
             plan.wanted,
             plan.shape,
@@ -232,9 +237,9 @@ def _write(
     files = [file for result in results for file in result.files]
     before = len(files)
     if options.merge:
-        files = _merged(building, files, plan.shape, engine)
+        files = _merged(work, files, plan.shape, engine)
     return ExportResult(
-        path=str(building),
+        path=str(work),
         files=tuple(sorted(files, key=lambda file: file.path)),
         aside=tuple(file for result in results for file in result.aside),
         crowded=tuple(file for result in results for file in result.crowded),
@@ -259,22 +264,25 @@ def _runs(parts: Sequence[Part]) -> Iterator[tuple[Part, ...]]:
         yield tuple(run)
 
 
-def _merged(building: Path, files: list[DataFile], shape: FileShape, engine: Engine) -> list[DataFile]:
-    kept, tasks = plan_merges(files, shape, str(building))
+def _merged(work: Path, files: list[DataFile], shape: FileShape, engine: Engine) -> list[DataFile]:
+    kept, tasks = plan_merges(files, shape, str(work))
     for outcome in engine.run(merge_files, tasks):
         kept += outcome.result or []
-    for task in tasks:
-        for merge in task.merges:
-            for path in merge.sources:
-                (building / path).unlink()
     return kept
 
 
-def _remove_temporary(building: Path) -> None:
-    """What attempts that died have left, before anybody sees it."""
-    for path in (building / TEMPORARY).iterdir():
-        path.unlink()
-    (building / TEMPORARY).rmdir()
+def _accept(building: Path, work: Path, result: ExportResult) -> None:
+    """Move the files that the tasks named to where they stay, and take the rest away.
+
+    An attempt that still runs finds its directory gone, and what it wrote is not among the files.
+    """
+    for file in (*result.files, *result.aside, *result.crowded):
+        target = building / file.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (work / file.path).rename(target)
+    gone = work.with_name("_gone")
+    work.rename(gone)
+    shutil.rmtree(gone)
 
 
 def _write_manifest(building: Path, plan: _Plan, options: ExportOptions, result: ExportResult) -> None:

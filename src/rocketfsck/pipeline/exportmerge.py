@@ -3,7 +3,7 @@
     part-00003-0000.parquet, part-00007-0000.parquet, …  ->  merged-00000-0000.parquet
 
 Rows keep their order, which is that of the tasks. Who merges leaves the sources where they are, so that an
-attempt can be made again; the driver removes them when all is merged.
+attempt can be made again.
 """
 
 from __future__ import annotations

@@ -289,6 +289,46 @@ def test_an_attempt_that_comes_late_changes_nothing(store_dir: Directory, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+class Stragglers:
+    """An engine whose attempts go on: all that were made once end again when their files are merged."""
+
+    job_count = 1
+
+    def __init__(self) -> None:
+        self.tasks: list[ExportTask] = []
+
+    def run(self, kernel: Any, tasks: Any, *, deadline: float | None = None) -> Any:
+        yield from LocalEngine(1).run(kernel, tasks, deadline=deadline)
+        if kernel is export_part:
+            self.tasks = list(tasks)
+        else:
+            for task in self.tasks:
+                export_part(task)
+
+
+def test_attempts_that_end_after_the_merge_leave_no_duplicates(
+    store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "TASK_SIZE", 1)
+    store, stragglers = store_dir("5.3.3-multiseg"), Stragglers()
+    once = export(tmp_path / "once", store)
+    assert once.merged_count > 0
+    export(tmp_path / "late", store, engine=stragglers)
+    assert stragglers.tasks
+    assert sums_of(tmp_path / "once") == sums_of(tmp_path / "late")
+    sound = job._write_manifest  # when the driver has taken what it wants
+
+    def later(*given: Any) -> None:
+        sound(*given)
+        for task in stragglers.tasks:
+            with pytest.raises(StoreError, match="cannot be written"):
+                export_part(task)
+
+    monkeypatch.setattr(job, "_write_manifest", later)
+    export(tmp_path / "later", store, engine=stragglers)
+    assert sums_of(tmp_path / "once") == sums_of(tmp_path / "later")
+
+
 KILLED = """
 import os, signal, sys
 from rocketfsck.cli.app import run
@@ -308,7 +348,7 @@ run(arguments)
 
 
 @pytest.mark.parametrize(
-    ("place", "count"), [("write", 3), ("close", 4), ("_remove_temporary", 0), ("_write_manifest", 0)]
+    ("place", "count"), [("write", 3), ("close", 4), ("_accept", 0), ("_write_manifest", 0)]
 )
 def test_killed_it_is_not_there(store_dir: Directory, tmp_path: Path, place: str, count: int) -> None:
     """The worker in the middle of a file, the driver before its commit: real SIGKILLs."""
