@@ -79,7 +79,13 @@ class Worker(Generic[Rows]):
     """
 
     def __init__(
-        self, number: int, options: ScanOptions, take: Taker[Rows], given: FileReader | None = None
+        self,
+        number: int,
+        options: ScanOptions,
+        take: Taker[Rows],
+        *,
+        given: FileReader | None = None,
+        buffer_size: int = BUFFER_SIZE,
     ) -> None:
         from rocketfsck.scan import kernels_carve, kernels_records
 
@@ -87,6 +93,7 @@ class Worker(Generic[Rows]):
         self.options = options
         self.take = take
         self.given = given
+        self.buffer_size = buffer_size
         self.scan = kernels_records.scan_records
         self.carve = kernels_carve.find_candidate
         self.batch = new_batch()
@@ -118,7 +125,7 @@ class Worker(Generic[Rows]):
         if self.reader is None or self.window is None or self.reader.path != path:
             self.close()
             self.reader = self.given or FileReader(path)
-            self.window = ReadAhead(self.reader, buffer_size=BUFFER_SIZE, threaded=False)
+            self.window = ReadAhead(self.reader, buffer_size=self.buffer_size, threaded=False)
         return self.reader, self.window
 
     def _first(self, reader: FileReader, window: ReadAhead, task: PieceTask, file_size: int) -> int:

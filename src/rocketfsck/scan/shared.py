@@ -27,6 +27,7 @@ from rocketfsck.scan.queues import NO_ROW, QueueTable
 from rocketfsck.store.reading import FileReader
 
 PIECE_SIZE = 8 << 20
+BUFFER_SIZE = 1 << 20
 SHARED_FROM = 4 * PIECE_SIZE
 """A run that cannot be longer is not worth the threads."""
 BATCHES_A_PIECE = 6
@@ -47,7 +48,7 @@ class _Lender(Worker[_Lent]):
     def __init__(
         self, number: int, options: ScanOptions, reader: FileReader, idle: deque[RecordBatch]
     ) -> None:
-        super().__init__(number, options, self._lend, reader)
+        super().__init__(number, options, self._lend, given=reader, buffer_size=BUFFER_SIZE)
         self.idle = idle
 
     def _lend(self, batch: RecordBatch, base_offset: int) -> _Lent:  # noqa: ARG002

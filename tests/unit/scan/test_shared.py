@@ -32,7 +32,7 @@ RELATIVE = ("key_start",)  # to the batch
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "BUFFER_SIZE", 700)
+    monkeypatch.setattr(shared, "BUFFER_SIZE", 700)
     monkeypatch.setattr(pieces, "BEHIND_SIZE", 100)
     monkeypatch.setattr(shared, "PIECE_SIZE", PIECE_SIZE)
     monkeypatch.setattr(shared, "SHARED_FROM", 2 * PIECE_SIZE)
