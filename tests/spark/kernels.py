@@ -18,6 +18,13 @@ def failing(number: int) -> int:
     raise ValueError(f"no such number: {number}")
 
 
+def failing_or_slow(marker: str) -> None:
+    if not marker:
+        raise ValueError("no such file")
+    time.sleep(120)
+    Path(marker).touch()
+
+
 def dying_once(marker: str) -> str:
     try:
         Path(marker).touch(exist_ok=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +13,14 @@ import pytest
 
 from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine
+from rocketfsck.engine import spark as engine_module
 from rocketfsck.engine.spark import SparkEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
-from tests.spark.kernels import double, dying_once, failing
+from tests.spark.kernels import double, dying_once, failing, failing_or_slow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,6 +92,72 @@ def test_a_worker_that_dies_is_replaced(spark: SparkSession, tmp_path: Path) -> 
     outcomes = list(SparkEngine(spark).run(dying_once, [str(tmp_path / "died")]))
     assert [item.result for item in outcomes] == ["alive"]
     assert (tmp_path / "died").exists()
+
+
+def test_waves_of_tasks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More tasks than a job takes: the next job begins before the results of the last are all in."""
+    monkeypatch.setattr(engine_module, "LEAST_TASKS", 3)
+    monkeypatch.setattr(engine_module, "TASKS_A_CORE", 1)
+    outcomes = list(SparkEngine(spark).run(double, list(range(10, 20))))
+    assert sorted((item.index, item.task, item.result) for item in outcomes) == [
+        (index, 10 + index, 20 + 2 * index) for index in range(10)
+    ]
+
+
+def test_a_run_that_is_given_up_ends_its_jobs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "LEAST_TASKS", 1)
+    monkeypatch.setattr(engine_module, "TASKS_A_CORE", 0)
+    with pytest.raises(StoreError, match="no such file"):
+        list(SparkEngine(spark).run(failing_or_slow, ["", str(tmp_path / "done")]))
+    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+    assert not (tmp_path / "done").exists()
+
+
+def test_hostile_files_fail_alone(spark: SparkSession, store_copy: Directory) -> None:
+    """What is no log, no queue or no index, or is gone, has its findings; the rest has its own."""
+    root = store_copy("4.9.8-multiseg")
+    store = open_store(root)
+    log, index = store.commitlog.files, store.indexes
+    log[1].path.write_bytes(bytes(range(256)) * (log[1].size // 256))
+    log[2].path.unlink()
+    log[3].path.write_bytes(b"\xda\xa3\x20\xa7" * (log[3].size // 4))
+    index[0].path.write_bytes(b"\xff" * index[0].size)
+    store.queues[0].files[0].path.write_bytes(b"\x7f" * 21)
+    found = []
+    for engine in (LocalEngine(1), SparkEngine(spark)):
+        report = check_store(store, CheckOptions(now_timestamp=NOW), engine=engine)
+        found.append((report.findings, report.counts, report.not_checked))
+    assert found[0] == found[1]
+    files = {finding.where.file for finding in found[1][0]}
+    assert {log[1].relative, log[3].relative, index[0].relative} <= files
+    assert any(item.operational and item.what == log[2].relative for item in found[1][2])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("partitions", [1, 3, 16])
+def test_ten_million_messages(spark: SparkSession, ten_million: Path, partitions: int) -> None:
+    said = _said(ten_million, SparkEngine(spark, partitions))
+    assert said["checked"]["commitlog"]["record_count"] > 9_900_000
+    assert said["findings"]
+    assert said == _said(ten_million, LocalEngine())
+
+
+@pytest.fixture(scope="module")
+def ten_million(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A store of 10 M messages in segments of 256 MiB, some of them damaged."""
+    root = tmp_path_factory.mktemp("ten") / "store"
+    options = ["--synth", "plain", "--messages", "10000000", "--commitlog-file-size", "256MiB"]
+    assert run(["write", *options, "--no-sync", "--manifest", "none", "--into", str(root)]) == 0
+    store = open_store(root)
+    for number, file in enumerate([*store.commitlog.files[1:-1:4], *store.indexes[:1]]):
+        with file.path.open("r+b") as stream:
+            for pos in range(1000 + number, min(file.size, 200 << 20), 40_000_003):
+                stream.seek(pos)
+                stream.write(b"\xff" * (100 + number))
+    yield root
+    shutil.rmtree(root)
 
 
 def test_the_command_says_the_same(spark: SparkSession, store_dir: Directory, tmp_path: Path) -> None:

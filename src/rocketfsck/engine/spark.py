@@ -97,7 +97,7 @@ class SparkEngine:
                     for future in done:
                         yield from _outcomes(future.result(), tasks)
             finally:
-                job.close(interrupted=bool(running))
+                job.close(running)
 
 
 def _outcomes(rows: list[Any], tasks: Sequence[Task]) -> Iterator[Outcome[Task, Any]]:
@@ -124,8 +124,9 @@ class _Job:
         self._tasks = tasks
         self._last_time = last_time
         self._tag = tag
-        context = spark_context(engine.session)
-        self._shared = None if context is None else context.broadcast((kernel, dict(enumerate(tasks))))
+        self._context = spark_context(engine.session)
+        work = (kernel, dict(enumerate(tasks)))
+        self._shared = None if self._context is None else self._context.broadcast(work)
         self._paths = () if is_embedded(engine.session) else engine.paths
 
     def collect(self, first: int, last: int) -> list[Any]:
@@ -135,23 +136,33 @@ class _Job:
         session, work = self._engine.session, self._shared or self._pickled(first, last)
         parts = min(self._engine.partitions or last - first, last - first)
         function = guarded(RUNNER, (work, self._last_time), self._paths)
-        session.addTag(self._tag)
+        self._tag_thread()
         try:
             return session.range(first, last, 1, parts).mapInArrow(function, RESULT_SCHEMA).collect()
         except PySparkException as error:
             raise explained(error) from error
-        finally:
-            session.removeTag(self._tag)
 
-    def close(self, *, interrupted: bool) -> None:
+    def close(self, running: set[Future[list[Any]]]) -> None:
         """End what still runs, and forget what was sent."""
         from pyspark.errors import PySparkException
 
         with suppress(PySparkException):
-            if interrupted:
-                self._engine.session.interruptTag(self._tag)
+            while running:  # a job that a thread is just about to start is ended the next time
+                if self._context is None:
+                    self._engine.session.interruptTag(self._tag)
+                else:
+                    self._context.cancelJobsWithTag(self._tag)
+                _, running = wait(running, timeout=0.5)
             if self._shared is not None:
                 self._shared.destroy()
+
+    def _tag_thread(self) -> None:
+        """Name what this thread starts; of a session's tags only the thread knows that has set them."""
+        if self._context is None:
+            self._engine.session.addTag(self._tag)
+        else:
+            self._context.addJobTag(self._tag)
+            self._context.setInterruptOnCancel(True)
 
     def _pickled(self, first: int, last: int) -> bytes:
         work = (self._kernel, {index: self._tasks[index] for index in range(first, last)})
