@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.logedit import COPY_SIZE
 from rocketfsck.repair.plan import Action, Extent
-from rocketfsck.repair.repairs.answers import log_file, number, text
+from rocketfsck.repair.repairs.answers import number, text
 from rocketfsck.repair.repairs.commitlog import act_cut
 from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
@@ -53,7 +53,7 @@ def act_heal(scene: ActScene, action: Action) -> None:
     sizes = [high - low for low, high in spans]
     if not spans or sizes != [(extent.end or 0) - extent.start for extent in action.sources]:
         raise StoreError("has ranges of another length than what is taken for them", path=name)
-    made = log_file(scene.reopen(), name) is None
+    made = not tree.exists(name)
     if made:
         tree.create(name, size)
     else:
