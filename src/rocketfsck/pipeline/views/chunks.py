@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.ma  # noqa: F401 - np.unique would import it in whatever thread comes first
+import numpy.ma  # np.unique would import it in whatever thread comes first
 from numpy.typing import NDArray
 
 from rocketfsck.pipeline.views import arrays
