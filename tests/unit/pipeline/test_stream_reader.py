@@ -222,6 +222,20 @@ def test_damage_is_what_the_mode_says(store_copy: Directory) -> None:
         list(_batches(_reader(root, mode="failfast")))
 
 
+def test_zeros_between_records_are_damage(store_copy: Directory) -> None:
+    root = store_copy("5.3.3-multiseg")
+    path = sorted((root / "commitlog").iterdir())[1]
+    every = [row for _, found in _batches(_reader(root)) for batch in found for row in batch.to_pylist()]
+    hit = [row for row in every if row["file"].endswith(path.name)][20:60]
+    with path.open("r+b") as file:
+        file.seek(hit[0]["pos"])
+        file.write(bytes(sum(row["size"] for row in hit)))
+    rows = [row for _, found in _batches(_reader(root)) for batch in found for row in batch.to_pylist()]
+    (damaged,) = [row for row in rows if row["topic"] is None]
+    assert (damaged["pos"], damaged["size"]) == (hit[0]["pos"], sum(row["size"] for row in hit))
+    assert [row for row in rows if row["topic"] is not None] == [row for row in every if row not in hit]
+
+
 def test_records_that_are_cut_while_they_are_read(store_copy: Directory) -> None:
     root = store_copy("5.3.3-basic")
     reader = _reader(root)

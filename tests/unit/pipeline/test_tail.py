@@ -10,11 +10,21 @@ import pytest
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.record import Blank, encode_blank
+from rocketfsck.pipeline import tail
 from rocketfsck.pipeline.tail import advance, latest_place
-from rocketfsck.pipeline.tailplace import BEGINNING, DataLossError, Log, Place, log_of, read_place
+from rocketfsck.pipeline.tailplace import (
+    BEGINNING,
+    DataLossError,
+    Log,
+    Place,
+    list_files,
+    log_of,
+    read_place,
+)
 from rocketfsck.pipeline.tailrange import place_at_offset, place_at_timestamp, ranges_between
 from rocketfsck.pipeline.tailwalk import LOOK_AHEAD_SIZE, Bounds
 from rocketfsck.store import open_store
+from rocketfsck.store.model import MappedFile
 
 from tests.conftest import Directory
 from tests.unit.pipeline.growing import (
@@ -408,6 +418,54 @@ def test_the_log_of_a_store(store_dir: Directory) -> None:
     place = advance(log, BEGINNING)
     assert place.offset == 421_635
     assert read_between(log, BEGINNING, place) == stream_of(root / "commitlog", 3).records
+
+
+def test_a_file_that_vanishes_under_the_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that stops removes the file that it made ahead."""
+    stream = new_log([100] * 3)
+    writer = _written(tmp_path, stream)
+    log = _log(tmp_path)
+    listed = list_files(log)
+    writer.path_of(FILE_SIZE).unlink()
+    looks = iter([listed])
+    monkeypatch.setattr(tail, "list_files", lambda log: next(looks, None) or list_files(log))
+    assert advance(log, BEGINNING).offset == _end(stream.records[-1])
+    monkeypatch.setattr(tail, "list_files", lambda _: listed)
+    with pytest.raises(StoreError, match="00000000000000004096: cannot be opened"):
+        advance(log, BEGINNING)
+
+
+def test_a_log_that_shrinks_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses that are accepted, one after the other: each look ends, where the log can be taken up."""
+    stream = new_log([1000] * 20)
+    writer = _written(tmp_path, stream)
+    log = _log(tmp_path)
+
+    def shrinking(log: Log) -> tuple[MappedFile, ...]:
+        found = list_files(log)
+        if len(found) > 2:
+            writer.delete_first()
+        return list_files(log)
+
+    monkeypatch.setattr(tail, "list_files", shrinking)
+    place = advance(log, Place(0), fail_on_data_loss=False)
+    assert place.lost_size == place.resumed_offset == place.offset
+    place = advance(log, place, fail_on_data_loss=False)
+    assert place.lost_size == place.resumed_offset
+    assert place.offset == _end(stream.records[-1])
+
+
+def test_a_file_that_begins_with_damage(tmp_path: Path) -> None:
+    stream = new_log([1000] * 9)
+    writer = _written(tmp_path, stream)
+    _patch(writer, FILE_SIZE, b"\xff" * 200)
+    log = _log(tmp_path)
+    end = _end(stream.records[-1])
+    for bounds in (Bounds(), Bounds(max_count=2), Bounds(max_size=900)):
+        at = BEGINNING
+        while (reached := advance(log, at, bounds)) != at:
+            at = reached
+        assert (at.offset, at.lost_size) == (end, 0)
 
 
 def test_a_log_that_cannot_be_read(tmp_path: Path) -> None:
