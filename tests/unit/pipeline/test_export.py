@@ -211,6 +211,19 @@ def test_rows_of_too_many_partitions_are_not_lost(
     assert all(row["topic"] for row in crowded)
 
 
+def test_a_hostile_topic_of_a_log_stays_inside(store_copy: Directory, tmp_path: Path) -> None:
+    store = store_copy("5.3.3-multiseg")
+    before = len(list(iter_messages(open_store(store), topic="Seg1", live_only=True)))
+    for path in (store / "commitlog").iterdir():
+        path.write_bytes(path.read_bytes().replace(b"\4Seg1", b"\4../="))
+    out = tmp_path / "deep" / "out"
+    out.parent.mkdir()
+    export(out, store)
+    assert {path.name for path in out.parent.iterdir()} == {"out"}
+    assert {name for name in _names(out) if "=" in name} == {"topic=Seg0", "topic=..%2F%3D", "topic=Seg2"}
+    assert sum(row["topic"] == "../=" for row in rows_of(out)) == before > 0
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
