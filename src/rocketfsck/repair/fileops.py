@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable
 
 from rocketfsck.store.reading import FileReader
+from rocketfsck.writer.publish import exchange_names
 
 watch: Callable[[str, str], None] | None = None
 
@@ -22,8 +23,6 @@ NO_LINKS = frozenset(
 )
 """What a file system answers that cannot make this hard link; anything else is an error."""
 
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
 _FICLONE = 0x40049409
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
 _NO_EXCHANGE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
@@ -76,14 +75,9 @@ def exchange(first: str, second: str) -> bool:
     Raises OSError where it can and something else is wrong.
     """
     _before("exchange", second)
-    try:
-        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):  # a C library that does not have it
-        return False
-    arguments = (_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE)
-    if renameat2(*arguments) == 0:
+    code = exchange_names(first, second)
+    if not code:
         return True
-    code = ctypes.get_errno()
     if code in _NO_EXCHANGE:
         return False
     raise OSError(code, os.strerror(code), second)

@@ -44,7 +44,7 @@ def building_directory(target: Path, *, replace: bool, sync: bool) -> Iterator[P
 
 def _publish(building: Path, target: Path, *, replace: bool) -> None:
     if replace and target.exists():
-        if not _exchange(building, target):
+        if exchange_names(building, target):
             aside = building.with_suffix(".old")
             target.rename(aside)
             try:
@@ -60,14 +60,17 @@ def _publish(building: Path, target: Path, *, replace: bool) -> None:
     building.rename(target)
 
 
-def _exchange(first: Path, second: Path) -> bool:
-    """Let two directories change names at once; False where the system cannot."""
+def exchange_names(first: Path | str, second: Path | str) -> int:
+    """Let two names change places in one step: 0 if they did, else the system's error number.
+
+    It is ENOSYS where there is no such call.
+    """
     try:
-        renameat2 = ctypes.CDLL(None).renameat2
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):  # a C library that does not have it
-        return False
+        return errno.ENOSYS
     arguments = (_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE)
-    return bool(renameat2(*arguments) == 0)
+    return 0 if renameat2(*arguments) == 0 else ctypes.get_errno()
 
 
 def sync_tree(directory: Path) -> None:

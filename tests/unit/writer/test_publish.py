@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def test_new_directory(sync: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("exchange", [True, False])
 def test_replaced_directory(exchange: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not exchange:
-        monkeypatch.setattr(publish, "_exchange", lambda *_: False)
+        monkeypatch.setattr(publish, "exchange_names", lambda *_: errno.ENOSYS)
     target = tmp_path / "store"
     target.mkdir()
     (target / "old").write_text("old")
@@ -54,7 +55,7 @@ def test_existing_directory_is_refused_before_and_after(tmp_path: Path) -> None:
 
 
 def test_failed_rename_puts_the_old_one_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "_exchange", lambda *_: False)
+    monkeypatch.setattr(publish, "exchange_names", lambda *_: errno.ENOSYS)
     target = tmp_path / "store"
     target.mkdir()
     (target / "old").write_text("old")
@@ -76,8 +77,8 @@ def test_failed_rename_puts_the_old_one_back(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_system_without_exchange(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def no_library(_: object) -> object:
+    def no_library(*_: object, **__: object) -> object:
         raise OSError
 
     monkeypatch.setattr("ctypes.CDLL", no_library)
-    assert not publish._exchange(tmp_path, tmp_path)
+    assert publish.exchange_names(tmp_path, tmp_path) == errno.ENOSYS
