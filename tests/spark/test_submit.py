@@ -98,7 +98,7 @@ def test_submitted_without_a_cluster(store_dir: Directory, tmp_path: Path) -> No
         capture_output=True,
         text=True,
     )
-    assert "spark-submit has set the master" in refused.stderr
+    assert "spark-submit has set the master" in refused.stdout + refused.stderr  # it joins the two
     assert refused.returncode != 0
 
 

@@ -131,6 +131,7 @@ class _Job:
 
     def collect(self, first: int, last: int) -> list[Any]:
         """Run the tasks from `first` to before `last`: their rows."""
+        from py4j.protocol import Py4JError  # what pyspark has no class of its own for
         from pyspark.errors import PySparkException
 
         session, work = self._engine.session, self._shared or self._pickled(first, last)
@@ -139,14 +140,15 @@ class _Job:
         self._tag_thread()
         try:
             return session.range(first, last, 1, parts).mapInArrow(function, RESULT_SCHEMA).collect()
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             raise explained(error) from error
 
     def close(self, running: set[Future[list[Any]]]) -> None:
         """End what still runs, and forget what was sent."""
+        from py4j.protocol import Py4JError  # what pyspark has no class of its own for
         from pyspark.errors import PySparkException
 
-        with suppress(PySparkException):
+        with suppress(PySparkException, Py4JError):
             while running:  # a job that a thread is just about to start is ended the next time
                 if self._context is None:
                     self._engine.session.interruptTag(self._tag)
