@@ -100,7 +100,7 @@ def _files(store: Store, root: Path) -> None:
 
 
 def _findings(store: Store, root: Path) -> None:
-    report = check_store(store, CheckOptions(level="cross", now_timestamp=NOW))
+    report = check_store(store, CheckOptions(level="cross", now_timestamp=NOW, jobs=1))
     rows = read("findings", root, now_timestamp=NOW)
     documents = read("findings", root, now_timestamp=NOW, columns=("finding", "broker"))
     found = [finding_from_json(json.loads(row["finding"])) for row in documents]
