@@ -95,6 +95,11 @@ class _Rows:
         return True
 
 
+def piece_end(pos: int) -> int:
+    """Where the piece ends that a file position is in."""
+    return (pos // PIECE_SIZE + 1) * PIECE_SIZE
+
+
 def shared_records(
     reader: FileReader, base_offset: int, options: ScanOptions, table: QueueTable, jobs: int
 ) -> Iterator[RecordBatch]:

@@ -24,6 +24,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.magic import MIN_RECORD_SIZE
 from rocketfsck.scan import carve_plain, plain
 from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
 from rocketfsck.scan.large import append_large_record, read_large_record
@@ -31,9 +32,13 @@ from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.regions import REASON_OF_STOP, Region, RegionKind
 from rocketfsck.scan.resync import Carver, Ground
-from rocketfsck.scan.shared import shared_records
+from rocketfsck.scan.shared import piece_end, shared_records
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.store.reading import FileReader
+
+NO_END = 1 << 62
+SIZE_SIZE = 4
+"""The totalSize in front of a record."""
 
 
 class RecordScanner(Protocol):
@@ -71,8 +76,9 @@ def scan_log_file(
     `batch.run` is the `run` of the region that they belong to. `compiled` says whether to use the kernels
     (worth it from some 12 MiB on, see `jit.compiled_wanted`). `batch` and `source` let a caller that scans
     many files reuse the memory or choose its size. `jobs` are the threads that a large file's first run is
-    scanned with, if by kernels (`scan.shared`): then batches may end elsewhere, and are not always the same
-    object. Raises StoreError when bytes cannot be read.
+    scanned with, if by kernels (`scan.shared`): then it is not always the same object. Batches end where they
+    are full, and at the ends of pieces, however many threads there are. Raises StoreError when bytes cannot
+    be read.
     """
     scanner, carver = implementation(compiled)
     rows = new_batch() if batch is None else batch
@@ -92,7 +98,10 @@ def scan_log_file(
             rows.begin(run_number)
             window.move_to(start)
             while stop == Stop.BATCH_FULL:
-                stop = fill_batch(reader, window, scanner, base_offset, file_size, options, rows, table)
+                until = piece_end(window.file_pos + window.start)
+                stop = fill_batch(
+                    reader, window, scanner, base_offset, file_size, options, rows, table, until=until
+                )
                 if rows.record_count:
                     last = rows.record_count - 1
                     other_base = int(rows.records["physical_offset"][last]) - int(rows.records["pos"][last])
@@ -121,16 +130,22 @@ def fill_batch(
     options: ScanOptions,
     batch: RecordBatch,
     table: QueueTable,
+    *,
+    until: int = NO_END,
 ) -> Stop:
     """Scan from the window's start until the batch is full or the run ends; the window's start is where.
 
-    For those who walk a file by other rules than `scan_log_file`, e.g. a broker's.
+    No record is taken that begins at the file position `until`, which is behind the window's start, or later:
+    the batch counts as full there. Also for those who walk a file by other rules than `scan_log_file`, e.g. a
+    broker's.
     """
+    limit = until  # file position that the scanner may read up to
     while True:
+        end = min(window.end, max(limit - window.file_pos, window.start))
         window.start, stop = scanner(
             window.buffer,
             window.start,
-            window.end,
+            end,
             window.file_pos,
             base_offset,
             file_size,
@@ -140,6 +155,12 @@ def fill_batch(
         )
         if stop not in (Stop.LIMIT, Stop.NEED_BYTES):
             return stop
+        if window.file_pos + window.start >= until:
+            return Stop.BATCH_FULL
+        if end < window.end and window.end - window.start >= SIZE_SIZE:
+            record_end = _record_end(window)
+            limit = record_end if record_end > limit else NO_END
+            continue
         if window.extend():
             continue
         if stop == Stop.LIMIT or window.window_end >= reader.size:
@@ -152,6 +173,12 @@ def fill_batch(
         if not append_large_record(reader, record, base_offset, file_size, asked, batch, table):
             return Stop.BATCH_FULL
         window.move_to(pos + record.total_size)
+
+
+def _record_end(window: ReadAhead) -> int:
+    """The file position behind the record at the window's start; NO_END for what can be none."""
+    size = int.from_bytes(window.buffer[window.start : window.start + SIZE_SIZE].tobytes(), "big")
+    return window.file_pos + window.start + size if size >= MIN_RECORD_SIZE else NO_END
 
 
 def implementation(compiled: bool) -> tuple[RecordScanner, Carver]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rocketfsck.errors import StoreError
-from rocketfsck.scan import pieces, shared
+from rocketfsck.scan import pieces, shared, tiling
 from rocketfsck.scan.columns import RECORD_DTYPES, new_batch
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
@@ -26,8 +26,6 @@ from tests.unit.scan.logmaker import BASE, blank, closed, log, record
 
 PIECE_SIZE = 2000
 NOW = 1_800_000_000_000
-BY_BATCH = frozenset({"XR020", "XR021", "XR024"})
-RELATIVE = ("key_start",)  # to the batch
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +37,9 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def scan(path: Path, base: int, jobs: int, table: QueueTable | None = None) -> dict[str, Any]:
-    """Everything that a scan gives, as it gives it; where its batches end is left out."""
+    """Everything that a scan gives, as it gives it."""
     table = QueueTable() if table is None else table
-    columns: dict[str, list[Any]] = {name: [] for name in RECORD_DTYPES if name not in RELATIVE}
+    columns: dict[str, list[Any]] = {name: [] for name in RECORD_DTYPES}
     order: list[Any] = []
     keys: list[Any] = []
     dispatches: list[Any] = []
@@ -51,10 +49,7 @@ def scan(path: Path, base: int, jobs: int, table: QueueTable | None = None) -> d
             if isinstance(item, Region):
                 order.append(item)
                 continue
-            if order and isinstance(order[-1], list) and order[-1][0] == item.run:
-                order[-1][1] += item.record_count
-            else:
-                order.append([item.run, item.record_count])
+            order.append([item.run, item.record_count])
             for name, column in columns.items():
                 column += item[name].tolist()
             place = item["pos"]
@@ -146,10 +141,7 @@ def test_a_table_that_is_full(tmp_path: Path) -> None:
 
 def test_damage_ends_the_sharing(tmp_path: Path, shared_count: list[int]) -> None:
     data = bytearray(log(*bodies()))
-    with FileReader(write(tmp_path, bytes(data))) as reader:
-        batch = next(scan_log_file(reader, BASE, ScanOptions(), QueueTable()))
-        assert not isinstance(batch, Region)
-        place = int(batch["pos"][40])
+    place = scan(write(tmp_path, bytes(data)), BASE, 1)["columns"]["pos"][40]
     data[place + 4] ^= 0xFF
     found = same(write(tmp_path, bytes(data)))
     assert len(found["columns"]["pos"]) == 59
@@ -170,7 +162,7 @@ def test_a_copy_of_a_record_in_a_body_is_no_record(tmp_path: Path) -> None:
 def test_more_keys_than_a_piece_may_keep(
     tmp_path: Path, shared_count: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (pieces, shared):
+    for module in (pieces, shared, tiling):
         monkeypatch.setattr(module, "new_batch", lambda: new_batch(2, 64))
     monkeypatch.setattr(shared, "BATCHES_A_PIECE", 2)
     path = write(tmp_path, log(*[b"x"] * 60))
@@ -258,11 +250,6 @@ def test_reports_of_mutants(seed: int, store_copy: Directory, monkeypatch: pytes
     folder = store_copy(STORE_NAMES[seed % len(STORE_NAMES)])
     mutate_store(seed, folder)
     together, alone = (report(folder, threads, monkeypatch) for threads in (3, 1))
-    # which of two neighbours has no entries in a damaged index is judged batch by batch
-    for found in (together, alone):
-        found["findings"] = [item for item in found["findings"] if item["rule"] not in BY_BATCH]
-        found["counts"] = {rule: count for rule, count in found["counts"].items() if rule not in BY_BATCH}
-        del found["diagnoses"]
     assert together == alone
 
 
