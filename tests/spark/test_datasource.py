@@ -191,6 +191,7 @@ def test_nothing_to_read_is_no_row(spark: SparkSession, store_dir: Directory) ->
     assert _frame(spark, store_dir(SMALL), begin_offset=str(1 << 60)).count() == 0
 
 
+@pytest.mark.nightly
 def test_one_call_registers_it(spark: SparkSession, store_dir: Directory) -> None:
     register(spark)
     register(spark)
