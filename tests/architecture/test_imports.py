@@ -27,7 +27,7 @@ HOMES = {
     "rich": ("cli/",),
     "pytest": ("testing/",),
     "hypothesis": ("testing/",),
-    "pyspark": ("engine/spark.py", "pipeline/"),
+    "pyspark": ("engine/session.py", "engine/spark.py", "pipeline/"),
 }
 ARROW = ("cli/arrow.py", "scan/arrow.py", "writer/", "pipeline/", "engine/", "testing/")
 """Where pyarrow, whose import costs more than all of ours, is imported at once: modules of Arrow data, which

@@ -10,7 +10,7 @@ import pytest
 from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.spark import SparkEngine
-from rocketfsck.pipeline import export as job
+from rocketfsck.pipeline.export import job
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.statistics import count_stores
 

@@ -60,7 +60,7 @@ class RocketMQDataSource(DataSource):
         return RocketMQStreamReader(request, parse_stream_options(self.options))
 
     def _request(self, *, of_stream: bool = False) -> Request:
-        from rocketfsck.pipeline.streamoptions import STREAM_OPTIONS
+        from rocketfsck.pipeline.tail.options import STREAM_OPTIONS
         from rocketfsck.pipeline.views.options import parse_options
 
         return parse_options(self.options, also=(PUSHDOWN, *(STREAM_OPTIONS if of_stream else ())))

@@ -43,10 +43,12 @@ from rocketfsck.repair.compare_records import (
     compare_group,
 )
 from rocketfsck.scan.columns import new_batch
+from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.live import LiveScan
+from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.live import live_end_offset
 
 __all__ = ["SIDES", "Comparison", "Copy", "Different", "Lack", "Side", "compare_stores", "describe_side"]
 
@@ -152,10 +154,24 @@ def describe_side(store: Store) -> Side:
         begins = files[index].start_offset
         if begins is None:
             continue
-        end = live_end_offset(store, index)
+        end = _live_end_offset(store, files[index])
         if end > begins:
             return Side(store.root, start, end, _last_timestamp(files[index], end))
     return Side(store.root, start, start, None)
+
+
+def _live_end_offset(store: Store, file: MappedFile) -> int:
+    """The physical offset behind the last live record of a file; the file's own start where it has none."""
+    base, scan = file.start_offset or 0, LiveScan()
+    with FileReader(file.location) as reader:
+        options = ScanOptions(
+            read_bodies=False,
+            property_parser=store.dialect.property_parser,
+            file_size=max(store.commitlog.file_size, reader.size),
+        )
+        for _ in scan.batches(reader, base, options, QueueTable(), compiled=compiled_wanted(reader.size)):
+            pass
+    return base + scan.end_pos
 
 
 def _last_timestamp(file: MappedFile, end: int) -> int | None:

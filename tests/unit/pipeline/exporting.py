@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from rocketfsck.pipeline.export import export_stores
-from rocketfsck.pipeline.exportfile import TEMPORARY, FileShape
-from rocketfsck.pipeline.exportmodel import ExportOptions, ExportResult
+from rocketfsck.pipeline.export.file import TEMPORARY, FileShape
+from rocketfsck.pipeline.export.job import export_stores
+from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
 from rocketfsck.pipeline.sources import find_sources
 
 HOSTILE = (

@@ -10,8 +10,8 @@ from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.record import Blank, encode_blank, encode_record, make_record
-from rocketfsck.pipeline.tailplace import Log, Place, Range
-from rocketfsck.pipeline.tailrange import ranges_between
+from rocketfsck.pipeline.tail.place import Log, Place, Range
+from rocketfsck.pipeline.tail.ranges import ranges_between
 
 FILE_SIZE = 4096
 HOST = Host(bytes([127, 0, 0, 1]), 10911)

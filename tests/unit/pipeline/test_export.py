@@ -17,11 +17,11 @@ from rocketfsck.api import iter_messages
 from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline import export as job
-from rocketfsck.pipeline import exportwork
-from rocketfsck.pipeline.exportmodel import ExportOptions, ExportTask
-from rocketfsck.pipeline.exportwork import export_part
-from rocketfsck.pipeline.exportwrite import PartitionWriter
+from rocketfsck.pipeline.export import job
+from rocketfsck.pipeline.export import work as exportwork
+from rocketfsck.pipeline.export.model import ExportOptions, ExportTask
+from rocketfsck.pipeline.export.work import export_part
+from rocketfsck.pipeline.export.write import PartitionWriter
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import VIEW_NAMES, Wanted, plan_parts, read_part
 from rocketfsck.store import open_store
@@ -345,7 +345,8 @@ def test_attempts_that_end_after_the_merge_leave_no_duplicates(
 KILLED = """
 import os, signal, sys
 from rocketfsck.cli.app import run
-from rocketfsck.pipeline import export, exportfile
+from rocketfsck.pipeline.export import job as export
+from rocketfsck.pipeline.export import file as exportfile
 def killing(*_): os.kill(os.getpid(), signal.SIGKILL)
 place, count, *arguments = sys.argv[1:]
 owner = exportfile.FileWriter if place in ("write", "close") else export

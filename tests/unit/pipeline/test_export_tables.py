@@ -12,8 +12,8 @@ import pytest
 
 from rocketfsck.cli.app import run
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline import tables
-from rocketfsck.pipeline.exportwrite import PartitionWriter
+from rocketfsck.pipeline.export import tables
+from rocketfsck.pipeline.export.write import PartitionWriter
 from rocketfsck.pipeline.views import Wanted
 
 from tests.conftest import Directory

@@ -15,12 +15,12 @@ import pytest
 from pyarrow import parquet as pq
 
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline import exportmerge
-from rocketfsck.pipeline.exportfile import TEMPORARY, DataFile, FileShape, FileWriter
-from rocketfsck.pipeline.exportlayout import Cell
-from rocketfsck.pipeline.exportmerge import merge_files, plan_merges
-from rocketfsck.pipeline.exportspill import Spill
-from rocketfsck.pipeline.exportwrite import PartitionWriter
+from rocketfsck.pipeline.export import merge as exportmerge
+from rocketfsck.pipeline.export.file import TEMPORARY, DataFile, FileShape, FileWriter
+from rocketfsck.pipeline.export.layout import Cell
+from rocketfsck.pipeline.export.merge import merge_files, plan_merges
+from rocketfsck.pipeline.export.spill import Spill
+from rocketfsck.pipeline.export.write import PartitionWriter
 
 from tests.unit.pipeline.exporting import (
     DAY_MS,

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.datasource import RocketMQDataSource
 from rocketfsck.pipeline.streaming import RocketMQStreamReader
-from rocketfsck.pipeline.tailplace import DataLossError
+from rocketfsck.pipeline.tail.place import DataLossError
 from rocketfsck.pipeline.views import Wanted, plan_parts, read_part, schema_of
 from rocketfsck.pipeline.views.options import parse_options
 

@@ -10,9 +10,9 @@ import pytest
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.record import Blank, encode_blank
-from rocketfsck.pipeline import tail
-from rocketfsck.pipeline.tail import advance, latest_place
-from rocketfsck.pipeline.tailplace import (
+from rocketfsck.pipeline.tail import log as tail
+from rocketfsck.pipeline.tail.log import advance, latest_place
+from rocketfsck.pipeline.tail.place import (
     BEGINNING,
     DataLossError,
     Log,
@@ -21,8 +21,8 @@ from rocketfsck.pipeline.tailplace import (
     log_of,
     read_place,
 )
-from rocketfsck.pipeline.tailrange import place_at_offset, place_at_timestamp, ranges_between
-from rocketfsck.pipeline.tailwalk import LOOK_AHEAD_SIZE, Bounds
+from rocketfsck.pipeline.tail.ranges import place_at_offset, place_at_timestamp, ranges_between
+from rocketfsck.pipeline.tail.walk import LOOK_AHEAD_SIZE, Bounds
 from rocketfsck.store import open_store
 from rocketfsck.store.model import MappedFile
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocketfsck.pipeline.tail import UNBOUNDED, advance
-from rocketfsck.pipeline.tailplace import BEGINNING, DataLossError, Log, Place, read_place
-from rocketfsck.pipeline.tailwalk import Bounds
+from rocketfsck.pipeline.tail.log import UNBOUNDED, advance
+from rocketfsck.pipeline.tail.place import BEGINNING, DataLossError, Log, Place, read_place
+from rocketfsck.pipeline.tail.walk import Bounds
 
 from tests.conftest import Directory
 from tests.unit.pipeline.growing import FILE_SIZE, Found, Stream, Writer, new_log, read_between, stream_of

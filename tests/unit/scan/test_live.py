@@ -11,10 +11,13 @@ from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.live import live_end_offset
+from rocketfsck.verify.logfile import check_log_file
+from rocketfsck.verify.task import Context, LogFileTask
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
 from tests.unit.scan.logmaker import BASE, log, record
+
+NOW = 1_800_000_000_000
 
 
 def walk(path: str | Path, base: int, file_size: int = 0) -> tuple[LiveScan, list[int]]:
@@ -30,7 +33,8 @@ def check_ends(store: Store) -> None:
     for index, file in enumerate(store.commitlog.files):
         base = file.start_offset or 0
         scan, _ = walk(file.path, base, store.commitlog.file_size)
-        assert base + scan.end_pos == live_end_offset(store, index)
+        checked = check_log_file(LogFileTask(Context(store, "cross", NOW), index)).summary
+        assert base + scan.end_pos == checked.start_offset + checked.live_end
 
 
 @pytest.mark.parametrize("name", STORE_NAMES)

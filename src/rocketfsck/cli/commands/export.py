@@ -19,7 +19,7 @@ from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocketfsck.pipeline.exportmodel import ExportOptions, ExportResult
+    from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
 
 VIEWS = ("messages", "consumequeue", "index", "regions", "findings", "files")
 
@@ -126,7 +126,7 @@ def command(
         broker_confs=() if broker_conf is None else (broker_conf,),
         commitlog_paths=commitlog_paths,
     )
-    from rocketfsck.pipeline.export import export_stores
+    from rocketfsck.pipeline.export.job import export_stores
 
     with progress("export") as bar:
         result = export_stores(
@@ -162,7 +162,7 @@ def _options(
     table_name: str | None,
     **conditions: Any,
 ) -> ExportOptions:
-    from rocketfsck.pipeline.exportmodel import MEMORY_SIZE, ExportOptions
+    from rocketfsck.pipeline.export.model import MEMORY_SIZE, ExportOptions
     from rocketfsck.pipeline.views.model import Wanted
 
     low, high = offsets or (None, None)
@@ -203,7 +203,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 def export_json(result: ExportResult, options: ExportOptions) -> dict[str, Any]:
     """The result as one object; the files are in the manifest."""
-    from rocketfsck.pipeline.exportmodel import MANIFEST
+    from rocketfsck.pipeline.export.model import MANIFEST
 
     return {
         "schema_version": 1,
@@ -224,7 +224,7 @@ def export_json(result: ExportResult, options: ExportOptions) -> dict[str, Any]:
 
 def export_lines(result: ExportResult, options: ExportOptions) -> Iterator[str]:
     """The result for people."""
-    from rocketfsck.pipeline.exportmodel import ASIDE, CROWDED
+    from rocketfsck.pipeline.export.model import ASIDE, CROWDED
 
     partitions = len({file.cell for file in result.files})
     yield (

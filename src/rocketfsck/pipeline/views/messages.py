@@ -11,18 +11,18 @@ row has all its fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.javatext import INT32_MAX, java_decode
-from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_NAMES, TRANSACTION_MASK, TRANSACTION_NAMES
 from rocketfsck.pipeline.sources import Source
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.chunks import Chunk, Rows, chunks_of
 from rocketfsck.pipeline.views.damage import UNREADABLE, account, accounts, one_row
+from rocketfsck.pipeline.views.messagecolumns import COLUMNS, topic_of
 from rocketfsck.pipeline.views.model import CORRUPT, LogItem, Part, View, Wanted, default_columns
 from rocketfsck.pipeline.views.walking import Damage, PartWalk
 from rocketfsck.scan.arrow import LogBatch
@@ -137,7 +137,7 @@ def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
 
 
 def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    reader = _PartReader(part, wanted, schema)
+    reader = PartReader(part, wanted, schema)
     try:
         yield from reader.batches()
     except StoreError as error:
@@ -149,7 +149,7 @@ def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBa
             yield reader.damage_row(Damage(failed, end, UNREADABLE, str(error)))
 
 
-class _PartReader:
+class PartReader:
     """Reads one part."""
 
     def __init__(self, part: Part, wanted: Wanted, schema: pa.Schema) -> None:
@@ -262,7 +262,7 @@ class _PartReader:
 
         wanted = self.wanted
         if wanted.topic is not None and self.walk.table.turned_away_count:
-            batch = batch.filter(pc.equal(_topic(chunk), wanted.topic))
+            batch = batch.filter(pc.equal(topic_of(chunk), wanted.topic))
         if wanted.tag is not None:
             batch = batch.filter(pc.equal(pc.fill_null(chunk.named(b"TAGS"), ""), wanted.tag))
         if wanted.key is not None:
@@ -290,7 +290,7 @@ class _PartReader:
             return self._crc_verdict(chunk)
         if name == self.wanted.corrupt_column:
             return self._corrupt(chunk)
-        return _COLUMNS[name](chunk, field.type)
+        return COLUMNS[name](chunk, field.type)
 
     def _crc_verdict(self, chunk: Chunk) -> pa.Array:
         import pyarrow as pa
@@ -313,75 +313,6 @@ class _PartReader:
                 said = pc.coalesce(said, pc.if_else(pa.array(bad), told, pa.scalar(None, pa.string())))
         return said
 
-
-def _topic(chunk: Chunk) -> pa.Array:
-    """The topic; that of records for which the table has no room is read with them."""
-    import pyarrow as pa
-
-    names = [java_decode(name) for name, _ in chunk.log.table.names]
-    rows = chunk["queue_index"]
-    if (rows < 0).any():
-        return arrays.texts(*chunk.bytes_of(chunk["topic_pos"], chunk["topic_size"].astype(np.int64)))
-    used, place = np.unique(rows, return_inverse=True)
-    texts = pa.array([names[row] if row >= 0 else None for row in used.tolist()], pa.string())
-    return texts.take(pa.array(place.reshape(-1).astype(np.int32)))
-
-
-def _host(column: str) -> Callable[[Chunk, pa.DataType], pa.Array]:
-    def host(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
-        import pyarrow as pa
-
-        made: pa.Array = getattr(chunk.log, column)()
-        return made.dictionary_decode().take(pa.array(chunk.rows))
-
-    return host
-
-
-def _transaction(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
-    return arrays.chosen((chunk["sys_flag"] & TRANSACTION_MASK) >> 2, list(TRANSACTION_NAMES.values()))
-
-
-def _compression(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
-    flags = chunk["sys_flag"]
-    code = np.where(flags & COMPRESSED, (flags >> 8) & 7, 8)
-    return arrays.chosen(
-        code, [COMPRESSION_NAMES.get(number, f"type {number}") for number in range(8)] + [None]
-    )
-
-
-def _faults(chunk: Chunk, kind: pa.DataType) -> pa.Array:
-    """Names of the Fault bits; few different sets, so each is made once."""
-    import pyarrow as pa
-
-    sets, place = np.unique(chunk["faults"], return_inverse=True)
-    made = [[_fault_name(bit) for bit in Fault if bits & bit] for bits in sets.tolist()]
-    return pa.array(made, kind).take(pa.array(place.reshape(-1).astype(np.int32)))
-
-
-def _fault_name(fault: Fault) -> str:
-    return (fault.name or "").lower().replace("_", "-")
-
-
-def _body(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
-    sizes = np.where(chunk.has_body, np.maximum(chunk["body_size"], 0), 0).astype(np.int64)
-    starts = np.where(chunk.has_body, chunk["body_pos"], chunk["topic_pos"])
-    return arrays.binary(*chunk.bytes_of(starts, sizes), chunk.has_body)
-
-
-_COLUMNS: dict[str, Callable[[Chunk, pa.DataType], pa.Array]] = {
-    "topic": lambda chunk, _: _topic(chunk),
-    "tags": lambda chunk, _: chunk.named(b"TAGS"),
-    "unique_key": lambda chunk, _: chunk.named(b"UNIQ_KEY"),
-    "keys": lambda chunk, kind: chunk.key_words(kind),
-    "properties": lambda chunk, kind: chunk.property_map(kind),
-    "properties_bytes": lambda chunk, _: arrays.binary(*chunk.properties),
-    "born_host": _host("born_address"),
-    "store_host": _host("store_address"),
-    "transaction": _transaction,
-    "compression": _compression,
-    "faults": _faults,
-    "body": _body,
-}
 
 _CONDITIONS = frozenset(
     {

@@ -7,7 +7,7 @@ complete record; a BLANK is passed only then, since a broker that finds no later
 over it (reference 6.2). Files are opened read-only for each look, no lock is taken, no broker is asked.
 Reference 1.2, 2.8, 6.
 
-The files must grow in the order in which a broker writes them. `pipeline.tailwalk` says what is complete.
+The files must grow in the order in which a broker writes them. `pipeline.tail.walk` says what is complete.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.tailplace import (
+from rocketfsck.pipeline.tail.place import (
     BEGINNING,
     NOWHERE,
     DataLossError,
@@ -30,8 +30,8 @@ from rocketfsck.pipeline.tailplace import (
     list_files,
     start_of,
 )
-from rocketfsck.pipeline.tailrecord import FileWalk, complete_timestamp, witness_of
-from rocketfsck.pipeline.tailwalk import Bounds, Reached, Walked, walk_file
+from rocketfsck.pipeline.tail.record import FileWalk, complete_timestamp, witness_of
+from rocketfsck.pipeline.tail.walk import Bounds, Reached, Walked, walk_file
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.queues import QueueTable

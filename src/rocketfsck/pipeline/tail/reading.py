@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Self
 
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import Source
-from rocketfsck.pipeline.tail import check_witness
-from rocketfsck.pipeline.tailplace import Log, Place, Range, list_files
+from rocketfsck.pipeline.tail.log import check_witness
+from rocketfsck.pipeline.tail.place import Log, Place, Range, list_files
 from rocketfsck.pipeline.views import messages
 from rocketfsck.pipeline.views.damage import UNREADABLE
 from rocketfsck.pipeline.views.model import LogItem, Part, Wanted
@@ -86,7 +86,7 @@ def read_tail(tail: TailPart, wanted: Wanted, *, fail_on_data_loss: bool = True)
         check_witness(tail.log, list_files(tail.log), tail.end)
 
 
-class _RangeReader(messages._PartReader):
+class _RangeReader(messages.PartReader):
     """Reads the part alone."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:

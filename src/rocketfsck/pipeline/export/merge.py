@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.exportfile import DataFile, FileShape, FileWriter
-from rocketfsck.pipeline.exportlayout import Cell
+from rocketfsck.pipeline.export.file import DataFile, FileShape, FileWriter
+from rocketfsck.pipeline.export.layout import Cell
 
 SMALL_SIZE = 16 << 20
 """Bytes of a file below which it is put together with others of its partition."""

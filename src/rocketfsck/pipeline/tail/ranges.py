@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from rocketfsck.pipeline.tail import check_witness, leads_to, seek_newer
-from rocketfsck.pipeline.tailplace import (
+from rocketfsck.pipeline.tail.log import check_witness, leads_to, seek_newer
+from rocketfsck.pipeline.tail.place import (
     DataLossError,
     Log,
     Place,
@@ -16,8 +16,8 @@ from rocketfsck.pipeline.tailplace import (
     list_files,
     start_of,
 )
-from rocketfsck.pipeline.tailrecord import FileWalk
-from rocketfsck.pipeline.tailwalk import Bounds, Reached, walk_file
+from rocketfsck.pipeline.tail.record import FileWalk
+from rocketfsck.pipeline.tail.walk import Bounds, Reached, walk_file
 from rocketfsck.scan.columns import Stop
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.large import read_large_record

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
-from rocketfsck.pipeline.tailrecord import (
+from rocketfsck.pipeline.tail.record import (
     FileWalk,
     blank_end,
     complete_timestamp,

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.exportlayout import Cell
+from rocketfsck.pipeline.export.layout import Cell
 
 
 @dataclass(slots=True)

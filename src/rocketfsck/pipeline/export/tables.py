@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.exportfile import DataFile
+from rocketfsck.pipeline.export.file import DataFile
 
 PACKAGES = {"delta": "deltalake", "iceberg": "pyiceberg"}
 CATALOG = "catalog.db"

@@ -25,10 +25,10 @@ import pyarrow as pa
 from rocketfsck import __version__
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline import tables
-from rocketfsck.pipeline.exportfile import TEMPORARY, DataFile, FileShape
-from rocketfsck.pipeline.exportmerge import merge_files, plan_merges
-from rocketfsck.pipeline.exportmodel import (
+from rocketfsck.pipeline.export import tables
+from rocketfsck.pipeline.export.file import TEMPORARY, DataFile, FileShape
+from rocketfsck.pipeline.export.merge import merge_files, plan_merges
+from rocketfsck.pipeline.export.model import (
     ASIDE,
     CROWDED,
     DATE,
@@ -41,7 +41,7 @@ from rocketfsck.pipeline.exportmodel import (
     ExportTask,
     TaskResult,
 )
-from rocketfsck.pipeline.exportwork import export_part
+from rocketfsck.pipeline.export.work import export_part
 from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.views.model import Part, Wanted
 from rocketfsck.pipeline.views.table import plan_parts, schema_of

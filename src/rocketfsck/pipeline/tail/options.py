@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rocketfsck.errors import UsageError
-from rocketfsck.pipeline.tailplace import CLOCK_STEP
+from rocketfsck.pipeline.tail.place import CLOCK_STEP
 from rocketfsck.pipeline.views.options import read_integer, read_size, read_truth
 
 EARLIEST, LATEST = "earliest", "latest"

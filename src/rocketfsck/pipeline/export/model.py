@@ -10,7 +10,7 @@ from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.views.model import Part, Wanted
 
 if TYPE_CHECKING:
-    from rocketfsck.pipeline.exportfile import DataFile, FileShape
+    from rocketfsck.pipeline.export.file import DataFile, FileShape
 
 TableFormat = Literal["parquet", "delta", "iceberg"]
 FORMATS: tuple[TableFormat, ...] = ("parquet", "delta", "iceberg")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rocketfsck.pipeline.exportmodel import DATE, TIME, ExportTask, TaskResult
-from rocketfsck.pipeline.exportwrite import PartitionWriter, codes_of
+from rocketfsck.pipeline.export.model import DATE, TIME, ExportTask, TaskResult
+from rocketfsck.pipeline.export.write import PartitionWriter, codes_of
 from rocketfsck.pipeline.views.table import read_part
 
 

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rocketfsck.pipeline.exportfile import DataFile, FileShape, FileWriter
-from rocketfsck.pipeline.exportlayout import Cell, date_text, days_of
-from rocketfsck.pipeline.exportspill import Spill, Waiting
+from rocketfsck.pipeline.export.file import DataFile, FileShape, FileWriter
+from rocketfsck.pipeline.export.layout import Cell, date_text, days_of
+from rocketfsck.pipeline.export.spill import Spill, Waiting
 
 MEMORY_SIZE = 256 << 20
 MAX_CELLS = 10_000

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.exportlayout import Cell
+from rocketfsck.pipeline.export.layout import Cell
 
 TEMPORARY = "_temporary"
 METADATA_KEY = b"rocketfsck"
