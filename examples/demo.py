@@ -1,4 +1,5 @@
-"""Damages a copy of a store that a real broker wrote; rocketfsck says what is wrong with it and repairs it.
+"""Damages a copy of a store that a real broker wrote; rocketfsck says what is wrong with it, repairs it, takes the
+repair back, and exports what is left with an embedded Spark.
 
 Run by `make demo`. Everything happens in a temporary directory; nothing is left behind.
 """
@@ -119,6 +120,7 @@ COMMANDS: tuple[tuple[tuple[str, ...], int], ...] = (
     (("apply", "plan.json"), 1),
     (("check", "store"), 0),
     (("undo", "store"), 0),
+    (("export", "store", "--into", "table", "--engine", "spark"), 4),
 )
 """What is run, and the exit status that each must have."""
 
