@@ -1,5 +1,6 @@
-"""Damages a copy of a store that a real broker wrote; rocketfsck says what is wrong with it, repairs it, takes the
-repair back, and exports what is left with an embedded Spark.
+"""Damages a copy of a store that a real broker wrote; rocketfsck says what is wrong with it and repairs it.
+
+Then the repair is taken back, and what is left is exported with an embedded Spark.
 
 Run by `make demo`. Everything happens in a temporary directory; nothing is left behind.
 """
