@@ -5,7 +5,7 @@ before it ended: then they hold every record of the run, as one walk would find 
 fit, holds damage, a record of many MiB or more than it may keep in memory, or cannot be read, there are no
 further batches, and whoever asked goes on alone from there.
 
-Memory: a window of 1 MiB for each thread, and for each piece under way, one a thread and two more, at most
+Memory: a window of 1.5 MiB for each thread, and for each piece under way, one a thread and two more, at most
 BATCHES_A_PIECE batches.
 """
 
@@ -27,7 +27,7 @@ from rocketfsck.scan.queues import NO_ROW, QueueTable
 from rocketfsck.store.reading import FileReader
 
 PIECE_SIZE = 8 << 20
-BUFFER_SIZE = 1 << 20
+BUFFER_SIZE = 3 << 19
 SHARED_FROM = 4 * PIECE_SIZE
 """A run that cannot be longer is not worth the threads."""
 BATCHES_A_PIECE = 6
