@@ -123,6 +123,8 @@ def shared_records(
             if piece.start != pos or piece.turned_away_count:
                 return
             rows = known.setdefault(piece.table, _Rows())
+            if piece.stop == Stop.NEED_BYTES:
+                piece.rows[-1:] = []  # the run goes on behind it, and so may the batch
             for lent in piece.rows:
                 if not rows.translate(lent.batch, piece.names, lent.name_count, table):
                     return

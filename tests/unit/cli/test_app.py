@@ -210,7 +210,7 @@ def test_completion_script(cli: Cli, shell: str) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("rocketfsck exp", ["explain"]),
+        ("rocketfsck exp", ["export", "explain"]),
         ("rocketfsck explain ix00", [f"IX00{number}" for number in range(1, 10)]),
         ("rocketfsck explain index-chain-c", ["index-chain-cycle", "index-chain-cross-link"]),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 import pytest
 
 from rocketfsck.errors import StoreError
-from rocketfsck.scan import kernels_reading, pieces, shared, tiling
-from rocketfsck.scan.columns import RECORD_DTYPES, Stop, new_batch
+from rocketfsck.scan import pieces, shared, tiling
+from rocketfsck.scan.columns import RECORD_DTYPES, new_batch
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.regions import Region, RegionKind
+from rocketfsck.scan.source import ReadAhead
 from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
@@ -31,7 +33,6 @@ NOW = 1_800_000_000_000
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared, "BUFFER_SIZE", 700)
-    monkeypatch.setattr(kernels_reading, "WINDOW_SIZE", 700)
     monkeypatch.setattr(pieces, "BEHIND_SIZE", 100)
     monkeypatch.setattr(shared, "PIECE_SIZE", PIECE_SIZE)
     monkeypatch.setattr(shared, "SHARED_FROM", 2 * PIECE_SIZE)
@@ -124,7 +125,7 @@ def test_records_longer_than_pieces(tmp_path: Path, shared_count: list[int]) -> 
 def test_a_record_that_fits_in_no_buffer(
     tmp_path: Path, shared_count: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernels_reading, "FRONT_SIZE", 1000)
+    monkeypatch.setattr(pieces, "ReadAhead", partial(ReadAhead, front_size=1000))
     data = log(*bodies(20), b"x" * 2500, *bodies(20))
     found = same(write(tmp_path, data))
     assert len(found["columns"]["pos"]) == 41
@@ -140,26 +141,6 @@ def test_a_file_that_is_not_of_this_machine(shared_count: list[int]) -> None:
     place = locate("memory://shared/log")
     assert len(same(place)["columns"]["pos"]) == 60
     assert shared_count == [60]
-
-
-def test_what_cannot_be_read_is_left_to_others(tmp_path: Path) -> None:
-    path = write(tmp_path, log(*bodies(200)))
-    file, batch, table = kernels_reading.RecordFile(), new_batch(), QueueTable()
-    size = path.stat().st_size
-    with FileReader(path) as reader:
-        assert reader.descriptor >= 0
-        file.move_to(0)
-        stop = file.scan(reader.descriptor, size, size, BASE, size + 500, ScanOptions(), batch, table)
-        assert (stop, batch.record_count, file.pos) == (Stop.LIMIT, 200, size)
-        batch.begin(0)
-        path.write_bytes(path.read_bytes()[: size - 40])
-        file.move_to(0)
-        stop = file.scan(reader.descriptor, size, size, BASE, size + 500, ScanOptions(), batch, table)
-        assert (stop, batch.record_count) == (Stop.NEED_BYTES, 199)
-    batch.begin(0)
-    file.move_to(0)
-    stop = file.scan(-1, size, size, BASE, size + 500, ScanOptions(), batch, table)
-    assert (stop, batch.record_count, file.pos) == (Stop.NEED_BYTES, 0, 0)
 
 
 def test_queues_have_the_numbers_of_one_walk(tmp_path: Path, shared_count: list[int]) -> None:
