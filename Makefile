@@ -8,7 +8,7 @@ COVERED := $(foreach part,formats verify repair writer query,src/rocketfsck/$(pa
 # Tests that add nothing to what is measured, and take twice as long where it is.
 UNMEASURED := $(addprefix tests/,architecture hostile kaitai property vectors) \
   $(addprefix tests/unit/,benchmarks engine pipeline scan specs store testing) \
-  $(addprefix tests/cases/test_,broker_stores.py damage.py dump_and_write.py messages_of_broker_stores.py)
+  $(addprefix tests/cases/test_,broker_stores.py dump_and_write.py messages_of_broker_stores.py)
 # CPython 3.11 may say this of any ast.parse that a garbage collection interrupts; nothing of ours can help it.
 RERUN  := --reruns 2 --only-rerun 'AST constructor recursion depth mismatch'
 PLAIN  := 'not nightly and not oracle and not spark'
