@@ -16,7 +16,7 @@ from tests.conftest import Directory
 from tests.spark.cluster import PATIENCE_SECONDS, Cluster, wait_until
 from tests.unit.pipeline.rebuilding import ALL, tree
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.nightly]  # the suite of every run kills a check
 
 
 def test_a_cluster_survives_what_is_killed(cluster: Cluster, store_dir: Directory, tmp_path: Path) -> None:
