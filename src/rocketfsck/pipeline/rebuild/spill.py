@@ -65,7 +65,8 @@ class SpillWriter:
         width = next(size for size in (0, 1, 2, 4, 8) if most - least < 1 << 8 * size)
         pos = self._pos
         if width:
-            shifted = values.view(np.uint64) - np.uint64(least & 0xFFFF_FFFF_FFFF_FFFF)
+            wide = values.astype(np.int64, copy=False)  # NumPy 1 makes narrower sums than NumPy 2
+            shifted = wide.view(np.uint64) - np.uint64(least & 0xFFFF_FFFF_FFFF_FFFF)
             self.write(shifted.astype(_KINDS[width], copy=False).data.cast("B"))
         return pos, least, width
 
