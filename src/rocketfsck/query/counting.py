@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.live import LiveScan
-from rocketfsck.scan.options import PropertyParser, ScanOptions
+from rocketfsck.scan.options import LogItem, ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.reading import FileReader
 
@@ -39,16 +39,6 @@ class Tally:
     byte_count: int
     first_timestamp: int
     last_timestamp: int
-
-
-@dataclass(frozen=True, slots=True)
-class LogItem:
-    """A log file, and how its records are read."""
-
-    location: str
-    base_offset: int
-    file_size: int
-    parser: PropertyParser
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.query.counting import Account, FileRun, LogItem, Tally, count_files, date_of, merged
+from rocketfsck.query.counting import Account, FileRun, Tally, count_files, date_of, merged
+from rocketfsck.scan.options import LogItem
 from rocketfsck.store.model import Store
 
 DEFAULT_RESERVED_HOURS = 72

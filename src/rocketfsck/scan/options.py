@@ -29,3 +29,17 @@ class ScanOptions:
         if self.body_range is None or (start < self.body_range[1] and end > self.body_range[0]):
             return self
         return replace(self, read_bodies=False, body_range=None)
+
+
+@dataclass(frozen=True, slots=True)
+class LogItem:
+    """What a task must know of a log file to read it: where it is, and how its records are read.
+
+    Small and picklable. `base_offset` is the physical offset of its first byte, `file_size` the configured
+    length of a commit log file in bytes.
+    """
+
+    location: str
+    base_offset: int
+    file_size: int
+    parser: PropertyParser

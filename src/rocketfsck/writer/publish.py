@@ -37,7 +37,7 @@ def building_directory(target: Path, *, replace: bool, sync: bool) -> Iterator[P
             sync_tree(building)
         _publish(building, target, replace=replace)
         if sync:
-            _sync(target.parent)
+            sync_path(target.parent)
     finally:
         shutil.rmtree(building, ignore_errors=True)
 
@@ -77,11 +77,12 @@ def sync_tree(directory: Path) -> None:
     """Make every file and directory below durable."""
     for folder, _, names in os.walk(directory, topdown=False):
         for name in names:
-            _sync(Path(folder) / name)
-        _sync(Path(folder))
+            sync_path(Path(folder) / name)
+        sync_path(Path(folder))
 
 
-def _sync(path: Path) -> None:
+def sync_path(path: Path) -> None:
+    """Make a file, or a directory's names, durable. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

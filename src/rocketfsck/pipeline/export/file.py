@@ -10,7 +10,6 @@ it under another name, a straggler finds nothing to write to.
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from pyarrow import parquet as pq
 
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export.layout import Cell
+from rocketfsck.writer.publish import sync_path
 
 TEMPORARY = "_temporary"
 METADATA_KEY = b"rocketfsck"
@@ -112,7 +112,7 @@ class FileWriter:
         try:
             with _writing(self._part):
                 self._writer.close()
-                _sync(self._part)
+                sync_path(self._part)
                 target = self._root
                 for folder in self._path.split("/")[:-1]:
                     target = target / folder
@@ -139,14 +139,6 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _is_short(kind: pa.DataType) -> bool:

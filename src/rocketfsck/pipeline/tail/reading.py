@@ -16,13 +16,13 @@ from rocketfsck.pipeline.tail.log import check_witness
 from rocketfsck.pipeline.tail.place import Log, Place, Range, list_files
 from rocketfsck.pipeline.views import messages
 from rocketfsck.pipeline.views.damage import UNREADABLE
-from rocketfsck.pipeline.views.model import LogItem, Part, Wanted
+from rocketfsck.pipeline.views.model import Part, Wanted
 from rocketfsck.pipeline.views.table import schema_of
 from rocketfsck.pipeline.views.walking import Damage, PartWalk
 from rocketfsck.scan.arrow import LogBatch
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.jit import compiled_wanted
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import LogItem, ScanOptions
 from rocketfsck.store.reading import FileReader
 
 if TYPE_CHECKING:

@@ -7,14 +7,13 @@ Each row says where it is from: broker, file and place in the file. What a part 
 many parts there are.
 """
 
-from rocketfsck.pipeline.views.model import CORRUPT, MODES, LogItem, Mode, Part, View, Wanted
+from rocketfsck.pipeline.views.model import CORRUPT, MODES, Mode, Part, View, Wanted
 from rocketfsck.pipeline.views.table import VIEW_NAMES, plan_parts, read_part, schema_of
 
 __all__ = [
     "CORRUPT",
     "MODES",
     "VIEW_NAMES",
-    "LogItem",
     "Mode",
     "Part",
     "View",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,17 @@ from rocketfsck.scan.gather import Bytes, Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+ROWS_A_BATCH = 1 << 14
+
+
+def row_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Few rows, which are made in Python, as batches of at most ROWS_A_BATCH."""
+    import pyarrow as pa
+
+    waiting = iter(rows)
+    while batch := list(itertools.islice(waiting, ROWS_A_BATCH)):
+        yield pa.RecordBatch.from_pylist(batch, schema)
 
 
 def numbers(values: NDArray[Any]) -> pa.Array:

@@ -9,15 +9,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.pipeline.sources import Source, open_source
-from rocketfsck.pipeline.views.arrays import printable
+from rocketfsck.pipeline.views.arrays import printable, row_batches
 from rocketfsck.pipeline.views.damage import guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
 from rocketfsck.store.model import MappedFileQueue, Store, StoreFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-ROWS_A_BATCH = 1 << 14
 
 
 def _fields() -> list[pa.Field]:
@@ -52,16 +50,8 @@ def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBa
 
 
 def _batches(part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
-    rows: list[dict[str, Any]] = []
-    for row in file_rows(open_source(part.source)):
-        rows.append({"broker": part.source.broker, **row})
-        if len(rows) == ROWS_A_BATCH:
-            yield pa.RecordBatch.from_pylist(rows, schema)
-            rows = []
-    if rows:
-        yield pa.RecordBatch.from_pylist(rows, schema)
+    broker = part.source.broker
+    yield from row_batches(({"broker": broker, **row} for row in file_rows(open_source(part.source))), schema)
 
 
 def file_rows(store: Store) -> Iterator[dict[str, Any]]:

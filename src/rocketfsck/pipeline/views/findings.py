@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import Source, open_source
-from rocketfsck.pipeline.views.arrays import printable
+from rocketfsck.pipeline.views.arrays import printable, row_batches
 from rocketfsck.pipeline.views.damage import account, guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
 from rocketfsck.store.model import Store
@@ -27,7 +27,6 @@ from rocketfsck.verify.run import check_store
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS_A_BATCH = 1 << 14
 DEFAULT_LEVEL: Level = "cross"
 _PLACES = ("start", "end", "physical_offset", "queue_id", "queue_offset", "slot", "entry")
 
@@ -71,15 +70,11 @@ def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBa
 
 
 def _batches(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
     level = wanted.level or DEFAULT_LEVEL
     options = CheckOptions(level=level, now_timestamp=wanted.now_timestamp)
     report = check_store(open_source(part.source), options, engine=LocalEngine(1))
-    rows = list(report_rows(report, wanted))
-    for at in range(0, len(rows), ROWS_A_BATCH):
-        named = [{"broker": part.source.broker, **row} for row in rows[at : at + ROWS_A_BATCH]]
-        yield pa.RecordBatch.from_pylist(named, schema)
+    rows = [{"broker": part.source.broker, **row} for row in report_rows(report, wanted)]
+    yield from row_batches(rows, schema)
 
 
 def report_rows(report: Report, wanted: Wanted) -> Iterator[dict[str, Any]]:

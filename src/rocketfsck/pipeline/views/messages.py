@@ -23,12 +23,12 @@ from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.chunks import Chunk, Rows, chunks_of
 from rocketfsck.pipeline.views.damage import UNREADABLE, account, accounts, one_row
 from rocketfsck.pipeline.views.messagecolumns import COLUMNS, topic_of
-from rocketfsck.pipeline.views.model import CORRUPT, LogItem, Part, View, Wanted, default_columns
+from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
 from rocketfsck.pipeline.views.walking import Damage, PartWalk
 from rocketfsck.scan.arrow import LogBatch
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.jit import compiled_wanted
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import LogItem, ScanOptions
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 

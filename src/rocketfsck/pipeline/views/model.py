@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.sources import Source
 from rocketfsck.scan.messages import MAX_BODY_SIZE, MessageFilter
-from rocketfsck.scan.options import PropertyParser
 from rocketfsck.verify.rule import LEVELS, Level
 
 if TYPE_CHECKING:
@@ -91,16 +90,6 @@ class Wanted:
             self.end_timestamp,
         )
         return any(condition is not None for condition in conditions)
-
-
-@dataclass(frozen=True, slots=True)
-class LogItem:
-    """What a worker must know of a log file to read it: where it is, and how its records are read."""
-
-    location: str
-    base_offset: int
-    file_size: int
-    parser: PropertyParser
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import Source
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.damage import account, guarded
-from rocketfsck.pipeline.views.model import CORRUPT, LogItem, Part, View, Wanted, default_columns
+from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
 from rocketfsck.pipeline.views.walking import DAMAGE
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.live import LiveScan
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import LogItem, ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.regions import Reason, Region, RegionKind
 from rocketfsck.store.model import Store
@@ -25,8 +25,6 @@ from rocketfsck.store.reading import FileReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-ROWS_A_BATCH = 1 << 14
 
 
 def _fields() -> list[pa.Field]:
@@ -77,18 +75,8 @@ def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBa
 
 
 def _batches(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
-    rows: list[dict[str, Any]] = []
-    for region, is_live in live_regions(part.item):
-        row = _row(part, region, is_live, wanted)
-        if row is not None:
-            rows.append(row)
-        if len(rows) == ROWS_A_BATCH:
-            yield pa.RecordBatch.from_pylist(rows, schema)
-            rows = []
-    if rows:
-        yield pa.RecordBatch.from_pylist(rows, schema)
+    rows = (_row(part, region, is_live, wanted) for region, is_live in live_regions(part.item))
+    yield from arrays.row_batches((row for row in rows if row is not None), schema)
 
 
 def live_regions(item: LogItem) -> Iterator[tuple[Region, bool]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.writer.publish import sync_tree
+from rocketfsck.writer.publish import sync_path, sync_tree
 
 STATE_NAME = "rebuild-state.json"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -94,7 +94,7 @@ def resumable_directory(target: Path, inputs: State, *, sync: bool) -> Iterator[
                     shutil.rmtree(building, ignore_errors=True)
                 raise
             if sync:
-                _sync(target.parent)
+                sync_path(target.parent)
         finally:
             os.close(lock)
     except OSError as error:
@@ -120,11 +120,3 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink()
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
