@@ -60,6 +60,9 @@ DISPATCH_DTYPES: dict[str, str] = {
     "dispatch_offset": "i8",  # its queueOffset there
 }
 
+PAGE_SIZE = 4096
+LINE_SIZE = 64
+
 KEY_UNIQUE = 0
 KEY_WORD = 1
 
@@ -172,9 +175,30 @@ def new_batch(
     record_capacity: int = 16384, key_capacity: int = 262144, dispatch_capacity: int = 32768
 ) -> RecordBatch:
     """An empty batch; a record with more keys or further queues than fit ends the batch before it."""
-    return RecordBatch(
-        {name: np.zeros(record_capacity, kind) for name, kind in RECORD_DTYPES.items()},
-        {name: np.zeros(key_capacity, kind) for name, kind in KEY_DTYPES.items()},
-        {name: np.zeros(dispatch_capacity, kind) for name, kind in DISPATCH_DTYPES.items()},
-        np.zeros(4, np.int64),
+    groups = (
+        (RECORD_DTYPES, record_capacity),
+        (KEY_DTYPES, key_capacity),
+        (DISPATCH_DTYPES, dispatch_capacity),
     )
+    kinds = [np.dtype(kind) for dtypes, _ in groups for kind in dtypes.values()]
+    sizes = [np.dtype(kind).itemsize * capacity for dtypes, capacity in groups for kind in dtypes.values()]
+    arrays = iter([array.view(kind) for array, kind in zip(_spread(sizes), kinds, strict=True)])
+    records, keys, dispatches = ({name: next(arrays) for name in dtypes} for dtypes, _ in groups)
+    return RecordBatch(records, keys, dispatches, np.zeros(4, np.int64))
+
+
+def _spread(sizes: list[int]) -> list[NDArray[np.uint8]]:
+    """Zeros of these sizes in bytes, each a cache line further behind a page's start than the one before.
+
+    A scan goes through all columns side by side. Arrays that begin at the same place of their pages, as large
+    ones do, would want the same few lines of the processor's cache (a third more time for small records).
+    """
+    strides = [-(-(size + PAGE_SIZE) // PAGE_SIZE) * PAGE_SIZE for size in sizes]
+    block = np.zeros(sum(strides) + PAGE_SIZE, np.uint8)
+    page = -block.ctypes.data % PAGE_SIZE
+    arrays = []
+    for index, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+        start = page + index * LINE_SIZE % PAGE_SIZE
+        arrays.append(block[start : start + size])
+        page += stride
+    return arrays

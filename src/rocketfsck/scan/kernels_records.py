@@ -92,6 +92,11 @@ from rocketfsck.scan.kernels_text import (
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 
+AHEAD_FROM = 512
+AHEAD_SIZE = 1024
+"""What is asked for behind each record, in bytes, while its own are checked: memory takes longer to answer
+than a small record takes to check."""
+
 _TABLE_FULL = -100  # in place of a Stop: the queue table must grow
 
 _V1, _V2, _BLANK, _LEAST = MAGIC_V1, MAGIC_V2, MAGIC_BLANK, MIN_RECORD_SIZE
@@ -256,8 +261,11 @@ def _scan(
             stop = _NEED_BYTES
             break
         record_end = record + total_size
-        prefetch(record_end)
-        prefetch(record_end + 64)
+        ahead = AHEAD_FROM
+        ahead_end = AHEAD_FROM + min(total_size, AHEAD_SIZE)
+        while ahead < ahead_end:
+            prefetch(record_end + ahead)
+            ahead += 64
         sys_flag = load_i32(record + 36)
         is_v2 = 1 if magic_code == _V2 else 0
         born_ipv6 = sys_flag >> 4 & 1
