@@ -9,12 +9,15 @@ lives of the log are judged in one place only.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from itertools import islice
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Generic, Self, TypeVar
 
 from rocketfsck.scan.carve_plain import HEADER_SIZE
 from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
@@ -96,12 +99,18 @@ class Worker(Generic[Rows]):
         self.buffer_size = buffer_size
         self.scan = kernels_records.scan_records
         self.carve = kernels_carve.find_candidate
-        self.batch = new_batch()
+        self.batch = self.new_batch()
         self.table = QueueTable()
         self.reader: FileReader | None = None
         self.window: ReadAhead | None = None
 
     def close(self) -> None:
+        """End the work; the worker is of no use afterwards."""
+        self._leave_file()
+
+    def _leave_file(self) -> None:
+        if self.window is not None:
+            self.window.close()
         if self.reader is not None and self.given is None:
             self.reader.close()
         self.reader = self.window = None
@@ -123,14 +132,15 @@ class Worker(Generic[Rows]):
 
     def _open(self, path: str) -> tuple[FileReader, ReadAhead]:
         if self.reader is None or self.window is None or self.reader.path != path:
-            self.close()
+            self._leave_file()
             self.reader = self.given or FileReader(path)
-            self.window = ReadAhead(self.reader, buffer_size=self.buffer_size, threaded=False)
+            self.window = ReadAhead(self.reader, buffer_size=self.buffer_size, threaded=False, mapped=True)
         return self.reader, self.window
 
     def _first(self, reader: FileReader, window: ReadAhead, task: PieceTask, file_size: int) -> int:
         """Where the first record, or the BLANK, of the piece begins."""
-        if next(reader.data_extents(task.start, task.end), None) is None:
+        has_holes = reader.allocated_size < reader.size
+        if has_holes and next(reader.data_extents(task.start, task.end), None) is None:
             return NOWHERE
         base = task.base_offset
         window.move_to(task.start)
@@ -138,6 +148,7 @@ class Worker(Generic[Rows]):
             found = self.carve(
                 window.buffer, window.start, window.end, window.file_pos, base, base, file_size, reader.size
             )
+            window.check()
             if found >= 0:
                 return window.file_pos + found if window.file_pos + found < task.end else NOWHERE
             window.start = max(window.start, window.end - HEADER_SIZE + 1)
@@ -163,6 +174,7 @@ class Worker(Generic[Rows]):
                 batch,
                 self.table,
             )
+            window.check()
             pos = window.file_pos + window.start
             if stop == Stop.BATCH_FULL and batch.record_count:
                 self._drain(piece)
@@ -199,6 +211,10 @@ class Worker(Generic[Rows]):
             piece.rows.append(self.take(batch, piece.task.base_offset))
             self.begin_batch()
 
+    def new_batch(self) -> RecordBatch:
+        """An empty batch to begin with."""
+        return new_batch()
+
     def begin_batch(self) -> None:
         """Make room for further records, after what there are of them have been taken."""
         self.batch.begin(0)
@@ -221,34 +237,110 @@ def scan_pieces(
 def run_pieces(
     tasks: Sequence[PieceTask], new_worker: Callable[[int], Worker[Rows]], *, jobs: int
 ) -> Generator[Piece[Rows], None, None]:
-    """As `scan_pieces`, by workers of one's own; they are numbered from 1 on."""
-    workers: list[Worker[Rows]] = []
-    local, lock = threading.local(), threading.Lock()
+    """As `scan_pieces`, by workers of one's own; they are numbered from 1 on.
 
-    def run(task: PieceTask) -> Piece[Rows]:
-        worker: Worker[Rows] | None = getattr(local, "worker", None)
-        if worker is None:
-            with lock:
-                worker = local.worker = new_worker(len(workers) + 1)
-                workers.append(worker)
-        return worker.run(task)
+    Who asks for a piece that is not done yet does another one meanwhile: he is one of the `jobs` threads.
+    """
+    crew = _Crew(new_worker, min(jobs, len(tasks)) - 1)
+    upcoming = iter(enumerate(tasks))
+    asked = 0
+    with crew:
+        for wanted in range(len(tasks)):
+            for order in islice(upcoming, wanted + jobs + 2 - asked):
+                crew.order(order)
+                asked += 1
+            yield crew.result(wanted)
 
-    waiting: deque[Future[Piece[Rows]]] = deque()
-    upcoming = iter(tasks)
-    with ThreadPoolExecutor(jobs, "rocketfsck-scan") as pool:
+
+_Order = tuple[int, PieceTask]
+
+
+class _Crew(Generic[Rows]):
+    """Threads that do what is ordered, and whoever waits for them. A context manager: it ends the threads."""
+
+    def __init__(self, new_worker: Callable[[int], Worker[Rows]], thread_count: int) -> None:
+        numbers = itertools.count(1)
+        self._new_worker = lambda: new_worker(next(numbers))
+        self._own = _Hand(self._new_worker)
+        self._orders: deque[_Order] = deque()  # not begun yet
+        self._bell: SimpleQueue[bool] = SimpleQueue()  # True: look for an order, False: end
+        self._answers: SimpleQueue[tuple[int, Piece[Rows] | BaseException]] = SimpleQueue()
+        self._ready: dict[int, Piece[Rows] | BaseException] = {}
+        self._threads = [
+            threading.Thread(target=self._serve, name="rocketfsck-scan", daemon=True)
+            for _ in range(thread_count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._orders.clear()
+        for _ in self._threads:
+            self._bell.put(False)
+        for thread in self._threads:
+            thread.join()
+        self._own.close()
+
+    def order(self, order: _Order) -> None:
+        self._orders.append(order)
+        self._bell.put(True)
+
+    def result(self, wanted: int) -> Piece[Rows]:
+        """What came of an order; raises what was raised there."""
+        while wanted not in self._ready:
+            order = self._next()
+            if order is None:
+                number, found = self._answers.get()
+                self._ready[number] = found
+            else:
+                self._ready[order[0]] = self._own.do(order[1])
+            while not self._answers.empty():
+                number, found = self._answers.get()
+                self._ready[number] = found
+        found = self._ready.pop(wanted)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def _next(self) -> _Order | None:
         try:
-            while True:
-                while len(waiting) < jobs + 2 and (task := next(upcoming, None)) is not None:
-                    waiting.append(pool.submit(run, task))
-                if not waiting:
-                    return
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
-            pool.shutdown()
-            for worker in workers:
-                worker.close()
+            return self._orders.popleft()
+        except IndexError:
+            return None
+
+    def _serve(self) -> None:
+        hand = _Hand(self._new_worker)
+        while self._bell.get():
+            order = self._next()
+            if order is not None:
+                self._answers.put((order[0], hand.do(order[1])))
+        hand.close()
+
+
+class _Hand(Generic[Rows]):
+    """One thread's worker, made when there is work."""
+
+    def __init__(self, new_worker: Callable[[], Worker[Rows]]) -> None:
+        self._new_worker = new_worker
+        self._worker: Worker[Rows] | None = None
+
+    def do(self, task: PieceTask) -> Piece[Rows] | BaseException:
+        """The piece, or what was raised: the thread that asks for it raises it again."""
+        try:
+            if self._worker is None:
+                self._worker = self._new_worker()
+            return self._worker.run(task)
+        except BaseException as error:  # noqa: BLE001
+            return error
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
 
 
 def pieces_of(file: int, path: str, base_offset: int, size: int, piece_size: int = 0) -> Iterator[PieceTask]:

@@ -19,6 +19,9 @@ MAX_NAME_SIZE = 1 << 26
 RECENT_BITS = 10
 MAX_PROBES = 256  # names made to collide must not turn every look-up into a walk of the table
 
+FIRST_ROWS = 1024
+ROW_COLUMNS = ("name_pos", "name_size", "queue_id", "topic_state", "topic_faults", "topic_hash")
+
 _U32 = 0xFFFFFFFF
 
 
@@ -56,10 +59,10 @@ class QueueTable:
     def __init__(self, *, max_queues: int = MAX_QUEUES, max_name_size: int = MAX_NAME_SIZE) -> None:
         self.max_queues = max_queues
         self.max_name_size = max_name_size
-        capacity = min(256, max_queues)
+        capacity = min(FIRST_ROWS, max_queues)
         # counts: rows, bytes of the arena used, size of the name that did not fit, names turned away
         self.counts: NDArray[np.int64] = np.zeros(4, np.int64)
-        self.slots: NDArray[np.int32] = np.zeros(1024, np.int32)  # row + 1, 0 is free
+        self.slots: NDArray[np.int32] = np.zeros(4 * FIRST_ROWS, np.int32)  # row + 1, 0 is free
         self.recent: NDArray[np.int32] = np.zeros(1 << RECENT_BITS, np.int32)  # row + 1: compiled guesses
         self.name_pos: NDArray[np.int64] = np.zeros(capacity, np.int64)
         self.name_size: NDArray[np.int32] = np.zeros(capacity, np.int32)
@@ -74,6 +77,11 @@ class QueueTable:
 
     def __len__(self) -> int:
         return int(self.counts[0])
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The most queues, and the most bytes of their names, that it takes."""
+        return self.max_queues, self.max_name_size
 
     @property
     def turned_away_count(self) -> int:
@@ -100,7 +108,7 @@ class QueueTable:
         if not self.reserve(len(topic)):
             self.counts[3] += 1
             return NO_ROW
-        slot = self._free_slot(name_hash(topic, queue_id))
+        slot = _free_slot(self.slots, name_hash(topic, queue_id))
         if slot < 0:
             self.counts[3] += 1
             return NO_ROW
@@ -116,6 +124,23 @@ class QueueTable:
         self._rows[topic, queue_id] = row
         return row
 
+    def begin_as(self, other: QueueTable, names: list[tuple[bytes, int]]) -> None:
+        """Take over these names, the first of a table of the same limits, with their rows; this one is empty.
+
+        Quicker than `intern` for each. The other one may grow meanwhile: what it has of these rows stays.
+        """
+        count = len(names)
+        capacity = max(FIRST_ROWS, 1 << count.bit_length())
+        for column in ROW_COLUMNS:
+            setattr(self, column, _grown(getattr(other, column)[:count], min(capacity, self.max_queues)))
+        self.arena = other.arena.copy()
+        # rows met later went where these had left room, so they can be taken out again
+        self.slots = np.where(other.slots <= count, other.slots, np.int32(0))
+        used = int(self.name_pos[count - 1]) + int(self.name_size[count - 1]) if count else 0
+        self.counts[:2] = (count, used)
+        self._names = list(names)
+        self._rows = {name: row for row, name in enumerate(names)}
+
     def absorb(self, other: QueueTable) -> NDArray[np.int32]:
         """Takes over another table's rows; element i of the result is the row here of its row i."""
         return np.array([self.intern(topic, queue_id) for topic, queue_id in other.names], np.int32)
@@ -127,7 +152,7 @@ class QueueTable:
             return False
         if rows >= len(self.queue_id):
             capacity = min(2 * rows, self.max_queues)
-            for column in ("name_pos", "name_size", "queue_id", "topic_state", "topic_faults", "topic_hash"):
+            for column in ROW_COLUMNS:
                 setattr(self, column, _grown(getattr(self, column), capacity))
         if used + name_size + 64 > len(self.arena):  # 64 spare bytes: names are compared in wide pieces
             self.arena = _grown(
@@ -138,20 +163,21 @@ class QueueTable:
         return True
 
     def _rehash(self, slot_count: int) -> None:
-        names = self.names
-        self.slots = np.zeros(slot_count, np.int32)
-        for row, (topic, queue_id) in enumerate(names):
-            slot = self._free_slot(name_hash(topic, queue_id))
+        slots = np.zeros(slot_count, np.int32)
+        for row, (topic, queue_id) in enumerate(self.names):
+            slot = _free_slot(slots, name_hash(topic, queue_id))
             if slot >= 0:  # else compiled code finds it no more, but `intern` does
-                self.slots[slot] = row + 1
+                slots[slot] = row + 1
+        self.slots = slots
 
-    def _free_slot(self, value: int) -> int:
-        mask = len(self.slots) - 1
-        for probe in range(MAX_PROBES):
-            slot = (value + probe) & mask
-            if self.slots[slot] == 0:
-                return slot
-        return NO_ROW
+
+def _free_slot(slots: NDArray[np.int32], value: int) -> int:
+    mask = len(slots) - 1
+    for probe in range(MAX_PROBES):
+        slot = (value + probe) & mask
+        if slots[slot] == 0:
+            return slot
+    return NO_ROW
 
 
 def _grown(column: NDArray[Any], size: int) -> NDArray[Any]:

@@ -32,6 +32,10 @@ SHARED_FROM = 4 * PIECE_SIZE
 """A run that cannot be longer is not worth the threads."""
 BATCHES_A_PIECE = 6
 MAX_THREADS = 16
+SPARE_BATCHES = 12
+
+_spare: deque[RecordBatch] = deque(maxlen=SPARE_BATCHES)
+"""Batches of scans that are over, for the next one: to touch fresh memory costs as much as to fill it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class _Lent:
     """A full batch; the worker's table had `name_count` rows then."""
 
     batch: RecordBatch
+    table: QueueTable
     name_count: int
 
 
@@ -48,18 +53,27 @@ class _Lender(Worker[_Lent]):
     def __init__(
         self, number: int, options: ScanOptions, reader: FileReader, idle: deque[RecordBatch]
     ) -> None:
-        super().__init__(number, options, self._lend, given=reader, buffer_size=BUFFER_SIZE)
         self.idle = idle
+        super().__init__(number, options, self._lend, given=reader, buffer_size=BUFFER_SIZE)
 
     def _lend(self, batch: RecordBatch, base_offset: int) -> _Lent:  # noqa: ARG002
-        return _Lent(batch, len(self.table))
+        return _Lent(batch, self.table, len(self.table))
+
+    def new_batch(self) -> RecordBatch:
+        for batches in (self.idle, _spare):
+            try:
+                return batches.pop()  # the last one used: it is the nearest to the processor
+            except IndexError:
+                continue
+        return new_batch()
 
     def begin_batch(self) -> None:
-        try:
-            self.batch = self.idle.pop()  # the last one used: it is the nearest to the processor
-        except IndexError:
-            self.batch = new_batch()
+        self.batch = self.new_batch()
         self.batch.begin(0)
+
+    def close(self) -> None:
+        super().close()
+        self.idle.append(self.batch)
 
     def is_full(self, piece: Piece[_Lent]) -> bool:
         return len(piece.rows) >= BATCHES_A_PIECE
@@ -72,14 +86,14 @@ class _Rows:
         self.rows: NDArray[np.int32] = np.full(1, NO_ROW, np.int32)  # the last is that of no queue, -1
         self.same = True
 
-    def translate(
-        self, batch: RecordBatch, names: list[tuple[bytes, int]], count: int, table: QueueTable
-    ) -> bool:
-        """Number the batch's queues as `table` does; `names[:count]` are those met so far.
+    def translate(self, lent: _Lent, names: list[tuple[bytes, int]], table: QueueTable) -> bool:
+        """Number the batch's queues as `table` does; `names` begin with those met so far.
 
         False if the table has no room for them.
         """
-        known = len(self.rows) - 1
+        known, count = len(self.rows) - 1, lent.name_count
+        if not len(table) and table.limits == lent.table.limits:
+            table.begin_as(lent.table, names[:count])
         if count > known:
             turned_away = table.counts[3]
             more = [table.intern(topic, queue_id) for topic, queue_id in names[known:count]]
@@ -90,7 +104,7 @@ class _Rows:
             self.same = bool((self.rows[:-1] == np.arange(count)).all())
         if not self.same:
             for name in ("queue_index", "dispatch_queue"):
-                column = batch[name]
+                column = lent.batch[name]
                 column[:] = self.rows[column]
         return True
 
@@ -126,13 +140,14 @@ def shared_records(
             if piece.stop == Stop.NEED_BYTES:
                 piece.rows[-1:] = []  # the run goes on behind it, and so may the batch
             for lent in piece.rows:
-                if not rows.translate(lent.batch, piece.names, lent.name_count, table):
+                if not rows.translate(lent, piece.names, table):
                     return
                 yield lent.batch
                 idle.append(lent.batch)
             pos = piece.end
             if piece.stop != Stop.LIMIT:
-                return
+                break
+    _spare.extend(idle)
 
 
 def _readable(pieces: Generator[Piece[_Lent], None, None]) -> Iterator[Piece[_Lent]]:

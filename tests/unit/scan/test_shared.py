@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "BEHIND_SIZE", 100)
     monkeypatch.setattr(shared, "PIECE_SIZE", PIECE_SIZE)
     monkeypatch.setattr(shared, "SHARED_FROM", 2 * PIECE_SIZE)
+    monkeypatch.setattr(shared, "_spare", deque())  # some tests make batches of their own size
 
 
 def scan(path: Path, base: int, jobs: int, table: QueueTable | None = None) -> dict[str, Any]:
@@ -125,6 +127,7 @@ def test_records_longer_than_pieces(tmp_path: Path, shared_count: list[int]) -> 
 def test_a_record_that_fits_in_no_buffer(
     tmp_path: Path, shared_count: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("ROCKETFSCK_READ", "copy")
     monkeypatch.setattr(pieces, "ReadAhead", partial(ReadAhead, front_size=1000))
     data = log(*bodies(20), b"x" * 2500, *bodies(20))
     found = same(write(tmp_path, data))
@@ -294,5 +297,6 @@ def test_numbers_are_those_of_the_asking_table() -> None:
     table.intern(b"b", 0)
     batch.counts[0] = 3
     batch.records["queue_index"][:3] = (1, -1, 0)
-    assert rows.translate(batch, [(b"a", 0), (b"b", 0)], 2, table)
+    lent = shared._Lent(batch, QueueTable(), 2)
+    assert rows.translate(lent, [(b"a", 0), (b"b", 0)], table)
     assert np.array_equal(batch["queue_index"], [0, -1, 1])
