@@ -15,8 +15,7 @@ from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.regions import Region
-from rocketfsck.scan.source import ReadAhead
-from rocketfsck.scan.tiling import scan_log_file
+from rocketfsck.scan.tiling import log_window, scan_log_file
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.entryfeed import LogEntryFeed
@@ -41,9 +40,10 @@ def scan_file(log: LogFile, *, compiled: bool = True, threads: int = 0) -> None:
     count = faults = 0
     table, batch = QueueTable(), new_batch()
     with FileReader(log.path) as reader:
-        source = ReadAhead(reader, threaded=jobs > 1)
+        options = ScanOptions()
+        source = log_window(reader, options, compiled=compiled, threaded=jobs > 1)
         for found in scan_log_file(
-            reader, 0, ScanOptions(), table, compiled=compiled, batch=batch, source=source, jobs=jobs
+            reader, 0, options, table, compiled=compiled, batch=batch, source=source, jobs=jobs
         ):
             if not isinstance(found, Region):
                 count += found.record_count

@@ -5,8 +5,9 @@ next buffer itself, so that no core is idle whichever of the two, reading or che
 
 Every buffer has room in front of what is read into it: the unfinished end of the buffer before is copied
 there, so that whoever walks the bytes always sees a whole piece. Memory is bounded by the buffers whatever
-the file; a file that shrinks or fails under the reading is a StoreError with its name and the position
-(why not mmap: a mapped file that shrinks kills the process).
+the file; a file that shrinks or fails under the reading is a StoreError with its name and the position.
+
+Where that is allowed and quicker, the window is one over the mapped file (`scan.mapping`), as long as it is.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.scan.mapping import MappedFile, map_file
 from rocketfsck.store.reading import FileReader
 
 BUFFER_SIZE = 2 << 20
+MAPPED_STEP = 16 << 20
+"""How far a window over a mapped file goes on at a time, at most."""
 BUFFER_COUNT = 6
 FRONT_SIZE = (4 << 20) + (128 << 10)
 """Room for the unfinished record of the buffer before: the default limit of a record (reference 2.9)."""
@@ -48,11 +52,14 @@ class ReadAhead:
         "_free",
         "_generation",
         "_low",
+        "_mapped",
         "_next",
         "_orders",
         "_reader",
         "_ready",
+        "_step",
         "_thread",
+        "_threaded",
         "_work",
         "buffer",
         "buffer_size",
@@ -71,20 +78,23 @@ class ReadAhead:
         buffer_count: int = BUFFER_COUNT,
         front_size: int = FRONT_SIZE,
         threaded: bool = True,
+        mapped: bool = False,
         start: int = 0,
         end: int | None = None,
     ) -> None:
         """`threaded` says whether a thread reads ahead (in files that are longer than two buffers): right
-        where cores are free, not where every core already walks a file of its own. Where `start` or `end`
-        are given, only what lies between them is wanted of the file, and nothing behind `end` is read."""
+        where cores are free, not where every core already walks a file of its own. `mapped` allows a window
+        over the mapped file, to whoever has kernels alone read it and calls `check` after each. Where `start`
+        or `end` are given, only what lies between them is wanted of the file, and nothing behind `end` is
+        read."""
         self._reader = reader
         self.size = reader.size if end is None else min(end, reader.size)
         length = self.size - start
         self.buffer_size = max(min(buffer_size, length), 1)
-        threaded = threaded and length > 2 * self.buffer_size
+        self._threaded = threaded = threaded and length > 2 * self.buffer_size
         self.front_size = max(front_size, LEAST_FRONT_SIZE) if length > self.buffer_size else 0
         count = buffer_count if threaded else 2 if length > self.buffer_size else 1
-        # np.empty: pages of the front room that no record needs are never touched
+        # np.empty: pages that nothing is read into, most of the front room among them, are never touched
         self._buffers = [np.empty(self.front_size + self.buffer_size, np.uint8) for _ in range(count)]
         self._free = list(range(1, count))
         self._at = 0  # number of the buffer that the window is in
@@ -98,9 +108,13 @@ class ReadAhead:
         self._answers: SimpleQueue[tuple[Order, BaseException | None]] = SimpleQueue()
         self._ready: dict[int, Answer] = {}  # answers of this generation that were not asked for yet
         self._thread: threading.Thread | None = None
-        if threaded:
-            self._thread = threading.Thread(target=self._serve, name="rocketfsck-read", daemon=True)
-            self._thread.start()
+        self._step = self.buffer_size
+        self._mapped: MappedFile | None = map_file(reader) if mapped else None
+        if self._mapped is not None:
+            self.buffer = self._mapped.array
+            self.file_pos = self._low = self.start = self.end = 0
+        elif threaded:
+            self._start_thread()
 
     def __enter__(self) -> Self:
         return self
@@ -108,11 +122,34 @@ class ReadAhead:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the thread, or the map; closing twice does nothing."""
         if self._thread is not None:
             self._orders.clear()
             self._work.put(False)
             self._thread.join()
             self._thread = None
+        if self._mapped is not None:
+            self._mapped.close()
+            self._mapped = None
+            self.buffer = self._buffers[0]
+
+    def check(self) -> None:
+        """Raises StoreError if the window showed bytes that could not be had (a mapped file's only)."""
+        if self._mapped is not None:
+            self._mapped.check()
+
+    def copy(self) -> None:
+        """Have the window show copies only from here on: then its bytes stay what they are."""
+        if self._mapped is not None:
+            pos = self.file_pos + self.start
+            self.check()
+            self.close()
+            self._move_far(pos)
+            if self._threaded:
+                self._start_thread()
 
     @property
     def window_end(self) -> int:
@@ -123,7 +160,12 @@ class ReadAhead:
         """Make `pos` (at most the file's size) the window's start; what the buffer still has stays in it."""
         if self.file_pos + self._low <= pos <= self.file_pos + self.end:
             self.start = pos - self.file_pos
-            return
+        elif self._mapped is not None:
+            self._low = self.start = self.end = pos
+        else:
+            self._move_far(pos)
+
+    def _move_far(self, pos: int) -> None:
         self._generation += 1
         for number, _, _ in self._ready.values():
             self._free.append(number)
@@ -139,6 +181,14 @@ class ReadAhead:
         pos = self.file_pos + self.end
         if pos >= self.size or kept > self.front_size:
             return False
+        if self._mapped is not None:
+            size = min(self._step, self.size - pos)
+            if self._mapped.ask(pos, pos + size):
+                self.end += size
+                self._step = min(2 * self._step, MAPPED_STEP)
+                return True
+            self.copy()
+            return self.extend()
         number, size = self._take(pos)
         target = self._buffers[number]
         low = self.front_size - kept
@@ -202,6 +252,10 @@ class ReadAhead:
             except BaseException as error:  # noqa: BLE001 - raised again by the thread that walks
                 return error
         return None
+
+    def _start_thread(self) -> None:
+        self._thread = threading.Thread(target=self._serve, name="rocketfsck-read", daemon=True)
+        self._thread.start()
 
     def _serve(self) -> None:
         while self._work.get():

@@ -1,8 +1,8 @@
 """Reading the files of a store: read-only descriptors, `preadv`, no mmap.
 
-A mapped file that shrinks kills the process that reads it; a file read by `preadv` that shrinks is an error
-with a name and a position, which is what everything here raises (`StoreError`). Only regular files are
-opened: a FIFO would block for ever, a device may answer a read with anything.
+A mapped file that shrinks kills the process that reads it (but see `scan.mapping`); a file read by `preadv`
+that shrinks is an error with a name and a position, which is what everything here raises (`StoreError`). Only
+regular files are opened: a FIFO would block for ever, a device may answer a read with anything.
 """
 
 from __future__ import annotations
@@ -106,6 +106,10 @@ class FileReader:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def fileno(self) -> int:
+        """The descriptor, which stays this reader's own."""
+        return self._descriptor
 
     def read_into(self, view: memoryview | bytearray, pos: int = 0) -> None:
         """Fill all of `view` (writable, contiguous) with the bytes from position `pos` on."""
