@@ -118,14 +118,14 @@ def _line(row: Row) -> str:
 
 ABOUT = """\
 Written by `make bench`; not edited. A ratio is a job's least time over the least time of its yardstick, both
-run side by side in {rounds} rounds in one process with the files in the page cache. The yardstick of a file
-is NumPy's sum of its bytes as int64, mapped, on one thread. Only ratios can be carried to another machine;
-all figures are those of the product's own path:
+run side by side in {rounds} rounds in one process with the files in the page cache, as reading them from the
+disk leaves them there. The yardstick of a file is NumPy's sum of its bytes as int64, mapped, on one thread.
+Only ratios can be carried to another machine; all figures are those of the product's own path:
 
 - *full scan*: `scan_log_file`, that is frame and fields of every record, CRC of every body, properties, key
   hashes, columns, regions, on all cores, as a check does it where cores are free; the line *on one thread*
-  says what one core alone takes, *two files on two threads* what two cores make of two files. The bytes are
-  read by `preadv`.
+  says what one core alone takes, *two files on two threads* what two cores make of two files, *by copies*
+  what it takes on all cores where the file is not mapped, but read by `preadv` (`scan/mapping.py`).
 - *index file, structure*: `check_index_file` at the level `cross` (a second core takes half of the entries);
   *and keys*: that, and every entry met by the keys of the log's records (`KeyJoin`), whose columns are
   made before.

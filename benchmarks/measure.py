@@ -1,12 +1,14 @@
 """Measuring side by side: every round runs each job once, and the least time of each counts.
 
 The yardstick is NumPy's sum of a mapped file's bytes as int64, warm, on one thread of the same process. A
-job's figure is its least time over the yardstick's least time, so that it can be carried to other machines.
+file is read from its disk once before its rounds. A job's figure is its least time over the yardstick's
+least time, so that it can be carried to other machines.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -48,10 +50,25 @@ def interleaved(jobs: Mapping[str, Job], rounds: int) -> dict[str, float]:
     return least
 
 
+def read_anew(path: Path) -> None:
+    """Read a file from its disk: its pages in the cache are then what a reading leaves, not a writing.
+
+    That is what decides how quickly they are copied or mapped (`scan.mapping`), and pages that were not used
+    for a while may have been given up.
+    """
+    with path.open("rb", buffering=0) as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        buffer = bytearray(1 << 23)
+        while file.readinto(buffer):
+            pass
+
+
 class Yardstick:
     """The sum of all bytes of a file, as int64, mapped. Call it; close it at the end."""
 
     def __init__(self, path: Path) -> None:
+        read_anew(path)
         with path.open("rb") as file:
             self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         self._words = np.frombuffer(self._map, np.int64, len(self._map) // 8)

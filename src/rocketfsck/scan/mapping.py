@@ -27,10 +27,10 @@ from rocketfsck.store.reading import FileReader
 
 MAPPED_FROM = 16 << 20
 """A file that is no longer is read before its map is made."""
-HELD_SIZE = 32 << 20
-"""Bytes that may be mapped into memory at once: they count as the process's own."""
-MOST_CPU, FREE_CPU = 40e-6, 1e-3
-"""Processor seconds a MiB, but for the first FREE_CPU: huge pages take 3e-6, small ones 90e-6, copies
+HELD_SIZE, ALL_HELD_SIZE, LEAST_HELD_SIZE = 40 << 20, 128 << 20, 2 << 20
+"""Bytes that one map, and all of them, may have in memory at once: they count as the process's own."""
+MOST_CPU, FREE_CPU = 50e-6, 1e-3
+"""Processor seconds a MiB, but for the first FREE_CPU: huge pages take 5e-6, small ones 90e-6, copies
 50e-6."""
 MOST_TIME, FREE_TIME = 1e-3, 5e-3
 """Seconds a MiB, but for the first FREE_TIME: a slow disk takes longer."""
@@ -74,14 +74,19 @@ class MappedFile:
         """The memory goes with the last array that shows it."""
         self._guard.close()
 
+    @property
+    def room(self) -> int:
+        """How many bytes may be in memory, at most."""
+        return min(HELD_SIZE, max(ALL_HELD_SIZE // max(Guard.count(), 1), LEAST_HELD_SIZE))
+
     def ask(self, start: int, end: int) -> bool:
         """Have the bytes `start:end` ready; False if a copy would be quicker, or is the way to an answer."""
-        if self._held + end - start > HELD_SIZE:
+        began, used = time.perf_counter(), time.thread_time()
+        if self._held + end - start > self.room:
             self._madvise(self._address, self._reader.size, _MADV_DONTNEED)
             self._held = 0
         self._held += end - start
         low = start & -mmap.PAGESIZE
-        began, used = time.perf_counter(), time.thread_time()
         failed = self._madvise(self._address + low, end - low, _MADV_POPULATE_READ)
         self._used += time.thread_time() - used
         self._took += time.perf_counter() - began

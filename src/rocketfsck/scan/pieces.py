@@ -29,7 +29,7 @@ from rocketfsck.store.reading import FileReader
 PIECE_SIZE = 16 << 20
 BUFFER_SIZE = 512 << 10
 """So small that what was read is still near the processor when its bodies are stepped over."""
-BEHIND_SIZE = 4096
+BEHIND_SIZE = 32 << 10
 """Read behind a piece before it is known where its last record ends."""
 NOWHERE = -1
 

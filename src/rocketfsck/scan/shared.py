@@ -26,12 +26,12 @@ from rocketfsck.scan.pieces import Piece, Worker, pieces_of, run_pieces
 from rocketfsck.scan.queues import NO_ROW, QueueTable
 from rocketfsck.store.reading import FileReader
 
-PIECE_SIZE = 8 << 20
+PIECE_SIZE = 16 << 20
 BUFFER_SIZE = 3 << 19
-SHARED_FROM = 4 * PIECE_SIZE
+SHARED_FROM = 2 * PIECE_SIZE
 """A run that cannot be longer is not worth the threads."""
-BATCHES_A_PIECE = 6
-MAX_THREADS = 16
+BATCHES_A_PIECE = 12
+MAX_THREADS = 8
 SPARE_BATCHES = 12
 
 _spare: deque[RecordBatch] = deque(maxlen=SPARE_BATCHES)
@@ -129,6 +129,7 @@ def shared_records(
     threads = min(jobs, MAX_THREADS)
     pieces = run_pieces(tasks, lambda number: _Lender(number, options, reader, idle), jobs=threads)
     known: dict[int, _Rows] = {}
+    last: RecordBatch | None = None  # it may still be looked at when this is over
     pos = 0
     with closing(pieces):
         for piece in _readable(pieces):
@@ -142,12 +143,13 @@ def shared_records(
             for lent in piece.rows:
                 if not rows.translate(lent, piece.names, table):
                     return
-                yield lent.batch
+                last = lent.batch
+                yield last
                 idle.append(lent.batch)
             pos = piece.end
             if piece.stop != Stop.LIMIT:
                 break
-    _spare.extend(idle)
+    _spare.extend(batch for batch in idle if batch is not last)
 
 
 def _readable(pieces: Generator[Piece[_Lent], None, None]) -> Iterator[Piece[_Lent]]:

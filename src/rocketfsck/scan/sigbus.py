@@ -62,6 +62,11 @@ class Guard:
     def close(self) -> None:
         self._row[:] = 0
 
+    @staticmethod
+    def count() -> int:
+        """How many ranges are guarded now."""
+        return 0 if _handler is None else int(np.count_nonzero(_handler.rows[:, 1]))
+
 
 class _Handler:
     """The compiled handler, its table of ranges, and what handled SIGBUS before."""
@@ -83,7 +88,7 @@ class _Handler:
         for index, name in enumerate(("mmap", "sigaction")):
             functions[index] = ctypes.cast(getattr(libc, name), ctypes.c_void_p).value or 0
         self._previous = int(self._engine.get_global_value_address("previous"))
-        self._rows = self._view("ranges", 3 * GUARD_COUNT).reshape(GUARD_COUNT, 3)
+        self.rows = self._view("ranges", 3 * GUARD_COUNT).reshape(GUARD_COUNT, 3)
 
     def _view(self, name: str, count: int) -> NDArray[np.int64]:
         address = int(self._engine.get_global_value_address(name))
@@ -106,10 +111,10 @@ class _Handler:
     def enter(self, start: int, end: int) -> NDArray[np.int64]:
         """The row of the table that the range has now: start, end, address of the first fault or 0."""
         with _lock:
-            free = np.flatnonzero(self._rows[:, 1] == 0)
+            free = np.flatnonzero(self.rows[:, 1] == 0)
             if not len(free):
                 raise OSError("too many mapped files")
-            row: NDArray[np.int64] = self._rows[free[0]]
+            row: NDArray[np.int64] = self.rows[free[0]]
             row[0], row[2] = start, 0
             row[1] = end
         return row

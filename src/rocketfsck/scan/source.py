@@ -25,7 +25,7 @@ from rocketfsck.scan.mapping import MappedFile, map_file
 from rocketfsck.store.reading import FileReader
 
 BUFFER_SIZE = 2 << 20
-MAPPED_STEP = 16 << 20
+MAPPED_STEP = 20 << 20
 """How far a window over a mapped file goes on at a time, at most."""
 BUFFER_COUNT = 6
 FRONT_SIZE = (4 << 20) + (128 << 10)
@@ -182,7 +182,7 @@ class ReadAhead:
         if pos >= self.size or kept > self.front_size:
             return False
         if self._mapped is not None:
-            size = min(self._step, self.size - pos)
+            size = min(self._step, self._mapped.room // 2, self.size - pos)
             if self._mapped.ask(pos, pos + size):
                 self.end += size
                 self._step = min(2 * self._step, MAPPED_STEP)

@@ -269,13 +269,33 @@ def test_guards_run_out_and_come_back() -> None:
     with pytest.raises(OSError, match="too many"):
         guards = deque(sigbus.Guard(PAGE * (number + 1), PAGE) for number in range(sigbus.GUARD_COUNT + 1))
     guards = deque()
-    rows = sigbus._handler._rows if sigbus._handler is not None else np.zeros((0, 3), np.int64)
+    rows = sigbus._handler.rows if sigbus._handler is not None else np.zeros((0, 3), np.int64)
     rows[rows[:, 0] == PAGE * (np.arange(len(rows)) + 1)] = 0  # those made above went with their names
     for number in range(3):
         guards.append(sigbus.Guard(PAGE * (number + 1), PAGE))
     assert all(guard.hit is None for guard in guards)
     for guard in guards:
         guard.close()
+
+
+@pytest.mark.usefixtures("mapped")
+def test_all_maps_together_hold_no_more_than_they_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapping, "HELD_SIZE", 100)
+    monkeypatch.setattr(mapping, "ALL_HELD_SIZE", 160)
+    monkeypatch.setattr(mapping, "LEAST_HELD_SIZE", 30)
+    path, _ = random_file(tmp_path)
+    before = sigbus.Guard.count()
+    with FileReader(path) as reader:
+        file, other = MappedFile(reader), MappedFile(reader)
+        assert sigbus.Guard.count() == before + 2
+        other.close()
+        assert sigbus.Guard.count() == before + 1
+        for count, room in ((0, 100), (1, 100), (2, 80), (3, 53), (6, 30), (99, 30)):
+            monkeypatch.setattr(sigbus.Guard, "count", lambda count=count: count)
+            assert file.room == room
+        file.close()
 
 
 def other_process(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
