@@ -60,7 +60,7 @@ class Guard:
         return address - self._start if address else None
 
     def close(self) -> None:
-        self._row[:] = 0
+        self._row[1] = 0  # the range is empty, and the row free
 
     @staticmethod
     def count() -> int:
