@@ -15,7 +15,7 @@ def test_every_group_runs(group: str, tmp_path: Path, capsys: pytest.CaptureFixt
     arguments = ["--small", "--rounds", "1", "--only", group, "--folder", str(tmp_path)]
     assert benchmarks.main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
-    counts = {"log": 12, "index": 2, "start": 3, "carve": 2, "crc": 1, "rebuild": 2, "query": 3}
+    counts = {"log": 16, "index": 2, "start": 3, "carve": 2, "crc": 1, "rebuild": 2, "query": 3}
     assert len(lines) == counts[group]
 
 

@@ -382,7 +382,7 @@ BETWEEN: dict[str, Callable[[int], bytes]] = {
 @pytest.mark.parametrize("kind", sorted(BETWEEN))
 @pytest.mark.parametrize("window", [{}, {"buffer_size": 4096, "front_size": 1024}], ids=["whole", "small"])
 def test_hostile_neighbours_do_not_make_the_file_be_read_again_and_again(
-    tmp_path: Path, kind: str, window: dict[str, int]
+    tmp_path: Path, kind: str, window: dict[str, Any]
 ) -> None:
     data = bytearray()
     starts = []
