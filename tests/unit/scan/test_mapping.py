@@ -11,6 +11,8 @@ import sys
 import textwrap
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,7 @@ from rocketfsck.store.reading import FileReader
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
 from tests.unit.scan.logmaker import BASE, closed, log
-from tests.unit.scan.test_shared import bodies, scan
+from tests.unit.scan.test_shared import bodies, damage, scan
 
 pytestmark = pytest.mark.skipif(sigbus.installed() is None, reason="files are mapped on 64-bit Linux only")
 PAGE = os.sysconf("SC_PAGESIZE")
@@ -187,10 +189,7 @@ def test_stores(
 def test_mutants(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
     data = bytearray(closed(log(*bodies(300)), 120_000))
-    for _ in range(rng.choice((1, 2, 8))):
-        place = rng.randrange(len(data))
-        damage = rng.choice((rng.randbytes(4), bytes(40), b"\x7f\xff\xff\xff", b"\xda\xa3\x20\xa7"))
-        data[place : place + len(damage)] = damage
+    damage(data, rng)
     path = tmp_path / "log"
     path.write_bytes(data)
     in_both_ways(path, BASE, monkeypatch)
@@ -199,48 +198,44 @@ def test_mutants(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 # --- what is gone
 
 
-@pytest.mark.usefixtures("mapped")
+@contextmanager
+def map_of(path: Path) -> Iterator[MappedFile]:
+    with FileReader(path) as reader:
+        file = MappedFile(reader)
+        file.check()
+        yield file
+        file.close()
+
+
 def test_a_byte_that_is_gone_is_noted(tmp_path: Path) -> None:
     path, data = random_file(tmp_path)
-    with FileReader(path) as reader:
-        file = map_file(reader)
-        assert file is not None
-        file.check()
+    with map_of(path) as file:
         os.truncate(path, 8 * PAGE)
         assert not file.array[20 * PAGE + 5 :].any()
         assert file.array[: 8 * PAGE].tobytes() == data[: 8 * PAGE]
         with pytest.raises(StoreError, match="ended here while it was read") as caught:
             file.check()
-        assert caught.value.offset == 20 * PAGE + 5
-        file.close()
+    assert caught.value.offset == 20 * PAGE + 5
 
 
-@pytest.mark.usefixtures("mapped")
 def test_a_file_that_is_shorter_within_its_page(tmp_path: Path) -> None:
     path, _ = random_file(tmp_path)
-    with FileReader(path) as reader:
-        file = map_file(reader)
-        assert file is not None
+    with map_of(path) as file:
         os.truncate(path, SIZE - 10)
         with pytest.raises(StoreError, match="ended here while it was read") as caught:
             file.check()
-        assert caught.value.offset == SIZE - 10
-        file.close()
+    assert caught.value.offset == SIZE - 10
 
 
-@pytest.mark.usefixtures("mapped")
 def test_a_byte_that_is_there_again(tmp_path: Path) -> None:
     path, data = random_file(tmp_path)
-    with FileReader(path) as reader:
-        file = map_file(reader)
-        assert file is not None
+    with map_of(path) as file:
         os.truncate(path, PAGE)
         assert not file.array[PAGE:].any()
         path.write_bytes(data)
         with pytest.raises(StoreError, match="a moment ago") as caught:
             file.check()
-        assert caught.value.offset == PAGE
-        file.close()
+    assert caught.value.offset == PAGE
 
 
 @pytest.mark.usefixtures("mapped", "small_steps")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rocketfsck.scan.queues import NO_ROW, QueueTable
+import pytest
+
+from rocketfsck.scan.queues import NO_ROW, QueueTable, name_hash
 
 
 def test_rows_are_dense_and_in_order_of_meeting() -> None:
@@ -45,6 +47,35 @@ def test_absorb_maps_rows() -> None:
     assert rows.dtype == np.int32
     assert rows.tolist() == [1, 2]
     assert left.names[2] == (b"c", 7)
+
+
+def found_by_probing(table: QueueTable, name: tuple[bytes, int]) -> int:
+    """As compiled code looks a name up."""
+    slot = name_hash(*name)
+    while row := int(table.slots[slot % len(table.slots)]):
+        if table.names[row - 1] == name:
+            return row - 1
+        slot += 1
+    return NO_ROW
+
+
+@pytest.mark.parametrize("count", [0, 1, 255, 1024, 1500, 5000])
+def test_a_table_that_begins_as_another(count: int) -> None:
+    other, table = QueueTable(), QueueTable()
+    for number in range(5000):
+        other.intern(b"topic-%d" % (number % 700), number)
+    names = other.names
+    table.begin_as(other, names[:count])
+    assert table.names == names[:count]
+    assert int((table.slots > 0).sum()) == count
+    assert [found_by_probing(table, name) for name in names[:count]] == list(range(count))
+    assert {found_by_probing(table, name) for name in names[count:]} <= {NO_ROW}
+    later = names[::-1]
+    rows = [table.intern(*name) for name in later]
+    assert sorted(rows) == list(range(5000))
+    assert [table.names[row] for row in rows] == later
+    assert names == other.names
+    assert len(names) == 5000
 
 
 def test_colliding_names_are_bounded_not_slow() -> None:

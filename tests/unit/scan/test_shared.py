@@ -96,6 +96,14 @@ def bodies(count: int = 60) -> list[bytes]:
     return [bytes([65 + number % 26]) * (number * 7 % 300) for number in range(count)]
 
 
+def damage(data: bytearray, rng: random.Random) -> None:
+    """Overwrite one to eight places."""
+    for _ in range(rng.choice((1, 2, 8))):
+        place = rng.randrange(len(data))
+        new = rng.choice((rng.randbytes(4), bytes(40), b"\x7f\xff\xff\xff", b"\xda\xa3\x20\xa7"))
+        data[place : place + len(new)] = new
+
+
 def write(folder: Path, data: bytes) -> Path:
     path = folder / "log"
     path.write_bytes(data)
@@ -244,10 +252,7 @@ def test_stores(name: str, store_dir: Directory) -> None:
 def test_mutants(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     data = bytearray(closed(log(*bodies(150)), 60_000))
-    for _ in range(rng.choice((1, 2, 8))):
-        place = rng.randrange(len(data))
-        damage = rng.choice((rng.randbytes(4), bytes(40), b"\x7f\xff\xff\xff", b"\xda\xa3\x20\xa7"))
-        data[place : place + len(damage)] = damage
+    damage(data, rng)
     if seed % 4 == 0:
         start = rng.randrange(len(data))
         del data[start : start + rng.randrange(3000)]
