@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-
 import pytest
 
 from rocketfsck.scan.queues import NO_ROW, QueueTable, name_hash
