@@ -9,18 +9,13 @@ lives of the log are judged in one place only.
 
 from __future__ import annotations
 
-import itertools
-import threading
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from queue import SimpleQueue
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 from rocketfsck.scan.carve_plain import HEADER_SIZE
 from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
+from rocketfsck.scan.crew import in_order
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.source import ReadAhead
@@ -231,116 +226,7 @@ def scan_pieces(
 
     Raises StoreError where a file cannot be read.
     """
-    yield from run_pieces(tasks, lambda number: Worker(number, options, take), jobs=jobs)
-
-
-def run_pieces(
-    tasks: Sequence[PieceTask], new_worker: Callable[[int], Worker[Rows]], *, jobs: int
-) -> Generator[Piece[Rows], None, None]:
-    """As `scan_pieces`, by workers of one's own; they are numbered from 1 on.
-
-    Who asks for a piece that is not done yet does another one meanwhile: he is one of the `jobs` threads.
-    """
-    crew = _Crew(new_worker, min(jobs, len(tasks)) - 1)
-    upcoming = iter(enumerate(tasks))
-    asked = 0
-    with crew:
-        for wanted in range(len(tasks)):
-            for order in islice(upcoming, wanted + jobs + 2 - asked):
-                crew.order(order)
-                asked += 1
-            yield crew.result(wanted)
-
-
-_Order = tuple[int, PieceTask]
-
-
-class _Crew(Generic[Rows]):
-    """Threads that do what is ordered, and whoever waits for them. A context manager: it ends the threads."""
-
-    def __init__(self, new_worker: Callable[[int], Worker[Rows]], thread_count: int) -> None:
-        numbers = itertools.count(1)
-        self._new_worker = lambda: new_worker(next(numbers))
-        self._own = _Hand(self._new_worker)
-        self._orders: deque[_Order] = deque()  # not begun yet
-        self._bell: SimpleQueue[bool] = SimpleQueue()  # True: look for an order, False: end
-        self._answers: SimpleQueue[tuple[int, Piece[Rows] | BaseException]] = SimpleQueue()
-        self._ready: dict[int, Piece[Rows] | BaseException] = {}
-        self._threads = [
-            threading.Thread(target=self._serve, name="rocketfsck-scan", daemon=True)
-            for _ in range(thread_count)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._orders.clear()
-        for _ in self._threads:
-            self._bell.put(False)
-        for thread in self._threads:
-            thread.join()
-        self._own.close()
-
-    def order(self, order: _Order) -> None:
-        self._orders.append(order)
-        self._bell.put(True)
-
-    def result(self, wanted: int) -> Piece[Rows]:
-        """What came of an order; raises what was raised there."""
-        while wanted not in self._ready:
-            order = self._next()
-            if order is None:
-                number, found = self._answers.get()
-                self._ready[number] = found
-            else:
-                self._ready[order[0]] = self._own.do(order[1])
-            while not self._answers.empty():
-                number, found = self._answers.get()
-                self._ready[number] = found
-        found = self._ready.pop(wanted)
-        if isinstance(found, BaseException):
-            raise found
-        return found
-
-    def _next(self) -> _Order | None:
-        try:
-            return self._orders.popleft()
-        except IndexError:
-            return None
-
-    def _serve(self) -> None:
-        hand = _Hand(self._new_worker)
-        while self._bell.get():
-            order = self._next()
-            if order is not None:
-                self._answers.put((order[0], hand.do(order[1])))
-        hand.close()
-
-
-class _Hand(Generic[Rows]):
-    """One thread's worker, made when there is work."""
-
-    def __init__(self, new_worker: Callable[[], Worker[Rows]]) -> None:
-        self._new_worker = new_worker
-        self._worker: Worker[Rows] | None = None
-
-    def do(self, task: PieceTask) -> Piece[Rows] | BaseException:
-        """The piece, or what was raised: the thread that asks for it raises it again."""
-        try:
-            if self._worker is None:
-                self._worker = self._new_worker()
-            return self._worker.run(task)
-        except BaseException as error:  # noqa: BLE001
-            return error
-
-    def close(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
+    yield from in_order(tasks, lambda number: Worker(number, options, take), jobs=jobs)
 
 
 def pieces_of(file: int, path: str, base_offset: int, size: int, piece_size: int = 0) -> Iterator[PieceTask]:

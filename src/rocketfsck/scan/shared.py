@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
 from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
+from rocketfsck.scan.crew import in_order
 from rocketfsck.scan.options import ScanOptions
-from rocketfsck.scan.pieces import Piece, Worker, pieces_of, run_pieces
+from rocketfsck.scan.pieces import Piece, Worker, pieces_of
 from rocketfsck.scan.queues import NO_ROW, QueueTable
 from rocketfsck.store.reading import FileReader
 
@@ -127,7 +128,7 @@ def shared_records(
     idle: deque[RecordBatch] = deque()
     tasks = list(pieces_of(0, reader.path, base_offset, reader.size, PIECE_SIZE))
     threads = min(jobs, MAX_THREADS)
-    pieces = run_pieces(tasks, lambda number: _Lender(number, options, reader, idle), jobs=threads)
+    pieces = in_order(tasks, lambda number: _Lender(number, options, reader, idle), jobs=threads)
     known: dict[int, _Rows] = {}
     last: RecordBatch | None = None  # it may still be looked at when this is over
     pos = 0
