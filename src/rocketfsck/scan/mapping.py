@@ -98,7 +98,10 @@ class MappedFile:
     def check(self) -> None:
         """Raises StoreError if a byte that was read here could not be had, or the file is shorter now."""
         pos = self._guard.hit
-        size = os.fstat(self._reader.fileno()).st_size
+        try:
+            size = os.fstat(self._reader.fileno()).st_size
+        except OSError:  # of a file system that is gone, or a closed file: a read says more
+            size = 0
         if pos is not None or size < self._reader.size:
             pos = size if pos is None else pos
             self._reader.read(pos, 1)  # says what is wrong with it

@@ -238,6 +238,14 @@ def test_a_byte_that_is_there_again(tmp_path: Path) -> None:
     assert caught.value.offset == PAGE
 
 
+def test_a_file_that_cannot_be_asked_any_more(tmp_path: Path) -> None:
+    path, _ = random_file(tmp_path)
+    with map_of(path) as file:
+        file._reader.close()
+        with pytest.raises(StoreError, match="cannot be read: Bad file descriptor"):
+            file.check()
+
+
 @pytest.mark.usefixtures("mapped", "small_steps")
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_a_log_that_shrinks_under_the_scan(
