@@ -214,8 +214,8 @@ def _resume_index(service: IndexService, store: Store) -> None:
         with FileReader(file.path) as reader:
             header = decode_header(reader.read(0, INDEX_HEADER_SIZE))
         service.finished.append((file.name, header))
-    # Only the last file can be one that is not full; the broker puts into no other.
-    if service.finished and service.finished[-1][1].index_count < service.entry_count:
+    # The broker puts into the last file only; where that is full, the next put finishes it.
+    if service.finished:
         name, header = service.finished.pop()
         slots = new_slots(service.slot_count)
         with FileReader(store.indexes[-1].path) as reader:

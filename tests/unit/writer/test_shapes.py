@@ -163,6 +163,22 @@ def test_appending_without_hard_links(tmp_path: Path, monkeypatch: pytest.Monkey
             assert (target / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+@pytest.mark.parametrize("version", ["4.0.0", "5.3.3"])
+def test_appending_finishes_an_index_file_that_is_just_full(tmp_path: Path, version: str) -> None:
+    first, later = [_message(number) for number in range(9)], _message(9)
+    options = _options(version=version)
+    write_store(tmp_path / "whole", [*first, Restart(), later], options)
+    write_store(tmp_path / "store", first, options)
+    before = decode_checkpoint((tmp_path / "store" / "checkpoint").read_bytes())
+    assert before.index_msg_timestamp == 0
+    write_store(tmp_path / "store", [later], options, append=True)
+    assert (tmp_path / "store" / "checkpoint").read_bytes() == (
+        tmp_path / "whole" / "checkpoint"
+    ).read_bytes()
+    after = decode_checkpoint((tmp_path / "store" / "checkpoint").read_bytes())
+    assert after.index_msg_timestamp == NOW + 8
+
+
 def test_appending_to_an_empty_store(tmp_path: Path) -> None:
     write_store(tmp_path / "store", [], _options())
     written = write_store(tmp_path / "store", [_message()], _options(), append=True)
