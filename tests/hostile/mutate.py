@@ -128,7 +128,7 @@ def mutate_file(rng: random.Random, path: Path) -> str:
 def mutate_directory(rng: random.Random, store: Path) -> str:
     """Removes, renames, copies or adds something; returns what was done."""
     files = sorted(path for path in store.rglob("*") if path.is_file())
-    folders = sorted(path for path in store.rglob("*") if path.is_dir())
+    folders = sorted(path for path in store.rglob("*") if path.is_dir() and not path.is_symlink())
     path, kind = rng.choice(files), rng.randrange(8)
     if kind == 0:
         path.unlink()
@@ -141,7 +141,9 @@ def mutate_directory(rng: random.Random, store: Path) -> str:
     elif kind == 3:
         shutil.copyfile(path, path.with_name(f"{rng.randrange(10**6) * 4096:020d}"))
     elif kind == 4:
-        (rng.choice(folders) / rng.choice(("new", ".hidden", "00000000000000001000"))).mkdir(exist_ok=True)
+        new = rng.choice(folders) / rng.choice(("new", ".hidden", "00000000000000001000"))
+        if not new.is_file():
+            new.mkdir(exist_ok=True)
     elif kind == 5:
         (store / "abort").write_bytes(rng.choice((b"", b"1234", b"\xff\xfe", rng.randbytes(100))))
     elif kind == 6:
