@@ -49,6 +49,14 @@ def in_order(
             yield crew.result(wanted)
 
 
+def taken(orders: deque[Task]) -> Task | None:
+    """The oldest order, taken out; None if other threads have taken all."""
+    try:
+        return orders.popleft()
+    except IndexError:
+        return None
+
+
 class _Crew(Generic[Task, Done]):
     """The threads, and the hand of whoever waits for them. A context manager: leaving it ends them."""
 
@@ -87,7 +95,7 @@ class _Crew(Generic[Task, Done]):
     def result(self, wanted: int) -> Done:
         """What came of a task; raises what was raised there."""
         while wanted not in self._ready:
-            order = self._next()
+            order = taken(self._orders)
             if order is None:
                 self._accept()
             else:
@@ -103,16 +111,10 @@ class _Crew(Generic[Task, Done]):
         number, found = self._answers.get()
         self._ready[number] = found
 
-    def _next(self) -> tuple[int, Task] | None:
-        try:
-            return self._orders.popleft()
-        except IndexError:
-            return None
-
     def _serve(self) -> None:
         hand = _Lazy(self._new_hand)
         while self._bell.get():
-            order = self._next()
+            order = taken(self._orders)
             if order is not None:
                 self._answers.put((order[0], hand.do(order[1])))
         hand.close()

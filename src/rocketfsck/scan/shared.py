@@ -23,11 +23,10 @@ from rocketfsck.errors import StoreError
 from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
 from rocketfsck.scan.crew import in_order
 from rocketfsck.scan.options import ScanOptions
-from rocketfsck.scan.pieces import Piece, Worker, pieces_of
+from rocketfsck.scan.pieces import PIECE_SIZE, Piece, Worker, pieces_of
 from rocketfsck.scan.queues import NO_ROW, QueueTable
 from rocketfsck.store.reading import FileReader
 
-PIECE_SIZE = 16 << 20
 BUFFER_SIZE = 3 << 19
 SHARED_FROM = 2 * PIECE_SIZE
 """A run that cannot be longer is not worth the threads."""

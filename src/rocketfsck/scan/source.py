@@ -21,6 +21,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.scan.crew import taken
 from rocketfsck.scan.mapping import MappedFile, map_file
 from rocketfsck.store.reading import FileReader
 
@@ -213,7 +214,7 @@ class ReadAhead:
             return number, size
         self._order()
         while pos not in self._ready:
-            order = _first(self._orders)
+            order = taken(self._orders)
             if order is None:
                 self._accept(*self._answers.get())
             else:
@@ -259,13 +260,6 @@ class ReadAhead:
 
     def _serve(self) -> None:
         while self._work.get():
-            order = _first(self._orders)
+            order = taken(self._orders)
             if order is not None:
                 self._answers.put((order, self._read(order)))
-
-
-def _first(orders: deque[Order]) -> Order | None:
-    try:
-        return orders.popleft()
-    except IndexError:
-        return None
