@@ -40,13 +40,22 @@ def compiled_wanted(total_bytes: int) -> bool:
     The environment variable ROCKETFSCK_KERNELS (`plain`, `compiled` or `auto`) decides first. Raises
     UsageError for another value.
     """
-    mode = os.environ.get("ROCKETFSCK_KERNELS") or "auto"
-    if mode not in ("plain", "compiled", "auto"):
-        raise UsageError(f"ROCKETFSCK_KERNELS is {mode!r}; it can be plain, compiled or auto")
+    mode = mode_of("ROCKETFSCK_KERNELS", "plain", "compiled")
     if mode == "auto":
         least = COMPILED_FROM if total_bytes < COMPILED_FROM or _is_warm() else COMPILED_COLD_FROM
         return total_bytes >= least and sys.byteorder == "little" and _numba_is_there()
     return mode == "compiled"
+
+
+def mode_of(variable: str, *others: str) -> str:
+    """What an environment variable says: `auto`, also where it says nothing, or one of the others.
+
+    Raises UsageError for another value.
+    """
+    mode = os.environ.get(variable) or "auto"
+    if mode not in (*others, "auto"):
+        raise UsageError(f"{variable} is {mode!r}; it can be {', '.join(others)} or auto")
+    return mode
 
 
 @cache

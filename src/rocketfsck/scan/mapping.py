@@ -21,7 +21,8 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import StoreError
+from rocketfsck.scan.jit import mode_of
 from rocketfsck.scan.sigbus import Guard
 from rocketfsck.store.reading import FileReader
 
@@ -114,9 +115,7 @@ def map_file(reader: FileReader) -> MappedFile | None:
     The environment variable ROCKETFSCK_READ (`copy`, `map` or `auto`) decides first. Raises UsageError for
     another value.
     """
-    mode = os.environ.get("ROCKETFSCK_READ") or "auto"
-    if mode not in ("copy", "map", "auto"):
-        raise UsageError(f"ROCKETFSCK_READ is {mode!r}; it can be copy, map or auto")
+    mode = mode_of("ROCKETFSCK_READ", "copy", "map")
     if mode == "copy" or sys.platform != "linux" or type(reader) is not FileReader:
         return None
     if reader.size < (MAPPED_FROM if mode == "auto" else 1):
