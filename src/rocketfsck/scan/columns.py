@@ -180,25 +180,24 @@ def new_batch(
         (KEY_DTYPES, key_capacity),
         (DISPATCH_DTYPES, dispatch_capacity),
     )
-    kinds = [np.dtype(kind) for dtypes, _ in groups for kind in dtypes.values()]
-    sizes = [np.dtype(kind).itemsize * capacity for dtypes, capacity in groups for kind in dtypes.values()]
-    arrays = iter([array.view(kind) for array, kind in zip(_spread(sizes), kinds, strict=True)])
-    records, keys, dispatches = ({name: next(arrays) for name in dtypes} for dtypes, _ in groups)
+    arrays = iter(_spread([(kind, count) for kinds, count in groups for kind in kinds.values()]))
+    records, keys, dispatches = ({name: next(arrays) for name in kinds} for kinds, _ in groups)
     return RecordBatch(records, keys, dispatches, np.zeros(4, np.int64))
 
 
-def _spread(sizes: list[int]) -> list[NDArray[np.uint8]]:
-    """Zeros of these sizes in bytes, each a cache line further behind a page's start than the one before.
+def _spread(columns: list[tuple[str, int]]) -> list[NDArray[Any]]:
+    """Zeros of these types and lengths, each a cache line further behind a page's start than the one before.
 
     A scan goes through all columns side by side. Arrays that begin at the same place of their pages, as large
     ones do, would want the same few lines of the processor's cache (a third more time for small records).
     """
+    sizes = [np.dtype(kind).itemsize * count for kind, count in columns]
     strides = [-(-(size + PAGE_SIZE) // PAGE_SIZE) * PAGE_SIZE for size in sizes]
     block = np.zeros(sum(strides) + PAGE_SIZE, np.uint8)
     page = -block.ctypes.data % PAGE_SIZE
     arrays = []
-    for index, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+    for index, ((kind, _), size, stride) in enumerate(zip(columns, sizes, strides, strict=True)):
         start = page + index * LINE_SIZE % PAGE_SIZE
-        arrays.append(block[start : start + size])
+        arrays.append(block[start : start + size].view(kind))
         page += stride
     return arrays

@@ -171,27 +171,27 @@ def _handler_code() -> str:
     kind = ir.FunctionType(ir.VoidType(), [i32, pointer, pointer])
     function = ir.Function(module, kind, "on_sigbus")
     number, info, _ = function.args
-    start, loop, body, found, zeros, following, others, done = (
+    start, loop, body, found, following, others, done = (
         function.append_basic_block(name)
-        for name in ("start", "loop", "body", "found", "zeros", "following", "others", "done")
+        for name in ("start", "loop", "body", "found", "following", "others", "done")
     )
+    builder = ir.IRBuilder(start)
 
     def constant(value: int) -> Any:
         return ir.Constant(i64, value)
 
-    def load(builder: Any, address: Any) -> Any:
+    def load(address: Any) -> Any:
         return builder.load(builder.inttoptr(address, i64.as_pointer()), typ=i64)
 
-    def store(builder: Any, value: Any, address: Any) -> None:
+    def store(value: Any, address: Any) -> None:
         builder.store(value, builder.inttoptr(address, i64.as_pointer()))
 
-    builder = ir.IRBuilder(start)
     rows = builder.ptrtoint(ranges, i64)
     calls = builder.ptrtoint(functions, i64)
     facts = builder.ptrtoint(info, i64)
     code_at = builder.inttoptr(builder.add(facts, constant(_SI_CODE_AT)), i32.as_pointer())
     is_fault = builder.icmp_signed(">", builder.load(code_at, typ=i32), ir.Constant(i32, 0))
-    place = load(builder, builder.add(facts, constant(_SI_ADDR_AT)))
+    place = load(builder.add(facts, constant(_SI_ADDR_AT)))
     address = builder.select(is_fault, place, constant(0))
     builder.branch(loop)
 
@@ -202,7 +202,7 @@ def _handler_code() -> str:
     builder.cbranch(builder.icmp_unsigned("<", row, last), body, others)
 
     builder.position_at_end(body)
-    low, high = load(builder, row), load(builder, builder.add(row, constant(8)))
+    low, high = load(row), load(builder.add(row, constant(8)))
     inside = builder.and_(
         builder.icmp_unsigned("<=", low, address), builder.icmp_unsigned("<", address, high)
     )
@@ -210,12 +210,12 @@ def _handler_code() -> str:
 
     builder.position_at_end(found)
     noted = builder.add(row, constant(16))
-    before = load(builder, noted)
+    before = load(noted)
     is_first = builder.icmp_unsigned("==", before, constant(0))
-    store(builder, builder.select(is_first, address, before), noted)
+    store(builder.select(is_first, address, before), noted)
     page = builder.and_(address, constant(-mmap.PAGESIZE))
     mmap_kind = ir.FunctionType(i64, [i64, i64, i32, i32, i32, i64])
-    mmap_call = builder.inttoptr(load(builder, calls), mmap_kind.as_pointer())
+    mmap_call = builder.inttoptr(load(calls), mmap_kind.as_pointer())
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
     mapped = builder.call(
         mmap_call,
@@ -228,9 +228,6 @@ def _handler_code() -> str:
             constant(0),
         ],
     )
-    builder.branch(zeros)
-
-    builder.position_at_end(zeros)
     builder.cbranch(builder.icmp_signed("==", mapped, constant(-1)), others, done)
 
     builder.position_at_end(following)
@@ -239,9 +236,9 @@ def _handler_code() -> str:
 
     builder.position_at_end(others)
     action_kind = ir.FunctionType(i32, [i32, i64, i64])
-    action_call = builder.inttoptr(load(builder, builder.add(calls, constant(8))), action_kind.as_pointer())
+    action_call = builder.inttoptr(load(builder.add(calls, constant(8))), action_kind.as_pointer())
     builder.call(action_call, [number, builder.ptrtoint(previous, i64), constant(0)])
-    store(builder, constant(0), builder.ptrtoint(previous, i64))
+    store(constant(0), builder.ptrtoint(previous, i64))
     builder.branch(done)
 
     builder.position_at_end(done)
