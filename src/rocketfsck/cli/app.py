@@ -89,6 +89,8 @@ class Group(click.Group):
             sys.stdout.flush()
         except BrokenPipeError as error:
             raise OutputClosedError from error
+        except EOFError as error:  # click would take this for the end of somebody's input: "Cancelled."
+            raise RuntimeError(f"unexpected end of data: {error}") from error
         return result
 
 

@@ -3,10 +3,9 @@
 Numba is imported (`scan.compiler`) when a module with kernels is imported only; whoever wants kernels asks
 `compiled_wanted` first and imports that module after it.
 
-Numba keys its cache by the file that holds an entry, not by the helpers it calls, so the directory's own
-name carries a hash of every source in this folder, of the versions and of the processor. A cache holds
-code: a directory that somebody else could write to is not used, and one that cannot be written to is done
-without.
+A kernel depends on all the helpers that it calls, so the directory's own name carries a hash of every source
+in this folder, of the versions and of the processor. A cache holds code: a directory that somebody else could
+write to is not used, and one that cannot be written to is done without (`scan.kernelcache` has the files).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rocketfsck.errors import UsageError
-from rocketfsck.scan.zipped import put_on_disk, sources
+from rocketfsck.scan.zipped import sources
 
 COMPILED_FROM = 12 << 20  # bytes; below, plain Python is done before the compiled code is loaded
 COMPILED_COLD_FROM = 192 << 20  # the same where it must first be compiled
@@ -37,11 +36,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def compiled_wanted(total_bytes: int) -> bool:
     """Whether work on `total_bytes` bytes is quicker compiled than in plain Python.
 
-    The environment variable ROCKETFSCK_KERNELS (`plain`, `compiled` or `auto`) decides first. Raises
-    UsageError for another value.
+    The environment variable ROCKETFSCK_KERNELS (`plain`, `compiled` or `auto`) decides first, then
+    Numba's own NUMBA_DISABLE_JIT, which asks for Python. Raises UsageError for another value of the first.
     """
     mode = mode_of("ROCKETFSCK_KERNELS", "plain", "compiled")
     if mode == "auto":
+        if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in ("", "0"):
+            return False
         least = COMPILED_FROM if total_bytes < COMPILED_FROM or _is_warm() else COMPILED_COLD_FROM
         return total_bytes >= least and sys.byteorder == "little" and _numba_is_there()
     return mode == "compiled"
@@ -83,18 +84,9 @@ def short_entry(function: Function) -> Function:
 
 
 def _entry(function: Function, *, nogil: bool) -> Function:
-    from rocketfsck.scan.compiler import njit, numba
+    from rocketfsck.scan.compiler import njit
 
-    directory = cache_directory()
-    if directory is not None and not put_on_disk(function, directory):
-        directory = None
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = "" if directory is None else str(directory)
-    try:
-        compiled = njit(function, cache=directory is not None, nogil=nogil)
-    finally:
-        numba.config.CACHE_DIR = before
-    return compiled  # type: ignore[no-any-return]
+    return njit(function, directory=cache_directory(), nogil=nogil)  # type: ignore[no-any-return]
 
 
 def helper(function: Function) -> Function:
@@ -111,7 +103,11 @@ def _compiled(function: Function, *, forceinline: bool) -> Function:
     from rocketfsck.scan.compiler import njit
 
     # without the two wrappers, which only Python and C would call: less to compile
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": forceinline}
+    options: dict[str, Any] = {
+        "no_cpython_wrapper": True,
+        "no_cfunc_wrapper": True,
+        "forceinline": forceinline,
+    }
     return njit(function, nogil=True, **options)  # type: ignore[no-any-return]
 
 

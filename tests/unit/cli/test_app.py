@@ -117,6 +117,7 @@ def _raising(error: BaseException) -> Callable[..., NoReturn]:
     [
         (KeyboardInterrupt(), 32, "Cancelled.\n"),
         (ZeroDivisionError("all\x1b[31m wrong"), 128, "ZeroDivisionError: all\\x1b[31m wrong\n"),
+        (EOFError("Ran out of input"), 128, "RuntimeError: unexpected end of data: Ran out of input\n"),
         (MemoryError(), 8, "Error: out of memory.\n"),
         (PermissionError(13, "Permission denied", "/some\nwhere"), 8, "/some\\nwhere: Permission denied"),
     ],
