@@ -30,6 +30,8 @@ settings.load_profile("rocketfsck")
 
 STORE_NAMES = _names("stores")
 RESTART_NAMES = _names("restart")
+REAL_NAMES = _names("real")
+"""Stores of released brokers with features that `stores` has none of (tests/data/real)."""
 
 Directory = Callable[[str], Path]
 Document = Callable[[str], dict[str, Any]]
@@ -77,6 +79,23 @@ def restart_dir(_restarts: Directory) -> Directory:
 def oracle(_restarts: Directory) -> Document:
     """Gives what the real broker did with a damaged store on restart."""
     return cache(lambda name: json.loads((_restarts(name) / "oracle.json").read_text("utf-8")))
+
+
+@pytest.fixture(scope="session")
+def _real(tmp_path_factory: pytest.TempPathFactory) -> Directory:
+    return _unpacker("real", tmp_path_factory.mktemp("real"))
+
+
+@pytest.fixture(scope="session")
+def real_dir(_real: Directory) -> Directory:
+    """Gives the directory of a store that a released broker wrote. Shared by all tests: never alter it."""
+    return lambda name: _real(name) / "store"
+
+
+@pytest.fixture(scope="session")
+def real_manifest(_real: Directory) -> Document:
+    """Gives the manifest of a store that a released broker wrote."""
+    return cache(lambda name: json.loads((_real(name) / "manifest.json").read_text("utf-8")))
 
 
 @pytest.fixture

@@ -26,9 +26,11 @@ def headline(start: Start) -> str:
     if not start.loads:
         return f"{broker} does not start on this store"
     facts = list(_harms(start))
+    before = "; ".join(_lost_before(start))
     if not facts:
-        return f"{broker} starts on this store and loses nothing"
-    return f"{broker} starts on this store; {'; '.join(facts)}"
+        loses = f"and loses nothing more; {before}" if before else "and loses nothing"
+        return f"{broker} starts on this store {loses}"
+    return f"{broker} starts on this store; {'; '.join(facts)}{before and f'; {before}'}"
 
 
 def _harms(start: Start) -> Iterator[str]:
@@ -54,6 +56,18 @@ def _harms(start: Start) -> Iterator[str]:
     if start.dispatch is not None and start.dispatch.skipped:
         count = len(start.dispatch.skipped)
         yield f"the dispatcher passes over {count_of(count, 'range')} of the log"
+
+
+def _lost_before(start: Start) -> Iterator[str]:
+    """What consumers cannot read, whether the broker starts or not."""
+    losses = start.losses
+    if losses.unreadable_count:
+        holes = ", ".join(f"{item.start_offset} to {item.end_offset}" for item in losses.unreadable[:SHOWN])
+        count = count_of(losses.unreadable_count, "message")
+        yield f"{count} cannot be read: the commit log has no bytes at {holes}"
+    standing = (losses.by_queue_count or 0) - (losses.new_by_queue_count or 0)
+    if standing:
+        yield f"{count_of(standing, 'message has', 'messages have')} no unit: consumers are never given them"
 
 
 def start_lines(start: Start, palette: Palette, *, columns: int, everything: bool) -> Iterator[str]:
@@ -193,12 +207,15 @@ def _losses(start: Start, everything: bool) -> Iterator[str]:
         if count:
             yield f"{name} {count_of(count, 'record')} of the log, {new:,} of them by this start"
             yield from _ranges(ranges, everything)
+    if losses.unreadable_count:
+        units = count_of(losses.unreadable_count, "unit leads", "units lead")
+        yield f"Not in the log  {units} to bytes that the log does not have"
+        yield from _ranges(losses.unreadable, everything, "unit")
 
 
-def _ranges(ranges: Sequence[LostRange], everything: bool) -> Iterator[str]:
+def _ranges(ranges: Sequence[LostRange], everything: bool, what: str = "record") -> Iterator[str]:
     rows = [
-        f"  {item.start_offset} to {item.end_offset}: {count_of(item.record_count, 'record')}"
-        for item in ranges
+        f"  {item.start_offset} to {item.end_offset}: {count_of(item.record_count, what)}" for item in ranges
     ]
     yield from _some(rows, len(rows), everything)
 

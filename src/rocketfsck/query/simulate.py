@@ -8,22 +8,21 @@ nothing is written.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_file_size
 from rocketfsck.formats.delay import parse_delay_levels
 from rocketfsck.formats.dialect import Dialect, dialect_for
-from rocketfsck.formats.javatext import java_decode
 from rocketfsck.query.start_dispatch import Dispatcher, DispatchRules, QueueName, Watcher
 from rocketfsck.query.start_index import IndexModel
-from rocketfsck.query.start_load import Loading, OpenFile, load_files
+from rocketfsck.query.start_load import NO_AREAS, Areas, Loading, OpenFile, load_files
 from rocketfsck.query.start_losses import Census, Ranges, count_cut
 from rocketfsck.query.start_model import (
     DispatchStart,
-    FileChange,
     LogScan,
     Losses,
-    QueueStart,
     Refusal,
     Start,
 )
@@ -36,20 +35,26 @@ from rocketfsck.query.start_recover import (
     recover_log,
     truncate_files,
 )
-from rocketfsck.query.start_remains import Handed, Remains
+from rocketfsck.query.start_remains import Handed, Look, Remains, look_over
+from rocketfsck.query.start_result import file_changes, queue_starts
 from rocketfsck.query.start_settings import (
+    kinds_note,
     notes_of,
     read_start_checkpoint,
     refuse_unknown,
     role_of,
     topic_kinds,
 )
+from rocketfsck.query.start_units import find_unreadable
 from rocketfsck.query.start_walk import LogWalker
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import QueueKind, Settings, Store
+
+Cuts = dict[tuple[object, ...], tuple[Ranges, int]]
+"""What is cut off, by where and of which files."""
 
 WAITS_REASON = "the start waits for the dispatcher, which stands still at offset {offset}: {why}"
 
@@ -68,34 +73,72 @@ def simulate_start(
     store's geometry in any case). `losses` says whether to look for messages that come out of reach, which
     reads the whole commit log once. `watch` is told of every run of units that the start appends.
 
-    Raises UsageError for a version that is none, StoreError for a store whose start is not described here
-    (DLedger, RocksDB queues) and where a file cannot be read.
+    Raises UsageError for a version that is none, NotCoveredError for a store whose start is not described
+    here (DLedger, RocksDB queues), StoreError where a file cannot be read.
     """
-    dialect = dialect_for(version)
+    return simulate_starts(store, [version], conf=conf, losses=losses, watch=watch)[0]
+
+
+def simulate_starts(
+    store: Store,
+    versions: Sequence[str],
+    *,
+    conf: Settings | None = None,
+    losses: bool = True,
+    watch: Watcher | None = None,
+    areas: Areas = NO_AREAS,
+) -> list[Start]:
+    """Predict the starts of several versions on the same files, as `simulate_start` does each.
+
+    Messages out of reach are looked for in one pass over the commit log (in two where the versions read
+    properties in two ways). `areas` are directories that stand in the place of those of that name below the
+    store's root: what was rebuilt elsewhere.
+    """
     settings = store.settings if conf is None else conf
-    refuse_unknown(store, settings, dialect)
-    return _Simulation(store, dialect, settings, losses, watch).run()
+    dialects = [dialect_for(version) for version in versions]
+    for dialect in dialects:
+        refuse_unknown(store, settings, dialect)
+    table = QueueTable()
+    starts = [_Simulation(store, dialect, settings, losses, watch, areas, table) for dialect in dialects]
+    for start in starts:
+        start.run()
+    looks: dict[ScanOptions, list[Look]] = {}
+    for start in starts:
+        if start.complete:
+            looks.setdefault(start.options, []).append(start.look())
+    for options, wanted in looks.items():
+        look_over(wanted, table, options, compiled=compiled_wanted(store.commitlog.size))
+    cuts: Cuts = {}
+    return [start.result(cuts) for start in starts]
 
 
 class _Simulation:
     def __init__(
-        self, store: Store, dialect: Dialect, settings: Settings, losses: bool, watch: Watcher | None
+        self,
+        store: Store,
+        dialect: Dialect,
+        settings: Settings,
+        losses: bool,
+        watch: Watcher | None,
+        areas: Areas,
+        table: QueueTable,
     ) -> None:
         self.store = store
+        self.areas = areas
         self.dialect = dialect
         self.role = role_of(store, settings)
         self.losses = losses
-        self.notes = notes_of(settings, self.role)
-        if store.live.locked:
-            self.notes.append("a broker is at work here: its files change, and abort is there while it runs")
         self.clean = store.abort is None
         self.compiled = compiled_wanted(store.commitlog.size)
-        self.table = QueueTable()
+        self.table = table
         self.census = Census(self.table)
         self.queues: dict[QueueName, QueueModel] = {}
         self.index = IndexModel(store.geometry, dialect, enabled=self.role.index_enabled)
         self.checkpoint = read_start_checkpoint(store)
         self.topic_kinds, self.kinds_known = topic_kinds(store)
+        self.notes = notes_of(settings, self.role)
+        if store.live.locked:
+            self.notes.append("a broker is at work here: its files change, and abort is there while it runs")
         sizes = store.geometry
         rules = DispatchRules(
             dialect,
@@ -107,11 +150,13 @@ class _Simulation:
                 "file": rounded_file_size(sizes.consumequeue_file_size, UNIT_SIZE),
                 "batch": rounded_file_size(sizes.batch_file_size, BATCH_UNIT_SIZE),
             },
+            self.kinds_known,
         )
         self.dispatcher = Dispatcher(self.queues, self.index, self.table, rules, self.census, watch)
         kinds = [{queue.topic for queue in store.queues if queue.kind == kind} for kind in ("file", "batch")]
         self.twice = kinds[0] & kinds[1]
         self.refusals: list[Refusal] = []
+        self.loading = Loading()
         self.log_files: list[OpenFile] = []
         self.all_files: tuple[OpenFile, ...] = ()
         self.scan: LogScan | None = None
@@ -123,8 +168,12 @@ class _Simulation:
         self.handed_from: tuple[int, int] | None = None  # file number, physicalOffset above which
         self.kept_timestamp: int | None = None
 
-    def run(self) -> Start:
-        loading = load_files(self.store, self.dialect, self._kind_of, with_ext=self.role.with_ext)
+    def run(self) -> None:
+        """Load, recover and dispatch."""
+        loading = load_files(
+            self.store, self.dialect, self._kind_of, with_ext=self.role.with_ext, areas=self.areas
+        )
+        self.loading = loading
         self.all_files = tuple(loading.log_files)
         self.log_files = list(loading.log_files)
         self.queues.update(
@@ -136,7 +185,9 @@ class _Simulation:
                 self._recover()
             except StartFailedError as failure:
                 self.refusals.append(Refusal(failure.file, failure.reason))
-        return self._result(loading)
+        batch_topics = {queue.loaded.topic for queue in self.queues.values() if queue.loaded.kind == "batch"}
+        if batch_topics and not self.kinds_known:
+            self.notes.append(kinds_note(batch_topics))
 
     def _kind_of(self, topic: str) -> QueueKind | None:
         """What topics.json says. Without it a topic that has both kinds is refused all the same."""
@@ -146,7 +197,9 @@ class _Simulation:
 
     def _recover(self) -> None:
         self.index.load(
-            self.store.root, clean=self.clean, index_msg_timestamp=self.checkpoint.index_msg_timestamp
+            self.areas.get("index", self.store.root / "index"),
+            clean=self.clean,
+            index_msg_timestamp=self.checkpoint.index_msg_timestamp,
         )
         for queue in self.queues.values():
             queue.recover()
@@ -244,24 +297,46 @@ class _Simulation:
                     self.refusals.append(Refusal("commitlog", reason))
             self._correct_minima()
 
-    def _look_over(self) -> None:
+    @property
+    def complete(self) -> bool:
+        """Whether messages that come out of reach are looked for."""
+        return self.losses and not self.refusals
+
+    @property
+    def options(self) -> ScanOptions:
+        """How the log is looked over."""
+        return ScanOptions(False, self.dialect.property_parser)
+
+    def look(self) -> Look:
+        """What is to be looked over in the log, once it is known what was handed on."""
         first, above = self.handed_from or (len(self.all_files), 0)
         skipped = () if self.reput is None else self.reput.skipped
         handed = Handed(first, above, self.reput_start, skipped)
-        options = ScanOptions(False, self.dialect.property_parser)
-        remains = Remains(self.queues, self.index, self.census)
-        remains.look_over(self.log_files, handed, self.max_offset, options, compiled=self.compiled)
+        return Look(self.log_files, handed, self.max_offset, Remains(self.queues, self.index, self.census))
 
-    def _result(self, loading: Loading) -> Start:
-        complete = self.losses and not self.refusals
-        cut, stale_count = Ranges(), 0
-        if complete:
-            self._look_over()
-            if self.cut_offset is not None:
-                options = ScanOptions(False, self.dialect.property_parser)
-                cut, stale_count = count_cut(
-                    self.all_files, self.cut_offset, self.kept_timestamp, options, self.compiled
-                )
+    def _cut(self, cuts: Cuts) -> tuple[Ranges, int]:
+        """What is cut off; `cuts` keeps it for other versions, which mostly cut at the same place."""
+        if self.cut_offset is None:
+            return Ranges(), 0
+        key = (
+            self.cut_offset,
+            self.kept_timestamp,
+            self.options,
+            tuple(file.path for file in self.all_files),
+        )
+        if key not in cuts:
+            cuts[key] = count_cut(
+                self.all_files, self.cut_offset, self.kept_timestamp, self.options, self.compiled
+            )
+        return cuts[key]
+
+    def result(self, cuts: Cuts) -> Start:
+        """The start as values."""
+        complete, loading = self.complete, self.loading
+        cut, stale_count = (Ranges(), 0) if not complete else self._cut(cuts)
+        unreadable = (
+            find_unreadable(self.log_files, self.max_offset, self.queues.values()) if complete else []
+        )
         reput = self.reput
         return Start(
             version=str(self.dialect.version),
@@ -272,7 +347,17 @@ class _Simulation:
             cut_offset=self.cut_offset,
             min_offset=self.min_offset,
             max_offset=self.max_offset,
-            files=tuple(self._file_changes(loading)),
+            files=tuple(
+                file_changes(
+                    loading,
+                    self.all_files,
+                    self.log_files,
+                    self.cut_offset,
+                    self.queues,
+                    destroyed=self.destroyed,
+                )
+                + self.index.changes
+            ),
             ignored=tuple(loading.ignored),
             queues_destroyed=self.destroyed,
             dispatch=None
@@ -284,7 +369,7 @@ class _Simulation:
                 self.dispatcher.record_count - self.recovery_count,
                 reput.skipped,
             ),
-            queues=tuple(self._queue_starts()),
+            queues=tuple(queue_starts(self.queues, self.census)),
             index=self.index.summary(self.max_offset),
             losses=Losses(
                 cut.result(),
@@ -296,59 +381,8 @@ class _Simulation:
                 self.census.by_key.record_count if complete else None,
                 self.census.new_by_key_count if complete else None,
                 self.census.by_key.result() if complete else (),
+                sum(item.record_count for item in unreadable) if complete else None,
+                tuple(unreadable),
             ),
             notes=tuple(self.notes),
         )
-
-    def _file_changes(self, loading: Loading) -> list[FileChange]:
-        changes = list(loading.deleted) if not loading.refusals else []
-        kept = {file.relative for file in self.log_files}
-        why = f"it begins behind the cut at {self.cut_offset}"
-        changes += [
-            FileChange(file.relative, "deleted", file.size, why)
-            for file in self.all_files
-            if file.relative not in kept
-        ]
-        why = "its units are behind the last valid one, or behind the cut"
-        if self.destroyed:
-            why = "the commit log has no files"
-        hidden = {ignored.file for ignored in loading.ignored}
-        for queue in self.queues.values():
-            size = queue.loaded.file_size
-            now = [file.relative for file in queue.files]
-            gone = [name for name in queue.original_files if name not in set(now)]
-            fresh = [name for name in now if name not in set(queue.original_files)]
-            changes += [FileChange(name, "deleted", size, why) for name in gone]
-            changes += [
-                FileChange(name, "resized" if name in hidden else "created", size, "units are appended")
-                for name in fresh
-            ]
-        return changes + self.index.changes
-
-    def _queue_starts(self) -> list[QueueStart]:
-        told = self.census.queues().items()
-        seen = {(java_decode(topic), queue_id): counts for (topic, queue_id), counts in told}
-        names = sorted({*self.queues, *(name for name, counts in seen.items() if any(counts))})
-        starts = []
-        for name in names:
-            next_offset, missed = seen.get(name, (0, 0))
-            queue = self.queues.get(name)
-            if queue is None:
-                starts.append(QueueStart(*name, "file", 0, 0, 0, 0, 0, 0, 0, max(next_offset, 0), missed))
-                continue
-            starts.append(
-                QueueStart(
-                    *name,
-                    queue.loaded.kind,
-                    queue.min_offset,
-                    queue.max_offset,
-                    queue.found_count,
-                    queue.cut_count,
-                    queue.hidden_count,
-                    queue.added_count,
-                    queue.shifted_count,
-                    max(next_offset - queue.max_offset, 0),
-                    missed,
-                )
-            )
-        return starts

@@ -19,7 +19,7 @@ from rocketfsck.query.start_index import IndexModel
 from rocketfsck.query.start_load import LoadedQueue
 from rocketfsck.query.start_losses import Census
 from rocketfsck.query.start_queues import QueueModel, Units
-from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.columns import RecordBatch, Trait
 from rocketfsck.scan.dispatch import dispatches_of
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import QueueKind
@@ -31,13 +31,17 @@ Watcher = Callable[[QueueModel, int, Units], None]
 
 @dataclass(frozen=True, slots=True)
 class DispatchRules:
-    """What decides where records go: dialect, settings, and what the topics' settings say."""
+    """What decides where records go: dialect, settings, and what the topics' settings say.
+
+    Without `kinds_known` a topic is taken for a batch topic from its first inner batch on, too.
+    """
 
     dialect: Dialect
     delay_levels: Mapping[int, int]
     multi_dispatch: bool
     batch_topics: frozenset[str]
     queue_sizes: Mapping[QueueKind, int]
+    kinds_known: bool = True
 
 
 class Dispatcher:
@@ -91,6 +95,7 @@ class Dispatcher:
         is_main = np.append(True, found.row[1:] != found.row[:-1]) if len(found) else np.zeros(0, np.bool_)
         chosen = np.flatnonzero(wanted[found.row] & (found.queue >= 0) & (is_main | rules.multi_dispatch))
         row, queue = found.row[chosen], found.queue[chosen]
+        is_inner = (batch["traits"] & Trait.INNER_BATCH) != 0
         # a further queue has the offset of its list; the record's own field is right for its own queue
         index = np.where(is_main[chosen], batch["queue_offset"][row], found.index[chosen])
         offset = batch["physical_offset"][row]
@@ -100,8 +105,9 @@ class Dispatcher:
             if first == last:
                 continue
             part = order[first:last]
-            model = self._queue_of_row(int(queue[part[0]]))
             picked = chosen[part]
+            inner = bool((is_main[picked] & is_inner[row[part]]).any())
+            model = self._queue_of_row(int(queue[part[0]]), inner)
             units = Units(index[part], offset[part], found.size[picked], found.tags[picked])
             if model.loaded.kind == "batch":
                 self._to_batch_queue(model, units, found.index[picked] + found.count[picked])
@@ -109,19 +115,20 @@ class Dispatcher:
             skipped = self._to_queue(model, units)
             missed[row[part[skipped]]] = True
 
-    def _queue_of_row(self, row: int) -> QueueModel:
+    def _queue_of_row(self, row: int, inner: bool) -> QueueModel:
         model = self._by_row.get(row)
         if model is None:
             topic, queue_id = self.table.names[row]
             name = (java_decode(topic), queue_id)
             model = self.queues.get(name)
             if model is None:
-                model = self.queues[name] = self._new_queue(*name)
+                model = self.queues[name] = self._new_queue(*name, inner)
             self._by_row[row] = model
         return model
 
-    def _new_queue(self, topic: str, queue_id: int) -> QueueModel:
-        is_batch = self.rules.dialect.batch_queues and topic in self.rules.batch_topics
+    def _new_queue(self, topic: str, queue_id: int, inner: bool = False) -> QueueModel:
+        told = topic in self.rules.batch_topics or (inner and not self.rules.kinds_known)
+        is_batch = self.rules.dialect.batch_queues and told
         kind: QueueKind = "batch" if is_batch else "file"
         area = "batchconsumequeue" if is_batch else "consumequeue"
         directory = f"{area}/{topic}/{queue_id}"

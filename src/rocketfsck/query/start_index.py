@@ -51,9 +51,9 @@ class IndexModel:
         self.deleted_entry_count = 0
         self._deleted_ranges: list[tuple[int, int]] = []
 
-    def load(self, root: Path, *, clean: bool, index_msg_timestamp: int) -> None:
+    def load(self, directory: Path, *, clean: bool, index_msg_timestamp: int) -> None:
         """IndexService.load: after an unclean stop, files newer than the checkpoint are deleted."""
-        for entry in entries_of(root / "index"):
+        for entry in entries_of(directory):
             if java_parse_long(entry.name) is None:
                 continue
             relative = f"index/{entry.name}"

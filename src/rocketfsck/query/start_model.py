@@ -149,7 +149,8 @@ class Losses:
     `cut` are the records at and behind the cut; `stale_count` counts further ones there that are older than
     the last record kept, remains of an earlier truncation. `by_queue` and `by_key` are records that stay in
     the log without a unit in their queue, or without an entry in the index; the `new` ones of them have it
-    now and lose it by the start.
+    now and lose it by the start. `unreadable` are ranges of physical offsets that no file of the log holds
+    and units lead to, with how many of them (`record_count`): their messages are gone, start or no start.
     """
 
     cut: tuple[LostRange, ...]
@@ -161,6 +162,8 @@ class Losses:
     by_key_count: int | None
     new_by_key_count: int | None
     by_key: tuple[LostRange, ...]
+    unreadable_count: int | None = None
+    unreadable: tuple[LostRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +195,13 @@ class Start:
 
     @property
     def harmful(self) -> bool:
-        """Whether the start fails or leaves less than there was: files, units, messages, queue offsets."""
+        """Whether the start fails or leaves less than there was: files, units, messages, queue offsets.
+
+        Units that lead to messages which are gone count: consumers will be given them.
+        """
         losses = self.losses
         lost = losses.cut_record_count or losses.new_by_queue_count or losses.new_by_key_count
+        lost = lost or losses.unreadable_count
         skipped = self.dispatch is not None and bool(self.dispatch.skipped)
         return bool(
             not self.loads

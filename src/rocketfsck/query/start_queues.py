@@ -59,6 +59,7 @@ class QueueModel:
         "dialect",
         "disk_end",
         "dtype",
+        "first_file",
         "found_count",
         "hidden_count",
         "loaded",
@@ -92,6 +93,7 @@ class QueueModel:
         self.added_count = 0
         self.shifted_count = 0
         self.original_files = tuple(file.relative for file in loaded.files)
+        self.first_file = loaded.files[0] if loaded.files else None
 
     @property
     def files(self) -> list[OpenFile]:
@@ -150,8 +152,8 @@ class QueueModel:
         low = max(self.disk_end - file.start_offset, 0) // self.unit_size
         high = (self.end_pos - file.start_offset) // self.unit_size if cut_offset is not None else 0
         count = 0
-        for units in self._read(file):
-            good = self._valid(units)
+        for units in self.read(file):
+            good = self.valid(units)
             if cut_offset is not None:
                 good &= units["offset"] < cut_offset
                 good[max(low - count, 0) : max(high - count, 0)] = True
@@ -171,29 +173,37 @@ class QueueModel:
         return count
 
     def _hidden_count(self, file: OpenFile, pos: int) -> int:
-        """Valid units from `pos` on, where no recovery looks."""
-        return sum(int(np.count_nonzero(self._valid(units))) for units in self._read(file, pos))
+        """Valid units from `pos` on, where no recovery looks. Holes hold none and are not read."""
+        count, size = 0, self.unit_size
+        with FileReader(file.path) as reader:
+            for start, end in reader.data_extents(pos):
+                low = max(pos, start - (start - pos) % size)
+                pos = min(end + (pos - end) % size, file.size)
+                pieces = self.read(file, low, pos)
+                count += sum(int(np.count_nonzero(self.valid(units))) for units in pieces)
+        return count
 
     def _see(self, unit: Any) -> None:
         offset, size = int(unit["offset"]), int(unit["size"])
         self.max_physic_offset = offset + size if self.counts_ends else offset
 
-    def _valid(self, units: NDArray[Any]) -> NDArray[np.bool_]:
+    def valid(self, units: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which units a recovery accepts."""
         good = (units["offset"] >= 0) & (units["size"] > 0)
         if self.loaded.kind == "batch":
             good &= (units["msgBaseOffset"] >= 0) & (units["batchSize"] > 0)
         return np.asarray(good, np.bool_)
 
-    def _read(self, file: OpenFile, pos: int = 0, end: int | None = None) -> Iterator[NDArray[Any]]:
-        """The units of a file on disk in pieces; a hole that reaches to its end is not read."""
+    def read(self, file: OpenFile, pos: int = 0, end: int | None = None) -> Iterator[NDArray[Any]]:
+        """The whole units of a file on disk in pieces; a hole that reaches to its end is not read."""
         limit = file.size if end is None else end
         with FileReader(file.path) as reader:
-            while pos < limit:
+            while limit - pos >= self.unit_size:
                 if next(reader.data_extents(pos), None) is None:
                     limit = min(limit, pos + self.unit_size)
-                size = min(CHUNK_UNITS * self.unit_size, limit - pos)
-                yield np.frombuffer(reader.read(pos, size), self.dtype)
-                pos += size
+                count = min(CHUNK_UNITS, (limit - pos) // self.unit_size)
+                yield np.frombuffer(reader.read(pos, count * self.unit_size), self.dtype)
+                pos += count * self.unit_size
 
     def truncate(self, cut_offset: int) -> None:
         """Drop the units of records at and behind the cut: truncateDirtyLogicFiles.
@@ -269,8 +279,8 @@ class QueueModel:
         if not self.files or self.files[0].is_new:
             return
         first = self.files[0]
-        for units in self._read(first, 0, min(first.wrote_pos, self.disk_end - first.start_offset)):
-            found = np.flatnonzero((units["offset"] >= min_physical_offset) & self._valid(units))
+        for units in self.read(first, 0, min(first.wrote_pos, self.disk_end - first.start_offset)):
+            found = np.flatnonzero((units["offset"] >= min_physical_offset) & self.valid(units))
             if len(found):
                 self.min_base_offset = int(units["msgBaseOffset"][found[0]])
                 return
@@ -289,7 +299,7 @@ class QueueModel:
             offsets[: (self.min_pos - file.start_offset) // self.unit_size] = 0  # blank units
             return offsets[pos // self.unit_size :]
         disk_end = min(end, max(self.disk_end - file.start_offset, pos))
-        pieces = [units["offset"].astype(np.int64) for units in self._read(file, pos, disk_end)]
+        pieces = [units["offset"].astype(np.int64) for units in self.read(file, pos, disk_end)]
         pieces.append(np.full((end - disk_end) // self.unit_size, FAR, np.int64))
         return np.concatenate(pieces)
 

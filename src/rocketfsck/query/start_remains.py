@@ -1,7 +1,8 @@
 """The records that a start hands to nobody: whether queues and index lead to them afterwards, and did before.
 
 Whatever the log holds is looked at, behind damage too, not only what the broker would read. Queues and index
-files are taken for whole up to the furthest record that they lead to. Reference 6.5 to 6.7.
+files are taken for whole between the first and the furthest record that they lead to. Reference 3.3 and
+6.5 to 6.7.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from rocketfsck.query.start_load import OpenFile
 from rocketfsck.query.start_losses import Census, is_dispatched
 from rocketfsck.query.start_model import Skipped
 from rocketfsck.query.start_queues import FAR, QueueModel
+from rocketfsck.query.start_units import first_covered
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.regions import Region
 from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store.reading import FileReader
@@ -38,7 +41,7 @@ class Handed:
 
 
 class Remains:
-    """Looks the rest of the log over and tells the census."""
+    """What one start's queues and index lead to, for records that nothing was handed on of."""
 
     def __init__(
         self, queues: Mapping[tuple[str, int], QueueModel], index: IndexModel, census: Census
@@ -46,53 +49,24 @@ class Remains:
         self.queues = queues
         self.index = index
         self.census = census
-        # by row of the table: up to where units are, and were; the last row is of queues that it did not take
-        self._covered = np.array([(FAR, FAR)], np.int64)
+        # by row of the table: up to where units are, and were, and from where on they are and were; the last
+        # row is of queues that it did not take
+        self._covered = np.array([(FAR, FAR, 0)], np.int64)
 
-    def look_over(
-        self,
-        files: Sequence[OpenFile],
-        handed: Handed,
-        max_offset: int,
-        options: ScanOptions,
-        *,
-        compiled: bool,
-    ) -> None:
-        """All records below `max_offset` that were not handed on; StoreError for what cannot be read."""
-        for number, file in enumerate(files):
-            passed = [
-                (item.start_offset, item.end_offset)
-                for item in handed.skipped
-                if item.start_offset < file.end_offset and item.end_offset > file.start_offset
-            ]
-            if file.start_offset >= handed.from_offset and not passed:
-                continue
-            table = self.census.table
-            with FileReader(file.path) as reader:
-                for batch in scan_log_file(reader, file.start_offset, options, table, compiled=compiled):
-                    if isinstance(batch, Region):
-                        continue
-                    offset = batch["pos"] + file.start_offset
-                    wanted = offset < handed.from_offset
-                    if number >= handed.first_file:
-                        wanted &= batch["physical_offset"] <= handed.above_offset
-                    for low, high in passed:
-                        wanted |= (offset >= low) & (offset < high)
-                    wanted &= (offset < max_offset) & ((batch["faults"] & Fault.PHYSICAL_OFFSET) == 0)
-                    self._judge(batch, file.start_offset, wanted)
-
-    def _judge(self, batch: RecordBatch, base_offset: int, wanted: NDArray[np.bool_]) -> None:
+    def judge(self, batch: RecordBatch, base_offset: int, wanted: NDArray[np.bool_]) -> None:
+        """Tell the census of those records of a batch, of the file that begins at `base_offset`."""
         limits = self._limits()[batch["queue_index"]]
         offset = batch["physical_offset"]
         keyed = batch["key_count"] > 0
         keyed &= (batch["sys_flag"] & TRANSACTION_MASK) != TRANSACTION_ROLLBACK
+        in_front = offset < limits[:, 2]
         self.census.see(
             batch,
             base_offset,
             wanted,
-            is_dispatched(batch) & (offset > limits[:, 0]),
+            is_dispatched(batch) & ((offset > limits[:, 0]) | in_front),
             keyed & self.index.lacks(offset),
-            offset <= limits[:, 1],
+            (offset <= limits[:, 1]) & ~in_front,
             self.index.covered_before(offset),
         )
 
@@ -103,6 +77,62 @@ class Remains:
             rows = []
             for topic, queue_id in fresh:
                 queue = self.queues.get((java_decode(topic), queue_id))
-                rows.append((-1, -1) if queue is None else (queue.covered_offset, queue.covered_before))
+                rows.append(
+                    (-1, -1, 0)
+                    if queue is None
+                    else (queue.covered_offset, queue.covered_before, first_covered(queue))
+                )
             self._covered = np.concatenate([self._covered[:-1], rows, self._covered[-1:]])
         return self._covered
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A start whose log is to be looked over: its files after the start, what it handed on, where it ends."""
+
+    files: Sequence[OpenFile]
+    handed: Handed
+    max_offset: int
+    remains: Remains
+
+    def passed(self, file: OpenFile) -> list[tuple[int, int]]:
+        return [
+            (item.start_offset, item.end_offset)
+            for item in self.handed.skipped
+            if item.start_offset < file.end_offset and item.end_offset > file.start_offset
+        ]
+
+    def wants(self, file: OpenFile) -> bool:
+        """Whether the file may have records that were not handed on."""
+        return file.start_offset < self.handed.from_offset or bool(self.passed(file))
+
+    def take(self, batch: RecordBatch, number: int, file: OpenFile) -> None:
+        """Judge the records of a batch of file `number` that were not handed on."""
+        handed = self.handed
+        offset = batch["pos"] + file.start_offset
+        wanted = offset < handed.from_offset
+        if number >= handed.first_file:
+            wanted &= batch["physical_offset"] <= handed.above_offset
+        for low, high in self.passed(file):
+            wanted |= (offset >= low) & (offset < high)
+        wanted &= (offset < self.max_offset) & ((batch["faults"] & Fault.PHYSICAL_OFFSET) == 0)
+        self.remains.judge(batch, file.start_offset, wanted)
+
+
+def look_over(looks: Sequence[Look], table: QueueTable, options: ScanOptions, *, compiled: bool) -> None:
+    """Read the log once for several starts, which share a table of queues.
+
+    Raises StoreError for what cannot be read.
+    """
+    wanted: dict[str, tuple[OpenFile, list[tuple[Look, int]]]] = {}
+    for look in looks:
+        for number, file in enumerate(look.files):
+            if look.wants(file):
+                wanted.setdefault(file.path, (file, []))[1].append((look, number))
+    for file, takers in wanted.values():
+        with FileReader(file.path) as reader:
+            for batch in scan_log_file(reader, file.start_offset, options, table, compiled=compiled):
+                if isinstance(batch, Region):
+                    continue
+                for look, number in takers:
+                    look.take(batch, number, file)

@@ -5,6 +5,7 @@ Reference 5.1, 6.1, appendix B.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from rocketfsck.errors import FormatError, StoreError
@@ -12,9 +13,16 @@ from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpo
 from rocketfsck.formats.config import decode_config
 from rocketfsck.formats.configviews import topic_configs
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.store.model import QueueKind, Settings, Store
+from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.query.start_load import entries_of
+from rocketfsck.store.listing import EntryKind
+from rocketfsck.store.model import OtherKind, QueueKind, Settings, Store, StrayReason
 from rocketfsck.store.reading import FileReader, read_whole
 
+LOG_REASON = "its commit log is DLedger's"
+QUEUES_REASON = "its consume queues are in RocksDB"
+
+NOTED_TOPICS = 5
 _MAX_CONFIG_SIZE = 256 << 20
 
 
@@ -32,18 +40,63 @@ class Role:
     multi_dispatch: bool
 
 
+class NotCoveredError(StoreError):
+    """The start of a store like this is not described here. `reasons` say why, each a clause."""
+
+    def __init__(self, reasons: tuple[str, ...], *, path: str) -> None:
+        super().__init__(f"the start cannot be predicted: {'; '.join(reasons)}", path=path)
+        self.reasons = reasons
+
+
 def refuse_unknown(store: Store, settings: Settings, dialect: Dialect) -> None:
-    """Raise StoreError for a store whose start is another story than the one told here."""
-    reasons = (
-        (dialect.dledger and settings.flag("enableDLegerCommitLog", False), "its commit log is DLedger's"),
+    """Raise NotCoveredError for a store whose queues or commit log are kept in a form that is not read here.
+
+    What the settings say decides; without them the files do.
+    """
+    rocksdb = _rocksdb_queues(store)
+    store_type = settings.get("storeType")
+    told_rocksdb = rocksdb if store_type is None else store_type.startswith("defaultRocksDB")
+    double = settings.flag("rocksdbCQDoubleWriteEnable", False)
+    has_dledger = any(other.kind is OtherKind.DLEDGER_DATA for other in store.others)
+    asked = (
         (
-            dialect.rocksdb_consumequeue and (settings.get("storeType") or "").startswith("defaultRocksDB"),
-            "its consume queues are in RocksDB",
+            dialect.dledger and settings.flag("enableDLegerCommitLog", has_dledger),
+            "its commit log is DLedger's",
         ),
+        (dialect.rocksdb_consumequeue and (told_rocksdb or double), QUEUES_REASON),
+        *((True, reason) for reason in _log_elsewhere(store)),
     )
-    for applies, reason in reasons:
-        if applies:
-            raise StoreError(f"the start cannot be predicted: {reason}", path=str(store.root))
+    reasons = tuple(reason for applies, reason in asked if applies)
+    if reasons:
+        raise NotCoveredError(reasons, path=str(store.root))
+
+
+def _rocksdb_queues(store: Store) -> bool:
+    """Whether a RocksDB stands where brokers keep one for consume queues (5.2.0+, 5.3.2+)."""
+    names = {other.relative for other in store.others if other.kind is OtherKind.ROCKSDB}
+    names |= {stray.relative for stray in store.strays if stray.relative == "consumequeue_rocksdb"}
+    return not names.isdisjoint(("consumequeue", "consumequeue_rocksdb"))
+
+
+def _log_elsewhere(store: Store) -> list[str]:
+    """The reason where nobody said so, but the commit log is in directories of other names."""
+    if store.commitlog.files or store.settings.path is not None or store.told.commitlog_paths:
+        return []
+    found = [
+        stray.relative
+        for stray in store.strays
+        if stray.area == "root" and stray.reason is StrayReason.UNKNOWN and _has_log_files(str(stray.path))
+    ]
+    if not found:
+        return []
+    return [f"commitlog/ has no files, but {', '.join(found)} may be its commit log (--commitlog-path)"]
+
+
+def _has_log_files(directory: str) -> bool:
+    return any(
+        entry.kind is EntryKind.FILE and filename_to_offset(entry.name) is not None
+        for entry in entries_of(directory)
+    )
 
 
 def role_of(store: Store, settings: Settings) -> Role:
@@ -100,3 +153,13 @@ def notes_of(settings: Settings, role: Role) -> list[str]:
     if role.multi_dispatch:
         notes.append("multi-dispatch: records go to the further queues that they name")
     return notes
+
+
+def kinds_note(batch_topics: Collection[str]) -> str:
+    """What is assumed where there is no topics.json and bytes show that these topics are batch topics."""
+    shown = ", ".join(sorted(batch_topics)[:NOTED_TOPICS])
+    more = f" and {len(batch_topics) - NOTED_TOPICS} more" if len(batch_topics) > NOTED_TOPICS else ""
+    return (
+        f"config/topics.json is missing or cannot be read: {shown}{more} taken for BatchCQ, as "
+        "batchconsumequeue/ or the records show; a broker without that file takes every topic for SimpleCQ"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,7 +11,10 @@ from rocketfsck.cli.base import Command, common_options, settings_of, terminal_w
 from rocketfsck.cli.output import SCHEMA_VERSION, Format, open_output, plain_values, to_json
 from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.params import StorePath, output_options, path_argument, storage_option
-from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS
+from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS
+
+if TYPE_CHECKING:
+    from rocketfsck.query.start_model import Start
 
 
 @click.command(cls=Command)
@@ -56,24 +60,35 @@ def command(
     where it recovers, where it cuts the commit log, which files, units and index entries go, what is
     dispatched anew, and which messages nobody can reach afterwards.
 
-    Nothing is written, and no broker is needed. Exit status 4 says that the start fails or loses something.
+    Nothing is written, and no broker is needed. Exit status 4 says that the start fails or loses something,
+    or that units lead to messages that are gone; 8 that a store like this is not covered.
     """
     from rocketfsck.cli.storepath import open_named_store
     from rocketfsck.query.simulate import simulate_start
+    from rocketfsck.query.start_settings import NotCoveredError
 
     store = open_named_store(
         "simulate", store_path, broker_conf=broker_conf, version=version, commitlog_paths=commitlog_paths
     )
-    start = simulate_start(store, version, losses=losses)
+    start: Start | None = None
+    reasons: tuple[str, ...] = ()
+    try:
+        start = simulate_start(store, version, losses=losses)
+    except NotCoveredError as error:
+        if output_format != "json":
+            raise
+        reasons = error.reasons
     forbidden = [store_path, *commitlog_paths, *store.commitlog.directories]
     with open_output(output, binary=False, forbidden=forbidden) as stream:
-        if output_format == "json":
+        if start is None or output_format == "json":
             document = {
                 "schema_version": SCHEMA_VERSION,
                 "kind": "rocketfsck.simulate.start",
                 "store": str(store_path),
-                "harmful": start.harmful,
-                **start.document(),
+                "covered": start is not None,
+                "not_covered": reasons,
+                "harmful": None if start is None else start.harmful,
+                **({"version": version} if start is None else start.document()),
             }
             stream.write(to_json(plain_values(document), indent=2) + "\n")
         else:
@@ -83,4 +98,6 @@ def command(
             columns = min(terminal_width(100), 140)
             for line in start_lines(start, palette, columns=columns, everything=verbose):
                 stream.write(line + "\n")
+    if start is None:
+        return EXIT_OPERATIONAL
     return EXIT_PROBLEMS if start.harmful else EXIT_CLEAN

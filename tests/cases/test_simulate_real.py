@@ -1,0 +1,62 @@
+"""Starts of stores of released brokers: as their second process found them, or said not to be covered."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketfsck.query.simulate import simulate_start
+from rocketfsck.query.start_settings import LOG_REASON, QUEUES_REASON, NotCoveredError
+from rocketfsck.store import open_store
+
+from tests.conftest import Directory, Document
+
+DELIVERED = {"5.5.0-full-killed": {"MallDelay"}}
+"""Topics to which the second process itself delivered messages before it was asked."""
+
+RESTARTED = ("5.5.0-compaction", "5.5.0-full-killed", "5.5.0-pop-kv-killed", "5.5.0-timer")
+NOT_COVERED = {
+    "4.9.7-dledger-mixed": ("4.9.8", LOG_REASON),
+    "5.5.0-combine": ("HEAD", QUEUES_REASON),
+    "5.5.0-dledger": ("HEAD", LOG_REASON),
+    "5.5.0-rocksdb-config-v2": ("HEAD", QUEUES_REASON),
+    "5.5.0-rocksdb-cq": ("HEAD", QUEUES_REASON),
+}
+
+
+@pytest.mark.parametrize("name", RESTARTED)
+def test_a_restart_is_as_predicted(name: str, real_dir: Directory, real_manifest: Document) -> None:
+    told = real_manifest(name)["restart"]
+    start = simulate_start(open_store(real_dir(name)), "HEAD")
+    assert start.loads
+    assert not start.harmful
+    queues = {
+        (queue.topic, queue.queue_id): (queue.min_offset, queue.max_offset)
+        for queue in start.queues
+        if queue.max_offset
+    }
+    delivered = DELIVERED.get(name, set())
+    for topic, queue_id, *bounds in told["queues"]:
+        found = queues.pop((topic, queue_id))
+        assert found[0] == bounds[0]
+        assert found[1] < bounds[1] if topic in delivered else found[1] == bounds[1]
+    assert queues == {}
+    assert start.min_offset == told["minPhyOffset"]
+    assert start.max_offset <= told["maxPhyOffset"]
+    assert delivered or start.max_offset == told["maxPhyOffset"]
+    kept = [item.file.removeprefix("index/") for item in start.index.files if item.fate == "kept"]
+    assert kept == [row[0] for row in told["indexHeadersAfter"]][: len(kept)]
+    assert len(start.index.files) == len(told["indexHeadersAfter"])
+
+
+@pytest.mark.parametrize("name", NOT_COVERED)
+def test_what_is_kept_in_another_form_is_not_covered(name: str, real_dir: Directory) -> None:
+    version, reason = NOT_COVERED[name]
+    with pytest.raises(NotCoveredError) as caught:
+        simulate_start(open_store(real_dir(name)), version)
+    assert caught.value.reasons == (reason,)
+    assert caught.value.exit_code == 8
+
+
+def test_a_version_that_knows_no_such_form_does_not_see_it(real_dir: Directory) -> None:
+    assert simulate_start(open_store(real_dir("5.5.0-combine")), "5.1.4").loads
+    assert simulate_start(open_store(real_dir("5.5.0-dledger")), "4.4.0").loads
