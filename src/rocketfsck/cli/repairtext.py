@@ -10,8 +10,9 @@ from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.reporttext import paint
 from rocketfsck.cli.table import aligned, wrapped
 from rocketfsck.cli.text import byte_size, count_of, shorten, visible
+from rocketfsck.repair.law import KINDS, all_assumptions, notice_text, total_notices
 from rocketfsck.repair.ledger import Account, Ledger
-from rocketfsck.repair.plan import Action, Gain, Loss, Plan, Unanswered
+from rocketfsck.repair.plan import Action, Assumption, Gain, Loss, Notice, Plan, Unanswered
 from rocketfsck.repair.results import ApplyReport, UndoReport
 from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.finding import Severity
@@ -20,6 +21,7 @@ SHOWN = 12
 NAME_SHOWN = 60
 _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _PLURALS = {"entry": "entries"}
+_HOW = {"bytes": "known from the bytes", "given": "given", "assumed": "ASSUMED"}
 
 
 def plan_lines(plan: Plan, palette: Palette, columns: int) -> Iterator[str]:
@@ -45,6 +47,8 @@ def plan_lines(plan: Plan, palette: Palette, columns: int) -> Iterator[str]:
             yield f"  {count_of(count, visible(what), _PLURALS.get(what))}"
         regained = [*chain.from_iterable(action.regained for action in plan.actions)]
         yield from _some((f"    {loss_text(gain)}" for gain in regained), len(regained))
+    yield from _assumptions(all_assumptions(plan.actions), palette, columns)
+    yield from _notices(total_notices(plan.actions), palette, columns)
     yield from _conflicts(plan, palette)
     yield from _unanswered("What is not answered", plan.unanswered, columns, palette)
     yield ""
@@ -78,6 +82,31 @@ def total_gains(actions: Iterable[Action]) -> dict[str, int]:
         for what, count in action.gains.items():
             totals[what] = totals.get(what, 0) + count
     return totals
+
+
+def _assumptions(items: Sequence[Assumption], palette: Palette, columns: int) -> Iterator[str]:
+    """What the actions write by, and how each value is known: what is assumed first."""
+    if not items:
+        return
+    yield ""
+    yield palette.bold("What is written by")
+    for item in sorted(items, key=lambda item: item.how != "assumed"):
+        value = shorten(visible(str(item.value)), NAME_SHOWN)
+        text = f"{visible(item.name)} {value}, {_HOW.get(item.how, item.how)}: {visible(item.evidence)}"
+        lines = wrapped(text, columns, "  ")
+        yield from (palette.warning(line) for line in lines) if item.how == "assumed" else lines
+
+
+def _notices(items: Sequence[Notice], palette: Palette, columns: int) -> Iterator[str]:
+    """What the broker and its consumers will notice."""
+    if not items:
+        return
+    yield ""
+    yield palette.bold("What the broker and its consumers notice")
+    for item in items:
+        lines = wrapped(visible(notice_text(item)), columns, "  ")
+        harmless = item.kind in KINDS and KINDS[item.kind].harmless
+        yield from lines if harmless else (palette.warning(line) for line in lines)
 
 
 def _conflicts(plan: Plan, palette: Palette) -> Iterator[str]:
@@ -158,6 +187,8 @@ def apply_lines(report: ApplyReport, palette: Palette, columns: int) -> Iterator
         yield palette.bold("Findings")
         yield from (f"  {line}" for line in _before_and_after(report, palette))
     yield from _ledger(report.ledger, palette)
+    yield from _assumptions(report.assumptions, palette, columns)
+    yield from _notices(report.ledger.notices, palette, columns)
     yield from _unanswered("Still found, although it was to be corrected", report.unmet, columns, palette)
     yield from _unanswered("New", report.fresh, columns, palette)
     yield from _unanswered("What is left", report.left, columns, palette)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from rocketfsck.repair.area import (
     write_file,
 )
 from rocketfsck.repair.building import Work, build, check_preconditions, open_as_planned, refuse_changed
+from rocketfsck.repair.law import confirmed
 from rocketfsck.repair.locking import StoreLock, only_repair
 from rocketfsck.repair.manifests import changed_files
 from rocketfsck.repair.plan import Plan
@@ -35,6 +36,7 @@ from rocketfsck.repair.planning import all_repairs
 from rocketfsck.repair.publish import bring, perform, take_back
 from rocketfsck.repair.results import ApplyReport
 from rocketfsck.repair.table import Repair
+from rocketfsck.store.model import Settings
 from rocketfsck.store.reading import os_error_text
 from rocketfsck.verify.catalog import printable
 from rocketfsck.verify.run import Progress
@@ -52,8 +54,13 @@ def apply_plan(
     check: bool = True,
     progress: Progress | None = None,
     repairs: Mapping[str, Repair] | None = None,
+    assume: Iterable[str] = (),
+    settings: Settings | None = None,
 ) -> ApplyReport:
     """Do exactly what the plan says, or nothing.
+
+    What the plan assumes must be confirmed: by name in `assume` (`NAME` or `NAME=VALUE`), or by the
+    `settings` of the broker's broker.conf (`repair.law`).
 
     `in_place` replaces single files of the store instead of the store as a whole. `work_dir` is where it is
     built (else beside the store); on another file system only in place. Without `keep` there is no undo: the
@@ -78,6 +85,7 @@ def apply_plan(
         finished = _finish_interrupted(work)
         if finished is not None:
             return finished
+        work = replace(work, plan=confirmed(plan, assume, settings))
         if not plan.actions:
             return ApplyReport(root, work.mode, work.digest, (), left=plan.unanswered)
         return _apply(work, keep, check, progress)

@@ -15,7 +15,8 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair import fileops
 from rocketfsck.repair.area import Area, identity, remove_tree, write_file
 from rocketfsck.repair.judging import Judgement, judge
-from rocketfsck.repair.ledger import make_ledger
+from rocketfsck.repair.law import all_assumptions, total_notices
+from rocketfsck.repair.ledger import Ledger, make_ledger
 from rocketfsck.repair.locking import StoreLock
 from rocketfsck.repair.manifests import Manifest, changed_files, list_files, outside_directories, some_of
 from rocketfsck.repair.opening import open_planned
@@ -128,6 +129,8 @@ def build(
         before=work.plan.counts,
         left=work.plan.unanswered,
         kept=os.fspath(area.path),
+        ledger=Ledger(notices=total_notices(work.plan.actions)),
+        assumptions=all_assumptions(work.plan.actions),
     )
     if check:
         report = _checked(work, report, before, scene.reopen(), tree, progress)
@@ -186,7 +189,7 @@ def _checked(
     found = check_store(after, options, progress=progress)
     verdict: Judgement = judge(work.plan, found, tree.name_of, lambda: check_store(before, options))
     losses = [loss for action in work.plan.actions for loss in action.losses]
-    ledger = make_ledger(before, after, losses, _same_file)
+    ledger = replace(make_ledger(before, after, losses, _same_file), notices=report.ledger.notices)
     report = replace(
         report,
         after={rule: count for rule, count in found.counts.items() if count},

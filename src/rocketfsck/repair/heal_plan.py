@@ -31,8 +31,10 @@ from rocketfsck.repair.heal_records import (
     SlotPart,
     heal_group,
 )
+from rocketfsck.repair.law import judge
 from rocketfsck.repair.opening import describe_store
-from rocketfsck.repair.plan import Action, Conflict, Extent, Loss, Plan
+from rocketfsck.repair.plan import Action, Conflict, Extent, Loss, Notice, Plan
+from rocketfsck.repair.planning import all_repairs
 from rocketfsck.repair.repairs.answers import whole_file
 from rocketfsck.repair.repairs.heal import spans_text
 from rocketfsck.repair.repairs.misnamed import is_unsettled
@@ -197,7 +199,7 @@ def _heal_action(
         losses=tuple(loss for part in parts for loss in part.losses),
         gains={"record": count} if count else {},
         write_size=sum(high - low for low, high, _ in spans),
-        preen=not any(part.losses for part in parts),
+        notices=(Notice("consumable-again", count),) if count else (),
         sources=tuple(sources),
         regained=tuple(gain for part in parts for gain in part.gains),
     )
@@ -234,11 +236,13 @@ def _cuts(scene: PlanScene, chosen: Chosen) -> Iterator[Action]:
 
 
 def _plan(scene: PlanScene, rest: Followed, chosen: Chosen) -> Plan:
+    table = all_repairs()
     return Plan(
         store=describe_store(scene.store),
         level=scene.report.level,
         tool_version=__version__,
-        actions=rest.actions,
+        # what follows was planned for the tried store, which was opened as this one: what was assumed is not
+        actions=tuple(judge(scene, action, table[action.name]) for action in rest.actions),
         unanswered=rest.unanswered,
         counts={rule: count for rule, count in scene.report.counts.items() if count},
         conflicts=chosen.conflicts,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.repair.matching import RANGE_LIMIT, Longs, OffsetRange, Rows, match_rows, pair_rows, runs_of
-from rocketfsck.repair.plan import Loss
+from rocketfsck.repair.plan import Loss, Notice
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
@@ -84,13 +84,15 @@ class Account:
 class Ledger:
     """One account a changed queue, and one for the changed files of the log, if any.
 
-    `unchanged_queue_count` and `unchanged_log_file_count` are those that nothing was done to.
+    `unchanged_queue_count` and `unchanged_log_file_count` are those that nothing was done to. `notices` are
+    what the broker and its consumers will notice.
     """
 
     queues: tuple[Account, ...] = ()
     records: Account | None = None
     unchanged_queue_count: int = 0
     unchanged_log_file_count: int = 0
+    notices: tuple[Notice, ...] = ()
 
     @property
     def balanced(self) -> bool:

@@ -31,6 +31,7 @@ def describe_store(store: Store) -> PlannedStore:
         versions=tuple(map(str, evidence.versions)),
         version_given=evidence.given,
         settings={name: settings[name] for name in LOOKED_AT if name in settings},
+        delay_levels_given=store.delay_levels_source == "given",
     )
 
 
@@ -62,7 +63,8 @@ def open_planned(
         broker_conf=settings_path,
         version=planned.version,
         commitlog_paths=commitlog_paths,
-        delay_levels=planned.delay_levels,
+        # the default, said as if it were given, would keep a check from reading them off the units
+        delay_levels=planned.delay_levels if planned.delay_levels_given else None,
     )
     versions = tuple(parse_version(version) for version in planned.versions)
     evidence = replace(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 Scalar = int | str | bool | None
 
@@ -36,7 +37,8 @@ class Loss:
 
     `what` is "record", "unit", "entry" or "byte". Queue offsets are the first and the last of a run of a
     queue; physical offsets are half-open. What does not apply is None. `kept_in` says where the bytes go on
-    to exist ("" if they are nowhere else than in the old store and the undo journal).
+    to exist ("" if they are nowhere else than in the old store and the undo journal). `valid`: a broker or a
+    consumer could still have used it; a unit that points behind the log's end, for one, is not valid.
     """
 
     what: str
@@ -48,6 +50,37 @@ class Loss:
     start_offset: int | None = None
     end_offset: int | None = None
     kept_in: str = ""
+    valid: bool = True
+
+
+How = Literal["bytes", "given", "assumed"]
+"""How a value is known: from the bytes of the store, because the user gave it, or not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """A value that an action writes by: its name (`repair.basis`), and how it is known.
+
+    `value` is a size in bytes, a count, or text. `how` is a `How`; `evidence` is one sentence.
+    """
+
+    name: str
+    value: int | str
+    how: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that the broker or its consumers will notice: a kind of `repair.law.KINDS`, how many times.
+
+    What `count` counts is said by the kind. `topic` and `queue_id` are None where it is about several queues.
+    """
+
+    kind: str
+    count: int
+    topic: str | None = None
+    queue_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +121,10 @@ class Action:
     `arguments` are plain values that determine, with the store, every byte that is written. `why` are the
     fingerprints of the findings it answers and `rules` their rules' ids. `preconditions` are checked before
     anything is changed. `gains` counts what becomes readable again, by what it is. `write_size` is in bytes
-    and may be an upper bound. `preen`: provably safe, nothing valid is lost. `note` is one sentence.
+    and may be an upper bound. `note` is one sentence.
+
+    `assumptions` are all values that the action writes by, `notices` what will be noticed of it. `preen` says
+    that the action is provably safe. The law (`repair.law`) decides that; planners leave it as it is.
 
     `sources` are bytes outside of the store that the action takes, by their full paths; they are checked
     as the preconditions are, and are never changed. `regained` says what comes with them, queue by queue.
@@ -107,6 +143,8 @@ class Action:
     preen: bool = False
     sources: tuple[Extent, ...] = ()
     regained: tuple[Gain, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +162,7 @@ class PlannedStore:
     """Which store a plan is for and how its bytes are to be read, so that `apply` opens it the same way.
 
     `geometry` holds sizes in bytes and counts; `commitlog_paths` the directories as they were given.
+    `delay_levels_given`: the user, or a broker.conf, says which delay levels the broker has.
     `log_start_offset` and `log_end_offset` are physical offsets, None without commitlog files. `versions`
     are all that fit the bytes, `version_given` says that the user named the one. `settings` are those of
     broker.conf that a check looks at.
@@ -139,6 +178,7 @@ class PlannedStore:
     versions: tuple[str, ...] = ()
     version_given: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
+    delay_levels_given: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Plans as JSON, and back. Reading is strict: a plan says exactly what it must, or it is refused.
 
-    {"kind": "rocketfsck.plan", "schema_version": 2, "store": {...}, "level": ..., "actions": [...], ...}
+    {"kind": "rocketfsck.plan", "schema_version": 3, "store": {...}, "level": ..., "actions": [...], ...}
 
 Every member of the dataclasses of `repair.plan` is there under its name, and nothing else. Text whose bytes
 are not UTF-8 is `<name>_b64`, base64 of the bytes; text with other lone surrogates `<name>_utf16`, base64 of
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair.plan import SCHEMA_VERSION, Plan
+from rocketfsck.repair.plan import SCHEMA_VERSION, How, Plan
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.catalog import RULES, printable
 from rocketfsck.verify.rule import LEVELS
@@ -70,6 +70,9 @@ def plan_from_json(document: Any) -> Plan:
         for index, extent in enumerate(action.sources):
             if not extent.file.startswith("/") or extent.end is None or extent.sha256 is None:
                 raise UsageError(f"plan: actions[{number}].sources[{index}]: no bytes of a file elsewhere")
+        for index, item in enumerate(action.assumptions):
+            if item.how not in typing.get_args(How):
+                raise UsageError(f"plan: actions[{number}].assumptions[{index}].how is {_shown(item.how)}")
         if action.write_size < 0:
             raise UsageError(f"plan: actions[{number}].write_size is negative")
     unknown = sorted({*plan.counts, *(item.rule for item in plan.unanswered)} - set(RULES))
@@ -196,7 +199,7 @@ def _dataclass(kind: type, document: Any, path: str) -> Any:
             raise UsageError(f"plan: {place} is {'there twice' if found else 'missing'}")
         value = left.pop(item.name + found[0])
         hint = hints[item.name]
-        if found[0] and hint not in (str, str | None):
+        if found[0] and hint not in (str, str | None, int | str):
             raise UsageError(f"plan: {place}{found[0]} is no member of a plan")
         values[item.name] = _text(value, found[0], place) if found[0] else _value(hint, value, place)
     if left:

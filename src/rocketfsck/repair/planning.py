@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from rocketfsck import __version__
 from rocketfsck.errors import UsageError
+from rocketfsck.repair.law import judge, unknown_in
 from rocketfsck.repair.opening import describe_store
 from rocketfsck.repair.plan import Action, Extent, Plan, Unanswered
 from rocketfsck.repair.scene import PlanScene
@@ -23,11 +24,14 @@ from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.run import store_facts
 
+Key = tuple[object, ...]
+
 NO_REPAIR = "nothing can be done about it by a program; see rocketfsck explain {rule}"
 NOT_HERE = "{repair} cannot answer it as it is here; see rocketfsck explain {rule}"
 NOT_ASKED = "left out: only other repairs were asked for"
 NOT_PREEN = "{repair} is not provably safe; plan without --preen to have it"
 NOT_BUILT = "there is no automatic {repair}"
+NOT_UNDERSTOOD = "{repair} would change what this version does not understand; --only {repair} forces it"
 
 
 def all_repairs() -> Mapping[str, Repair]:
@@ -48,8 +52,9 @@ def make_plan(
 ) -> Plan:
     """What is to be done about the findings of a report.
 
-    `preen` leaves only what is provably safe; `only` and `except_` name repairs. Raises UsageError for a name
-    that no repair has, or a report of another state of the store; StoreError if the store cannot be read.
+    `preen` leaves only what is provably safe; `only` and `except_` name repairs. What would change an area
+    that holds something unknown is left out, unless `only` names it. Raises UsageError for a name that no
+    repair has, or a report of another state of the store; StoreError if the store cannot be read.
     """
     table = all_repairs() if repairs is None else repairs
     for name in (*only, *except_):
@@ -58,8 +63,9 @@ def make_plan(
             raise UsageError(f"no repair is called {printable(name)!r}; there are {known}")
     _refuse_other_state(store, report)
     scene = PlanScene(store, report, report.findings)
-    actions: list[Action] = []
+    made: list[Action] = []
     reasons: dict[str, str] = {}
+    asked_by: dict[Key, list[str]] = {}
     for name, findings in _by_repair(report.findings, only).items():
         repair = table.get(name)
         if repair is None:
@@ -67,11 +73,19 @@ def make_plan(
         elif (only and name not in only) or name in except_:
             reasons[name] = NOT_ASKED
         else:
-            made = [*repair.plan(scene, findings)]
-            kept = [action for action in made if action.preen or not preen]
-            reasons[name] = NOT_HERE if len(kept) == len(made) else NOT_PREEN
-            actions += kept
-    ordered = _ordered(_merged(actions), table)
+            reasons[name] = NOT_HERE
+            for action in repair.plan(scene, findings):
+                asked_by.setdefault(_key(action), []).append(name)
+                made.append(action)
+    kept: list[Action] = []
+    for action in _merged(made):
+        judged = judge(scene, action, table[action.name])
+        reason = _objection(scene, judged, table[action.name], preen=preen, forced=action.name in only)
+        if reason:
+            reasons |= dict.fromkeys(asked_by[_key(action)], reason.replace("{repair}", action.name))
+        else:
+            kept.append(judged)
+    ordered = _ordered(kept, table)
     _refuse_overlaps(ordered)
     return Plan(
         store=describe_store(store),
@@ -106,11 +120,23 @@ def _by_repair(findings: Iterable[Finding], only: Collection[str]) -> dict[str, 
     return groups
 
 
+def _objection(scene: PlanScene, action: Action, repair: Repair, *, preen: bool, forced: bool) -> str:
+    """Why the law keeps an action out of the plan; "" where it does not."""
+    if unknown_in(scene, action, repair) and not forced:
+        return NOT_UNDERSTOOD
+    return NOT_PREEN if preen and not action.preen else ""
+
+
+def _key(action: Action) -> Key:
+    """What is the same in actions that are one."""
+    return (action.name, action.target, *sorted(action.arguments.items()))
+
+
 def _merged(actions: Iterable[Action]) -> list[Action]:
     """One action for all that are the same but for the findings they answer."""
-    merged: dict[tuple[object, ...], list[Action]] = {}
+    merged: dict[Key, list[Action]] = {}
     for action in actions:
-        merged.setdefault((action.name, action.target, *sorted(action.arguments.items())), []).append(action)
+        merged.setdefault(_key(action), []).append(action)
     return [_joined(same) for same in merged.values()]
 
 
@@ -124,7 +150,7 @@ def _joined(same: Sequence[Action]) -> Action:
         losses=tuple(dict.fromkeys(loss for action in same for loss in action.losses)),
         gains={name: count for action in same for name, count in action.gains.items()},
         write_size=max(action.write_size for action in same),
-        preen=all(action.preen for action in same),
+        notices=tuple(dict.fromkeys(notice for action in same for notice in action.notices)),
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE, property_crc_trailer
 from rocketfsck.repair.onebit import CRC_MASK, FlippedBit, find_flipped_bit_in_file
-from rocketfsck.repair.plan import Action
+from rocketfsck.repair.plan import Action, Notice
 from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
 from rocketfsck.scan.columns import Stop
@@ -74,6 +74,7 @@ def _actions(scene: PlanScene, reader: FileReader, finding: Finding, start: int,
                 preconditions=(scene.extent(file, pos, pos + record.total_size),),
                 gains={"record": 1},
                 write_size=1,
+                notices=(Notice("content-guessed", 1),),
             )
         )
         pos += record.total_size

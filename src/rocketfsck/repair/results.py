@@ -8,10 +8,10 @@ from typing import Any
 
 from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS
 from rocketfsck.repair.ledger import Ledger
-from rocketfsck.repair.plan import Unanswered
+from rocketfsck.repair.plan import Assumption, Unanswered
 from rocketfsck.repair.plan_json import from_members, to_members
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,8 @@ class ApplyReport:
     it had been interrupted before, and was brought to its end. `before` and `after` are the findings above
     info by rule id. `left` are findings above info that are still there, `unmet` those that were addressed
     and still are, `fresh` those that were not there before: either of the last two, or a ledger that does
-    not balance, keeps the result from being published; `problem` then says so.
+    not balance, keeps the result from being published; `problem` then says so. `assumptions` are what the
+    plan wrote by, and how each was known or confirmed.
     """
 
     store: str
@@ -39,6 +40,7 @@ class ApplyReport:
     unmet: tuple[Unanswered, ...] = ()
     fresh: tuple[Unanswered, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
+    assumptions: tuple[Assumption, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -1,4 +1,4 @@
-"""What a repair is: a row of the table of actions. The rows themselves stand in `repairs/`."""
+"""What a repair is: a row of the table of repairs. The rows themselves are in `repairs/`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One way to repair. `name` is what rules give as their `repair`.
+    """One way to repair.
 
-    `order` says when its actions come in a plan: small first (names and lengths of files, then the log, then
-    what is rebuilt from it, then checkpoint and config). `plan` makes actions of the findings whose rules ask
-    for this repair: it yields nothing for those it cannot answer. `act` carries out one action on the
-    working tree; it raises StoreError and changes nothing where the tree is not what the action expects.
+    `name` is what a plan calls its actions, what `--only` and `--except` take, and what rules give as their
+    `repair`. `order` says when its actions come in a plan: small first (names and lengths of files, then the
+    log, then what is rebuilt from it, then checkpoint and config). `plan` makes actions of the findings whose
+    rules ask for this repair: it yields nothing for those it cannot answer, and may yield actions of other
+    repairs that answer them better. `act` carries out one action on the working tree; it raises StoreError
+    and changes nothing where the tree is not what the action expects.
+
+    What the law of safety asks (`repair.law`): `writes_by` names everything that the acts write by
+    (`repair.basis.BASES`), `traits` the traits of the broker's version among it; `areas` are the parts of the
+    store that the acts change or take something from, () for that of the action's target.
     """
 
     name: str
@@ -28,3 +34,6 @@ class Repair:
     summary: str
     plan: Callable[[PlanScene, Sequence[Finding]], Iterable[Action]]
     act: Callable[[ActScene, Action], None]
+    areas: tuple[str, ...] = ()
+    writes_by: tuple[str, ...] = ()
+    traits: tuple[str, ...] = ()

@@ -62,7 +62,8 @@ class Geometry:
     """The sizes that shape a store's files. Sizes in bytes; `slot_count`/`entry_count` per index file.
 
     `sources` says for every field where its value is from; `notes` how it was inferred, where it was, and
-    what else would fit.
+    what else would fit. `proven` are the fields whose inferred values the bytes prove: others are likely
+    only. `contradicted` are those that were given although the bytes prove another value.
     """
 
     commitlog_file_size: int = GEOMETRY_DEFAULTS["commitlog_file_size"]
@@ -74,6 +75,8 @@ class Geometry:
     timerlog_file_size: int = GEOMETRY_DEFAULTS["timerlog_file_size"]
     sources: Mapping[str, Source] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+    proven: frozenset[str] = frozenset()
+    contradicted: frozenset[str] = frozenset()
 
     def source(self, name: str) -> Source:
         """Where the field `name` is from: "given" (broker.conf), "inferred" (the files) or "default"."""
@@ -100,7 +103,8 @@ class DialectEvidence:
 
     `versions` are all that fit the evidence, oldest first; `dialect` is that of one of them. `given` if the
     user named the version. `conflict` if no known version fits all evidence (a store that several versions
-    wrote, or a damaged one): then `versions` fit the strongest part of it.
+    wrote, or a damaged one): then `versions` fit the strongest part of it. `possible` are all that the bytes
+    do not rule out: hints that a client may have left do not count, and a conflict rules out nothing.
     """
 
     dialect: Dialect
@@ -108,6 +112,7 @@ class DialectEvidence:
     known_from: tuple[Evidence, ...]
     given: bool = False
     conflict: bool = False
+    possible: tuple[Version, ...] = ()
 
     def values_of(self, trait: str) -> tuple[object, ...]:
         """The distinct values that a trait of Dialect has in all versions that fit, oldest version first."""

@@ -19,19 +19,27 @@ def infer_dialect(found: Found, version: str | None = None) -> DialectEvidence:
     if version is not None:
         return _given(found, parse_version(version))
     left: tuple[Version, ...] = ALL_VERSIONS
+    possible = left
     known_from = []
     conflict = False
     for clue in find_clues(found):
         fitting = tuple(candidate for candidate in left if clue.fits(dialect_of(candidate)))
         if fitting:
             left = fitting
+            possible = left if clue.weight < Weight.CLIENT else possible
             known_from.append(Evidence(clue.what, clue.why))
         else:
             conflict = conflict or clue.weight <= Weight.PRESENT
             known_from.append(Evidence(clue.what, f"{clue.why}; set aside: it conflicts with the rest"))
     releases = [candidate for candidate in left if not candidate.stage]
     representative = max(releases or left)
-    return DialectEvidence(dialect_of(representative), left, tuple(known_from), conflict=conflict)
+    return DialectEvidence(
+        dialect_of(representative),
+        left,
+        tuple(known_from),
+        conflict=conflict,
+        possible=ALL_VERSIONS if conflict else possible,
+    )
 
 
 def _given(found: Found, version: Version) -> DialectEvidence:
@@ -42,7 +50,9 @@ def _given(found: Found, version: Version) -> DialectEvidence:
         fits = clue.fits(dialect)
         conflict = conflict or (clue.weight <= Weight.PRESENT and not fits)
         known_from.append(Evidence(clue.what, clue.why if fits else f"{clue.why}; conflicts with {version}"))
-    return DialectEvidence(dialect, (version,), tuple(known_from), given=True, conflict=conflict)
+    return DialectEvidence(
+        dialect, (version,), tuple(known_from), given=True, conflict=conflict, possible=(version,)
+    )
 
 
 def _given_as(version: Version) -> str:

@@ -27,24 +27,26 @@ _MAX_INT = (1 << 31) - 1
 _MAX_STARTS = 4096
 _ROUND = frozenset({"commitlog_file_size", "timerlog_file_size"})
 """Sizes that people set in whole KiB; the others are multiples of a unit."""
+_BLOCK_SIZE = 4096
+"""A copy that broke off, or a disk that lost its end, leaves a file of whole blocks."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Setting:
+class Setting:
     """The names that a size has had in broker.conf, and the unit that a broker rounds it up to."""
 
     names: tuple[str, ...]
     multiple: int = 1
 
 
-SETTINGS: dict[str, _Setting] = {
-    "commitlog_file_size": _Setting(("mappedFileSizeCommitLog", "mapedFileSizeCommitLog")),
-    "consumequeue_file_size": _Setting(("mappedFileSizeConsumeQueue", "mapedFileSizeConsumeQueue"), 20),
-    "batch_file_size": _Setting(("mapperFileSizeBatchConsumeQueue", "mappedFileSizeBatchConsumeQueue"), 46),
-    "ext_file_size": _Setting(("mappedFileSizeConsumeQueueExt", "mapedFileSizeConsumeQueueExt")),
-    "slot_count": _Setting(("maxHashSlotNum",)),
-    "entry_count": _Setting(("maxIndexNum",)),
-    "timerlog_file_size": _Setting(("mappedFileSizeTimerLog",)),
+SETTINGS: dict[str, Setting] = {
+    "commitlog_file_size": Setting(("mappedFileSizeCommitLog", "mapedFileSizeCommitLog")),
+    "consumequeue_file_size": Setting(("mappedFileSizeConsumeQueue", "mapedFileSizeConsumeQueue"), 20),
+    "batch_file_size": Setting(("mapperFileSizeBatchConsumeQueue", "mappedFileSizeBatchConsumeQueue"), 46),
+    "ext_file_size": Setting(("mappedFileSizeConsumeQueueExt", "mapedFileSizeConsumeQueueExt")),
+    "slot_count": Setting(("maxHashSlotNum",)),
+    "entry_count": Setting(("maxIndexNum",)),
+    "timerlog_file_size": Setting(("mappedFileSizeTimerLog",)),
 }
 
 
@@ -53,10 +55,14 @@ class _Draft:
     values: dict[str, int] = field(default_factory=lambda: dict(GEOMETRY_DEFAULTS))
     sources: dict[str, Source] = field(default_factory=lambda: dict.fromkeys(GEOMETRY_DEFAULTS, "default"))
     notes: dict[str, str] = field(default_factory=dict)
+    proven: set[str] = field(default_factory=set)
+    contradicted: set[str] = field(default_factory=set)
 
-    def put(self, name: str, value: int, source: Source, note: str = "") -> None:
+    def put(self, name: str, value: int, source: Source, note: str = "", *, proven: bool = False) -> None:
         self.values[name] = value
         self.sources[name] = source
+        if proven:
+            self.proven.add(name)
         self.note(name, note)
 
     def note(self, name: str, text: str) -> None:
@@ -79,13 +85,25 @@ def read_geometry(
     for name, files in streams.items():
         _infer_file_size(draft, name, files)
     _infer_index(draft, indexes)
-    return Geometry(**draft.values, sources=draft.sources, notes=draft.notes)
+    return Geometry(
+        **draft.values,
+        sources=draft.sources,
+        notes=draft.notes,
+        proven=frozenset(draft.proven),
+        contradicted=frozenset(draft.contradicted),
+    )
 
 
 def file_size_of(files: Sequence[MappedFile], default: int, multiple: int = 1) -> int:
     """The file size in bytes of one mapped file queue as its files tell it, else `default`."""
     seen = _Seen.of([files])
     return _best_size(seen, multiple, default, round_only=False) or default
+
+
+def rounded(name: str, text: str) -> str:
+    """The size that a broker makes of the text of a setting; the text itself where it is no size."""
+    value, multiple = parse_int32(text.strip()) or 0, SETTINGS[name].multiple
+    return str(-(-value // multiple) * multiple) if value > 0 else text.strip()
 
 
 def _read_setting(draft: _Draft, settings: Settings, name: str) -> None:
@@ -151,10 +169,13 @@ def _infer_file_size(draft: _Draft, name: str, streams: Iterable[Sequence[Mapped
     seen = _Seen.of(streams)
     if not seen.lengths and not seen.distances:
         return
+    best = _best_size(seen, SETTINGS[name].multiple, GEOMETRY_DEFAULTS[name], round_only=name in _ROUND)
+    proven = best is not None and _is_proven(seen, name, best)
     if draft.sources[name] == "given":
         _note_contradiction(draft, name, seen.lengths, draft.values[name])
+        if proven and best != draft.values[name]:
+            draft.contradicted.add(name)
         return
-    best = _best_size(seen, SETTINGS[name].multiple, GEOMETRY_DEFAULTS[name], round_only=name in _ROUND)
     if best is None:
         lengths = ", ".join(str(size) for size in sorted(seen.lengths)[:4]) or "none"
         draft.note(name, f"the lengths seen ({lengths}) do not look like a setting")
@@ -162,7 +183,21 @@ def _infer_file_size(draft: _Draft, name: str, streams: Iterable[Sequence[Mapped
     note = f"{seen.lengths[best]} of {seen.lengths.total()} files are {best} bytes long"
     if seen.distances:
         note += f", {seen.distances[best]} of {seen.distances.total()} neighbours are that far apart"
-    draft.put(name, best, "inferred", note)
+    draft.put(name, best, "inferred", note, proven=proven)
+
+
+def _is_proven(seen: _Seen, name: str, size: int) -> bool:
+    """Whether the files prove that a size is the setting: one file alone may have been cut.
+
+    Two files, or two neighbours, of one size prove it, as long as no other size has as many; so does a name
+    that counts in that size, the default, and the length of a queue's file that no broken copy leaves.
+    """
+    facts = seen.lengths + seen.distances
+    if any(facts[other] >= facts[size] for other in facts if other != size):
+        return False
+    counted = any(seen.starts) and _aligned_share(seen.starts, size) == 1
+    odd = name not in _ROUND and size % _BLOCK_SIZE != 0
+    return facts[size] > 1 or counted or odd or size == GEOMETRY_DEFAULTS[name]
 
 
 def _aligned_share(starts: frozenset[int], size: int) -> float:
@@ -184,6 +219,8 @@ def _infer_index(draft: _Draft, indexes: Sequence[IndexFile]) -> None:
             lengths = Counter(file.size for file in indexes if file.size)
             if lengths and size not in lengths:
                 common, count = lengths.most_common(1)[0]
+                if count > 1:
+                    draft.contradicted |= given
                 draft.note(
                     "slot_count", f"{count} of {lengths.total()} files are {common} bytes long, not {size}"
                 )
@@ -199,4 +236,4 @@ def _infer_index(draft: _Draft, indexes: Sequence[IndexFile]) -> None:
         if value is None:
             draft.note(name, guess.note)
         else:
-            draft.put(name, value, "inferred", guess.note)
+            draft.put(name, value, "inferred", guess.note, proven=guess.proven)

@@ -48,11 +48,15 @@ _MIN_SCORE = 0.75
 
 @dataclass(frozen=True, slots=True)
 class IndexGuess:
-    """Numbers of slots and entries per index file (None: nothing tells), and how they are known."""
+    """Numbers of slots and entries per index file (None: nothing tells), and how they are known.
+
+    `proven`: the entries prove them, or the length does where one of the two is known.
+    """
 
     slot_count: int | None
     entry_count: int | None
     note: str
+    proven: bool = False
 
 
 def infer_index_geometry(
@@ -72,7 +76,8 @@ def infer_index_geometry(
     if slot_count is not None or entry_count is not None:
         return _complete(size, slot_count, entry_count)
     if size == default_size:
-        return IndexGuess(*defaults, f"{lengths[size]} of {len(files)} files have the default length")
+        note = f"{lengths[size]} of {len(files)} files have the default length"
+        return IndexGuess(*defaults, note, proven=True)
     of_size = [file for file in files if file.size == size]
     counted = [(file, count) for file in of_size if (count := _index_count(file)) > 1]
     found = _by_header(files, counted, words)
@@ -81,7 +86,7 @@ def infer_index_geometry(
     if found is not None:
         slots, entries, score, how = found
         fits = f"{int(score * 100)} % of the chain heads and links tried fit these numbers"
-        return IndexGuess(slots, entries, f"the length is {size}; {fits}{how}")
+        return IndexGuess(slots, entries, f"the length is {size}; {fits}{how}", proven=True)
     if not counted:
         entries = min(max(1, round(words * 4 / 21)), (words - 1) // 5)
         note = f"the length is {size}; without entries nothing tells the two apart: the default ratio"
@@ -165,6 +170,7 @@ def _complete(size: int, slots: int | None, entries: int | None) -> IndexGuess:
             slots,
             entries if fits else None,
             f"the length is {size}" if fits else f"the length {size} does not fit {slots} slots",
+            proven=fits,
         )
     assert entries is not None
     slots = words - 5 * entries
@@ -173,6 +179,7 @@ def _complete(size: int, slots: int | None, entries: int | None) -> IndexGuess:
         slots if fits else None,
         entries,
         f"the length is {size}" if fits else f"the length {size} does not fit {entries} entries",
+        proven=fits,
     )
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "FURTHER",
     "LEVELS",
     "RULES",
+    "UNKNOWN_RULES",
     "Level",
     "Rule",
     "Strictness",
@@ -77,6 +78,9 @@ RULES: Mapping[str, Rule] = build_catalog(
         *dledger.RULES,
     ]
 )
+
+UNKNOWN_RULES: frozenset[str] = frozenset(rule.id for rule in RULES.values() if rule.unknown)
+"""The rules whose findings are something regular that this version does not know (ADR 0011)."""
 
 _BY_SLUG: Mapping[str, Rule] = MappingProxyType({rule.slug: rule for rule in RULES.values()})
 

@@ -35,6 +35,8 @@ class Rule:
     `template` is one line; `{name}` is a value of the finding (`found`, else a part of `where`),
     `{expected.name}` an expected one. `repair` names the action that answers a breach, if any does;
     `reference` the section of the format reference; `fault_class` the class of the fault catalogue.
+    `unknown`: a finding is nothing wrong, but something regular that this version of the tool does not know.
+    Repairs keep their hands off its area (`verify.unknown`, ADR 0011).
     """
 
     id: str
@@ -47,6 +49,7 @@ class Rule:
     repair: str | None
     reference: str
     fault_class: str | None = None
+    unknown: bool = False
 
     @property
     def family(self) -> str:

@@ -9,7 +9,7 @@ import click
 from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
 from rocketfsck.cli.output import Format, open_output, refuse_inside, to_json
 from rocketfsck.cli.palette import Palette
-from rocketfsck.cli.params import output_options
+from rocketfsck.cli.params import StorePath, output_options
 from rocketfsck.cli.progress import progress
 
 
@@ -29,6 +29,18 @@ from rocketfsck.cli.progress import progress
 @click.option(
     "--no-undo", is_flag=True, help="Delete what was there before in the end; what was set aside is kept."
 )
+@click.option(
+    "--assume",
+    "assume",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="Confirm a value that the plan assumes; repeatable.",
+)
+@click.option(
+    "--broker-conf",
+    type=StorePath(dir_okay=False),
+    help="Confirm what the plan assumes by the settings of this broker; they must agree with the plan.",
+)
 @output_options("text", "json")
 @click.pass_context
 @common_options
@@ -39,19 +51,24 @@ def command(
     in_place: bool,
     work_dir: Path | None,
     no_undo: bool,
+    assume: tuple[str, ...],
+    broker_conf: Path | None,
     output_format: Format,
     output: Path | None,
 ) -> int:
     """Carry out the plan in the file PLAN, as `rocketfsck plan` wrote it.
 
     The result is built beside the store, checked, and only then put in its place; what was there before is
-    kept for `rocketfsck undo`. Interrupted, it is finished by the same command. Exit status 1: corrected; 4:
-    problems are left, or the result was not as promised and nothing was changed.
+    kept for `rocketfsck undo`. Interrupted, it is finished by the same command. A plan that assumes what the
+    bytes do not tell is refused until that is confirmed. Exit status 1: corrected; 4: problems are left, or
+    the result was not as promised and nothing was changed; 16: an assumption is not confirmed.
     """
     from rocketfsck.repair.applying import apply_plan
     from rocketfsck.repair.plan_json import read_plan
+    from rocketfsck.store.settings import read_settings
 
     plan = read_plan(plan_path)
+    settings = None if broker_conf is None else read_settings(broker_conf)
     stores = [Path(plan.store.root), *map(Path, plan.store.commitlog_paths)]
     if output is not None:
         refuse_inside(output, stores)
@@ -60,7 +77,15 @@ def command(
         def advance(done_byte_count: int, total_byte_count: int) -> None:
             bar.update(done_byte_count, total_byte_count)
 
-        report = apply_plan(plan, in_place=in_place, work_dir=work_dir, keep=not no_undo, progress=advance)
+        report = apply_plan(
+            plan,
+            in_place=in_place,
+            work_dir=work_dir,
+            keep=not no_undo,
+            progress=advance,
+            assume=assume,
+            settings=settings,
+        )
     with open_output(output, binary=False, forbidden=stores) as stream:
         if output_format == "json":
             stream.write(to_json(report.to_json(), indent=2) + "\n")

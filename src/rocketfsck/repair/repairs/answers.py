@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.plan import Action, Extent, Loss, Scalar
+from rocketfsck.repair.plan import Action, Extent, Loss, Notice, Scalar
 from rocketfsck.repair.scene import PlanScene
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
@@ -30,7 +30,7 @@ def answer(
     losses: Sequence[Loss] = (),
     gains: Mapping[str, int] | None = None,
     write_size: int = 0,
-    preen: bool = False,
+    notices: Iterable[Notice | None] = (),
 ) -> Action:
     """An action that answers these findings."""
     kept = list(findings)
@@ -45,8 +45,13 @@ def answer(
         tuple(losses),
         dict(gains or {}),
         write_size,
-        preen,
+        notices=tuple(item for item in notices if item is not None),
     )
+
+
+def notice(kind: str, count: int) -> Notice | None:
+    """A notice of something that is noticed so many times; None for never."""
+    return Notice(kind, count) if count > 0 else None
 
 
 def by_file(findings: Iterable[Finding]) -> dict[str, list[Finding]]:

@@ -18,7 +18,7 @@ from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.repair.checkpointbuild import build_checkpoint, index_headers, read_checkpoint
 from rocketfsck.repair.logedit import read_log_end
 from rocketfsck.repair.plan import Action, Loss
-from rocketfsck.repair.repairs.answers import answer, by_file, number, one_by_one, whole_file
+from rocketfsck.repair.repairs.answers import answer, by_file, notice, number, one_by_one, whole_file
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
@@ -67,7 +67,6 @@ def write_checkpoint(scene: PlanScene) -> Action:
         why,
         preconditions=whole_file(scene, CHECKPOINT_NAME) if scene.store.checkpoint is not None else (),
         write_size=CHECKPOINT_SIZE,
-        preen=True,
     )
 
 
@@ -101,6 +100,7 @@ def plan_finish(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
         why,
         preconditions=whole_file(scene, abort.relative),
         write_size=CHECKPOINT_SIZE,
+        notices=[notice("recovery-skipped", 1)],
     )
 
 
@@ -128,7 +128,6 @@ def plan_save_index(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
             arguments={"index_msg_timestamp": max(ends)},
             preconditions=whole_file(scene, CHECKPOINT_NAME),
             write_size=8,
-            preen=True,
         )
 
 
@@ -170,6 +169,7 @@ def plan_epochs(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
             arguments={"epochs": " ".join(f"{entry.epoch}-{entry.start_offset}" for entry in entries)},
             preconditions=whole_file(scene, name),
             losses=[Loss("entry", dropped, kept_in="set aside")] if dropped else [],
+            notices=[notice("epochs-dropped", dropped), notice("settings-older", 1)],
         )
 
 
@@ -243,6 +243,7 @@ def plan_timer(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
             arguments=values,
             preconditions=whole_file(scene, name),
             write_size=TIMER_CHECK_SIZE,
+            notices=[notice("timer-moved", max(len(values), 1))],
         )
 
 
@@ -272,7 +273,22 @@ def act_timer(scene: ActScene, action: Action) -> None:
 ROWS: tuple[Repair, ...] = (
     Repair("rewrite-epochs", 500, "keep the epochs that fit the log", plan_epochs, act_epochs),
     Repair("reset-timer", 510, "bound the timer's progress by the store", plan_timer, act_timer),
-    Repair("write-checkpoint", 520, "write the checkpoint that fits", plan_checkpoint, act_checkpoint),
+    Repair(
+        "write-checkpoint",
+        520,
+        "write the checkpoint that fits",
+        plan_checkpoint,
+        act_checkpoint,
+        traits=("checkpoint_fields",),
+    ),
     Repair("save-index", 530, "keep index files from being deleted", plan_save_index, act_save_index),
-    Repair("finish-recovery", 800, "set abort aside, all is recovered", plan_finish, act_finish),
+    Repair(
+        "finish-recovery",
+        800,
+        "set abort aside, all is recovered",
+        plan_finish,
+        act_finish,
+        areas=("abort", "checkpoint"),
+        traits=("checkpoint_fields",),
+    ),
 )

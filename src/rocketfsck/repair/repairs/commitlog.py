@@ -16,6 +16,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE
 from rocketfsck.repair.logedit import (
+    QueueFrames,
     blank_pos_of,
     frames_in,
     is_fenceable,
@@ -25,7 +26,7 @@ from rocketfsck.repair.logedit import (
     write_blank,
     write_fence,
 )
-from rocketfsck.repair.plan import Action, Extent, Loss
+from rocketfsck.repair.plan import Action, Extent, Loss, Notice
 from rocketfsck.repair.repairs.answers import (
     Span,
     ahead_of_all,
@@ -34,6 +35,7 @@ from rocketfsck.repair.repairs.answers import (
     goes_on_after,
     log_file,
     merge_ranges,
+    notice,
     number,
     one_by_one,
     rules_in,
@@ -49,6 +51,7 @@ from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.verify.finding import Finding
 
 KEPT = "set aside"
+_FILLER_TRAITS = ("property_crc",)
 _INNER = ("CL001", "CL003", "CL020")
 """Rules of damage with records behind it in the same file."""
 FENCE_LIMIT = 4096
@@ -127,9 +130,15 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
             ),
         ],
         write_size=sum(high - low for low, high in spans),
+        notices=[_delivered(frames)],
     )
     yield from end_file(scene, file)
     yield from _index_follows(scene)
+
+
+def _delivered(frames: Iterable[QueueFrames]) -> Notice | None:
+    """Units that lead to filler records from now on: who consumes by them is given the filler."""
+    return notice("fillers-delivered", sum(len(item.offset) for item in frames))
 
 
 def _lost_units(scene: PlanScene, spans: Sequence[Span]) -> list[Finding]:
@@ -201,7 +210,7 @@ def end_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
         arguments={"start_offset": base + pos},
         preconditions=[scene.extent(file.relative, pos, end)] if pos < end else [],
         write_size=BLANK_HEADER_SIZE,
-        preen=not tails,
+        notices=[notice("file-ends-early", 1)] if tails else [],
     )
 
 
@@ -235,6 +244,7 @@ def _missing_files(scene: PlanScene, following: MappedFile, finding: Finding) ->
             preconditions=[Extent(name, 0, None, None)],
             losses=losses_of(inside),
             write_size=size,
+            notices=[notice("file-made-up", 1), _delivered(inside)],
         )
     yield from _index_follows(scene)
 
@@ -300,11 +310,17 @@ def _cut(
         preconditions=[scene.extent(file.relative, max(start - 1, 0), end)],
         losses=[
             *losses_of(frames, KEPT),
-            Loss("byte", end - start, start_offset=base + start, end_offset=base + end, kept_in=KEPT),
+            Loss(
+                "byte",
+                end - start,
+                start_offset=base + start,
+                end_offset=base + end,
+                kept_in=KEPT,
+                # half a record was never acknowledged as a whole, and nothing valid lies behind it
+                valid=name != "cut-log" or bool(frames),
+            ),
         ],
         write_size=file.size - start,
-        # half a record was never acknowledged as a whole, and nothing valid lies behind it
-        preen=name == "cut-log" and not frames,
     )
 
 
@@ -401,7 +417,15 @@ def _nothing(_scene: PlanScene, _findings: Sequence[Finding]) -> Iterable[Action
 
 ROWS: tuple[Repair, ...] = (
     ONE_BIT,
-    Repair("fence-gap", 190, "make and fence a commit log file that is missing", _nothing, act_fence_gap),
+    Repair(
+        "fence-gap",
+        190,
+        "make and fence a commit log file that is missing",
+        _nothing,
+        act_fence_gap,
+        writes_by=("commitlog_file_size",),
+        traits=_FILLER_TRAITS,
+    ),
     Repair(
         "zero-stale-tail",
         200,
@@ -411,8 +435,27 @@ ROWS: tuple[Repair, ...] = (
     ),
     Repair("cut-log", 210, "cut the log behind its last whole record", plan_cut_log, act_cut),
     Repair(
-        "salvage-log", 220, "fence damage so that what follows stays readable", plan_salvage_log, act_fence
+        "salvage-log",
+        220,
+        "fence damage so that what follows stays readable",
+        plan_salvage_log,
+        act_fence,
+        traits=_FILLER_TRAITS,
     ),
-    Repair("salvage", 221, "fence what is missing between other files", plan_salvage, act_fence),
-    Repair("write-blank", 230, "end a commit log file with its BLANK", plan_write_blank, act_write_blank),
+    Repair(
+        "salvage",
+        221,
+        "fence what is missing between other files",
+        plan_salvage,
+        act_fence,
+        traits=_FILLER_TRAITS,
+    ),
+    Repair(
+        "write-blank",
+        230,
+        "end a commit log file with its BLANK",
+        plan_write_blank,
+        act_write_blank,
+        writes_by=("commitlog_file_size",),
+    ),
 )

@@ -14,8 +14,8 @@ from rocketfsck.formats.config import encode_config, valid_prefix
 from rocketfsck.formats.configviews import data_version
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.repair.configbuild import build_topics, close_text, read_config
-from rocketfsck.repair.plan import Action, Loss
-from rocketfsck.repair.repairs.answers import answer, number, one_by_one, text, whole_file
+from rocketfsck.repair.plan import Action, Loss, Notice
+from rocketfsck.repair.repairs.answers import answer, notice, number, one_by_one, text, whole_file
 from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
 from rocketfsck.store.model import Store
@@ -50,10 +50,17 @@ def plan_restore(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
                 *(whole_file(scene, name) if present else ()),
                 *(whole_file(scene, name + _BACKUP) if source == "backup" else ()),
             ],
-            losses=[Loss("byte", _size(scene, name), kept_in="set aside")] if present else [],
+            losses=[Loss("byte", _size(scene, name), kept_in="set aside", valid=False)] if present else [],
             write_size=len(data),
-            preen=source == "backup" and finding.rule in ("CF002", "CF004"),
+            notices=[_noticed(source, finding)],
         )
+
+
+def _noticed(source: str, finding: Finding) -> Notice | None:
+    """What a restored file makes noticed: nothing where brokers would load the same .bak by themselves."""
+    if source != "backup":
+        return notice("settings-made-up", 1)
+    return None if finding.rule in ("CF002", "CF004") else notice("settings-older", 1)
 
 
 def _size(scene: PlanScene, name: str) -> int:
@@ -144,8 +151,7 @@ def plan_cut(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
             [finding],
             arguments={"size": size},
             preconditions=whole_file(scene, finding.where.file),
-            losses=[Loss("byte", number(finding.found, "extra_size"))],
-            preen=True,
+            losses=[Loss("byte", number(finding.found, "extra_size"), valid=False)],
         )
 
 
@@ -166,6 +172,7 @@ def plan_delay(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
             mine,
             arguments={"levels": " ".join(str(number(finding.found, "level")) for finding in mine)},
             preconditions=whole_file(scene, name),
+            notices=[notice("delay-moved", len(mine))],
         )
 
 
@@ -203,6 +210,7 @@ def plan_queue_type(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
             mine,
             arguments={topic: _TYPES[next(iter(kinds[topic]))] for topic in topics},
             preconditions=whole_file(scene, name),
+            notices=[notice("queue-kind-set", len(topics))],
         )
 
 

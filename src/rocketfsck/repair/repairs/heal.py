@@ -107,6 +107,13 @@ def _nothing(_scene: PlanScene, _findings: Sequence[Finding]) -> Iterable[Action
 
 
 ROWS: tuple[Repair, ...] = (
-    Repair("heal-log", 180, "take ranges of the log from another copy", _nothing, act_heal),
+    Repair(
+        "heal-log",
+        180,
+        "take ranges of the log from another copy",
+        _nothing,
+        act_heal,
+        writes_by=("commitlog_file_size",),
+    ),
     Repair("heal-cut", 185, "cut the log where the other copy's ends", _nothing, act_cut),
 )

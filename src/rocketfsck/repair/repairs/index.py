@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.indexfile import (
@@ -26,7 +26,7 @@ from rocketfsck.formats.indexfile import (
 from rocketfsck.repair.build import build_index, relink_index_file
 from rocketfsck.repair.checkpointbuild import index_headers
 from rocketfsck.repair.plan import Action, Loss
-from rocketfsck.repair.repairs.answers import answer, by_file, number, one_by_one, text, whole_file
+from rocketfsck.repair.repairs.answers import answer, by_file, notice, number, one_by_one, text, whole_file
 from rocketfsck.repair.repairs.misnamed import is_misnamed
 from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
@@ -41,6 +41,7 @@ LINKS = frozenset(f"IX{rule:03}" for rule in range(5, 14))
 REBUILT = frozenset({"IX017", "XR029"})
 """Rules beside those whose repair says so that only a rebuilding answers."""
 
+_SIZES = ("slot_count", "entry_count")
 _COUNTS = ("hashSlotCount", "indexCount")
 
 
@@ -65,8 +66,9 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
     records = sum(
         number(finding.found, "record_count") for finding in why if finding.rule in ("XR020", "XR031")
     )
+    keys = sum(finding.rule == "XR021" for finding in why)
     losses = [
-        Loss("entry", number(finding.found, "entry_count"))
+        Loss("entry", number(finding.found, "entry_count"), valid=False)
         for finding in one_by_one(scene.findings)
         if finding.rule in ("XR022", "XR023", "XR028", "XR029", "XR030")
     ]
@@ -83,8 +85,8 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
         preconditions=[extent for file in relied for extent in whole_file(scene, file.relative)],
         losses=losses,
         gains={"record": records} if records else {},
+        notices=[notice("found-by-key-again", records + keys)],
         write_size=size * max(len(files), 1),
-        preen=True,
     )
 
 
@@ -172,7 +174,6 @@ def plan_rebuild(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
             found,
             preconditions=whole_file(scene, name),
             write_size=file.size,
-            preen=True,
         )
 
 
@@ -249,25 +250,16 @@ def plan_header(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
             arguments=values,
             preconditions=[scene.extent(name, 0, min(INDEX_HEADER_SIZE, file.size))],
             write_size=INDEX_HEADER_SIZE,
-            preen=True,
         )
 
 
 def _with(action: Action, findings: Iterable[Finding]) -> Action:
     """The same action, answering these findings, too."""
     extra = list(findings)
-    return Action(
-        action.name,
-        action.target,
-        action.note,
-        action.arguments,
-        tuple(dict.fromkeys((*action.why, *(finding.fingerprint for finding in extra)))),
-        tuple(sorted({*action.rules, *(finding.rule for finding in extra)})),
-        action.preconditions,
-        action.losses,
-        action.gains,
-        action.write_size,
-        action.preen,
+    return replace(
+        action,
+        why=tuple(dict.fromkeys((*action.why, *(finding.fingerprint for finding in extra)))),
+        rules=tuple(sorted({*action.rules, *(finding.rule for finding in extra)})),
     )
 
 
@@ -305,13 +297,24 @@ def act_header(scene: ActScene, action: Action) -> None:
 
 
 ROWS: tuple[Repair, ...] = (
-    Repair("rebuild-index", 400, "build the index again from the log", plan_rebuild, act_rebuild),
+    Repair(
+        "rebuild-index",
+        400,
+        "build the index again from the log",
+        plan_rebuild,
+        act_rebuild,
+        areas=("index", "commitlog"),
+        writes_by=_SIZES,
+        traits=("counts_entries_in_hash_slot_count",),
+    ),
     Repair(
         "relink-index",
         410,
         "make links, slots and header of an index file anew",
         lambda _s, _f: (),
         act_relink,
+        writes_by=_SIZES,
+        traits=("counts_entries_in_hash_slot_count",),
     ),
     Repair(
         "rewrite-index-header",
@@ -319,5 +322,7 @@ ROWS: tuple[Repair, ...] = (
         "write counts and ranges of an index file's header",
         plan_header,
         act_header,
+        writes_by=_SIZES,
+        traits=("counts_entries_in_hash_slot_count",),
     ),
 )

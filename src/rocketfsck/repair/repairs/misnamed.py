@@ -182,7 +182,6 @@ def plan_rename(scene: PlanScene, _findings: Sequence[Finding] = ()) -> Iterator
             [*own, *rest],
             arguments={"new_name": renamed.new},
             preconditions=[scene.extent(renamed.old, 0, min(renamed.size, 1 << 20))],
-            preen=True,
         )
 
 
@@ -255,6 +254,7 @@ ROWS: tuple[Repair, ...] = (
         "give a commit log file its right name",
         plan_offsets,
         act_rename,
+        writes_by=("commitlog_file_size",),
     ),
     Repair("set-physical-offset", 105, "write where records stand into them", lambda _s, _f: (), act_offsets),
 )

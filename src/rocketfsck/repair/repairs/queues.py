@@ -6,13 +6,13 @@ without the filter bit maps, which are in no file. Fault catalogue Q1 to Q11; re
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from rocketfsck.repair.basis import Name, queue_arguments, queues_of
 from rocketfsck.repair.build import build_queues
 from rocketfsck.repair.logedit import read_log_end
 from rocketfsck.repair.plan import Action, Extent, Loss
@@ -21,11 +21,13 @@ from rocketfsck.repair.repairs.answers import (
     by_file,
     goes_on_after,
     log_file,
+    notice,
     number,
     one_by_one,
     text,
     whole_file,
 )
+from rocketfsck.repair.repairs.committed import committed_behind, new_end
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queuemerge import Merger
 from rocketfsck.repair.scene import ActScene, PlanScene
@@ -39,10 +41,6 @@ from rocketfsck.verify.task import is_aggregate
 from rocketfsck.verify.unitreader import UnitReader
 from rocketfsck.verify.unitruns import Kind, kinds_of
 
-Name = tuple[str, int]
-
-EVERY = "*"
-"""In the list of queues: all that the store or its log has."""
 BLOCK_COUNT = 1 << 15
 
 _BUILT = frozenset({"rebuild-queue", "drop-ext"})
@@ -85,7 +83,6 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
         ),
     ]
     queues = [queue for queue in scene.store.queues if every or (queue.topic, queue.queue_id) in names]
-    listed = EVERY if every else json.dumps(sorted(map(list, names)))
     levels, losses = _told_levels(scene), [*_losses(asked), *_expired(scene, queues)]
     count = sum(number(finding.found, "record_count") for finding in asked if finding.rule in _LOST)
     yield answer(
@@ -93,13 +90,18 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
         "consumequeue",
         _note(names, every, queues),
         why,
-        arguments={"queues": listed} | ({"delay_levels": levels} if levels else {}),
+        arguments={"queues": queue_arguments(None if every else names)}
+        | ({"delay_levels": levels} if levels else {}),
         preconditions=[*_files_of(scene, queues), *_log_end(scene)],
         losses=losses,
         gains={"record": count} if count else {},
         write_size=sum(queue.mapped_files.size for queue in queues)
         or len(names) * scene.store.geometry.consumequeue_file_size,
-        preen=not losses,
+        notices=[
+            notice("consumable-again", count),
+            notice("renumbered", _renumbered(asked)),
+            notice("committed-beyond", committed_behind(scene, _new_ends(asked))),
+        ],
     )
 
 
@@ -186,6 +188,25 @@ def _losses(findings: Iterable[Finding]) -> list[Loss]:
     return losses
 
 
+def _renumbered(findings: Iterable[Finding]) -> int:
+    """Records whose units are elsewhere in their queue than they will be."""
+    return sum(
+        number(finding.found, "last_queue_offset") - number(finding.found, "first_queue_offset") + 1
+        for finding in findings
+        if finding.rule == "XR006" and not is_aggregate(finding)
+    )
+
+
+def _new_ends(findings: Iterable[Finding]) -> dict[Name, int]:
+    """Where queues may end once the units that belong to no record of theirs are gone."""
+    ends: dict[Name, int] = {}
+    for finding in findings:
+        name, first = queue_of(finding), finding.where.queue_offset
+        if finding.rule == "XR005" and name is not None and first is not None:
+            ends[name] = min(ends.get(name, first), first)
+    return ends
+
+
 def _expired(scene: PlanScene, queues: Iterable[ConsumeQueue]) -> Iterator[Loss]:
     """Units of batch queues that point below the log: a batch queue is built anew as a whole."""
     for queue in queues:
@@ -223,8 +244,7 @@ def act_rebuild(scene: ActScene, action: Action) -> None:
     if levels := text(action.arguments, "delay_levels"):
         parse_delay_levels(levels)
         store = replace(store, delay_levels=levels, delay_levels_source="given")
-    listed = text(action.arguments, "queues")
-    wanted = None if listed == EVERY else {(topic, queue_id) for topic, queue_id in json.loads(listed)}
+    wanted = queues_of(action)
     scratch = scene.tree.scratch()
     built = build_queues(store, scratch, queues=wanted)
     kinds = {(queue.topic, queue.queue_id): queue.kind for queue in built.queues}
@@ -301,10 +321,19 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
             arguments={"end_offset": end},
             preconditions=[extent for file in files for extent in whole_file(scene, file.relative)],
             losses=[
-                Loss("unit", last - first, queue.topic, queue.queue_id, first, last - 1, start_offset=kept)
+                Loss(
+                    "unit",
+                    last - first,
+                    queue.topic,
+                    queue.queue_id,
+                    first,
+                    last - 1,
+                    start_offset=kept,
+                    valid=False,
+                )
             ],
             write_size=sum(file.size for file in files),
-            preen=True,
+            notices=[notice("committed-beyond", committed_behind(scene, new_end(queue, first)))],
         )
 
 
@@ -350,7 +379,6 @@ def _wrong_trees(scene: PlanScene, findings: Iterable[Finding]) -> Iterator[Acti
                     "set the queues aside: they are empty, and the topic has queues of the other kind",
                     [finding],
                     preconditions=_files_of(scene, queues),
-                    preen=True,
                 )
                 break
 
@@ -424,10 +452,11 @@ def plan_zero_units(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
                     sum(number(other.found, "unit_count", 1) for other in same),
                     queue.topic,
                     queue.queue_id,
+                    valid=False,
                 )
             ],
             write_size=sum(file.size for file in files),
-            preen=True,
+            notices=[notice("committed-beyond", committed_behind(scene, new_end(queue, first)))],
         )
     if any(queue_of(finding) in rebuilt for finding in one_by_one(findings)):
         for action in rebuild_queues(scene):
@@ -457,7 +486,6 @@ def plan_empty_files(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[
                 "set the file aside: nothing is in it",
                 found,
                 preconditions=whole_file(scene, name),
-                preen=True,
             )
 
 
@@ -471,7 +499,6 @@ def _empty_indexes(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Ac
                 "set the file aside: it holds no entry",
                 findings,
                 preconditions=whole_file(scene, file.relative),
-                preen=True,
             )
 
 
@@ -516,7 +543,22 @@ ROWS: tuple[Repair, ...] = (
     Repair(
         "zero-stale-units", 320, "write zeros over old units behind a queue", plan_zero_units, act_zero_units
     ),
-    Repair("rebuild-queue", 330, "build queues again from the log", plan_rebuild, act_rebuild),
+    Repair(
+        "rebuild-queue",
+        330,
+        "build queues again from the log",
+        plan_rebuild,
+        act_rebuild,
+        areas=("consumequeue", "batchconsumequeue", "consumequeue_ext", "commitlog"),
+        writes_by=(
+            "consumequeue_file_size",
+            "batch_file_size",
+            "ext_file_size",
+            "delay_levels",
+            "queue_kinds",
+        ),
+        traits=("skips_units_below_current", "max_physic_offset_is_end"),
+    ),
     Repair("drop-ext", 331, "build queues again with their extension", plan_rebuild, act_rebuild),
     Repair("remove-empty-file", 325, "set aside files that nothing is in", plan_empty_files, act_set_aside),
 )

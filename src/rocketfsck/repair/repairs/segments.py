@@ -6,6 +6,7 @@ Nothing is deleted: what does not belong is set aside. Fault catalogue C6, C7, C
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.logedit import first_record_of, read_log_end
@@ -13,6 +14,7 @@ from rocketfsck.repair.plan import Action
 from rocketfsck.repair.repairs.answers import (
     answer,
     log_file,
+    notice,
     number,
     one_by_one,
     whole_file,
@@ -50,7 +52,7 @@ def plan_stray(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
             "set it aside: brokers would take it for a part of the store",
             [other for other in one_by_one(findings) if other.where.file == name],
             preconditions=whole_file(scene, name),
-            preen=finding.rule != "ST033",
+            notices=[notice("index-file-unloaded", 1)] if finding.rule == "ST033" else [],
         )
 
 
@@ -82,7 +84,6 @@ def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
             arguments={"size": size},
             preconditions=whole_file(scene, name),
             write_size=size,
-            preen=True,
         )
         if file is not None:
             yield from fence_file(scene, file)
@@ -109,7 +110,6 @@ def _never_filled(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Act
                 "set the file aside: nothing was ever written to it",
                 why,
                 preconditions=whole_file(scene, file.relative),
-                preen=True,
             )
 
 
@@ -131,7 +131,6 @@ def _set_aside_empty(scene: PlanScene, finding: Finding) -> Action:
         "set the file aside: it has no bytes",
         [finding],
         preconditions=whole_file(scene, finding.where.file),
-        preen=True,
     )
 
 
@@ -149,7 +148,6 @@ def plan_twins(scene: PlanScene, _findings: Sequence[Finding]) -> Iterator[Actio
             "set the file aside: it is all zeros, and another of the same name holds the records",
             [finding, *(other for other in scene.findings if claims(other))],
             preconditions=whole_file(scene, name),
-            preen=True,
         )
 
 
@@ -159,17 +157,10 @@ def plan_extension(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Ac
     for finding in one_by_one(findings):
         if queue_of(finding) in rebuilt:
             for action in rebuild_queues(scene):
-                yield answer(
-                    action.name,
-                    action.target,
-                    action.note,
-                    [*(item for item in scene.findings if item.fingerprint in action.why), finding],
-                    arguments=action.arguments,
-                    preconditions=action.preconditions,
-                    losses=action.losses,
-                    gains=action.gains,
-                    write_size=action.write_size,
-                    preen=action.preen,
+                yield replace(
+                    action,
+                    why=tuple(dict.fromkeys((*action.why, finding.fingerprint))),
+                    rules=tuple(sorted({*action.rules, finding.rule})),
                 )
             continue
         yield answer(
@@ -177,11 +168,10 @@ def plan_extension(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Ac
             finding.where.file,
             "set the extension files aside: the queue that they extend is gone",
             [finding],
-            preen=True,
         )
 
 
-def plan_times(_scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+def plan_times(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Times of modification that say when the store was copied."""
     if findings:
         yield answer(
@@ -189,7 +179,7 @@ def plan_times(_scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
             "commitlog",
             "set the times of the commit log files to those of the records that were stored last in them",
             findings,
-            preen=True,
+            notices=[notice("retention-moved", len(scene.store.commitlog.files))],
         )
 
 
@@ -226,7 +216,14 @@ ROWS: tuple[Repair, ...] = (
     Repair("move-stray", 110, "set aside what does not belong", plan_stray, act_set_aside),
     Repair("move-zero-twin", 120, "set aside an all-zero twin", plan_twins, act_set_aside),
     Repair("remove-empty-segment", 130, "set aside a file of no bytes", plan_resize, act_set_aside),
-    Repair("resize-segment", 140, "give a file its length", plan_resize, act_resize),
+    Repair(
+        "resize-segment",
+        140,
+        "give a file its length",
+        plan_resize,
+        act_resize,
+        writes_by=("commitlog_file_size", "consumequeue_file_size", "batch_file_size", "ext_file_size"),
+    ),
     Repair("remove-extension", 150, "set aside extension files of no queue", plan_extension, act_set_aside),
     Repair("find-commitlog", 160, "find the commit log of these queues", plan_find_log, act_nothing),
     Repair("restore-times", 900, "set times of modification by the records", plan_times, act_times),

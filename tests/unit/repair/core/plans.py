@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.plan import Action, Plan
+from rocketfsck.repair.plan import Action, Notice, Plan
 from rocketfsck.repair.planning import make_plan
 from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
@@ -31,7 +31,6 @@ def aside(scene: PlanScene, findings: Sequence[Finding]) -> Iterable[Action]:
             why=(finding.fingerprint,),
             rules=(finding.rule,),
             preconditions=() if whole is None else (whole,),
-            preen=True,
         )
 
 
@@ -52,6 +51,7 @@ def units(scene: PlanScene, findings: Sequence[Finding]) -> Iterable[Action]:
             tuple({finding.rule for finding in same}),
             (scene.extent(file),),
             write_size=6_000_000,
+            notices=(Notice("renumbered", 1),),
         )
 
 

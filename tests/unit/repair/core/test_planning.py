@@ -10,7 +10,7 @@ import pytest
 
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.opening import describe_store, open_planned
-from rocketfsck.repair.plan import Action, Extent
+from rocketfsck.repair.plan import Action, Extent, Notice
 from rocketfsck.repair.planning import make_plan
 from rocketfsck.repair.scene import PlanScene, hash_bytes
 from rocketfsck.repair.table import Repair
@@ -92,19 +92,19 @@ def _table(actions: Sequence[Action]) -> dict[str, Repair]:
 def test_the_same_action_is_planned_once_and_bugs_are_told(damaged: Path) -> None:
     store = open_store(damaged)
     report = check_store(store, CheckOptions(jobs=1))
-    one = Action(
-        "move-stray", "f", "", why=("b",), preen=True, write_size=3, preconditions=(Extent("f", 0, 5, ""),)
-    )
-    two = replace(one, why=("a", "b"), write_size=9, preen=False)
+    one = Action("move-stray", "f", "", why=("b",), write_size=3, preconditions=(Extent("f", 0, 5, ""),))
+    two = replace(one, why=("a", "b"), write_size=9, notices=(Notice("renumbered", 1),))
     (action,) = make_plan(store, report, repairs=_table([one, two])).actions
     assert action.why == ("a", "b") and action.write_size == 9 and not action.preen
     assert action.preconditions == one.preconditions
     with pytest.raises(AssertionError, match="two actions move-stray overlap in 'f'"):
         make_plan(store, report, repairs=_table([one, replace(one, arguments={"x": 1})]))
     behind = replace(one, arguments={"x": 1}, preconditions=(Extent("f", 5, 9, ""),))
-    assert make_plan(store, report, repairs=_table([one, behind])).actions == (one, behind)
+    safe = tuple(replace(action, preen=True) for action in (one, behind))
+    assert make_plan(store, report, repairs=_table([one, behind])).actions == safe
     overlapping = replace(one, target="g", preconditions=(Extent("g", 0, 5, ""), Extent("g", 4, 8, "")))
-    assert make_plan(store, report, repairs=_table([overlapping])).actions == (overlapping,)
+    (action,) = make_plan(store, report, repairs=_table([overlapping])).actions
+    assert action == replace(overlapping, preen=True)
 
 
 def test_the_store_is_opened_as_it_was(store_copy: Directory, tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT
+from rocketfsck.repair.basis import EVERY
 from rocketfsck.repair.plan import Action
-from rocketfsck.repair.repairs.queues import EVERY, queue_of, tail_behind
+from rocketfsck.repair.repairs.queues import queue_of, tail_behind
 from rocketfsck.verify.finding import Finding, Where
 
 from tests.unit.repair.repairs.conftest import Patients, bad, names

@@ -1,0 +1,44 @@
+"""What consumers have committed, against where their queues will end.
+
+An offset behind a queue's end makes a broker answer that it has moved: the consumer begins again elsewhere,
+and the messages that get these offsets next may not reach it. Reference 1.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rocketfsck.repair.basis import Name
+from rocketfsck.repair.scene import PlanScene
+from rocketfsck.store.model import ConsumeQueue, Store
+from rocketfsck.verify.configfiles import load_configs
+from rocketfsck.verify.unitreader import UnitReader
+
+_SEPARATOR = "@"
+
+
+def committed_behind(scene: PlanScene, ends: Mapping[Name, int]) -> int:
+    """How many committed offsets lie behind the ends that these queues will have (queue offsets)."""
+    if not ends:
+        return 0
+    return sum(offset > ends[name] for name, offset in _committed(scene.store) if name in ends)
+
+
+def _committed(store: Store) -> Iterator[tuple[Name, int]]:
+    """Every offset that a group has committed, with its queue."""
+    views = load_configs(store).views
+    for key, offsets in views.get("consumerOffset.json", {}).items():
+        topic = key.partition(_SEPARATOR)[0]
+        for queue_id, offset in offsets.items():
+            yield (topic, queue_id), offset
+    for key, offset in views.get("lmqConsumerOffset.json", {}).items():
+        yield (key.partition(_SEPARATOR)[0], 0), offset
+
+
+def new_end(queue: ConsumeQueue, index: int) -> dict[Name, int]:
+    """The queue offset at which a queue ends once its units from an index on are gone. Raises StoreError."""
+    end = index
+    if queue.kind == "batch":
+        with UnitReader(queue) as reader:
+            end = int(reader.units(index, 1)["msgBaseOffset"][0])
+    return {(queue.topic, queue.queue_id): end}
