@@ -99,6 +99,16 @@ def real_manifest(_real: Directory) -> Document:
 
 
 @pytest.fixture
+def real_copy(real_dir: Directory, tmp_path: Path) -> Directory:
+    """Gives a copy of a store that a released broker wrote, for the test to alter."""
+
+    def copy(name: str) -> Path:
+        return Path(shutil.copytree(real_dir(name), tmp_path / "store"))
+
+    return copy
+
+
+@pytest.fixture
 def store_copy(store_dir: Directory, tmp_path: Path) -> Directory:
     """Gives a copy of a broker-written store that the test may alter."""
 

@@ -2,6 +2,7 @@
 
     records with keys and no entry          XR020, XR031      entries that met no record    XR022 to XR030
     order and fullness of the files         IX019 to IX022    index ahead of the log        XR027
+    entries of none of a record's keys      XR024, XR035      (`strangeentries`)
     how keys spread, and names' times       IX025 to IX028    (`indexspread`)
 
 Reference 4.5 to 4.8, 9.4 I12, I14 to I16.
@@ -21,6 +22,7 @@ from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.indexreader import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
 from rocketfsck.verify.indexspread import check_names, check_spread
 from rocketfsck.verify.logmap import LogMap
+from rocketfsck.verify.strangeentries import judge_strange
 from rocketfsck.verify.task import Context, TaskResult
 
 
@@ -35,6 +37,10 @@ def merge_index_files(
     log_end = LogMap(context.store, logs).log_end
     yield from capped(_unindexed(context, logs), context.detail_limit)
     yield from capped(_loose(context, indexes, logs, log_end), context.detail_limit)
+    entries = [log.summary.entries for log in logs if log is not None]
+    keyed_count = sum(item.keyed_count for item in entries)
+    strange = judge_strange(context.store, [item.strange for item in entries], keyed_count)
+    yield from capped(strange, context.detail_limit)
     if not has_log_elsewhere(context.store):
         yield from _ahead(indexes, log_end)
     yield from capped(check_spread(context, indexes), context.detail_limit)

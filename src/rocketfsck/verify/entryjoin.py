@@ -22,6 +22,7 @@ from rocketfsck.verify.logreader import LogReader
 from rocketfsck.verify.logrows import LogRows
 from rocketfsck.verify.regionjudge import DAMAGED, STALE, BadRanges
 from rocketfsck.verify.spans import find_span, group_bounds
+from rocketfsck.verify.strangeentries import Strange, StrangeEntries
 from rocketfsck.verify.task import Collector, aggregate
 
 MAX_UNINDEXED = 1 << 14
@@ -42,7 +43,8 @@ class EntryRanges:
     `unindexed` has rows (first physical offset, last one, record count, key count) of neighbouring records
     without any entry; `loose` rows (place in `Store.indexes`, BEYOND/IN_DAMAGE/NOWHERE, first entry, first
     offset, last offset, entry count). `first_keyed`/`last_keyed` are the physical offsets of the first and
-    last record with keys, -1 without; `keyed_count` how many there are.
+    last record with keys, -1 without; `keyed_count` how many there are. `strange` are entries of records, but
+    of none of their keys.
     """
 
     unindexed: Longs
@@ -50,6 +52,7 @@ class EntryRanges:
     first_keyed: int
     last_keyed: int
     keyed_count: int
+    strange: Strange
     not_kept_count: int = 0
 
 
@@ -64,6 +67,7 @@ class KeyJoin:
         self._collector = collector
         self._relative = relative
         self._unindexed: list[list[int]] = []
+        self._strange = StrangeEntries(store)
         self._open = False
         self._loose: list[tuple[int, int]] = []  # feed number of the first, count
         self._not_kept = 0
@@ -86,8 +90,11 @@ class KeyJoin:
         keyed = np.flatnonzero(rows.in_index & (rows["key_count"] > 0))
         missing = np.zeros(rows.count, np.int64)
         other = np.zeros(rows.count, np.int64)
+        regular, sound_rows = self._strange.take(found, rows)
         for number in range(len(found)):
-            self._mismatch(found, number, rows, missing, other)
+            if number not in regular:
+                self._mismatch(found, number, rows, missing, other)
+        missing[list(sound_rows)] = other[list(sound_rows)] = 0
         if len(keyed):
             physical = rows.physical
             self._count(len(keyed), int(physical[keyed[0]]), int(physical[keyed[-1]]))
@@ -228,6 +235,7 @@ class KeyJoin:
             self.first_keyed,
             self.last_keyed,
             self.keyed_count,
+            self._strange.finish(self._join.count(EntryCode.HASH) + self._join.count(EntryCode.EXTRA)),
             self._not_kept,
         )
 

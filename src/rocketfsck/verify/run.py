@@ -17,7 +17,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.store.model import OtherKind, Store, StrayReason
 from rocketfsck.verify.advice import continue_command, plan_command
 from rocketfsck.verify.baseline import read_baseline
-from rocketfsck.verify.catalog import RULES
+from rocketfsck.verify.catalog import RULES, UNKNOWN_RULES, describe
 from rocketfsck.verify.check_checkpoint import check_checkpoint
 from rocketfsck.verify.check_config import check_config
 from rocketfsck.verify.check_dledger import check_dledger
@@ -103,6 +103,11 @@ def check_store(
     commands = next_commands(diagnoses, findings, plan_command(store, options))
     rest = continue_command(store, options, ran.coverage)
     left_out = [*ran.not_checked, *(item for item in items if isinstance(item, NotChecked)), *_parts(context)]
+    left_out += [
+        NotChecked(finding.where.file, f"not understood: {describe(finding)}")
+        for finding in findings
+        if finding.rule in UNKNOWN_RULES
+    ]
     return Report(
         store=store_facts(store),
         level=options.level,

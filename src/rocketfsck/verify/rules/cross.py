@@ -352,4 +352,20 @@ RULES: tuple[Rule, ...] = (
         "4.5",
         "I1",
     ),
+    Rule(
+        "XR035",
+        "unknown-entries",
+        INFO,
+        "{entry_count} index entries of {record_count} records are for none of the records' keys, but "
+        "regular: probably a feature of a broker that this version does not know",
+        "Each of these entries points to the start of a live record, has that record's timeDiff, and comes "
+        "beside the entries of all keys of the record, in the same number for each record. Damage does not "
+        "do that. Queries that this version does not know may need these entries, so no repair changes the "
+        "index unless it is forced by name.",
+        "heuristic",
+        "cross",
+        None,
+        "4.5",
+        unknown=True,
+    ),
 )

@@ -1,0 +1,62 @@
+"""Stores of brokers that are newer than this tool: no error where they are sound, hands off what is new.
+
+The stores in tests/data/real were written by released 5.5.0 brokers. ADR 0011.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rocketfsck.repair.law import NOT_UNDERSTOOD
+from rocketfsck.repair.planning import make_plan
+from rocketfsck.store import open_store
+from rocketfsck.verify import CheckOptions, Report, check_store
+from rocketfsck.verify.catalog import RULES
+from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.unknown import unknown_areas
+
+from tests.conftest import Directory
+
+NOW = 1_800_000_000_000
+
+TAG_ENTRIES = {"5.5.0-batchcq": 50, "5.5.0-full-killed": 439, "5.5.0-long": 254}
+
+
+def check(root: Path) -> Report:
+    return check_store(open_store(root), CheckOptions(now_timestamp=NOW))
+
+
+def above_info(report: Report) -> set[str]:
+    return {rule for rule, count in report.counts.items() if count and RULES[rule].severity > Severity.INFO}
+
+
+@pytest.mark.parametrize("name", TAG_ENTRIES)
+def test_tag_entries_are_not_damage(name: str, real_dir: Directory) -> None:
+    report = check(real_dir(name))
+    assert not {rule for rule in above_info(report) if rule.startswith(("IX", "XR"))}
+    found = next(finding for finding in report.findings if finding.rule == "XR035").found
+    assert found["entry_count"] == TAG_ENTRIES[name]
+    assert "index" in unknown_areas(report.findings)
+
+
+def test_no_repair_of_an_index_that_is_not_understood(real_copy: Directory) -> None:
+    root = real_copy("5.5.0-batchcq")
+    index = next((root / "index").iterdir())
+    with index.open("r+b") as file:
+        file.seek(40 + 4 * open_store(root).geometry.slot_count + 20 * 3)
+        file.write(b"\x01\x02\x03\x04")  # the hash of one key's entry
+    report = check(root)
+    assert "XR024" in above_info(report)
+    plan = make_plan(open_store(root), report)
+    assert not [action for action in plan.actions if action.target.startswith("index")]
+    reasons = {item.rule: item.reason for item in plan.unanswered}
+    assert "this version does not understand" in reasons["XR024"]
+    assert "--only rebuild-index" in reasons["XR024"]
+
+    forced = make_plan(open_store(root), report, only=["rebuild-index"])
+    (action,) = forced.actions
+    assert (action.name, action.preen) == ("rebuild-index", False)
+    assert [(notice.kind, notice.count) for notice in action.notices] == [(NOT_UNDERSTOOD, 1)]
+    assert not make_plan(open_store(root), report, only=["rebuild-index"], preen=True).actions
