@@ -1,0 +1,33 @@
+"""Findings that are known and not corrected yet: each with its reason, so that a run is judged by the
+others."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from tests.hostile.fuzz.laws import Violation
+
+
+class Known(NamedTuple):
+    """A law and patterns of command and detail; `reason` names what is known."""
+
+    law: str
+    command: str
+    detail: str
+    reason: str
+
+
+KNOWN: tuple[Known, ...] = ()
+
+
+def known_reason(violation: Violation) -> str | None:
+    """Why this finding is known; None if it is not."""
+    for row in KNOWN:
+        if (
+            row.law == violation.law
+            and re.search(row.command, violation.command)
+            and re.search(row.detail, violation.detail)
+        ):
+            return row.reason
+    return None
