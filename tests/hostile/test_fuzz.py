@@ -1,6 +1,6 @@
 """The fuzzer over all commands: 2,000 mutants always, 100,000 by `make nightly`. Any number by hand:
 
-    python -m tests.hostile.fuzz --seeds 0-99999 --jobs 2
+python -m tests.hostile.fuzz --seeds 0-99999 --jobs 2
 """
 
 from __future__ import annotations

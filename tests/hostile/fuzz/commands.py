@@ -35,7 +35,7 @@ STATUSES: Mapping[str, frozenset[int]] = {
     "plan": frozenset({0, 4, 8, 12}),
     "simulate": frozenset({0, 4, 8}),
     "rebuild": frozenset({0, 4, 8}),
-    "salvage": frozenset({0, 1, 4, 5, 8}),
+    "salvage": frozenset({0, 1, 4, 5, 8, 16}),
     "compare": frozenset({0, 1, 4, 5, 8, 12, 16}),
     "report": frozenset({0, 4, 8, 12}),
     "export": frozenset({0, 4, 8, 12}),
@@ -47,7 +47,7 @@ STATUSES: Mapping[str, frozenset[int]] = {
 """The exit statuses that a command may end with on a store, however it is damaged.
 
 16 is there where what is asked may not fit what is there: a directory for `info`, a store without a log for
-`compare`, kinds and filters of `dump`.
+`compare`, kinds and filters of `dump`, a place without a record for `salvage`.
 """
 
 
@@ -176,7 +176,7 @@ def _rebuild(rng: random.Random, ground: Ground) -> Line:
     line = ["rebuild", what, "{store}", "--into", "{out}/built", "--no-sync", "{told}", *_format(rng, "json")]
     if what in ("index", "consumequeue"):
         line += _some(rng, ["--only-missing-tail"], share=0.3)
-    if what == "index":
+    if what == "index" and "--only-missing-tail" not in line:
         line += _some(rng, ["--from-offset", rng.choice(("0", "2048", "9223372036854775807"))], share=0.2)
     if what == "consumequeue":
         line += _some(rng, ["--topic", rng.choice(ground.subject.topics or ("TopicA",))], share=0.2)

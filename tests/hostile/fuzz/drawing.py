@@ -111,16 +111,20 @@ def _field(rng: random.Random, ground: Ground) -> list[Mutation]:
 def _number(rng: random.Random, ground: Ground, spot: Spot) -> bytes:
     bits = 8 * spot.size
     least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-    old = struct.unpack(spot.form, ground.value(spot))[0]
-    neighbour = struct.unpack(spot.form, ground.value(rng.choice(ground.spots[spot.layout][spot.field])))[0]
+    old = _integer(ground, spot)
+    neighbour = _integer(ground, rng.choice(ground.spots[spot.layout][spot.field]))
     layout = ground.spots[spot.layout]
     other = rng.choice(layout[rng.choice(sorted(layout))])
-    stranger = struct.unpack(other.form, ground.value(other))[0] if other.number else 91
+    stranger = _integer(ground, other) if other.number else 91
     value = rng.choice((
         0, -1, least, most, old + 1, old - 1, neighbour, stranger, old ^ 1 << rng.randrange(bits),
         rng.randrange(least, most + 1), 0x7FFFFFF0, -old, ground.sizes[spot.file], 1 << rng.randrange(bits),
     ))  # fmt: skip
     return int((value - least) % (1 << bits) + least).to_bytes(spot.size, "big", signed=True)
+
+
+def _integer(ground: Ground, spot: Spot) -> int:
+    return int.from_bytes(ground.value(spot), "big", signed=True)
 
 
 def _text(rng: random.Random, ground: Ground, spot: Spot) -> bytes:
@@ -332,7 +336,7 @@ def _abort(rng: random.Random, _ground: Ground) -> Mutation:
 
 def _stray(rng: random.Random, ground: Ground) -> Mutation:
     name = _new_name(rng, ground, _file(rng, ground))
-    return Mutation("write", name, {"data": rng.randbytes(rng.choice((0, 1, 40, 2048))).hex()})
+    return Mutation("create", name, {"size": rng.choice((0, 1, 40, 2048)), "seed": rng.randrange(99)})
 
 
 _STRUCTURES: Sequence[Callable[[random.Random, Ground], Mutation]] = (

@@ -63,6 +63,11 @@ def _write(_root: Path, path: Path, data: str) -> bool:
     return True
 
 
+def _create(_root: Path, path: Path, size: int, seed: int) -> bool:
+    """A new file of random bytes."""
+    return _write(_root, path, random.Random(seed).randbytes(size).hex())
+
+
 def _truncate(_root: Path, path: Path, size: int) -> bool:
     """Another length: shorter, or longer by a hole."""
     if not _is_plain(path):
@@ -243,6 +248,7 @@ def put_in(document: Any, place: list[Any], value: Any, *, drop: bool) -> Any:
 KINDS: Mapping[str, Callable[..., bool]] = {
     "set": _set,
     "write": _write,
+    "create": _create,
     "truncate": _truncate,
     "extend": _extend,
     "noise": _noise,

@@ -19,7 +19,6 @@ from rocketfsck.formats.record import BLANK, RECORD
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_LOG_UNIT, TIMER_WHEEL_SLOT
 
 MAX_READ = 1 << 20
-_WIDTHS = {1: ">b", 2: ">h", 4: ">i", 8: ">q"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +41,6 @@ class Spot:
     @property
     def label(self) -> str:
         return f"{self.layout}.{self.field}"
-
-    @property
-    def form(self) -> str:
-        """The struct format of an integer."""
-        return _WIDTHS[self.size]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,9 @@ from rocketfsck.formats.javatext import java_hash
 from rocketfsck.formats.properties import serialize_properties
 from rocketfsck.formats.record import decode_record, encode_record
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_LOG_UNIT, TIMER_WHEEL_SLOT
+from rocketfsck.store import open_store
 from rocketfsck.store.model import Geometry
+from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.writer import (
     EndState,
     Event,
@@ -38,6 +40,7 @@ from tests.property.writer_strategies import broker_conf
 
 DATA = Path(__file__).parents[2] / "data"
 START = 1_700_000_000_000
+UNCLEAN = ("killed-5.1.4", "killed-4.9.8", "4.9.8-ghosttail")
 NOW = START + 86_400_000
 SMALL = Geometry(
     commitlog_file_size=2048,
@@ -64,7 +67,7 @@ class Subject:
     """A sound store and what may be said of it.
 
     `conf` is a broker.conf with its geometry, `version` the broker that wrote it. `topics` are those of its
-    records, `clean` says that a check of it finds nothing above info.
+    records, `clean` says that a check of it finds nothing above info (a kill leaves something).
     """
 
     name: str
@@ -72,7 +75,7 @@ class Subject:
     conf: Path
     version: str
     topics: tuple[str, ...]
-    clean: bool = True
+    clean: bool = False
 
 
 def _messages(count: int, **given: object) -> list[Event]:
@@ -186,7 +189,13 @@ def build_subjects(folder: Path) -> dict[str, Subject]:
     made = [_write(folder, name) for name in _RECIPES]
     made += [_with_sides(folder), _with_dledger(folder)]
     made += [_unpack(folder, name) for name in BROKER_WRITTEN]
-    return {subject.name: subject for subject in made}
+    return {subject.name: replace(subject, clean=_is_clean(subject)) for subject in made}
+
+
+def _is_clean(subject: Subject) -> bool:
+    clean = check_store(open_store(subject.path), CheckOptions(now_timestamp=NOW)).exit_code == 0
+    assert clean or subject.name in UNCLEAN, subject.name
+    return clean
 
 
 def _write(folder: Path, name: str, as_name: str | None = None) -> Subject:
@@ -200,8 +209,7 @@ def _write(folder: Path, name: str, as_name: str | None = None) -> Subject:
     messages = events()
     write_store(path, messages, chosen)
     topics = {message.topic for message in messages if isinstance(message, OutgoingMessage)}
-    clean = chosen.end_state is EndState.CLEAN
-    return Subject(own.name, path, conf, version, tuple(sorted(topics)), clean)
+    return Subject(own.name, path, conf, version, tuple(sorted(topics)))
 
 
 def _unpack(folder: Path, name: str) -> Subject:
@@ -288,4 +296,4 @@ def _with_dledger(folder: Path) -> Subject:
         (subject.path / "dledger-n0" / part).mkdir(parents=True)
         (subject.path / "dledger-n0" / part / offset_to_filename(0)).write_bytes(content)
     (subject.path / "dledger-n0" / "currterm").write_text("voteLeader=n0\ncurrTerm=1\n")
-    return replace(subject, clean=False)
+    return subject
