@@ -41,6 +41,8 @@ STATUSES: Mapping[str, frozenset[int]] = {
     "export": frozenset({0, 4, 8, 12}),
     "query": QUERY,
     "explain": frozenset({0}),
+    "apply": frozenset({0, 1, 4, 5, 8, 12, 16}),
+    "undo": frozenset({0, 8}),
     "write": frozenset({0, 8, 16}),
     "damage": frozenset({0, 8, 16}),
 }

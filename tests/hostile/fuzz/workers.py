@@ -28,8 +28,9 @@ from tests.hostile.fuzz.scenarios import run_case
 
 TIME_LIMIT = 60.0
 MEMORY_LIMIT = 512 << 20
-DATA_LIMIT = 1536 << 20
-"""Private memory that the system gives to a worker at most, so that no mutant takes the machine with it."""
+DATA_LIMIT = 1 << 30
+"""Private memory beyond what it begins with that the system gives to a worker at most, so that no mutant
+takes the machine with it."""
 BARE_SIZE = 100 << 20
 """What a process of one command has in memory before it reads the store. A worker, which has run every
 command, has more: only what a case adds counts."""
@@ -59,12 +60,12 @@ def scratch_folder() -> Path:
 def run_here(case: Case, grounds: dict[str, Ground], folder: Path) -> Outcome:
     """One case in this process."""
     _reset_peak()
-    base = _peak() - BARE_SIZE
+    base = _status("VmHWM") - BARE_SIZE
     began, began_wall = time.process_time(), time.monotonic()
     place = folder / f"case-{os.getpid()}"
     shutil.rmtree(place, ignore_errors=True)
     scene = run_case(case, grounds[case.subject], place)
-    peak = _peak() - max(base, 0)
+    peak = _status("VmHWM") - max(base, 0)
     violations = list(scene.violations)
     if peak > MEMORY_LIMIT:
         violations.append(Violation("memory", "case", f"{peak >> 20} MiB at most"))
@@ -80,15 +81,13 @@ def _reset_peak() -> None:
         pass
 
 
-def _peak() -> int:
-    try:
-        with open("/proc/self/status") as file:  # noqa: PTH123
-            for line in file:
-                if line.startswith("VmHWM:"):
-                    return int(line.split()[1]) << 10
-    except OSError:
-        pass
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+def _status(name: str) -> int:
+    """A number of bytes that Linux tells of this process."""
+    with open("/proc/self/status") as file:  # noqa: PTH123
+        for line in file:
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) << 10
+    raise KeyError(name)
 
 
 @dataclass(slots=True)
@@ -198,7 +197,8 @@ def _work(
 ) -> None:
     """A worker's life: cases until there are none."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_DATA, (DATA_LIMIT, DATA_LIMIT))
+    most = _status("VmData") + DATA_LIMIT
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     with trace.open("w") as file:
         while (case := _receive(tasks)) is not None:
             assert isinstance(case, Case)
