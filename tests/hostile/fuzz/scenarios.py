@@ -224,8 +224,7 @@ def _apply(scene: Scene, scenario: Scenario, plan: Mapping[str, Any], *, whole: 
     before, beside = full_state(scene.store), outer_state(scene.folder, ("out", "store"))
     records = sound_records(scene.store)
     harm = None if scene.forged else predicted_harm(scene.store, version, conf)
-    line = ["apply", str(scene.out / "plan.json")]
-    line += [option for option in scenario.line if option == "--in-place"]
+    line = ["apply", str(scene.out / "plan.json"), *_options(scenario, plan)]
     command = scene.shown(line)
     ended = scene.run(*line)
     if not ended.status & 1:
@@ -251,6 +250,18 @@ def _apply(scene: Scene, scenario: Scenario, plan: Mapping[str, Any], *, whole: 
     _outside(scene, beside, command)
     _undo(scene, before, beside)
     return ended.status
+
+
+def _options(scenario: Scenario, plan: Mapping[str, Any]) -> list[str]:
+    """How to apply: where, and with what the plan assumes confirmed."""
+    assumed = {
+        assumption["name"]
+        for action in plan["actions"]
+        for assumption in action["assumptions"]
+        if assumption["how"] == "assumed"
+    }
+    options = [option for option in scenario.line if option == "--in-place"]
+    return options + [word for name in sorted(assumed) for word in ("--assume", name)]
 
 
 def _actions(plan: Mapping[str, Any]) -> str:
@@ -323,7 +334,7 @@ def _hostile_area(scene: Scene, scenario: Scenario) -> int:
     plan = _make_plan(scene, scenario)
     if plan is None or not plan["actions"]:
         return 0
-    line = ["apply", str(scene.out / "plan.json"), *[word for word in scenario.line if word == "--in-place"]]
+    line = ["apply", str(scene.out / "plan.json"), *_options(scenario, plan)]
     before = full_state(scene.store)
     if not scene.run(*line).status & 1:
         return 0
