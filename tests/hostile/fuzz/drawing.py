@@ -102,7 +102,7 @@ def _field(rng: random.Random, ground: Ground) -> list[Mutation]:
     found = [Mutation("set", spot.file, {"pos": spot.pos, "data": data.hex()}, spot.label)]
     if name == "body" and rng.random() < 0.6:
         sealed = struct.pack(">i", body_crc(data))
-        label = f"{layout}.body sealed"
+        label = f"{spot.label} sealed"
         found[0] = Mutation("set", spot.file, {"pos": spot.pos, "data": data.hex()}, label)
         found.append(Mutation("set", spot.file, {"pos": spot.start + 8, "data": sealed.hex()}, label))
     return found

@@ -150,7 +150,7 @@ def run_case(case: Case, ground: Ground, folder: Path) -> Scene:
         os.environ["ROCKETFSCK_KERNELS"] = "compiled" if case.compiled else "plain"
         for scenario in case.scenarios:
             scene.forged = False
-            status = _STORIES[scenario.name](scene, scenario)
+            status = STORIES[scenario.name](scene, scenario)
             if (
                 scenario.line[:4] == ("check", "--level", "full", "{store}")
                 and "--select" not in scenario.line
@@ -428,7 +428,7 @@ def _hostile_resume(scene: Scene, scenario: Scenario) -> int:
     return ended.status
 
 
-_STORIES: Mapping[str, Callable[[Scene, Scenario], int]] = {
+STORIES: dict[str, Callable[[Scene, Scenario], int]] = {
     "read": _read,
     "repair": _repair,
     "hostile-plan": _hostile_plan,

@@ -40,7 +40,10 @@ class Spot:
 
     @property
     def label(self) -> str:
-        return f"{self.layout}.{self.field}"
+        """The field's name, as `seen` has it: records that are not in the commit log have the area before."""
+        top = self.file.partition("/")[0].partition("-")[0]
+        area = f"{top} " if self.layout in ("record", "blank") and top != "commitlog" else ""
+        return f"{area}{self.layout}.{self.field}"
 
 
 @dataclass(frozen=True, slots=True)

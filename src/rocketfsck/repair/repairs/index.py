@@ -38,6 +38,9 @@ from rocketfsck.verify.finding import Finding, Severity
 LINKS = frozenset(f"IX{rule:03}" for rule in range(5, 14))
 """Rules that only slots and links break: entries are as they should be."""
 
+HEADERS = frozenset({"IX003", "IX004", "IX017", "IX018"})
+"""Rules about what a header says, which a rebuilding answers as well."""
+
 REBUILT = frozenset({"IX017", "XR029"})
 """Rules beside those whose repair says so that only a rebuilding answers."""
 
@@ -59,7 +62,7 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
         for finding in scene.findings
         if _asks(finding.rule) or finding.rule in LINKS or finding.rule == "XR030" or id(finding) in asked
     ]
-    start = first_wrong(scene, why)
+    start = first_wrong(scene, [*why, *(found for found in scene.findings if found.rule in HEADERS)])
     files = scene.store.indexes[start.number :] if start is not None else scene.store.indexes
     relied = scene.store.indexes[start.number - 1 :] if start is not None else files
     size = scene.store.geometry.index_file_size
@@ -233,7 +236,7 @@ def plan_header(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
     if is_misnamed(scene):
         return
     if is_rebuilt(scene):
-        mine = [finding for finding in findings if finding.rule in ("IX003", "IX004", "IX017", "IX018")]
+        mine = [finding for finding in findings if finding.rule in HEADERS]
         for action in rebuild_indexes(scene):
             yield _with(action, mine)
         return
