@@ -27,6 +27,7 @@ KNOWN: tuple[Known, ...] = (
     Known("hang", "case", "repair/ledger", "the ledger reads the holes of a queue file"),
     Known("refused", "apply", "exists, so that|File exists|Not a directory|exit status 4", "looked into"),
     Known("plan-again", "plan", "after move-stray", "looked into"),
+    Known("start", "apply", "by move-stray", "looked into"),
 )
 
 

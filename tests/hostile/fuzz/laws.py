@@ -145,20 +145,19 @@ class SoundRecord:
 
 
 def sound_records(root: Path) -> dict[bytes, SoundRecord]:
-    """Every sound record of the files in `commitlog/`, by its bytes; found by their magic codes alone."""
+    """Every sound record of the files that a broker loads, by its bytes; found by their magic codes."""
     found: dict[bytes, SoundRecord] = {}
     folder = root / "commitlog"
     if not folder.is_dir():
         return found
     for name in sorted(os.listdir(folder)):  # noqa: PTH208 - names may be no text
         path = folder / name
-        if path.is_file():
-            base = int(name) if name.isascii() and name.isdigit() and len(name) == 20 else 0
+        if re.fullmatch(r"[0-9]{20}", name) and path.is_file():
             with path.open("rb") as file:
                 data = file.read(_DATA_LIMIT)
             for pos, raw in _records_in(data):
                 claimed = int.from_bytes(raw[28:36], "big", signed=True)
-                found.setdefault(hashlib.sha1(raw).digest(), SoundRecord(base + pos, claimed))
+                found.setdefault(hashlib.sha256(raw).digest(), SoundRecord(int(name) + pos, claimed))
     return found
 
 
