@@ -17,11 +17,19 @@ from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.unknown import unknown_areas
 
-from tests.conftest import Directory
+from tests.conftest import REAL_NAMES, Directory
 
 NOW = 1_800_000_000_000
 
 TAG_ENTRIES = {"5.5.0-batchcq": 50, "5.5.0-full-killed": 439, "5.5.0-long": 254}
+
+
+KILLED: dict[str, set[str]] = {
+    # killed: the next start deletes the newest index file
+    "5.5.0-full-killed": {"CP001", "CP003", "CP005"},
+    "5.5.0-pop-kv-killed": {"CP001", "CP003"},
+    "5.5.0-rocksdb-config-v2": {"CP001", "CP003"},
+}
 
 
 def check(root: Path) -> Report:
@@ -30,6 +38,19 @@ def check(root: Path) -> Report:
 
 def above_info(report: Report) -> set[str]:
     return {rule for rule, count in report.counts.items() if count and RULES[rule].severity > Severity.INFO}
+
+
+@pytest.mark.parametrize("name", REAL_NAMES)
+def test_a_store_of_a_released_broker(name: str, real_dir: Directory) -> None:
+    assert above_info(check(real_dir(name))) == KILLED.get(name, set())
+
+
+def test_no_queues_of_files_beside_a_database_of_queues(real_dir: Directory) -> None:
+    root = real_dir("5.5.0-rocksdb-config-v2")
+    report = check(root)
+    plan = make_plan(open_store(root), report)
+    assert {action.target for action in plan.actions} <= {"checkpoint"}
+    assert "consumequeue" in unknown_areas(report.findings)
 
 
 @pytest.mark.parametrize("name", TAG_ENTRIES)

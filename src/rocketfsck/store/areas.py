@@ -31,6 +31,7 @@ from rocketfsck.store.model import (
     StoreFile,
     StrayReason,
 )
+from rocketfsck.store.reading import FileReader
 from rocketfsck.store.settings import setting_path
 
 CONFIG_DATABASES = frozenset({"topics", "subscriptionGroups", "consumerOffsets", "rdb", "users", "acls"})
@@ -45,6 +46,8 @@ CONFIG_OTHERS = {
 _ROCKSDB_NAME = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG(\.old\.\d+)?|(MANIFEST|OPTIONS)-\d+(\.dbtmp)?|\d+\.(sst|log|blob|dbtmp)"
 )
+
+_MANIFEST = b"MANIFEST-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,15 @@ def absolute_path(path: Path) -> Path:
 def is_rocksdb_name(name: str) -> bool:
     """Whether RocksDB gives its files such a name."""
     return _ROCKSDB_NAME.fullmatch(name) is not None
+
+
+def is_database(directory: str) -> bool:
+    """Whether a directory holds a RocksDB: its file CURRENT names a manifest."""
+    try:
+        with FileReader(f"{directory}/CURRENT") as reader:
+            return reader.read_upto(0, len(_MANIFEST)) == _MANIFEST
+    except StoreError:
+        return False
 
 
 def commitlog_directories(

@@ -118,6 +118,8 @@ _HEAD_SIZE = 64 << 10
 _TIMER_WHEEL_SIZE = 604_800 * 2 * 32
 _MAX_SIBLINGS = 100_000
 _PRE_BLANK_SIZE = 0x7FFFFFFF
+_CHECKPOINT_END = 104
+"""Where a checkpoint is zero from: brokers have put one more long behind another so far."""
 
 
 def identify_file(path: Path | str) -> FileIdentity:
@@ -205,7 +207,11 @@ def _looks_like_index(path: Path, size: int, head: bytes) -> bool:
 
 def _looks_like_checkpoint(_path: Path, size: int, head: bytes) -> bool:
     timestamps = struct.unpack(">3q", head[:24]) if size == 4096 else ()
-    return any(timestamps) and all(0 <= time < 1 << 43 for time in timestamps) and not any(head[40:])
+    return (
+        any(timestamps)
+        and all(0 <= time < 1 << 43 for time in timestamps)
+        and not any(head[_CHECKPOINT_END:])
+    )
 
 
 def _looks_like_timer_log(_path: Path, _size: int, head: bytes) -> bool:

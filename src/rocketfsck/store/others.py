@@ -5,6 +5,7 @@ compaction/{compactionLog,compactionCq}/<topic>/<queueId>/   reference 1.9; comp
 epochFileCheckpoint, brokerIdentity, each with .bak          reference 1.7
 dledger-<selfId>/{data,index}/<20 digits>                    reference 2.14
 tiered_index_file/, kvStore/ (RocksDB), transaction/         reference 1.10, 1.1
+consumequeue_rocksdb/, rocksdbstore/ (RocksDB), 5.4.0+       reference 3.9; and any RocksDB of another name
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rocketfsck.formats.javatext import parse_int32
-from rocketfsck.store.areas import flat_directory, single_file
+from rocketfsck.store.areas import flat_directory, is_database, single_file
 from rocketfsck.store.geometry import file_size_of
 from rocketfsck.store.listing import Entry, EntryKind, Lister, mapped_queue
 from rocketfsck.store.locations import path_of
@@ -27,7 +28,9 @@ FILE_KINDS: Mapping[str, OtherKind] = {
     "brokerIdentity.bak": OtherKind.BROKER_IDENTITY,
 }
 DIRECTORY_KINDS: Mapping[str, OtherKind] = {
+    "consumequeue_rocksdb": OtherKind.ROCKSDB,
     "kvStore": OtherKind.ROCKSDB,
+    "rocksdbstore": OtherKind.ROCKSDB,
     "tiered_index_file": OtherKind.TIERED_INDEX,
     "transaction": OtherKind.LEGACY,
 }
@@ -68,7 +71,9 @@ def list_other(lister: Lister, entry: Entry) -> list[Other] | None:
     if name.startswith("dledger-"):
         return _list_parts(lister, entry, _list_dledger_part)
     handler = {"timerlog": _list_timer_log, "compaction": _list_compaction}.get(name)
-    return None if handler is None else handler(lister, entry)
+    if handler is not None:
+        return handler(lister, entry)
+    return [flat_directory(lister, entry, OtherKind.ROCKSDB, name)] if is_database(entry.path) else None
 
 
 def _list_timer_log(lister: Lister, entry: Entry) -> list[Other]:

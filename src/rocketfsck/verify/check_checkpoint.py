@@ -14,6 +14,7 @@ from rocketfsck.formats.markers import is_lock_content
 from rocketfsck.store.model import IndexFile, Store, StoreFile
 from rocketfsck.store.reading import FileReader, read_whole
 from rocketfsck.verify.check_epoch import check_epochs
+from rocketfsck.verify.checkpointtail import check_tail
 from rocketfsck.verify.facts import Known
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.logprobe import begins_record, read_header
@@ -39,6 +40,7 @@ def check_checkpoint(context: Context, known: Known) -> Iterator[Finding | NotCh
             return
         checkpoint = decode_checkpoint(data.ljust(CHECKPOINT.size, b"\0"))
         yield from _check_shape(store.checkpoint, data)
+        yield from check_tail(store, store.checkpoint, data, known)
         yield from _check_values(context, store.checkpoint, checkpoint, known)
         yield from _check_confirm_offset(store, store.checkpoint, checkpoint, known)
         yield from _check_master_offset(store, store.checkpoint, checkpoint, known)
@@ -61,12 +63,6 @@ def _check_shape(file: StoreFile, data: bytes) -> Iterator[Finding]:
     if len(data) != CHECKPOINT_SIZE:
         where = Where(file=file.relative, start=0, end=len(data))
         yield Finding("CP007", where, {"size": len(data)}, {"size": CHECKPOINT_SIZE})
-    tail = data[CHECKPOINT.size :]
-    if any(tail):
-        first = CHECKPOINT.size + len(tail) - len(tail.lstrip(b"\0"))
-        end = CHECKPOINT.size + len(tail.rstrip(b"\0"))
-        where = Where(file=file.relative, start=first, end=end)
-        yield Finding("CP008", where, {"bytes": data[first : min(end, first + 16)].hex()})
 
 
 def _check_values(

@@ -19,12 +19,13 @@ from rocketfsck.store.model import (
     StrayReason,
 )
 from rocketfsck.verify.check_segments import check_segments, is_among_segments, loaded_directories
-from rocketfsck.verify.elsewhere import has_log_elsewhere
+from rocketfsck.verify.elsewhere import databases, has_log_elsewhere
 from rocketfsck.verify.facts import Known
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.loading import by_version
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.task import Context
+from rocketfsck.verify.unknown import AREAS
 
 QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")
 COPY_DELAY_MS = 3_600_000
@@ -39,6 +40,7 @@ def check_layout(context: Context, known: Known) -> Iterator[Finding | NotChecke
     yield from _check_ranges(store, known)
     yield from _check_queue_kinds(store)
     yield from _check_index_directory(store)
+    yield from _check_databases(store)
     yield from _check_strays(store)
     yield from _check_live(store)
     yield from _check_times(store, known)
@@ -125,6 +127,18 @@ def _index_effect(hidden_count: int, dialect: Dialect) -> str:
 
 def _whole(index: IndexFile) -> Where:
     return Where(file=index.relative, start=0, end=index.size)
+
+
+def _check_databases(store: Store) -> Iterator[Finding]:
+    """Databases that hold queues, or that no known version makes: what is in them is not known here."""
+    for other, known in databases(store):
+        areas = QUEUE_AREAS if known else (*QUEUE_AREAS, "index")
+        found: Facts = {
+            "file_count": len(other.files),
+            "size": sum(file.size for file in other.files),
+            AREAS: " ".join(areas),
+        }
+        yield Finding("ST043" if known else "ST044", Where(file=other.relative), found)
 
 
 def _check_strays(store: Store) -> Iterator[Finding]:

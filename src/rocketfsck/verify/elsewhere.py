@@ -6,14 +6,26 @@ What is not found in the files must then not be called lost. Reference 2.14, 3.9
 
 from __future__ import annotations
 
-from rocketfsck.store.model import OtherKind, Store
+from collections.abc import Iterator
+
+from rocketfsck.store.model import Other, OtherKind, Store
+
+QUEUE_DATABASES = frozenset({"consumequeue", "consumequeue_rocksdb"})
+OTHER_DATABASES = frozenset({"kvStore", "rocksdbstore"})
+"""Databases at the root that hold no consume queues."""
+
+
+def databases(store: Store) -> Iterator[tuple[Other, bool]]:
+    """The RocksDB at the root that hold consume queues, or may hold them; and whether the name is known."""
+    for other in store.others:
+        at_root = other.kind is OtherKind.ROCKSDB and "/" not in other.relative
+        if at_root and other.files and other.relative not in OTHER_DATABASES:
+            yield other, other.relative in QUEUE_DATABASES
 
 
 def has_queues_elsewhere(store: Store) -> bool:
-    """Whether consume queues stand in a RocksDB, whatever queues of files stand beside it, or elsewhere."""
-    return store.log_only or any(
-        other.kind is OtherKind.ROCKSDB and other.relative == "consumequeue" for other in store.others
-    )
+    """Whether consume queues may be in a RocksDB, whatever queues of files are beside it, or elsewhere."""
+    return store.log_only or any(True for _ in databases(store))
 
 
 def has_log_elsewhere(store: Store) -> bool:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from rocketfsck.repair.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Severity, check_store
 from rocketfsck.verify.report import Report
+from rocketfsck.verify.unknown import unknown_areas
 
 from tests.unit.verify.storemaker import NOW
 
@@ -52,3 +54,66 @@ def test_offsets_of_consumers_are_not_behind_where_the_log_is_elsewhere(store_co
     path = root / "commitlog/00000000000000000000"
     path.rename(root / "dledger-n0/data" / path.name)
     assert {finding.rule for finding in check(root).findings} <= {"CF010", "IX028"}
+
+
+def database(root: Path, name: str) -> None:
+    """A RocksDB as far as names and CURRENT go."""
+    (root / name).mkdir()
+    for file in ("IDENTITY", "000004.sst", "MANIFEST-000001"):
+        (root / name / file).touch()
+    (root / name / "CURRENT").write_text("MANIFEST-000001\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "areas"),
+    [
+        ("consumequeue_rocksdb", "ST043", {"consumequeue", "batchconsumequeue", "consumequeue_ext"}),
+        ("queues_v9", "ST044", {"consumequeue", "batchconsumequeue", "consumequeue_ext", "index"}),
+    ],
+)
+def test_queues_in_another_database(store_copy: Copies, name: str, rule: str, areas: set[str]) -> None:
+    root = store_copy("5.3.3-basic")
+    shutil.rmtree(root / "consumequeue")
+    database(root, name)
+    report = check(root)
+    assert report.worst == Severity.INFO
+    (finding,) = (finding for finding in report.findings if finding.rule in ("ST043", "ST044"))
+    assert (finding.rule, finding.where.file, finding.found["file_count"]) == (rule, name, 4)
+    assert set(unknown_areas(report.findings)) == areas
+    assert name in {item.what for item in report.not_checked}
+    assert not make_plan(open_store(root), report).actions
+    forced = make_plan(open_store(root), report, only=["rebuild-queue"])
+    assert not forced.actions  # nothing is missing that a repair could be asked for
+
+
+def test_a_database_beside_damaged_queues_keeps_repairs_off(store_copy: Copies) -> None:
+    root = store_copy("5.3.3-basic")
+    database(root, "consumequeue_rocksdb")
+    file = next(path for path in sorted((root / "consumequeue").rglob("0*")) if path.is_file())
+    with file.open("r+b") as stream:
+        stream.write(b"\1" * 20)
+    report = check(root)
+    assert report.worst == Severity.ERROR
+    assert not make_plan(open_store(root), report).actions
+    (action,) = make_plan(open_store(root), report, only=["rebuild-queue"]).actions
+    assert not action.preen
+
+
+@pytest.mark.parametrize("name", ["rocksdbstore", "kvStore"])
+def test_databases_without_queues_stop_nothing(store_copy: Copies, name: str) -> None:
+    root = store_copy("5.3.3-basic")
+    shutil.rmtree(root / "consumequeue")
+    database(root, name)
+    report = check(root)
+    assert not unknown_areas(report.findings)
+    assert "XR002" in {finding.rule for finding in report.findings}
+    assert [action.name for action in make_plan(open_store(root), report).actions] == ["rebuild-queue"]
+
+
+def test_a_directory_that_is_no_database_stays_a_stray(store_copy: Copies) -> None:
+    root = store_copy("5.3.3-basic")
+    (root / "queues_v9").mkdir()
+    (root / "queues_v9/CURRENT").write_text("something else")
+    report = check(root)
+    assert [finding.where.file for finding in report.findings if finding.rule == "ST041"] == ["queues_v9"]
+    assert not unknown_areas(report.findings)

@@ -24,6 +24,7 @@ from rocketfsck.repair.build.resumable import ResumableDirectory, State, resumab
 from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk_log
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.opening import open_store
+from rocketfsck.verify.elsewhere import databases
 
 SAVE_SECONDS = 5.0
 CHECKPOINT_FILE_SIZE = 4096
@@ -78,9 +79,7 @@ def rebuild_store(
 
 def check_options(store: Store, options: RebuildOptions) -> None:
     """Raises UsageError for options that make no sense, or not for this store."""
-    if options.queues and any(
-        other.kind is OtherKind.ROCKSDB and other.relative == "consumequeue" for other in store.others
-    ):
+    if options.queues and any(known for _, known in databases(store)):
         raise UsageError("the store keeps its consume queues in RocksDB, which is not rebuilt")
     if any(other.kind is OtherKind.DLEDGER_DATA for other in store.others):
         raise UsageError("the commit log is DLedger's; only a plain one can be rebuilt from")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.checkpoint import CHECKPOINT_SIZE, Checkpoint, encode_checkpoint
+from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, encode_checkpoint
 from rocketfsck.formats.epoch import EpochEntry, decode_epochs, encode_epochs
 from rocketfsck.formats.javatext import parse_int32, parse_int64
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
@@ -28,8 +28,11 @@ from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.logprobe import begins_record
 from rocketfsck.verify.rule import LEVELS
+from rocketfsck.verify.unknown import unknown_areas
 
 CHECKPOINT_NAME = "checkpoint"
+ZERO_TAIL = "zero_tail"
+"""Argument of write-checkpoint: write zeros behind the fields, where there is damage."""
 EPOCH_LIMIT = 16 << 20
 _BROKEN = frozenset({"ST019", "ST020", "ST011", "CL006", "CL015", "CL020"})
 """Findings after which nobody can say where the log ends, beside those of bodies that no repair answers."""
@@ -39,6 +42,8 @@ def can_finish(scene: PlanScene) -> bool:
     """Whether what an abnormal recovery would do can be done here: the log was gone through, and whatever is
     wrong with it is answered by a repair."""
     if LEVELS.index(scene.report.level) < LEVELS.index("cross") or is_unsettled(scene):
+        return False
+    if unknown_areas(scene.findings):  # whether queues and index have what the log has, nobody knows
         return False
     for finding in scene.findings:
         rule = RULES[finding.rule]
@@ -65,6 +70,7 @@ def write_checkpoint(scene: PlanScene) -> Action:
         CHECKPOINT_NAME,
         "write the checkpoint that fits the ends of the log, the queues and the index",
         why,
+        arguments={ZERO_TAIL: True} if any(finding.rule == "CP008" for finding in why) else {},
         preconditions=whole_file(scene, CHECKPOINT_NAME) if scene.store.checkpoint is not None else (),
         write_size=CHECKPOINT_SIZE,
     )
@@ -72,17 +78,21 @@ def write_checkpoint(scene: PlanScene) -> Action:
 
 def act_checkpoint(scene: ActScene, action: Action) -> None:
     """Write all fields from what the tree holds now."""
-    del action
-    put_checkpoint(scene, build_checkpoint(scene.reopen()))
+    put_checkpoint(scene, build_checkpoint(scene.reopen()), zero_tail=bool(action.arguments.get(ZERO_TAIL)))
 
 
-def put_checkpoint(scene: ActScene, checkpoint: Checkpoint) -> None:
-    """Make the file one page with these fields. Its time stays."""
+def put_checkpoint(scene: ActScene, checkpoint: Checkpoint, *, zero_tail: bool = False) -> None:
+    """Make the file one page with these fields. Its time stays.
+
+    What is behind the fields may be a newer broker's: it stays, too, unless it is known to be damage.
+    """
     data = encode_checkpoint(checkpoint)
+    if not zero_tail:
+        data = data[: CHECKPOINT.size]
     if not scene.tree.exists(CHECKPOINT_NAME):
-        scene.tree.create(CHECKPOINT_NAME, len(data))
-    elif scene.tree.size(CHECKPOINT_NAME) != len(data):
-        scene.tree.resize(CHECKPOINT_NAME, len(data))
+        scene.tree.create(CHECKPOINT_NAME, CHECKPOINT_SIZE)
+    elif scene.tree.size(CHECKPOINT_NAME) != CHECKPOINT_SIZE:
+        scene.tree.resize(CHECKPOINT_NAME, CHECKPOINT_SIZE)
     scene.tree.write(CHECKPOINT_NAME, 0, data)
 
 

@@ -44,7 +44,8 @@ REASONS: Mapping[str, str] = {
     "CF007": "there is no .bak of the right shape: write it anew, or copy it from another broker",
     "CF011": "the units that the group consumed are gone: it waits until the queue has grown past",
     "CF014": "where the group was is not known: reset it when the broker runs",
-    "CP001": "damage of the log is left that an abnormal recovery would meet: repair that first",
+    "CP001": "damage of the log is left that an abnormal recovery would meet, or something that this version "
+    "does not know is in the store: leave the recovery to the broker",
     "CP003": "there is no checkpoint to note the index file's end in",
     "XR001": "the log has two messages for this place in the queue",
     "XR004": "the queues are of another log, or not all units behind these point behind the log",

@@ -105,7 +105,8 @@ RULES: tuple[Rule, ...] = (
         "checkpoint-tail",
         Severity.WARNING,
         "{file} is not zero behind its fields, first at byte {start}",
-        "No version writes there: it is another file, or damaged.",
+        "The bytes are no fields of a newer broker either: they are neither an offset nor a time of the log. "
+        "The file is another one, or damaged.",
         "strict",
         "quick",
         "write-checkpoint",
@@ -291,5 +292,20 @@ RULES: tuple[Rule, ...] = (
         "quick",
         None,
         "5.1",
+    ),
+    Rule(
+        "CP026",
+        "checkpoint-field-unknown",
+        Severity.INFO,
+        "the checkpoint holds {value} at byte {start}, where this version knows no field; a record has this "
+        "{kind}",
+        "Brokers from 5.5.0 on keep the offset of the record that was dispatched last there, and start their "
+        "recovery from it. Repairs keep these bytes, and do not write the checkpoint unless they are forced "
+        "by name.",
+        "heuristic",
+        "quick",
+        None,
+        "5.1",
+        unknown=True,
     ),
 )

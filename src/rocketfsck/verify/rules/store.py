@@ -370,4 +370,31 @@ RULES: tuple[Rule, ...] = (
         "1.1",
         "C8",
     ),
+    Rule(
+        "ST043",
+        "queue-database",
+        Severity.INFO,
+        "{file} is a RocksDB of {file_count} files with consume queues: this version does not read them",
+        "From 5.2.0 on a broker can keep its consume queues in RocksDB, instead of files or beside them. "
+        "Queues without files are not missing then. No repair changes queues of files unless it is forced by "
+        "name.",
+        "config",
+        "quick",
+        None,
+        "3.9",
+        unknown=True,
+    ),
+    Rule(
+        "ST044",
+        "unknown-database",
+        Severity.INFO,
+        "{file} is a RocksDB of {file_count} files that no broker known to this version makes",
+        "A newer broker may keep its consume queues or its index there. Queues without files are not called "
+        "missing, and no repair changes queues or the index unless it is forced by name.",
+        "heuristic",
+        "quick",
+        None,
+        "1.1",
+        unknown=True,
+    ),
 )
