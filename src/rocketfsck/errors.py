@@ -6,6 +6,8 @@ exception but a finding (`rocketfsck.verify`).
 
 from __future__ import annotations
 
+import errno
+
 EXIT_CLEAN = 0
 EXIT_CORRECTED = 1
 EXIT_CORRECTED_ACT = 2
@@ -54,3 +56,41 @@ class FormatError(StoreError):
 
     `offset` is the position, relative to the start of the bytes given, of the field that is wrong.
     """
+
+
+_PASSING = frozenset(
+    getattr(errno, name)
+    for name in (
+        *(
+            "EIO",
+            "EREMOTEIO",
+            "ESTALE",
+            "ETIMEDOUT",
+            "EBUSY",
+            "EAGAIN",
+            "EINTR",
+            "ENOMEM",
+            "EMFILE",
+            "ENFILE",
+        ),
+        *("ENETDOWN", "ENETRESET", "ENETUNREACH", "EHOSTDOWN", "EHOSTUNREACH", "ENOBUFS", "ENOLINK", "ECOMM"),
+        *("ECONNABORTED", "ECONNREFUSED", "ECONNRESET", "ENOTCONN", "EPIPE", "EPROTO", "ESHUTDOWN"),
+    )
+    if hasattr(errno, name)
+)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same attempt may succeed later, or on another machine: the cause is a disk, network or
+    memory error, not a file that is missing, forbidden, replaced or too short.
+
+    Goes by the `OSError` that `error` is or was raised from; an error that was pickled has lost its cause.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError | TimeoutError):
+            return True
+        if isinstance(cause, OSError):
+            return cause.errno in _PASSING
+        cause = cause.__cause__
+    return False

@@ -29,7 +29,8 @@ def spark() -> Iterator[SparkSession]:
     pytest.importorskip("pyspark", reason=NO_SPARK)
     from rocketfsck.engine.spark import open_session
 
-    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])  # kernels of tests are found by workers, too
+    places = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))  # workers find kernels of tests, too
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pyspark's own sockets and subprocesses
         session = open_session("local[2]", conf={"spark.driver.defaultJavaOptions": QUICK_JAVA})

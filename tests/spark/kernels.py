@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from rocketfsck.errors import StoreError
 
 
 def double(number: int) -> int:
@@ -33,6 +36,38 @@ def dying_once(marker: str) -> str:
     os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(60)
     return "not killed"
+
+
+def unreadable_once(marker: str) -> str | StoreError:
+    """A disk that fails once: an error that is raised, or returned if the marker's name ends so."""
+    try:
+        _read_with_marker(marker)
+    except StoreError as error:
+        if marker.endswith("returned"):
+            return error
+        raise
+    return "read"
+
+
+def _read_with_marker(marker: str) -> None:
+    try:
+        Path(marker).touch(exist_ok=False)
+    except FileExistsError:
+        return
+    try:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    except OSError as error:
+        raise StoreError("cannot be read", path=marker, offset=0) from error
+
+
+def always_unreadable(counter: str) -> None:
+    """A disk that always fails; how often is the counter's length."""
+    with Path(counter).open("ab") as file:
+        file.write(b"x")
+    try:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    except OSError as error:
+        raise StoreError("cannot be read", path="disk", offset=7) from error
 
 
 class DyingInTheEnd:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from pkgutil import iter_modules
@@ -10,15 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rocketfsck.api import iter_messages
 from rocketfsck.pipeline import register
 from rocketfsck.pipeline.views import VIEW_NAMES, Wanted, schema_of
 from rocketfsck.pipeline.views.options import OPTION_NAMES
+from rocketfsck.store import open_store
 
 from tests.conftest import Directory
 from tests.unit.pipeline.viewing import read
 
 pytest.importorskip("pyspark")
 from pyspark.errors import PySparkException
+
+from tests.spark.failing import FailingDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -131,34 +136,68 @@ def pushing(spark: SparkSession) -> Iterator[SparkSession]:
     spark.conf.unset(PUSHDOWN)
 
 
-def test_filters_go_down_where_that_is_asked_for(
-    pushing: SparkSession, store_dir: Directory, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_frame_can_be_used_twice(pushing: SparkSession, store_dir: Directory) -> None:
+    """Whether Spark may hand filters down or not: nothing of one use is kept for another."""
     root = store_dir("4.9.8-multiseg")
-    frame = _frame(pushing, root, pushdown="true", columns="offset,topic,size")
-    chosen = frame.filter("topic = 'Seg0' AND offset >= 131072 AND offset < 390000 AND size > 600")
-    expected = [
-        row["offset"]
-        for row in read("messages", root)
-        if row["topic"] == "Seg0" and 131_072 <= row["offset"] < 390_000 and row["size"] > 600
-    ]
-    assert sorted(row["offset"] for row in chosen.collect()) == expected != []
-    assert chosen.rdd.getNumPartitions() == 2
-    chosen.explain()
-    (left,) = re.findall(r"Filter (\(.*\))", capsys.readouterr().out)
-    assert "size" in left
-    assert "Seg0" not in left
-    assert "131072" not in left
+    frame = _frame(pushing, root, columns="offset,topic")
+    one, other = (frame.where(f"topic = '{topic}'") for topic in ("Seg0", "Seg1"))
+    counts = Counter(row["topic"] for row in read("messages", root))
+    assert counts["Seg0"] != counts["Seg1"]
+    both = one.union(other).groupBy("topic").count()
+    assert {row["topic"]: row["count"] for row in both.collect()} == {
+        name: counts[name] for name in ("Seg0", "Seg1")
+    }
+    joined = one.alias("a").crossJoin(other.alias("b"))
+    assert joined.count() == counts["Seg0"] * counts["Seg1"]
+    assert frame.count() == counts.total() == 1300
+    with pytest.raises(PySparkException, match="UsageError: the option pushdown was removed"):
+        _frame(pushing, root, pushdown="true")
 
 
-def test_a_frame_can_be_used_again_where_filters_do_not_go_down(
-    pushing: SparkSession, store_dir: Directory
+def test_a_file_that_vanished_ends_the_query(spark: SparkSession, store_copy: Directory) -> None:
+    root = store_copy("4.9.8-multiseg")
+    file = root / "commitlog" / "00000000000000131072"
+    strict, loose = (
+        _frame(spark, root, columns="offset,topic,_corrupt_record", **options)
+        for options in ({}, {"on_unreadable": "row"})
+    )
+    assert strict.count() == loose.count() == 1300
+    gone = [row["offset"] for row in strict.collect() if 131_072 <= row["offset"] < 262_144]
+    file.unlink()
+    with pytest.raises(PySparkException) as caught:
+        strict.count()
+    assert f"StoreError: {file}: cannot be opened: No such file or directory" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+    rows = loose.collect()
+    (lost,) = [row for row in rows if row["_corrupt_record"] is not None]
+    assert lost["offset"] == 131_072
+    assert len(rows) == 1300 - len(gone) + 1
+
+
+def test_a_disk_that_fails_once_is_read_again(
+    spark: SparkSession, store_dir: Directory, tmp_path: Path
 ) -> None:
-    """Where they do, Spark reads no more than the first query wanted."""
-    frame = _frame(pushing, store_dir("4.9.8-multiseg"), columns="offset")
-    parts = [frame.filter("offset < 131072"), frame.filter("offset >= 131072")]
-    assert parts[0].union(parts[1]).count() == 1300
-    assert frame.count() == 1300
+    """Spark starts the task again, whose rows are then those of a sound disk."""
+    root = store_dir("4.9.8-multiseg")
+    spark.dataSource.register(FailingDataSource)
+    marker = tmp_path / "failed"
+    reader = spark.read.format("rocketmq_failing").options(marker=str(marker), columns="offset")
+    assert sorted(row[0] for row in reader.load(str(root)).collect()) == sorted(
+        row["offset"] for row in read("messages", root)
+    )
+    assert marker.exists()
+
+
+def test_what_a_count_counts(spark: SparkSession, restart_dir: Directory) -> None:
+    """Rows, as everywhere in Spark: messages, and ranges that are damaged."""
+    root = restart_dir("4.9.8-basic--torn-tail")
+    count = sum(1 for _ in iter_messages(open_store(root), live_only=True))
+    frame = _frame(spark, root)
+    assert frame.count() == len(frame.collect()) == count + 1
+    assert frame.where("store_timestamp IS NOT NULL").count() == count
+    assert frame.where("_corrupt_record IS NULL").count() == count
+    assert frame.selectExpr("count(topic)").first() == (count,)
+    assert _frame(spark, root, mode="DROPMALFORMED").count() == count
 
 
 @pytest.mark.nightly
@@ -218,5 +257,5 @@ def test_the_guides_examples(
     assert {row["broker"] for row in rows} == {"4.9.8-multiseg", "5.3.3-multiseg"}
     for option in re.findall(r"^\| (`.*?`) \|", section.partition("| option | |")[2], re.MULTILINE):
         for one in re.findall(r"`(.*?)`", option):
-            assert one in (*OPTION_NAMES, "pushdown")
+            assert one in OPTION_NAMES
     spark.catalog.dropTempView("orders")

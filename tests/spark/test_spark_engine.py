@@ -14,13 +14,21 @@ import pytest
 from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine import spark as engine_module
+from rocketfsck.engine.session import LOCAL_RETRIES
 from rocketfsck.engine.spark import SparkEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
-from tests.spark.kernels import double, dying_once, failing, failing_or_slow
+from tests.spark.kernels import (
+    always_unreadable,
+    double,
+    dying_once,
+    failing,
+    failing_or_slow,
+    unreadable_once,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,6 +100,21 @@ def test_a_worker_that_dies_is_replaced(spark: SparkSession, tmp_path: Path) -> 
     outcomes = list(SparkEngine(spark).run(dying_once, [str(tmp_path / "died")]))
     assert [item.result for item in outcomes] == ["alive"]
     assert (tmp_path / "died").exists()
+
+
+@pytest.mark.parametrize("how", ["raised", "returned"])
+def test_a_disk_that_fails_once_is_read_again(spark: SparkSession, tmp_path: Path, how: str) -> None:
+    """By Spark, which starts the task again; a check returns such errors, other jobs raise them."""
+    outcomes = list(SparkEngine(spark).run(unreadable_once, [str(tmp_path / how)]))
+    assert [item.result for item in outcomes] == ["read"]
+    assert (tmp_path / how).exists()
+
+
+def test_a_disk_that_always_fails_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    counter = tmp_path / "count"
+    with pytest.raises(StoreError, match=r"^disk at byte 7: cannot be read$"):
+        list(SparkEngine(spark).run(always_unreadable, [str(counter)]))
+    assert counter.stat().st_size == LOCAL_RETRIES
 
 
 def test_waves_of_tasks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

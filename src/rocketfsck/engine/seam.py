@@ -36,6 +36,7 @@ class Engine(Protocol):
     ) -> Iterator[Outcome[Task, Result]]:
         """Yield one `Outcome` a task, in any order.
 
-        `kernel` is a top-level function; what it raises ends the run. `deadline` is a `time.monotonic()`
-        value: no task is started after it, and those left are yielded with `result=None`.
+        `kernel` is a top-level function; what it raises ends the run, but an engine may first start the task
+        again where the error may pass (`errors.may_pass`), also if the kernel returns it. `deadline` is a
+        `time.monotonic()` value: no task is started after it, and those left are yielded with `result=None`.
         """

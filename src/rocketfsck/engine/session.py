@@ -12,6 +12,7 @@ What spark-submit was given is never replaced, nor what the caller gives.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 LOCAL_RETRIES = 4
 """Attempts for a task of an embedded session, where Spark's own default is one."""
+
+_LOCAL = re.compile(r"local(?:\[[^],]*(?:,\s*(\d+)\s*)?\])?")
+"""A master of this process: `local`, `local[4]`, `local[*,4]`; the last number counts the attempts."""
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -92,6 +96,30 @@ def is_embedded(session: SparkSession) -> bool:
 def spark_context(session: SparkSession) -> SparkContext | None:
     """The session's context; None for Spark Connect, which has none."""
     return getattr(session, "sparkContext", None)
+
+
+def attempt_count(session: SparkSession) -> int:
+    """How often Spark starts a task before it gives the job up; 1 where that cannot be known."""
+    from py4j.protocol import Py4JError  # what pyspark has no class of its own for
+    from pyspark.errors import PySparkException
+
+    try:
+        master = session.conf.get("spark.master", "") or ""
+        configured = session.conf.get("spark.task.maxFailures", "4") or "4"
+    except (PySparkException, Py4JError):
+        return 1
+    local = _LOCAL.fullmatch(master)
+    if local is not None:
+        return int(local[1] or 1)
+    return int(configured) if configured.isdecimal() else 1
+
+
+def attempt_number() -> int:
+    """On an executor: how often Spark has started this task before."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.attemptNumber())
 
 
 def _set_environment(url: str) -> None:

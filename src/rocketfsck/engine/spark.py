@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from rocketfsck.engine.guard import explained, guarded
 from rocketfsck.engine.seam import Outcome, Result, Task
-from rocketfsck.engine.session import is_embedded, open_session, spark_context
+from rocketfsck.engine.session import attempt_count, is_embedded, open_session, spark_context
 from rocketfsck.engine.worker import RESULT_SCHEMA, RUNNER
 
 if TYPE_CHECKING:
@@ -67,8 +67,10 @@ class SparkEngine:
     ) -> Iterator[Outcome[Task, Result]]:
         """Yield one `Outcome` a task; see `seam.Engine.run`.
 
-        A RocketfsckError of a kernel is raised as it is, whatever else one raises is a StoreError. `deadline`
-        is a `time.monotonic()` value of this process; executors go by their clocks.
+        A RocketfsckError of a kernel is raised as it is, whatever else one raises is a StoreError. A
+        StoreError that may pass (`errors.may_pass`), raised or returned by a kernel, counts only if it comes
+        again at the last of the attempts that Spark is set to make. `deadline` is a `time.monotonic()` value
+        of this process; executors go by their clocks.
 
         Raises UsageError for executors that cannot run the package, StoreError for those that do not see
         `paths`, and for a task whose worker died on every attempt.
@@ -127,6 +129,7 @@ class _Job:
         self._context = spark_context(engine.session)
         work = (kernel, dict(enumerate(tasks)))
         self._shared = None if self._context is None else self._context.broadcast(work)
+        self._attempts = attempt_count(engine.session)
         self._paths = () if is_embedded(engine.session) else engine.paths
 
     def collect(self, first: int, last: int) -> list[Any]:
@@ -136,7 +139,7 @@ class _Job:
 
         session, work = self._engine.session, self._shared or self._pickled(first, last)
         parts = min(self._engine.partitions or last - first, last - first)
-        function = guarded(RUNNER, (work, self._last_time), self._paths)
+        function = guarded(RUNNER, (work, self._last_time, self._attempts), self._paths)
         self._tag_thread()
         try:
             return session.range(first, last, 1, parts).mapInArrow(function, RESULT_SCHEMA).collect()

@@ -12,7 +12,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.errors import RocketfsckError, StoreError
+from rocketfsck.engine.session import attempt_number
+from rocketfsck.errors import RocketfsckError, StoreError, may_pass
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,21 +27,24 @@ _settled = False
 
 
 def run_tasks(
-    batches: Iterator[pa.RecordBatch], work: Any, last_time: float | None
+    batches: Iterator[pa.RecordBatch], work: Any, last_time: float | None, attempts: int = 1
 ) -> Iterator[pa.RecordBatch]:
     """Run the tasks whose numbers come in, a row of results each.
 
     `work` is a broadcast of (kernel, tasks by number), or its pickle. Nothing is started after `last_time`
-    (seconds since the epoch). An OSError or a MemoryError is raised, so that Spark tries elsewhere; what
-    else a kernel raises would be raised anywhere, and is a result.
+    (seconds since the epoch). `attempts` says how often Spark starts a task: what a kernel raises is raised
+    here, so that Spark tries again, maybe elsewhere, if it may pass (`errors.may_pass`) and this is not the
+    last attempt; so is a StoreError that a kernel returns. An OSError or a MemoryError of its own is always
+    raised. Everything else would happen anywhere, and is a result.
     """
     import pyarrow as pa
 
     _settle()
+    tries_again = attempt_number() + 1 < attempts
     kernel, tasks = pickle.loads(work) if isinstance(work, bytes) else work.value
     for batch in batches:
         for index in batch.column(0).to_pylist():
-            seconds, result, error = _run(kernel, tasks[index], last_time)
+            seconds, result, error = _run(kernel, tasks[index], last_time, tries_again=tries_again)
             columns: list[Any] = [[index], [seconds], [result], [error]]
             types = (pa.int64(), pa.float64(), pa.binary(), pa.binary())
             arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
@@ -48,16 +52,21 @@ def run_tasks(
 
 
 def _run(
-    kernel: Callable[[Any], Any], task: Any, last_time: float | None
+    kernel: Callable[[Any], Any], task: Any, last_time: float | None, *, tries_again: bool
 ) -> tuple[float, bytes | None, bytes | None]:
     if last_time is not None and time.time() >= last_time:
         return 0.0, None, None
     started = time.monotonic()
     try:
-        result = pickle.dumps(kernel(task), pickle.HIGHEST_PROTOCOL)
+        found = kernel(task)
+        if tries_again and isinstance(found, StoreError) and may_pass(found):
+            raise found
+        result = pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
     except (OSError, MemoryError):
         raise
     except RocketfsckError as error:
+        if tries_again and may_pass(error):
+            raise
         return time.monotonic() - started, None, pickle.dumps(error)
     except Exception as error:  # noqa: BLE001
         frame = traceback.extract_tb(error.__traceback__)[-1]

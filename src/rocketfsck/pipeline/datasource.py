@@ -9,7 +9,9 @@ schema that was declared, which it demands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,11 +19,10 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
-    Filter,
     InputPartition,
 )
 
-from rocketfsck.errors import UsageError
+from rocketfsck.errors import RocketfsckError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from rocketfsck.pipeline.views.options import Request
 
 NAME = "rocketmq"
-PUSHDOWN = "pushdown"
 
 
 class RocketMQDataSource(DataSource):
@@ -44,31 +44,54 @@ class RocketMQDataSource(DataSource):
     def schema(self) -> StructType:
         from pyspark.sql.pandas.types import from_arrow_schema
 
+        from rocketfsck.pipeline.tableoptions import is_table, keep_options, table_options
         from rocketfsck.pipeline.views import schema_of
 
-        request = self._request(of_stream=True)  # nobody says here whether it is one
-        return from_arrow_schema(schema_of(request.view, request.wanted))
+        with plain_errors():
+            made = is_table(self.options, NAME)
+            options = table_options(self.options) if made else self.options
+            request = _request(options, of_stream=True)  # nobody says here whether it is one
+            found = from_arrow_schema(schema_of(request.view, request.wanted))
+            return keep_options(found, options) if made else found
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        request = demanded(self._request(), schema)
-        return PushingReader(request) if self._is_pushing() else Reader(request)
+        with plain_errors():
+            return Reader(demanded(_request(self._options(schema)), schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         from rocketfsck.pipeline.streaming import RocketMQStreamReader, parse_stream_options
 
-        request = demanded(self._request(of_stream=True), schema)
-        return RocketMQStreamReader(request, parse_stream_options(self.options))
+        with plain_errors():
+            options = self._options(schema)
+            request = demanded(_request(options, of_stream=True), schema)
+            return RocketMQStreamReader(request, parse_stream_options(options))
 
-    def _request(self, *, of_stream: bool = False) -> Request:
-        from rocketfsck.pipeline.tail.options import STREAM_OPTIONS
-        from rocketfsck.pipeline.views.options import parse_options
+    def _options(self, schema: StructType) -> Mapping[str, str]:
+        from rocketfsck.pipeline.tableoptions import kept_options
 
-        return parse_options(self.options, also=(PUSHDOWN, *(STREAM_OPTIONS if of_stream else ())))
+        return kept_options(schema, self.options)
 
-    def _is_pushing(self) -> bool:
-        from rocketfsck.pipeline.views.options import read_truth
 
-        return read_truth(PUSHDOWN, self.options.get(PUSHDOWN, "false"))
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """What we raise on purpose gets to the user as what it says, without the stack of the worker that said
+    it.
+
+    Spark asks this variable what to send; a worker that has failed ends, so nothing else is hidden.
+    """
+    try:
+        yield
+    except RocketfsckError:
+        if "SPARK_PYTHON_RUNTIME" in os.environ:  # in a worker
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
+
+
+def _request(options: Mapping[str, str], *, of_stream: bool = False) -> Request:
+    from rocketfsck.pipeline.tail.options import STREAM_OPTIONS
+    from rocketfsck.pipeline.views.options import parse_options
+
+    return parse_options(options, also=STREAM_OPTIONS if of_stream else ())
 
 
 def demanded(request: Request, schema: StructType) -> Request:
@@ -109,24 +132,13 @@ class Reader(DataSourceReader):
         from rocketfsck.pipeline.views import plan_parts
 
         request = self.request
-        return [PartPartition(part) for part in plan_parts(request.view, request.sources, request.wanted)]
+        with plain_errors():
+            parts = plan_parts(request.view, request.sources, request.wanted)
+            return [PartPartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, PartPartition):  # without any part, Spark asks for a partition of nothing
             from rocketfsck.pipeline.views import read_part
 
-            yield from read_part(partition.part, self.request.wanted)
-
-
-class PushingReader(Reader):
-    """A reader that takes over what Spark would filter, for those who ask for it by the option `pushdown`.
-
-    Not by itself: Spark (seen in 4.3) keeps what one query pushed with the DataFrame, and then a further
-    query of the same DataFrame, or a second use of it in one query, reads just as much and loses rows.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        from rocketfsck.pipeline.pushdown import push
-
-        self.request, left = push(self.request, filters)
-        return left
+            with plain_errors():
+                yield from read_part(partition.part, self.request.wanted)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.pipeline.sources import Source, open_source
+from rocketfsck.pipeline.sources import Source, demand_listed, open_source
 from rocketfsck.pipeline.statisticskeys import KeyCounts, KeySketch
 from rocketfsck.query.counting import Account, FileRun, Tally, count_file, live_batches, merged
 from rocketfsck.query.statistics import LogStatistics, plan_runs, statistics_of
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from rocketfsck.store.reading import FileReader
 
 Progress = Callable[[int, int], None]
+
+LOG_AREA = frozenset({"commitlog"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +109,13 @@ def count_stores(
 ) -> ClusterStatistics:
     """Count the live records of several stores, and find the `key_count` most frequent keys (0: none).
 
-    Keys take a second pass over the logs. Raises StoreError when a file cannot be read.
+    Keys take a second pass over the logs. Raises StoreError when a file cannot be read, or a log not be
+    listed.
     """
     engine = LocalEngine() if engine is None else engine
     stores = [open_source(source) for source in sources]
+    for store in stores:
+        demand_listed(store, LOG_AREA)
     total = sum(store.commitlog.size for store in stores) * (2 if key_count else 1)
     runs = [(at, run) for at, store in enumerate(stores) for run in plan_runs(store, engine.job_count)]
     done = 0

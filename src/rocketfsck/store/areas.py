@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,9 @@ from rocketfsck.store.model import (
     Other,
     OtherKind,
     Settings,
+    Store,
     StoreFile,
+    Stray,
     StrayReason,
 )
 from rocketfsck.store.reading import FileReader
@@ -42,6 +44,8 @@ CONFIG_OTHERS = {
     "broker.properties": OtherKind.SETTINGS,
     "broker.conf": OtherKind.SETTINGS,
 }
+
+_QUEUE_AREAS = frozenset({"consumequeue", "batchconsumequeue", "consumequeue_ext"})
 
 _ROCKSDB_NAME = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG(\.old\.\d+)?|(MANIFEST|OPTIONS)-\d+(\.dbtmp)?|\d+\.(sst|log|blob|dbtmp)"
@@ -226,3 +230,23 @@ def flat_directory(lister: Lister, entry: Entry, kind: OtherKind, area: str) -> 
         else:
             lister.stray(inner, area)
     return Other(kind, path_of(entry.path), lister.relative(entry.path), tuple(files))
+
+
+def unlisted(store: Store, areas: Collection[str]) -> tuple[Stray, ...]:
+    """What hides files of these areas ("commitlog", "consumequeue", "index" …): directories and files that
+    the system did not let us look at, and links that lead nowhere under a name that the area has use for.
+
+    A store that has any is not known in full: what reads all of an area must not go on as if it were.
+    """
+    return tuple(stray for stray in store.strays if _hides(stray, areas))
+
+
+def _hides(stray: Stray, areas: Collection[str]) -> bool:
+    name = stray.path.name
+    if stray.reason not in (StrayReason.UNREADABLE, StrayReason.DANGLING):
+        return False
+    if stray.area not in areas:
+        return stray.area == "root" and name in areas
+    if stray.reason is StrayReason.UNREADABLE or name.isdecimal():
+        return True
+    return stray.area in _QUEUE_AREAS and stray.relative.count("/") == 1  # a topic

@@ -66,7 +66,7 @@ def list_directory(path: str | os.PathLike[str]) -> list[Entry]:
         return list_remote(os.fspath(path))
     try:
         with os.scandir(path) as entries:
-            found = [_entry(entry) for entry in entries]
+            found = [entry for entry in map(_entry, entries) if entry is not None]
     except (OSError, ValueError) as error:
         raise StoreError(f"cannot be listed: {os_error_text(error)}", path=os.fspath(path)) from error
     found.sort(key=_name)
@@ -98,10 +98,13 @@ def _name(entry: Entry) -> str:
     return entry.name
 
 
-def _entry(entry: os.DirEntry[str]) -> Entry:
+def _entry(entry: os.DirEntry[str]) -> Entry | None:
+    """The entry; None if it was deleted since the directory was read, as a broker deletes what expires."""
     try:
         status = entry.stat()
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not entry.is_symlink():
+            return None
         kind = EntryKind.DANGLING if entry.is_symlink() else EntryKind.UNREADABLE
         return Entry(entry.name, entry.path, kind, detail=os_error_text(error))
     if stat.S_ISREG(status.st_mode):

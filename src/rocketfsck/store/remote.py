@@ -20,7 +20,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from rocketfsck.errors import StoreError
+from rocketfsck.errors import StoreError, may_pass
 from rocketfsck.store.blocks import shared_blocks
 from rocketfsck.store.filesystems import CONDITIONAL_SCHEMES, NOTHING, ask, file_system
 from rocketfsck.store.listing import Entry, EntryKind
@@ -197,15 +197,17 @@ class RemoteFile:
 
     def fetch(self, start: int, end: int) -> bytes:
         """Exactly the bytes `start:end` of the version that was listed. Raises StoreError, and for a while
-        the same without a request: a file that is gone is asked for again and again."""
+        the same without a request: a file that is gone is asked for again and again. What may pass is not
+        remembered, since whoever tries again means to ask again."""
         failed_at, text = self._failed
         if time.monotonic() - failed_at < FAILED_SECONDS:
             raise StoreError(text, path=self.url, offset=start)
         try:
             return self._fetch_all(start, end)
         except StoreError as error:
-            text = str(error).removeprefix(f"{self.url} at byte {error.offset}: ")
-            self._failed = (time.monotonic(), text)
+            if not may_pass(error):
+                text = str(error).removeprefix(f"{self.url} at byte {error.offset}: ")
+                self._failed = (time.monotonic(), text)
             raise
 
     def _fetch_all(self, start: int, end: int) -> bytes:

@@ -28,6 +28,7 @@ from rocketfsck.store import open_store
 
 from tests.conftest import Directory
 from tests.unit.pipeline.exporting import export, manifest_of, rows_of, sums_of
+from tests.unit.pipeline.viewing import hide
 
 ROOT = Path(__file__).parents[3]
 SEVERAL = ("5.3.3-multiseg", "4.9.8-ipv6")
@@ -125,6 +126,26 @@ def test_modes(restart_dir: Directory, tmp_path: Path) -> None:
     unread = export(tmp_path / "unread", store, bodies=False)
     assert not unread.has_problems
     assert {"body", "body_crc_ok"}.isdisjoint(rows_of(tmp_path / "unread")[0])
+
+
+def test_a_file_that_cannot_be_read_is_an_error(
+    store_copy: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is exported that lacks a file, unless it says so."""
+    store = store_copy("4.9.8-multiseg")
+    whole = export(tmp_path / "whole", store)
+    name = "commitlog/00000000000000131072"
+    hide(store / name, monkeypatch, is_link=True)
+    for mode in ("PERMISSIVE", "DROPMALFORMED", "FAILFAST"):
+        with pytest.raises(StoreError, match=f"{name}: cannot be read"):
+            export(tmp_path / mode, store, wanted=Wanted(mode=mode))
+        assert not (tmp_path / mode).exists()
+    told = export(tmp_path / "told", store, wanted=Wanted(on_unreadable="row", topic="Seg0"))
+    assert (told.damage_count, told.has_problems) == (1, True)
+    assert 0 < told.row_count < whole.row_count
+    (row,) = pq.read_table(tmp_path / "told" / "_damage").to_pylist()
+    assert row["file"] == name
+    assert json.loads(row["_corrupt_record"])["kind"] == "unreadable"
 
 
 def test_what_is_selected(store_dir: Directory, tmp_path: Path) -> None:

@@ -23,11 +23,13 @@ from rocketfsck.pipeline.rebuild.segment import SegmentTask, bucket_of, keys_pat
 from rocketfsck.pipeline.rebuild.spill import SpillReader, SpillWriter
 from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
+from rocketfsck.store import open_store
 from rocketfsck.store.model import Store
 from rocketfsck.writer import Kind, OutgoingMessage
 
-from tests.conftest import NIGHTLY
+from tests.conftest import NIGHTLY, Directory
 from tests.unit.pipeline.rebuilding import ALL, BOTH, TwiceEngine, assert_same, tree
+from tests.unit.pipeline.viewing import hide
 from tests.unit.repair.build.making import change_log, make_store, message, records, reopen
 
 INDEX = RebuildOptions(index=True, sync=False)
@@ -340,6 +342,17 @@ def test_options_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing is written over"):
         rebuild_on(LocalEngine(1), store, tmp_path / "built", ALL)
     assert not (tmp_path / ".built.rebuilding").exists()
+
+
+def test_a_log_that_cannot_be_listed_is_not_rebuilt_from(
+    store_copy: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queues and an index without the messages of a file that is there would be made else."""
+    root = store_copy("4.9.8-multiseg")
+    hide(root / "commitlog/00000000000000131072", monkeypatch, is_link=True)
+    with pytest.raises(StoreError, match="00000000000000131072: cannot be read"):
+        rebuild_on(LocalEngine(1), open_store(root), tmp_path / "built", RebuildOptions(queues=True))
+    assert not (tmp_path / "built").exists()
 
 
 def test_progress(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from pyarrow import parquet as pq
 from rocketfsck.api import iter_messages
 from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine
+from rocketfsck.errors import StoreError
 from rocketfsck.pipeline import statisticskeys
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.statistics import ClusterStatistics, KeyCount, count_stores
@@ -27,6 +28,7 @@ from rocketfsck.store import open_store
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 
 from tests.conftest import Directory
+from tests.unit.pipeline.viewing import hide
 
 SEVERAL = ("5.1.3-collisions", "4.9.8-multiseg", "5.3.3-basic", "4.9.8-ipv6")
 START = 1_700_000_000_000
@@ -62,6 +64,15 @@ def test_counts_of_several_stores_together(store_dir: Directory) -> None:
     assert {topic for topic, _ in days} == set(by_topic)
     assert sum(tally.message_count for _, tally in found.days) == len(messages)
     assert found.keys is None
+
+
+def test_a_log_that_cannot_be_listed_is_not_counted(
+    store_copy: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = store_copy("4.9.8-multiseg")
+    hide(root / "commitlog/00000000000000131072", monkeypatch, is_link=False)
+    with pytest.raises(StoreError, match="00000000000000131072: cannot be read: Stale file handle"):
+        count_stores(find_sources([root]))
 
 
 def test_a_topic_of_several_brokers_is_one(store_dir: Directory, tmp_path: Path) -> None:

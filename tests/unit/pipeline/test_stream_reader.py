@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import pickle
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +18,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import StoreError, UsageError, may_pass
 from rocketfsck.pipeline.datasource import RocketMQDataSource
 from rocketfsck.pipeline.streaming import RocketMQStreamReader
 from rocketfsck.pipeline.tail.place import DataLossError
@@ -23,6 +26,7 @@ from rocketfsck.pipeline.views import Wanted, plan_parts, read_part, schema_of
 from rocketfsck.pipeline.views.options import parse_options
 
 from tests.conftest import Directory
+from tests.unit.pipeline.viewing import hide
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
@@ -199,6 +203,45 @@ def test_a_file_that_goes_between_plan_and_read(store_copy: Directory) -> None:
                 )
         finally:
             (root / "gone").rename(first)
+
+
+def test_a_disk_that_fails_is_no_loss(store_copy: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that are there but cannot be read now may be read by the next attempt."""
+    root = store_copy("4.9.8-multiseg")
+
+    def failing(*_: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    for fail, unreadable in (("true", "fail"), ("false", "fail"), ("false", "row")):
+        reader = _reader(root, failOnDataLoss=fail, on_unreadable=unreadable)
+        start = _json(reader.initialOffset())
+        planned = reader.partitions(start, _json(reader.latestOffset(start, ReadAllAvailable())))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "preadv", failing)
+            if unreadable == "fail":
+                with pytest.raises(
+                    StoreError, match="at byte 0: cannot be read: Input/output error"
+                ) as caught:
+                    list(reader.read(planned[0]))
+                assert may_pass(caught.value)
+                continue
+            (row,) = [row for batch in reader.read(planned[0]) for row in batch.to_pylist()]
+        assert json.loads(row["_corrupt_record"])["kind"] == "unreadable"
+        assert (row["offset"], row["pos"], row["size"]) == (0, 0, 131_072)
+
+
+@pytest.mark.parametrize("name", ["commitlog/00000000000000131072", "commitlog"])
+@pytest.mark.parametrize("is_link", [True, False])
+def test_a_log_that_cannot_be_listed_is_no_shorter_log(
+    store_copy: Directory, monkeypatch: pytest.MonkeyPatch, name: str, is_link: bool
+) -> None:
+    root = store_copy("4.9.8-multiseg")
+    reader = _reader(root, failOnDataLoss="false")
+    start = _json(reader.initialOffset())
+    with monkeypatch.context() as patch:
+        hide(root / name, patch, is_link=is_link)
+        with pytest.raises(StoreError, match=re.escape(f"{root}/{name}: cannot be ")):
+            reader.latestOffset(start, ReadAllAvailable())
 
 
 def test_damage_is_what_the_mode_says(store_copy: Directory) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,13 +13,13 @@ from typing import Any
 import pytest
 
 from rocketfsck.api import iter_messages
-from rocketfsck.errors import StoreError
+from rocketfsck.errors import StoreError, may_pass
 from rocketfsck.pipeline.sources import find_sources, open_source
 from rocketfsck.pipeline.views import Wanted, plan_parts
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory
-from tests.unit.pipeline.viewing import damage, messages, read, rows_of
+from tests.unit.pipeline.viewing import damage, hide, messages, read, rows_of
 from tests.unit.scan.logmaker import STORE_TIMESTAMP, blank, closed, log, record
 
 SIZE = 1 << 16
@@ -221,25 +223,109 @@ def test_conditions_on_messages_leave_damage_out_as_sql_would(tmp_path: Path) ->
         read("messages", root, mode="FAILFAST", topic="TopicTest")
 
 
-def test_a_file_that_vanished_is_a_row_of_its_own(store_copy: Directory) -> None:
-    root = store_copy("4.9.8-multiseg")
-    sources = find_sources([root])
-    name = "commitlog/00000000000000131072"
-    wanted = Wanted(split_size=50_000)
-    whole = read("messages", root)
-    parts = plan_parts("messages", sources, wanted)
+MODES: tuple[dict[str, Any], ...] = (
+    {},
+    {"mode": "DROPMALFORMED"},
+    {"mode": "FAILFAST"},
+    {"topic": "Seg0"},
+    {"columns": ("offset",)},
+)
+
+
+def _gone(root: Path, name: str, **wanted: Any) -> list[dict[str, Any]]:
+    """The rows of a plan one of whose files was deleted before they were read."""
+    parts = plan_parts("messages", find_sources([root]), Wanted(**wanted))
+    kept = (root / name).read_bytes()
     (root / name).unlink()
-    rows = [row for part in parts for row in rows_of(part, wanted)]
-    (lost,) = damage(rows)
-    assert json.loads(lost["_corrupt_record"])["kind"] == "unreadable"
-    assert "No such file" in lost["_corrupt_record"]
-    assert (lost["file"], lost["offset"], lost["pos"]) == (name, 131_072, 0)
+    try:
+        return [row for part in parts for row in rows_of(part, Wanted(**wanted))]
+    finally:
+        (root / name).write_bytes(kept)
+
+
+@pytest.mark.parametrize("wanted", MODES, ids=str)
+def test_a_file_that_vanished_is_an_error_in_every_mode(
+    store_copy: Directory, wanted: dict[str, Any]
+) -> None:
+    root = store_copy("4.9.8-multiseg")
+    name = "commitlog/00000000000000131072"
+    with pytest.raises(StoreError, match=f"{root}/{name}: cannot be opened: No such file"):
+        _gone(root, name, **wanted)
+
+
+@pytest.mark.parametrize("split_size", [0, 50_000])
+def test_a_file_that_vanished_is_rows_where_that_was_asked_for(
+    store_copy: Directory, split_size: int
+) -> None:
+    """A row for each part that was not read: the rows tell of all bytes; also beside messages of a topic."""
+    root = store_copy("4.9.8-multiseg")
+    name = "commitlog/00000000000000131072"
+    whole = read("messages", root)
+    rows = _gone(root, name, on_unreadable="row", split_size=split_size)
+    lost = damage(rows)
+    assert {json.loads(row["_corrupt_record"])["kind"] for row in lost} == {"unreadable"}
+    assert all("No such file" in row["_corrupt_record"] for row in lost)
+    assert [(row["file"], row["pos"], row["size"]) for row in lost] == (
+        [(name, 0, 50_000), (name, 50_000, 50_000), (name, 100_000, 31_072)]
+        if split_size
+        else [(name, 0, 131_072)]
+    )
+    assert [row["offset"] for row in lost] == [131_072 + row["pos"] for row in lost]
     assert messages(rows) == [row for row in whole if row["file"] != name]
-    strict = Wanted(mode="FAILFAST", split_size=50_000)
-    with pytest.raises(StoreError, match=name):
-        [row for part in parts for row in rows_of(part, strict)]
-    quiet = Wanted(mode="DROPMALFORMED", split_size=50_000)
-    assert len([row for part in parts for row in rows_of(part, quiet)]) == len(messages(rows))
+    assert damage(_gone(root, name, on_unreadable="row", split_size=split_size, topic="Seg0")) == lost
+
+
+@pytest.fixture
+def failing_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Bytes of files that the disk does not give, from a position on."""
+    real = os.preadv
+
+    def fail(start: int) -> None:
+        def preadv(descriptor: int, buffers: list[Any], pos: int) -> int:
+            room = sum(memoryview(buffer).nbytes for buffer in buffers)
+            if pos + room <= start:
+                return real(descriptor, buffers, pos)
+            if pos < start:
+                return real(descriptor, [memoryview(buffers[0]).cast("B")[: start - pos]], pos)
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(os, "preadv", preadv)
+
+    return fail
+
+
+@pytest.mark.parametrize("wanted", MODES, ids=str)
+def test_a_disk_that_fails_is_an_error_that_may_pass(
+    tmp_path: Path, wanted: dict[str, Any], failing_at: Callable[[int], None]
+) -> None:
+    root = _store(tmp_path / "broker", closed(_records(80), SIZE))
+    parts = plan_parts("messages", find_sources([root]), Wanted(**wanted))
+    failing_at(10_000)
+    with pytest.raises(StoreError) as caught:
+        [row for part in parts for row in rows_of(part, Wanted(**wanted))]
+    assert str(caught.value) == f"{root}/commitlog/{0:020} at byte 10000: cannot be read: Input/output error"
+    assert may_pass(caught.value)
+
+
+def test_a_disk_that_fails_is_a_row_behind_what_was_read(
+    tmp_path: Path, failing_at: Callable[[int], None]
+) -> None:
+    """Messages and the row for the rest are the whole file, in parts of any size."""
+    root = _store(tmp_path / "broker", closed(_records(80), SIZE))
+    whole = read("messages", root)
+    plans = [
+        (wanted, plan_parts("messages", find_sources([root]), wanted))
+        for wanted in (Wanted(on_unreadable="row"), Wanted(on_unreadable="row", split_size=4096))
+    ]
+    failing_at(10_000)
+    for wanted, parts in plans:
+        rows = [row for part in parts for row in rows_of(part, wanted)]
+        lost, kept = damage(rows), messages(rows)
+        assert all("at byte 10000: cannot be read" in row["_corrupt_record"] for row in lost)
+        assert kept == whole[: len(kept)]
+        covered = [(row["pos"], row["pos"] + row["size"]) for row in lost]
+        for row in whole[len(kept) :]:
+            assert any(low <= row["pos"] < high for low, high in covered)
 
 
 @pytest.mark.parametrize("view", ["consumequeue", "index", "regions", "files", "findings"])
@@ -254,11 +340,56 @@ def test_vanished_files_of_other_views(view: str, store_copy: Directory) -> None
             directory.rmdir()
         root.rmdir()
         open_source.cache_clear()  # as in another process
-    rows = [row for part in parts for row in rows_of(part, Wanted())]
+    for wanted in (Wanted(), Wanted(mode="DROPMALFORMED"), Wanted(mode="FAILFAST")):
+        with pytest.raises(StoreError, match=re.escape(str(root))):
+            [row for part in parts for row in rows_of(part, wanted)]
+    rows = [row for part in parts for row in rows_of(part, Wanted(on_unreadable="row"))]
     assert rows
     assert {json.loads(row["_corrupt_record"])["kind"] for row in rows} == {"unreadable"}
-    with pytest.raises(StoreError, match=re.escape(str(root))):
-        [row for part in parts for row in rows_of(part, Wanted(mode="FAILFAST"))]
+
+
+HIDDEN = (
+    ("messages", "commitlog/00000000000000131072"),
+    ("messages", "commitlog"),
+    ("regions", "commitlog/00000000000000131072"),
+    ("consumequeue", "consumequeue/Seg0/0/00000000000000000000"),
+    ("consumequeue", "consumequeue/Seg0"),
+    ("index", "index"),
+)
+
+
+@pytest.mark.parametrize(("view", "name"), HIDDEN)
+@pytest.mark.parametrize("is_link", [True, False])
+def test_what_cannot_be_listed_hides_files(
+    view: str, name: str, is_link: bool, store_copy: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link that leads nowhere, and a name that the system does not let us look at, are no fewer rows."""
+    root = store_copy("4.9.8-multiseg")
+    whole = read(view, root)
+    hide(root / name, monkeypatch, is_link=is_link)
+    with pytest.raises(StoreError, match=re.escape(f"{root}/{name}: cannot be read: ")):
+        read(view, root)
+    rows = read(view, root, on_unreadable="row")
+    (lost,) = [row for row in rows if row["_corrupt_record"] is not None]
+    assert json.loads(lost["_corrupt_record"])["kind"] == "unreadable"
+    assert lost["file"] == name
+    assert [row for row in rows if row != lost] == [row for row in whole if not row["file"].startswith(name)]
+    other = "messages" if view in ("consumequeue", "index") else "index"
+    assert read(other, root)
+
+
+def test_a_listing_with_a_hole_fails_other_views_too(
+    store_copy: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = store_copy("5.3.3-trans")
+    name = "index"
+    hide(root / name, monkeypatch, is_link=False)
+    for view in ("files", "findings"):
+        with pytest.raises(StoreError, match="Stale file handle"):
+            read(view, root)
+        told = [row for row in read(view, root, on_unreadable="row") if row["_corrupt_record"]]
+        assert [row["file"] for row in told] == [name]
+        assert "Stale file handle" in told[0]["_corrupt_record"]
 
 
 def test_the_column_of_damage_can_have_another_name(tmp_path: Path) -> None:

@@ -1,11 +1,9 @@
-"""Options as text, and the filters that Spark hands over: exactly, or not at all."""
+"""Options as text: every one is read, and what has no sense is an error."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -59,6 +57,7 @@ def test_all_options(store_dir: Directory) -> None:
         now_timestamp=12,
     )
     assert _parsed(root).wanted == Wanted()
+    assert _parsed(root, onUnreadable="Row").wanted == Wanted(on_unreadable="row")
 
 
 def test_ways_to_name_stores(store_dir: Directory) -> None:
@@ -89,6 +88,11 @@ def test_ways_to_name_stores(store_dir: Directory) -> None:
         ({"split_size": "1"}, "at least 4096"),
         ({"live_only": "maybe"}, "live_only is true or false, not 'maybe'"),
         ({"mode": "lenient"}, "a mode is one of"),
+        ({"pushdown": "true"}, "the option pushdown was removed: Spark keeps what one query pushed down"),
+        ({"pushdown": "false"}, "the option pushdown was removed"),
+        ({"on_unreadable": "ignore"}, "on_unreadable is one of fail, row, not 'ignore'"),
+        ({"on_unreadable": "row", "mode": "dropMalformed"}, "and the mode DROPMALFORMED has none"),
+        ({"onUnreadable": "row", "mode": "FAILFAST"}, "and the mode FAILFAST has none"),
         ({"level": "deep"}, "a level is one of"),
         ({"columns": " , "}, "no column was named"),
         ({"view": "files", "topic": "x"}, "the view files cannot be selected by topic"),
@@ -108,75 +112,3 @@ def test_options_of_others_are_let_through(store_dir: Directory) -> None:
     assert parse_options(options, also=["MaxBytesPerTrigger"]).wanted == Wanted()
     with pytest.raises(UsageError, match="maxbytespertrigger"):
         parse_options(options)
-
-
-class TestPushdown:
-    """What of Spark's filters is taken over."""
-
-    @pytest.fixture
-    def filters(self) -> Any:
-        return pytest.importorskip("pyspark.sql.datasource")
-
-    @pytest.fixture
-    def request_of(self) -> Any:
-        return lambda view="messages", **wanted: Request(view, (), Wanted(**wanted))
-
-    def test_taken_over(self, filters: Any, request_of: Any) -> None:
-        from rocketfsck.pipeline.pushdown import push
-
-        given = [
-            filters.EqualTo(("topic",), "T"),
-            filters.EqualTo(("queue_id",), 3),
-            filters.GreaterThan(("offset",), 10),
-            filters.LessThanOrEqual(("offset",), 20),
-            filters.GreaterThanOrEqual(("store_timestamp",), 5),
-            filters.LessThan(("store_timestamp",), 9),
-        ]
-        request, left = push(request_of(), given)
-        assert left == []
-        assert request.wanted == Wanted(
-            topic="T", queue_id=3, begin_offset=11, end_offset=21, begin_timestamp=5, end_timestamp=9
-        )
-
-    def test_narrower_than_an_option(self, filters: Any, request_of: Any) -> None:
-        from rocketfsck.pipeline.pushdown import push
-
-        asked = request_of(begin_offset=100, end_offset=200, topic="T")
-        given = [
-            filters.GreaterThan(("offset",), 10),
-            filters.LessThan(("offset",), 150),
-            filters.EqualTo(("topic",), "T"),
-        ]
-        request, left = push(asked, given)
-        assert left == []
-        assert request.wanted == replace(asked.wanted, begin_offset=100, end_offset=150)
-        other = filters.EqualTo(("topic",), "U")
-        assert push(asked, [other]) == (asked, [other])
-
-    def test_left_to_spark(self, filters: Any, request_of: Any) -> None:
-        from rocketfsck.pipeline.pushdown import push
-
-        given = [
-            filters.IsNotNull(("topic",)),
-            filters.Not(filters.EqualTo(("topic",), "T")),
-            filters.EqualTo(("tags",), "T"),
-            filters.EqualTo(("topic", "inner"), "T"),
-            filters.EqualTo(("topic",), None),
-            filters.EqualTo(("queue_id",), True),
-            filters.In(("queue_id",), (1, 2)),
-            filters.EqualNullSafe(("offset",), 1),
-            filters.GreaterThan(("offset",), (1 << 63) - 1),
-            filters.LessThan(("offset",), 1.5),
-            filters.StringStartsWith(("topic",), "T"),
-        ]
-        request, left = push(request_of(), given)
-        assert left == given
-        assert request == request_of()
-
-    def test_only_what_the_view_can_do(self, filters: Any, request_of: Any) -> None:
-        from rocketfsck.pipeline.pushdown import push
-
-        topic, time = filters.EqualTo(("topic",), "T"), filters.LessThan(("store_timestamp",), 1)
-        request, left = push(request_of("consumequeue"), [topic, time])
-        assert (request.wanted.topic, left) == ("T", [time])
-        assert push(request_of("files"), [topic, time]) == (request_of("files"), [topic, time])

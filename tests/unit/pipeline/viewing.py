@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import Part, Wanted, plan_parts, read_part, schema_of
+from rocketfsck.store import listing
 
 Row = dict[str, Any]
 
@@ -41,3 +47,31 @@ def messages(rows: list[Row]) -> list[Row]:
 def damage(rows: list[Row]) -> list[Row]:
     """The rows that are damaged ranges."""
     return [row for row in rows if row["magic_code"] is None]
+
+
+def hide(path: Path, monkeypatch: pytest.MonkeyPatch, *, is_link: bool) -> None:
+    """Take a path away from those who list: by a link to nowhere, or as a stale handle of NFS."""
+    if is_link:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+        path.symlink_to(path.parent / "nowhere")
+        return
+    stale = OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+    list_entries, look = os.scandir, listing._entry
+
+    def scandir(place: str | os.PathLike[str]) -> Any:
+        if os.fspath(place) == str(path):
+            raise stale
+        return list_entries(place)
+
+    def entry_of(entry: os.DirEntry[str]) -> listing.Entry | None:
+        if entry.path == str(path) and not path.is_dir():
+            return listing.Entry(
+                entry.name, entry.path, listing.EntryKind.UNREADABLE, detail=str(stale.strerror)
+            )
+        return look(entry)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    monkeypatch.setattr(listing, "_entry", entry_of)

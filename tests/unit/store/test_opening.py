@@ -223,7 +223,26 @@ def test_an_entry_that_cannot_be_looked_at(tmp_path: Path) -> None:
             return False
 
     entry = listing._entry(Entry())  # type: ignore[arg-type]
+    assert entry is not None
     assert (entry.kind, entry.detail) == (listing.EntryKind.UNREADABLE, "Permission denied")
+
+
+def test_a_file_that_is_deleted_while_its_directory_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker deletes what expires; nothing is left of it that could be unreadable."""
+    make(tmp_path, f"commitlog/{FIRST}", "commitlog/00000000000000001024")
+    real = listing._entry
+
+    def deleting(entry: os.DirEntry[str]) -> listing.Entry | None:
+        if entry.name == FIRST:
+            Path(entry.path).unlink()
+        return real(entry)
+
+    monkeypatch.setattr(listing, "_entry", deleting)
+    store = open_store(tmp_path)
+    assert [file.name for file in store.commitlog.files] == ["00000000000000001024"]
+    assert store.strays == ()
 
 
 def test_a_directory_full_of_strays_costs_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import pickle
 import re
 import subprocess
 import sys
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -17,8 +19,8 @@ import pytest
 
 from rocketfsck import check_store, iter_messages
 from rocketfsck.cli.app import run
-from rocketfsck.errors import EXIT_OPERATIONAL, EXIT_USAGE, StoreError, UsageError
-from rocketfsck.store import Store, identify_file, open_store
+from rocketfsck.errors import EXIT_OPERATIONAL, EXIT_USAGE, StoreError, UsageError, may_pass
+from rocketfsck.store import Store, identify_file, open_store, remote
 from rocketfsck.store.locations import Location, StorageOptions, is_remote, locate, options_for
 from rocketfsck.store.model import LockState
 from rocketfsck.store.reading import FileReader
@@ -316,6 +318,31 @@ def test_an_object_that_is_gone(put: Put, store_dir: Directory, request: pytest.
     report = check_store(store)
     assert report.exit_code & EXIT_OPERATIONAL
     assert any(gone.relative in item.what for item in report.not_checked)
+
+
+def test_what_may_pass_is_asked_for_again_at_once(
+    put_there: Put, store_dir: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that is tried again must not hear of the failure of the first attempt."""
+    file = open_store(put_there(store_dir("5.3.3-basic"))).commitlog.files[0]
+    with FileReader(file.path) as reader:
+        whole = reader.read(0, 64)
+    failures = [ConnectionResetError(errno.ECONNRESET, "reset"), TimeoutError("too late")]
+    monkeypatch.setattr(remote, "_files", OrderedDict())
+    fetch = remote.RemoteFile._fetch
+
+    def failing(self: remote.RemoteFile, start: int, end: int) -> bytes:
+        if failures:
+            raise failures.pop()
+        return fetch(self, start, end)
+
+    monkeypatch.setattr(remote.RemoteFile, "_fetch", failing)
+    found = remote.open_remote(file.location)
+    for _ in range(2):
+        with pytest.raises(StoreError) as caught:
+            found.fetch(0, 64)
+        assert may_pass(caught.value)
+    assert found.fetch(0, 64) == whole
 
 
 @pytest.mark.parametrize(("data", "text"), [(b"short", r"has 5 bytes|replaced"), (None, "replaced")])

@@ -70,6 +70,13 @@ VIEWS = ("messages", "consumequeue", "index", "regions", "findings", "files")
     help="Damage: put beside the table, counted and dropped, or an error.",
 )
 @click.option(
+    "--on-unreadable",
+    type=click.Choice(["fail", "row"]),
+    default="fail",
+    show_default=True,
+    help="A file that cannot be read, or vanished: an error, or a row of damage in its place.",
+)
+@click.option(
     "--compression",
     type=click.Choice(["zstd", "snappy", "lz4", "gzip", "none"]),
     default="zstd",

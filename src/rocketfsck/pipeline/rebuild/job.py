@@ -34,6 +34,7 @@ from rocketfsck.pipeline.rebuild.segment import (
     SegmentTask,
     read_segment,
 )
+from rocketfsck.pipeline.sources import demand_listed
 from rocketfsck.repair.build.index import IndexBuilder, index_built
 from rocketfsck.repair.build.model import IndexBuild, QueueBuild
 from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queues_built
@@ -70,9 +71,11 @@ def rebuild_on(
     All workers must see the store, the directory that `target` is in and `scratch` under the same paths.
     `scratch` is an existing directory for what is put by in between, some 20 bytes a message and as many a
     key (default: beside the target). Of the options `jobs` and `save_seconds` mean nothing here. What an
-    earlier run left that was killed is removed. Raises as `rebuild_store` does.
+    earlier run left that was killed is removed. Raises as `rebuild_store` does, and StoreError for a commit
+    log that could not be listed in full.
     """
     check_options(store, options)
+    demand_listed(store, {"commitlog"})
     target = target.absolute()
     inputs = {"on": "engine", **inputs_of(store, options)}
     with (

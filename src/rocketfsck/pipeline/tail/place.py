@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import Literal
 
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.scan.options import PropertyParser, ScanOptions
-from rocketfsck.store.areas import is_directory
-from rocketfsck.store.listing import Lister, list_directory, mapped_queue
+from rocketfsck.store.listing import Entry, EntryKind, Lister, list_directory, mapped_queue
 from rocketfsck.store.model import MappedFile, Store
 
 CLOCK_STEP = 1000
 """Milliseconds that a broker's clock may step back without its records being in doubt."""
 
 NOWHERE = -1
+
+_UNSEEN = (EntryKind.UNREADABLE, EntryKind.DANGLING)
 
 LossKind = Literal["expired", "missing", "cut"]
 
@@ -127,14 +129,28 @@ def log_of(store: Store, *, name: str = "", clock_step: int = CLOCK_STEP) -> Log
 def list_files(log: Log) -> tuple[MappedFile, ...]:
     """The log's files now, by their offsets, empty ones left out.
 
-    Raises StoreError for a directory that cannot be listed; one that is not there yet has no files.
+    Raises StoreError for a directory that cannot be listed and a file that cannot be looked at; a directory
+    that is not there yet has no files.
     """
     files = []
-    for directory in filter(is_directory, log.directories):
+    for directory in log.directories:
         lister = Lister(str(directory))
-        found = (lister.mapped_file(entry, "commitlog/") for entry in list_directory(directory))
-        files += [file for file in found if file is not None and file.size]
+        for entry in _entries(directory):
+            file = lister.mapped_file(entry, "commitlog/")
+            if file is not None and file.size:
+                files.append(file)
+            elif entry.kind in _UNSEEN and filename_to_offset(entry.name) is not None:
+                raise StoreError(f"cannot be read: {entry.detail}", path=entry.path)
     return mapped_queue(map(str, log.directories), log.file_size, sorted(files, key=start_of)).files
+
+
+def _entries(directory: Path) -> list[Entry]:
+    try:
+        return list_directory(directory)
+    except StoreError as error:
+        if isinstance(error.__cause__, FileNotFoundError) and not directory.is_symlink():
+            return []
+        raise
 
 
 def start_of(file: MappedFile) -> int:

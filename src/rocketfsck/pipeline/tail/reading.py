@@ -15,11 +15,9 @@ from rocketfsck.pipeline.sources import Source
 from rocketfsck.pipeline.tail.log import check_witness
 from rocketfsck.pipeline.tail.place import Log, Place, Range, list_files
 from rocketfsck.pipeline.views import messages
-from rocketfsck.pipeline.views.damage import UNREADABLE
 from rocketfsck.pipeline.views.model import Part, Wanted
 from rocketfsck.pipeline.views.table import schema_of
 from rocketfsck.pipeline.views.walking import Damage, PartWalk
-from rocketfsck.scan.arrow import LogBatch
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem, ScanOptions
@@ -67,9 +65,9 @@ def parts_of(source: Source, log: Log, ranges: list[Range], end: Place) -> list[
 def read_tail(tail: TailPart, wanted: Wanted, *, fail_on_data_loss: bool = True) -> Iterator[pa.RecordBatch]:
     """The rows of a part, as batches of exactly the columns of the view.
 
-    Raises DataLossError where the log was cut below the part's end while it was read, and StoreError where
-    the file is gone, unless losses are accepted: then they are damage, which is rows or nothing, as the mode
-    says.
+    Raises DataLossError where the log was cut below the part's end while it was read. A file that is gone is
+    a StoreError unless losses are accepted: then it is damage, which is rows or nothing, as the mode says.
+    Bytes that are there and cannot be read are a StoreError or a row of damage, as `on_unreadable` says.
     """
     part = tail.part
     reader = _RangeReader(part, wanted, schema_of(VIEW, wanted))
@@ -78,12 +76,20 @@ def read_tail(tail: TailPart, wanted: Wanted, *, fail_on_data_loss: bool = True)
             if batch.num_rows:
                 yield batch
     except StoreError as error:
-        if fail_on_data_loss or wanted.mode == "FAILFAST":
+        is_lost = _is_gone(error)
+        if fail_on_data_loss if is_lost else wanted.on_unreadable == "fail":
             raise
-        if wanted.mode == "PERMISSIVE" and not wanted.selects_messages:
-            yield reader.damage_row(Damage(part.start, part.end or part.start, UNREADABLE, str(error)))
+        if wanted.mode == "FAILFAST":
+            raise
+        if wanted.on_unreadable == "row" or (wanted.mode == "PERMISSIVE" and not wanted.selects_messages):
+            yield reader.unread_row(error)
     if fail_on_data_loss:
         check_witness(tail.log, list_files(tail.log), tail.end)
+
+
+def _is_gone(error: StoreError) -> bool:
+    """Whether bytes are gone, rather than kept from us: the file was deleted, or ends before them."""
+    return isinstance(error.__cause__, FileNotFoundError) or error.__cause__ is None
 
 
 class _RangeReader(messages.PartReader):
@@ -102,11 +108,7 @@ class _RangeReader(messages.PartReader):
             walk = _RangeWalk(reader, item.base_offset, options, part.start, end)
             self.walk = walk
             for found in walk.items(compiled=self.compiled, live_only=False):
-                if isinstance(found, Damage):
-                    yield from self._damage(found)
-                else:
-                    log = LogBatch(found, walk.table, item.base_offset, part.file, reader)
-                    yield from self._messages(log)
+                yield from self.rows_of(found, reader)
 
 
 class _RangeWalk(PartWalk):

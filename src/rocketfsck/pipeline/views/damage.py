@@ -53,19 +53,12 @@ def guarded(
     batches: Iterator[pa.RecordBatch],
     place: Callable[[], Mapping[str, Any]],
     file: str,
-    *,
-    first: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """The batches; what cannot be read becomes a row at `place`, nothing, or an error, as the mode says.
-
-    A file that cannot be opened at all is told by the `first` of its parts.
-    """
+    """The batches; what cannot be read is an error or a row at `place`, as `on_unreadable` says."""
     try:
         yield from batches
     except StoreError as error:
-        if wanted.mode == "FAILFAST":
+        if wanted.on_unreadable == "fail":
             raise
-        is_told = first or error.offset is not None
-        if wanted.mode == "PERMISSIVE" and is_told and not wanted.selects_messages:
-            said = account(UNREADABLE, str(error), file, start=error.offset or 0)
-            yield one_row(schema, {**place(), wanted.corrupt_column: said})
+        said = account(UNREADABLE, str(error), file, start=error.offset or 0)
+        yield one_row(schema, {**place(), wanted.corrupt_column: said})

@@ -78,7 +78,7 @@ def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
 def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     place = {"broker": part.source.broker, "file": arrays.printable(part.file), "pos": part.start}
     batches = _batches(part, wanted, schema)
-    yield from guarded(wanted, schema, batches, lambda: place, part.file, first=not part.start)
+    yield from guarded(wanted, schema, batches, lambda: place, part.file)
 
 
 def _batches(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -139,4 +139,5 @@ ENTRIES = View(
     _plan,
     _read,
     frozenset({"begin_offset", "end_offset"}),
+    frozenset({"index"}),
 )

@@ -1,6 +1,7 @@
 """The view `files`: one row a file of a store, and one a thing that is there but belongs to no known part.
 
-What is told is what a listing tells: no file is opened. One part a store.
+What is told is what a listing tells: no file is opened. One part a store. An entry that could not be looked
+at hides what is in it, so it ends the query, or is a row with `_corrupt_record`, as `on_unreadable` says.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.views.arrays import printable, row_batches
-from rocketfsck.pipeline.views.damage import guarded
+from rocketfsck.pipeline.views.damage import UNREADABLE, account, guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
-from rocketfsck.store.model import MappedFileQueue, Store, StoreFile
+from rocketfsck.store.model import MappedFileQueue, Store, StoreFile, StrayReason
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,16 +48,19 @@ def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:  # no
 
 def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     place = {"broker": part.source.broker, "path": printable(part.source.path)}
-    yield from guarded(wanted, schema, _batches(part, schema), lambda: place, "")
+    yield from guarded(wanted, schema, _batches(part, wanted, schema), lambda: place, "")
 
 
-def _batches(part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    broker = part.source.broker
-    yield from row_batches(({"broker": broker, **row} for row in file_rows(open_source(part.source))), schema)
+def _batches(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    rows = file_rows(open_source(part.source), wanted)
+    yield from row_batches(({"broker": part.source.broker, **row} for row in rows), schema)
 
 
-def file_rows(store: Store) -> Iterator[dict[str, Any]]:
-    """Every file of `Store.all_files`, in that order, then the strays."""
+def file_rows(store: Store, wanted: Wanted) -> Iterator[dict[str, Any]]:
+    """Every file of `Store.all_files`, in that order, then the strays.
+
+    Raises StoreError for one that could not be looked at, unless `on_unreadable` is `row`.
+    """
     yield from _queue_rows("commitlog", store.commitlog)
     for queue in store.queues:
         kind = "consumequeue" if queue.kind == "file" else "batchconsumequeue"
@@ -74,6 +79,10 @@ def file_rows(store: Store) -> Iterator[dict[str, Any]]:
         for file in other.files:
             yield _row(file, other.kind.value, other.topic, other.queue_id)
     for stray in store.strays:
+        is_unread = stray.reason is StrayReason.UNREADABLE
+        reason = f"{stray.path}: cannot be read: {stray.detail}"
+        if is_unread and wanted.on_unreadable == "fail":
+            raise StoreError(f"cannot be read: {stray.detail}", path=str(stray.path))
         yield {
             "file": printable(stray.relative),
             "kind": printable(stray.area),
@@ -81,6 +90,9 @@ def file_rows(store: Store) -> Iterator[dict[str, Any]]:
             "stray": stray.reason.value,
             "detail": printable(stray.detail),
             "path": printable(str(stray.path)),
+            wanted.corrupt_column: account(UNREADABLE, printable(reason), stray.relative, start=0)
+            if is_unread
+            else None,
         }
 
 

@@ -1,7 +1,7 @@
 """The view `findings`: one row a finding of a check of each store, in the report's order.
 
 A check is one part: it compares every file with the others. `level` is the check's (default `cross`). What
-the check could not read is a row, too, whose `_corrupt_record` says so.
+the check could not read ends it, or is a row whose `_corrupt_record` says so, as `on_unreadable` says.
 """
 
 from __future__ import annotations
@@ -78,7 +78,11 @@ def _batches(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.Recor
 
 
 def report_rows(report: Report, wanted: Wanted) -> Iterator[dict[str, Any]]:
-    """The rows of a report: its findings, then what could not be read (raises StoreError with FAILFAST)."""
+    """The rows of a report: its findings, then what could not be read, which raises StoreError unless
+    `on_unreadable` is `row`."""
+    for item in report.not_checked:
+        if item.operational and wanted.on_unreadable == "fail":
+            raise StoreError(f"could not be checked: {item.reason}", path=item.what or None)
     titles: dict[str, str] = {}
     for diagnosis in report.diagnoses:
         for rule in diagnosis.rules:
@@ -86,9 +90,7 @@ def report_rows(report: Report, wanted: Wanted) -> Iterator[dict[str, Any]]:
     for finding in report.findings:
         yield _row(finding, titles.get(finding.rule))
     for item in report.not_checked:
-        if item.operational and wanted.mode == "FAILFAST":
-            raise StoreError(f"could not be checked: {item.reason}", path=item.what or None)
-        if item.operational and wanted.mode == "PERMISSIVE":
+        if item.operational:
             yield _left_out(item, wanted)
 
 

@@ -141,12 +141,9 @@ def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBa
     try:
         yield from reader.batches()
     except StoreError as error:
-        if wanted.mode == "FAILFAST":
+        if wanted.on_unreadable == "fail":
             raise
-        failed = error.offset or 0
-        if wanted.mode == "PERMISSIVE" and not wanted.selects_messages and reader.owns(failed):
-            end = max(part.start + part.size, failed)
-            yield reader.damage_row(Damage(failed, end, UNREADABLE, str(error)))
+        yield reader.unread_row(error)
 
 
 class PartReader:
@@ -163,10 +160,7 @@ class PartReader:
         self.checks = wanted.level == "full" or (wanted.level is None and bool(names & _CHECKED))
         self.text = bool(names & _TEXT) or wanted.tag is not None or wanted.key is not None
         self.topics = "topic" in names or wanted.topic is not None
-
-    def owns(self, pos: int) -> bool:
-        """Whether a position is this part's: errors in front of it are told by another."""
-        return self.part.start <= pos < self.end
+        self.reached = part.start
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         part, item, wanted = self.part, self.item, self.wanted
@@ -181,11 +175,25 @@ class PartReader:
             walk = PartWalk(reader, item.base_offset, options, part.start, self.end)
             self.walk = walk
             for found in walk.items(compiled=self.compiled, live_only=wanted.live_only):
-                if isinstance(found, Damage):
-                    yield from self._damage(found)
-                else:
-                    log = LogBatch(found, walk.table, item.base_offset, part.file, reader)
-                    yield from self._messages(log)
+                yield from self.rows_of(found, reader)
+
+    def rows_of(self, found: RecordBatch | Damage, reader: FileReader) -> Iterator[pa.RecordBatch]:
+        """The rows of what a walk has found; from `reached` on there are none yet."""
+        if isinstance(found, Damage):
+            yield from self._damage(found)
+            self.reached = max(self.reached, found.end)
+            return
+        end = int(found["pos"][-1]) + int(found["total_size"][-1])
+        yield from self._messages(
+            LogBatch(found, self.walk.table, self.item.base_offset, self.part.file, reader)
+        )
+        self.reached = max(self.reached, end)
+
+    def unread_row(self, error: StoreError) -> pa.RecordBatch:
+        """The row for what is left of the part when bytes cannot be read: from where its rows ended."""
+        part = self.part
+        end = part.start + part.size if part.end is None else part.end
+        return self.damage_row(Damage(self.reached, max(end, self.reached), UNREADABLE, str(error)))
 
     def damage_row(self, found: Damage) -> pa.RecordBatch:
         """The row of one damaged range; raises StoreError with `FAILFAST`."""
@@ -228,6 +236,7 @@ class PartReader:
             columns = [self._column(field, chunk) for field in self.schema]
             batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
             yield self._exactly(batch, chunk)
+            self.reached = int(chunk["pos"][-1]) + int(chunk["total_size"][-1])
 
     def _rows(self, log: LogBatch) -> Rows:
         """The rows of the part that are wanted, but for the words of tag and key."""
@@ -326,4 +335,4 @@ _CONDITIONS = frozenset(
         "end_offset",
     }
 )
-MESSAGES = View("messages", _fields, _default, _plan, _read, _CONDITIONS)
+MESSAGES = View("messages", _fields, _default, _plan, _read, _CONDITIONS, frozenset({"commitlog"}))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Mode = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
 MODES: tuple[Mode, ...] = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+OnUnreadable = Literal["fail", "row"]
+ON_UNREADABLE: tuple[OnUnreadable, ...] = ("fail", "row")
 CORRUPT = "_corrupt_record"
 LEAST_SPLIT_SIZE = 1 << 12
 
@@ -29,9 +31,10 @@ class Wanted:
     Timestamps are storeTimestamps in ms, offsets places in the commit log; ranges half-open. `tag` is the
     whole TAGS, `key` a word of KEYS or the UNIQ_KEY. `level`: `full` compares the bodies' CRCs, `cross` does
     not; None compares them where bodies are read anyway. `mode`: what becomes of damage, as with Spark's own
-    readers. `split_size`: parts of a file have this many bytes, 0 for whole files. `now_timestamp` (ms)
-    replaces the clock of a check. Raises UsageError for
-    values that make no sense.
+    readers. `on_unreadable`: what becomes of a file or directory that cannot be read, or has vanished: `fail`
+    raises, `row` gives a row of damage in its place, whatever else is selected. `split_size`: parts of a file
+    have this many bytes, 0 for whole files. `now_timestamp` (ms) replaces the clock of a check. Raises
+    UsageError for values that make no sense.
     """
 
     topic: str | None = None
@@ -45,6 +48,7 @@ class Wanted:
     columns: tuple[str, ...] | None = None
     level: Level | None = None
     mode: Mode = "PERMISSIVE"
+    on_unreadable: OnUnreadable = "fail"
     live_only: bool = True
     split_size: int = 0
     max_body_size: int = MAX_BODY_SIZE
@@ -54,6 +58,12 @@ class Wanted:
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise UsageError(f"a mode is one of {', '.join(MODES)}, not {self.mode!r}")
+        if self.on_unreadable not in ON_UNREADABLE:
+            raise UsageError(
+                f"on_unreadable is one of {', '.join(ON_UNREADABLE)}, not {self.on_unreadable!r}"
+            )
+        if self.on_unreadable == "row" and self.mode != "PERMISSIVE":
+            raise UsageError(f"on_unreadable=row gives rows of damage, and the mode {self.mode} has none")
         if self.level is not None and self.level not in LEVELS:
             raise UsageError(f"a level is one of {', '.join(LEVELS)}, not {self.level!r}")
         if self.split_size and self.split_size < LEAST_SPLIT_SIZE:
@@ -113,8 +123,9 @@ class Part:
 class View:
     """One way to look at stores as rows: its columns, its parts, its rows.
 
-    `fields` are all the columns that it has, `default` those that are given when none are named;
-    `conditions` the fields of `Wanted` that it can be selected by.
+    `fields` are all the columns that it has, `default` those that are given when none are named; `conditions`
+    the fields of `Wanted` that it can be selected by; `areas` the directories of a store that the plan goes
+    by (`store.unlisted`).
     """
 
     name: str
@@ -123,6 +134,7 @@ class View:
     plan: Callable[[Source, Store, Wanted], Iterator[Part]]
     read: Callable[[Part, Wanted, pa.Schema], Iterator[pa.RecordBatch]]
     conditions: frozenset[str] = frozenset()
+    areas: frozenset[str] = frozenset()
 
 
 def default_columns(fields: Sequence[pa.Field], wanted: Wanted) -> list[str]:

@@ -37,6 +37,8 @@ def parse_options(options: Mapping[str, str], *, also: Collection[str] = ()) -> 
     Raises UsageError for an option that is not there or has no sense, and what `find_sources` raises.
     """
     given = {name.lower(): value for name, value in options.items()}
+    for name in sorted(set(given) & set(_REMOVED)):
+        raise UsageError(f"the option {name} was removed: {_REMOVED[name]}")
     unknown = sorted(set(given) - set(_KNOWN) - {name.lower() for name in also})
     if unknown:
         raise UsageError(f"no option is called {', '.join(unknown)}; there are {', '.join(OPTION_NAMES)}")
@@ -58,22 +60,22 @@ def parse_options(options: Mapping[str, str], *, also: Collection[str] = ()) -> 
 
 def sources_of(given: Mapping[str, str]) -> tuple[Source, ...]:
     """The stores that options name: by `path`, as Spark's `load` says it, by `paths` or by `store`."""
-    paths = [path for name in ("path", "paths", "store") for path in _listed(name, given.get(name, ""))]
+    paths = [path for name in ("path", "paths", "store") for path in listed_paths(name, given.get(name, ""))]
     if not paths:
         raise UsageError("no store was named: load(PATH), or the option path, or store where SQL keeps path")
     return find_sources(
         paths,
         brokers=_words("broker", given.get("broker", "")),
         version=given.get("version") or None,
-        broker_confs=_listed("broker_conf", given.get("broker_conf", "")),
+        broker_confs=listed_paths("broker_conf", given.get("broker_conf", "")),
         commitlog_paths=_words("commitlog_paths", given.get("commitlog_paths", "")),
         delay_levels=given.get("delay_levels") or None,
         storage_options=_object("storage_options", given.get("storage_options", "")),
     )
 
 
-def _listed(name: str, text: str) -> list[str]:
-    """One path, or a JSON list of paths."""
+def listed_paths(name: str, text: str) -> list[str]:
+    """The paths that an option's text names: one, or a JSON list. Raises UsageError for another list."""
     if not text.startswith("["):
         return [text] if text else []
     try:
@@ -101,7 +103,7 @@ def _object(name: str, text: str) -> dict[str, Any]:
 def _words(name: str, text: str) -> list[str]:
     """Words between commas, or a JSON list."""
     if text.startswith("["):
-        return _listed(name, text)
+        return listed_paths(name, text)
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
@@ -172,6 +174,7 @@ _OPTIONS = (
     _Option("columns", "columns", _columns),
     _Option("level", "level", _lower),
     _Option("mode", "mode", _upper),
+    _Option("on_unreadable", "on_unreadable", _lower, ("onUnreadable",)),
     _Option("columnNameOfCorruptRecord", "corrupt_column"),
     _Option("live_only", "live_only", read_truth, ("liveOnly",)),
     _Option("split_size", "split_size", read_size, ("splitSize",)),
@@ -187,5 +190,10 @@ _OPTIONS = (
     _Option("end_offset", "end_offset", read_integer, ("endOffset",)),
 )
 OPTION_NAMES = tuple(option.name for option in _OPTIONS)
+_REMOVED = {
+    "pushdown": "Spark keeps what one query pushed down with the DataFrame, and other queries of it then "
+    "miss rows; select by the options topic, queue_id, begin_timestamp, end_timestamp, begin_offset and "
+    "end_offset"
+}
 _KNOWN = {name.lower(): option for option in _OPTIONS for name in (option.name, *option.others)}
 _CONDITIONS = frozenset(option.field for option in _OPTIONS[OPTION_NAMES.index("topic") :])

@@ -157,4 +157,5 @@ REGIONS = View(
     _plan,
     _read,
     frozenset({"begin_offset", "end_offset"}),
+    frozenset({"commitlog"}),
 )

@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocketfsck.errors import UsageError
-from rocketfsck.pipeline.sources import Source, open_source
+from rocketfsck.pipeline.sources import Source, demand_listed, open_source
+from rocketfsck.pipeline.views.arrays import printable
+from rocketfsck.pipeline.views.damage import UNREADABLE, account, one_row
 from rocketfsck.pipeline.views.entries import ENTRIES
 from rocketfsck.pipeline.views.files import FILES
 from rocketfsck.pipeline.views.findings import FINDINGS
@@ -16,6 +18,8 @@ from rocketfsck.pipeline.views.messages import MESSAGES
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted
 from rocketfsck.pipeline.views.regions import REGIONS
 from rocketfsck.pipeline.views.units import UNITS
+from rocketfsck.store.areas import unlisted
+from rocketfsck.store.model import Stray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,8 +54,9 @@ def schema_of(view: str, wanted: Wanted | None = None) -> pa.Schema:
 def plan_parts(view: str, sources: Sequence[Source], wanted: Wanted | None = None) -> list[Part]:
     """The parts that the rows are in, by store and in the store's order.
 
-    Stores are listed anew, but for sources whose `listed` was set: they share one look. Raises UsageError
-    as `schema_of` does, and StoreError for a store that cannot be listed.
+    Stores are listed anew, but for sources whose `listed` was set: they share one look. What could not be
+    listed in a directory that the view goes by is a part of its own with `on_unreadable` of `row`. Raises
+    UsageError as `schema_of` does, and StoreError for a store that cannot be listed, else in full.
     """
     wanted = wanted or Wanted()
     schema_of(view, wanted)
@@ -59,20 +64,35 @@ def plan_parts(view: str, sources: Sequence[Source], wanted: Wanted | None = Non
     found: list[Part] = []
     for source in sources:
         now = source if source.listed else replace(source, listed=listed)
-        found += _view(view).plan(now, open_source(now), wanted)
+        chosen, store = _view(view), open_source(now)
+        if wanted.on_unreadable == "fail":
+            demand_listed(store, chosen.areas)
+        found += chosen.plan(now, store, wanted)
+        found += [Part(now, view, stray.relative, item=stray) for stray in unlisted(store, chosen.areas)]
     return found
 
 
 def read_part(part: Part, wanted: Wanted | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of a part as batches of exactly the columns of `schema_of`, none of them empty.
 
-    Bytes that cannot be read, and damage, are rows, nothing, or a StoreError with file and position, as the
-    mode says. Batches are bounded in bytes.
+    Damage is rows, nothing, or a StoreError with file and position, as the mode says; bytes that cannot be
+    read are a StoreError or rows, as `on_unreadable` says. Batches are bounded in bytes.
     """
     wanted = wanted or Wanted()
+    if isinstance(part.item, Stray):
+        yield _unlisted_row(part, part.item, wanted)
+        return
     for batch in _view(part.view).read(part, wanted, schema_of(part.view, wanted)):
         if batch.num_rows:
             yield batch
+
+
+def _unlisted_row(part: Part, stray: Stray, wanted: Wanted) -> pa.RecordBatch:
+    """The row in the place of files that a plan could not find."""
+    reason = f"{stray.path}: cannot be read: {stray.detail or stray.reason}"
+    place = {"broker": part.source.broker, "file": printable(part.file)}
+    said = account(UNREADABLE, printable(reason), part.file, start=0)
+    return one_row(schema_of(part.view, wanted), {**place, wanted.corrupt_column: said})
 
 
 def _view(name: str) -> View:

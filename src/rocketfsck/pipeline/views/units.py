@@ -246,4 +246,5 @@ UNITS = View(
     _plan,
     _read,
     frozenset({"topic", "queue_id", "begin_offset", "end_offset"}),
+    frozenset({"consumequeue", "batchconsumequeue"}),
 )

@@ -1,0 +1,107 @@
+"""What runs on executors: what may pass is raised, for Spark to try again, as long as it does."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rocketfsck.engine import worker
+from rocketfsck.engine.session import attempt_count
+from rocketfsck.engine.worker import run_tasks
+from rocketfsck.errors import StoreError, UsageError, may_pass
+from rocketfsck.store.reading import FileReader
+
+pytest.importorskip("pyspark")
+
+
+def _failed(number: int) -> StoreError:
+    try:
+        try:
+            raise OSError(number, os.strerror(number))
+        except OSError as error:
+            raise StoreError("cannot be read", path="f", offset=7) from error
+    except StoreError as error:
+        return error
+
+
+def raising(number: int) -> None:
+    raise _failed(number)
+
+
+def returning(number: int) -> StoreError:
+    return _failed(number)
+
+
+def misled(number: int) -> None:
+    raise UsageError(f"no such thing: {number}")
+
+
+def _run(kernel: Callable[[int], Any], number: int, attempts: int) -> tuple[Any, Any]:
+    index = pa.RecordBatch.from_arrays([pa.array([0])], ["id"])
+    work = pickle.dumps((kernel, {0: number}))
+    (batch,) = run_tasks(iter([index]), work, None, attempts)
+    (row,) = batch.to_pylist()
+    found = [None if row[name] is None else pickle.loads(row[name]) for name in ("result", "error")]
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("kernel", [raising, returning])
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ECONNRESET])
+def test_what_may_pass_is_tried_again(
+    kernel: Callable[[int], Any], number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for attempt in range(3):
+        monkeypatch.setattr(worker, "attempt_number", lambda attempt=attempt: attempt)
+        with pytest.raises(StoreError, match="f at byte 7: cannot be read"):
+            _run(kernel, number, 4)
+    monkeypatch.setattr(worker, "attempt_number", lambda: 3)
+    result, error = _run(kernel, number, 4)
+    assert isinstance(result if kernel is returning else error, StoreError)
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.EISDIR])
+def test_what_stays_is_a_result_at_once(number: int) -> None:
+    assert isinstance(_run(returning, number, 4)[0], StoreError)
+    assert isinstance(_run(raising, number, 4)[1], StoreError)
+    assert isinstance(_run(misled, number, 4)[1], UsageError)
+
+
+def test_what_may_pass(tmp_path: Path) -> None:
+    assert may_pass(_failed(errno.EIO))
+    assert may_pass(TimeoutError())
+    assert may_pass(MemoryError())
+    assert not may_pass(_failed(errno.ENOENT))
+    assert not may_pass(StoreError("is too short"))
+    assert not may_pass(pickle.loads(pickle.dumps(ValueError("x"))))
+    with pytest.raises(StoreError) as caught:
+        FileReader(tmp_path / "nothing")
+    assert not may_pass(caught.value)
+
+
+class _Session:
+    def __init__(self, **conf: str) -> None:
+        self.conf = {name.replace("_", "."): value for name, value in conf.items()}
+
+
+@pytest.mark.parametrize(
+    ("conf", "count"),
+    [
+        ({"spark_master": "local"}, 1),
+        ({"spark_master": "local[*]"}, 1),
+        ({"spark_master": "local[2,4]"}, 4),
+        ({"spark_master": "local[*, 3]", "spark_task_maxFailures": "9"}, 3),
+        ({"spark_master": "local-cluster[2,1,1024]"}, 4),
+        ({"spark_master": "spark://host:7077", "spark_task_maxFailures": "2"}, 2),
+        ({"spark_master": "yarn"}, 4),
+        ({}, 4),
+    ],
+)
+def test_how_often_spark_starts_a_task(conf: dict[str, str], count: int) -> None:
+    assert attempt_count(_Session(**conf)) == count  # type: ignore[arg-type]
