@@ -8,6 +8,7 @@ from itertools import chain
 
 from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.reporttext import paint
+from rocketfsck.cli.starttext import comparison_lines
 from rocketfsck.cli.table import aligned, wrapped
 from rocketfsck.cli.text import byte_size, count_of, shorten, visible
 from rocketfsck.repair.law import KINDS, all_assumptions, notice_text, total_notices
@@ -189,6 +190,7 @@ def apply_lines(report: ApplyReport, palette: Palette, columns: int) -> Iterator
     yield from _ledger(report.ledger, palette)
     yield from _assumptions(report.assumptions, palette, columns)
     yield from _notices(report.ledger.notices, palette, columns)
+    yield from comparison_lines(report.starts, palette, columns)
     yield from _unanswered("Still found, although it was to be corrected", report.unmet, columns, palette)
     yield from _unanswered("New", report.fresh, columns, palette)
     yield from _unanswered("What is left", report.left, columns, palette)

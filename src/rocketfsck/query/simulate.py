@@ -120,8 +120,8 @@ class _Simulation:
         settings: Settings,
         losses: bool,
         watch: Watcher | None,
-        areas: Areas,
-        table: QueueTable,
+        areas: Areas = NO_AREAS,
+        table: QueueTable | None = None,
     ) -> None:
         self.store = store
         self.areas = areas
@@ -130,7 +130,7 @@ class _Simulation:
         self.losses = losses
         self.clean = store.abort is None
         self.compiled = compiled_wanted(store.commitlog.size)
-        self.table = table
+        self.table = QueueTable() if table is None else table
         self.census = Census(self.table)
         self.queues: dict[QueueName, QueueModel] = {}
         self.index = IndexModel(store.geometry, dialect, enabled=self.role.index_enabled)
@@ -381,6 +381,7 @@ class _Simulation:
                 self.census.by_key.record_count if complete else None,
                 self.census.new_by_key_count if complete else None,
                 self.census.by_key.result() if complete else (),
+                self.census.reached_count if complete else None,
                 sum(item.record_count for item in unreadable) if complete else None,
                 tuple(unreadable),
             ),

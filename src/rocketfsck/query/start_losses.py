@@ -63,6 +63,7 @@ class Census:
         self.by_key = Ranges()
         self.new_by_queue_count = 0
         self.new_by_key_count = 0
+        self.reached_count = 0
         self._next_offset: NDArray[np.int64] = np.zeros(256, np.int64)
         self._missed: NDArray[np.int64] = np.zeros(256, np.int64)
 
@@ -84,7 +85,9 @@ class Census:
         self.by_queue.add(offset, size, without_unit[rows])
         self.by_key.add(offset, size, without_entry[rows])
         queue = batch["queue_index"].astype(np.int64)
-        used = rows[is_dispatched(batch)[rows] & (queue[rows] >= 0)]
+        dispatched = is_dispatched(batch)[rows]
+        self.reached_count += int(np.count_nonzero(dispatched & ~without_unit[rows]))
+        used = rows[dispatched & (queue[rows] >= 0)]
         self._make_room()
         following = batch["inner_base"][used] + np.maximum(batch["batch_size"][used], 1)
         np.maximum.at(self._next_offset, queue[used], following)

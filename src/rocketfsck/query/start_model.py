@@ -149,8 +149,9 @@ class Losses:
     `cut` are the records at and behind the cut; `stale_count` counts further ones there that are older than
     the last record kept, remains of an earlier truncation. `by_queue` and `by_key` are records that stay in
     the log without a unit in their queue, or without an entry in the index; the `new` ones of them have it
-    now and lose it by the start. `unreadable` are ranges of physical offsets that no file of the log holds
-    and units lead to, with how many of them (`record_count`): their messages are gone, start or no start.
+    now and lose it by the start. `reached_count` records have a unit afterwards. `unreadable` are ranges of
+    physical offsets that no file of the log holds and units lead to, with how many of them (`record_count`):
+    their messages are gone, start or no start.
     """
 
     cut: tuple[LostRange, ...]
@@ -162,6 +163,7 @@ class Losses:
     by_key_count: int | None
     new_by_key_count: int | None
     by_key: tuple[LostRange, ...]
+    reached_count: int | None = None
     unreadable_count: int | None = None
     unreadable: tuple[LostRange, ...] = ()
 

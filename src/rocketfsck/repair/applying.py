@@ -85,7 +85,7 @@ def apply_plan(
         finished = _finish_interrupted(work)
         if finished is not None:
             return finished
-        work = replace(work, plan=confirmed(plan, assume, settings))
+        work = replace(work, plan=confirmed(plan, assume, settings), settings=settings)
         if not plan.actions:
             return ApplyReport(root, work.mode, work.digest, (), left=plan.unanswered)
         return _apply(work, keep, check, progress)

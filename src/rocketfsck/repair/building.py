@@ -25,9 +25,10 @@ from rocketfsck.repair.plan_json import plan_to_json, to_members
 from rocketfsck.repair.publish import Differences, active_size, save_before, settle, sync_tree
 from rocketfsck.repair.results import ApplyReport
 from rocketfsck.repair.scene import ActScene, hash_bytes
+from rocketfsck.repair.startjudge import compare_starts, start_problem
 from rocketfsck.repair.table import Repair
 from rocketfsck.repair.worktree import WorkTree
-from rocketfsck.store.model import Store, StoreFile
+from rocketfsck.store.model import Settings, Store, StoreFile
 from rocketfsck.verify.catalog import printable
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import Progress, check_store
@@ -37,7 +38,7 @@ _SPARE_SIZE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One run of `apply_plan`: the plan, its repairs, where, and how."""
+    """One run of `apply_plan`: the plan, its repairs, where, and how; `settings` of the broker, if given."""
 
     plan: Plan
     digest: str
@@ -46,6 +47,7 @@ class Work:
     work_dir: Path | None
     repairs: Mapping[str, Repair]
     now_timestamp: int
+    settings: Settings | None = None
 
     @property
     def mode(self) -> str:
@@ -136,6 +138,9 @@ def build(
         report = _checked(work, report, before, scene.reopen(), tree, progress)
         if report.problem:
             return report, area
+    report = _judged_by_start(work, report, before, scene.reopen(), losses=check)
+    if report.problem:
+        return report, area
     return _make_ready(work, area, tree, replace(report, published=True), then)
 
 
@@ -209,6 +214,19 @@ def _checked(
     else:
         return report
     return replace(report, problem=problem, kept="")
+
+
+def _judged_by_start(
+    work: Work, report: ApplyReport, before: Store, after: Store, *, losses: bool
+) -> ApplyReport:
+    """The report with what brokers do with the store as it was and with the result. It reads the log once
+    more than a start does, but where the plan was made from a quick check."""
+    wanted = losses and work.plan.level != "quick"
+    given = {} if work.settings is None else work.settings.values
+    conf = replace(after.settings, values={**after.settings.values, **given})
+    starts = compare_starts(before, after, work.plan.actions, conf=conf, losses=wanted)
+    problem = start_problem(starts)
+    return replace(report, starts=starts, problem=problem, kept="" if problem else report.kept)
 
 
 def _same_file(old: StoreFile, new: StoreFile) -> bool:

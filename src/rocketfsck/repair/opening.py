@@ -9,12 +9,13 @@ from pathlib import Path
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import parse_version
 from rocketfsck.repair.plan import PlannedStore
+from rocketfsck.repair.startjudge import START_SETTINGS
 from rocketfsck.store import open_store
 from rocketfsck.store.geometry import SETTINGS
 from rocketfsck.store.model import GEOMETRY_DEFAULTS, Store
 
-LOOKED_AT = ("messageIndexEnable", "messageIndexSafe")
-"""Settings beside sizes that a check looks at."""
+LOOKED_AT = ("messageIndexEnable", "messageIndexSafe", *START_SETTINGS)
+"""Settings beside sizes that a check, or a predicted start, looks at."""
 
 
 def describe_store(store: Store) -> PlannedStore:

@@ -10,6 +10,7 @@ from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS
 from rocketfsck.repair.ledger import Ledger
 from rocketfsck.repair.plan import Assumption, Unanswered
 from rocketfsck.repair.plan_json import from_members, to_members
+from rocketfsck.repair.startjudge import StartComparison
 
 SCHEMA_VERSION = 2
 
@@ -22,8 +23,9 @@ class ApplyReport:
     it had been interrupted before, and was brought to its end. `before` and `after` are the findings above
     info by rule id. `left` are findings above info that are still there, `unmet` those that were addressed
     and still are, `fresh` those that were not there before: either of the last two, or a ledger that does
-    not balance, keeps the result from being published; `problem` then says so. `assumptions` are what the
-    plan wrote by, and how each was known or confirmed.
+    not balance, keeps the result from being published; `problem` then says so. So does one of `starts` that
+    is worse with the result than with the store as it was. `assumptions` are what the plan wrote by, and how
+    each was known or confirmed.
     """
 
     store: str
@@ -41,6 +43,7 @@ class ApplyReport:
     fresh: tuple[Unanswered, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
     assumptions: tuple[Assumption, ...] = ()
+    starts: tuple[StartComparison, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     @property

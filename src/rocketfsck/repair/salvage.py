@@ -43,6 +43,7 @@ from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.publish import building_directory
 
 if TYPE_CHECKING:
+    from rocketfsck.query.start_verdict import StartVerdict
     from rocketfsck.verify.report import Report
 
 LayoutChoice = Literal["auto", "keep", "pack"]
@@ -121,12 +122,13 @@ class Salvage:
 
 @dataclass(frozen=True, slots=True)
 class SalvagedStore:
-    """The store that was written, and what a check of level `full` said of it."""
+    """The store that was written, what a check of level `full` says, and what brokers will do with it."""
 
     salvage: Salvage
     path: Path
     ledger_path: Path
     report: Report
+    starts: tuple[StartVerdict, ...] = ()
 
 
 def find_records(
@@ -282,7 +284,7 @@ def write_store(
     made: list[Path] = [part]
     try:
         with building_directory(into, replace=False, sync=salvage.options.sync) as building:
-            report = fill_store(building, salvage, progress)
+            report, starts = fill_store(building, salvage, progress)
             head = {**salvage.head(), "into": os.fspath(into)}
             with part.open("w", encoding="utf-8") as stream:
                 stream.writelines(line + "\n" for line in ledger_lines(salvage.story, head))
@@ -299,7 +301,7 @@ def write_store(
     finally:
         for path in made:
             path.unlink(missing_ok=True)
-    return SalvagedStore(salvage, into, ledger, report)
+    return SalvagedStore(salvage, into, ledger, report, starts)
 
 
 __all__ = [

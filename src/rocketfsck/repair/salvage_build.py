@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocketfsck.formats.checkpoint import encode_checkpoint
+from rocketfsck.query.start_verdict import versions_of
 from rocketfsck.repair.salvage_write import LogWriter
+from rocketfsck.repair.startjudge import predict_output
 from rocketfsck.store.circumstances import Source
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
@@ -19,14 +21,21 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store
 
 if TYPE_CHECKING:
+    from rocketfsck.formats.dialect import Version
+    from rocketfsck.query.start_verdict import StartVerdict
     from rocketfsck.repair.salvage import Progress, Salvage
     from rocketfsck.verify.report import Report
 
 _CHUNK_SIZE = 1 << 20
 
 
-def fill_store(building: Path, salvage: Salvage, progress: Progress | None) -> Report:
-    """Write everything below a directory, and say what a check of it finds. Raises StoreError."""
+def fill_store(
+    building: Path, salvage: Salvage, progress: Progress | None
+) -> tuple[Report, tuple[StartVerdict, ...]]:
+    """Write everything below a directory; what a check of it finds, and what brokers will do with it.
+
+    Raises StoreError.
+    """
     from rocketfsck.repair.build import build_index, build_queues
     from rocketfsck.repair.checkpointbuild import build_checkpoint
     from rocketfsck.repair.configbuild import build_topics
@@ -54,7 +63,16 @@ def fill_store(building: Path, salvage: Salvage, progress: Progress | None) -> R
         if content is not None:
             topics.parent.mkdir(exist_ok=True)
             topics.write_bytes(content)
-    return check_store(_open(building, salvage), CheckOptions(level="full", jobs=salvage.options.jobs))
+    store = _open(building, salvage)
+    report = check_store(store, CheckOptions(level="full", jobs=salvage.options.jobs))
+    return report, predict_output(store, _versions(salvage, store), losses=True)
+
+
+def _versions(salvage: Salvage, store: Store) -> tuple[Version, ...]:
+    """Those that the new store may be started with: as named, or all that may have written the old one."""
+    if salvage.options.version is not None:
+        return (store.dialect.version,)
+    return versions_of(store if salvage.origin is None else salvage.origin)
 
 
 def _copy_config(origin: Store, building: Path) -> None:

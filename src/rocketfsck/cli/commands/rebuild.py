@@ -18,6 +18,7 @@ from rocketfsck.cli.text import count_of, visible
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError
 
 if TYPE_CHECKING:
+    from rocketfsck.query.start_verdict import StartVerdict
     from rocketfsck.repair.build.run import Rebuilt
 
 SCHEMA_VERSION = 1
@@ -109,7 +110,11 @@ def command(
     With --engine spark workers build index and queues, in the same bytes. All of them must see the store,
     the directory that --into is in, and --scratch, under these paths. Killed, it begins anew.
 
-    Exit status 4 says that the log is damaged, or has records that could not be given their place.
+    Said at the end is what brokers of every version that the store may be of do when they start with the
+    result in its place, unless only parts were asked for.
+
+    Exit status 4 says that the log is damaged, has records that could not be given their place, or that a
+    broker would refuse to start with the result.
     """
     from rocketfsck.repair.build.run import RebuildOptions
     from rocketfsck.store import open_store
@@ -153,13 +158,27 @@ def command(
             from rocketfsck.pipeline.rebuild import rebuild_on
 
             rebuilt = rebuild_on(chosen, store, into, options, scratch=scratch, progress=bar.update)
+    whole = not (topics or options.from_offset is not None or options.only_missing)
+    starts: tuple[StartVerdict, ...] = ()
+    if whole:
+        from rocketfsck.repair.startjudge import predict_rebuilt
+
+        starts = predict_rebuilt(
+            store, into, queues=options.queues, index=options.index, checkpoint=options.checkpoint
+        )
     if store.live.locked:
         print("A broker is at work in the store: what it appends now is not in.", file=sys.stderr)
     if output_format == "json":
-        print(to_json(_document(rebuilt, store_path, into, str(store.dialect.version)), indent=2))
+        document = _document(rebuilt, store_path, into, str(store.dialect.version))
+        print(to_json({**document, "starts": [asdict(start) for start in starts]}, indent=2))
     else:
+        from rocketfsck.cli.starttext import verdict_lines
+
         _tell(rebuilt, into, str(store.dialect.version))
-    return EXIT_PROBLEMS if _has_problems(rebuilt) else EXIT_CLEAN
+        for line in verdict_lines(starts):
+            print(f"  {line}")
+    refused = any(start.covered and not start.loads for start in starts)
+    return EXIT_PROBLEMS if refused or _has_problems(rebuilt) else EXIT_CLEAN
 
 
 def _check_choices(what: str, topics: tuple[str, ...], queue_ids: tuple[int, ...], choices: Any) -> None:

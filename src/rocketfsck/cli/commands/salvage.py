@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.output import Format, open_output, plain_values, refuse_inside, to_json
 from rocketfsck.cli.params import StorePath, output_options, storage_option
 from rocketfsck.cli.progress import progress
+from rocketfsck.cli.starttext import bad_count, verdict_lines
 from rocketfsck.cli.text import byte_size, count_of, visible
 from rocketfsck.cli.writeoptions import ByteSize
 from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS, UsageError
@@ -127,7 +129,7 @@ def command(
 
 def exit_code(salvage: Salvage, written: SalvagedStore | None) -> int:
     """0: all that there was is in the new store. 1: something is missing. 4: the new store has problems."""
-    if written is not None and problems_of(written.report):
+    if written is not None and (problems_of(written.report) or bad_count(written.starts)):
         return EXIT_PROBLEMS
     counts = salvage.counts
     head = salvage.head()
@@ -162,6 +164,7 @@ def salvage_json(salvage: Salvage, written: SalvagedStore | None) -> dict[str, A
     if written is not None:
         document |= plain_values({"into": str(written.path), "ledger": str(written.ledger_path)})
         document["findings"] = problems_of(written.report)
+        document["starts"] = [plain_values(asdict(start)) for start in written.starts]
     return document
 
 
@@ -206,6 +209,7 @@ def salvage_lines(salvage: Salvage, written: SalvagedStore | None) -> Iterator[s
         if found
         else "nothing wrong" + (" but what is missing" if short else "")
     )
+    yield from (f"  {line}" for line in verdict_lines(written.starts))
     yield f"Next: rocketfsck check {visible(str(written.path))}"
 
 

@@ -1,0 +1,77 @@
+"""Verdicts on starts as text: what brokers do with a repaired or rebuilt store, and what they did before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rocketfsck.cli.palette import Palette
+from rocketfsck.cli.table import wrapped
+from rocketfsck.cli.text import visible
+
+if TYPE_CHECKING:
+    from rocketfsck.query.start_verdict import StartVerdict
+    from rocketfsck.repair.startjudge import StartComparison
+
+_FACTS = (
+    ("hidden_file_count", "it does not see {} of its files", "it does not see {} of its files"),
+    ("cut_count", "{} message is cut off the log", "{} messages are cut off the log"),
+    ("lost_count", "{} message is lost to consumers", "{} messages are lost to consumers"),
+    ("lost_key_count", "{} message is lost to queries by key", "{} messages are lost to queries by key"),
+    ("unreadable_count", "{} message cannot be read", "{} messages cannot be read"),
+    ("shifted_count", "{} unit is put at a wrong queue offset", "{} units are put at a wrong queue offset"),
+    ("reissued_count", "{} queue offset is given out twice", "{} queue offsets are given out twice"),
+    ("deleted_file_count", "{} file is deleted", "{} files are deleted"),
+)
+
+
+def verdict_text(verdict: StartVerdict) -> str:
+    """What a broker does, without its version: "starts and loses nothing"."""
+    if not verdict.covered:
+        return f"not covered: {visible(verdict.reason, keep_backslash=True)}"
+    if not verdict.loads:
+        return f"does not start: {visible(verdict.reason, keep_backslash=True)}"
+    facts = ["all consume queues are deleted"] if verdict.queues_destroyed else []
+    for name, one, many in _FACTS:
+        count = getattr(verdict, name)
+        if count:
+            facts.append((one if count == 1 else many).format(f"{count:,}"))
+    if not facts:
+        return "starts and loses nothing" if verdict.cut_count is not None else "starts"
+    return f"starts; {'; '.join(facts)}"
+
+
+def versions_text(verdict: StartVerdict) -> str:
+    """The versions that a verdict is about: "5.3.3", "4.9.3 to 4.9.8"."""
+    alike = verdict.alike
+    return alike[0] if len(alike) == 1 else f"{alike[0]} to {alike[-1]}"
+
+
+def comparison_lines(items: Sequence[StartComparison], palette: Palette, columns: int) -> Iterator[str]:
+    """What brokers of every version in question do with the store as it was, and with the repaired one."""
+    if not items:
+        return
+    yield ""
+    yield palette.bold("Start of a broker (predicted)")
+    for item in items:
+        text = f"{versions_text(item.after)}: {verdict_text(item.after)}"
+        then = "" if item.before is None else verdict_text(item.before)
+        if item.before is not None and then != verdict_text(item.after):
+            text += f" (before the repair: {then})"
+        paint = palette.error if item.worse else str
+        yield from (paint(line) for line in wrapped(text, columns, "  "))
+        for reason in item.worse:
+            yield from (
+                paint(line) for line in wrapped(f"worse than before: {visible(reason)}", columns, "    ")
+            )
+
+
+def verdict_lines(verdicts: Sequence[StartVerdict]) -> Iterator[str]:
+    """What brokers do with what was built, one line for versions that start alike."""
+    for verdict in verdicts:
+        yield f"a {versions_text(verdict)} broker (predicted): {verdict_text(verdict)}"
+
+
+def bad_count(verdicts: Sequence[StartVerdict]) -> int:
+    """How many of the starts are refused or take something."""
+    return sum(verdict.covered and not verdict.harmless for verdict in verdicts)

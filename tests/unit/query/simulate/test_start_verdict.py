@@ -1,0 +1,140 @@
+"""Starts in short: which versions start alike, what is worse than what."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rocketfsck.query
+from rocketfsck.formats.dialect import ALL_VERSIONS, Dialect, dialect_of, parse_version
+from rocketfsck.query.simulate import simulate_start
+from rocketfsck.query.start_verdict import (
+    COMPARED,
+    START_TRAITS,
+    StartVerdict,
+    predict_starts,
+    start_classes,
+    versions_of,
+    worse,
+)
+from rocketfsck.store import open_store
+
+from tests.conftest import Directory
+from tests.unit.query.maker import make, message, reopen
+
+FINE = StartVerdict("5.3.3", ("5.3.2", "5.3.3"), covered=True, loads=True, reached_count=100)
+CLASSES = start_classes(ALL_VERSIONS)
+
+
+def test_the_traits_are_those_that_a_start_goes_by() -> None:
+    """Every trait of a dialect that the modules of the prediction mention, and no other."""
+    modules = [*Path(rocketfsck.query.__file__).parent.glob("start_*.py")]
+    modules.append(Path(rocketfsck.query.__file__).parent / "simulate.py")
+    names = {
+        node.attr
+        for module in modules
+        for node in ast.walk(ast.parse(module.read_text("utf-8")))
+        if isinstance(node, ast.Attribute)
+    }
+    traits = {item.name for item in fields(Dialect)} - {"version"}
+    assert set(START_TRAITS) == names & traits
+
+
+def test_versions_that_start_alike_are_together() -> None:
+    groups = start_classes(map(parse_version, ("5.3.3", "4.9.8", "5.3.2", "4.9.3", "4.4.0", "4.9.8")))
+    assert [tuple(map(str, group)) for group in groups] == [
+        ("4.4.0",),
+        ("4.9.3", "4.9.8"),
+        ("5.3.2", "5.3.3"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["4.9.8-multiseg--flip-older-file", "5.3.3-killed--as-is"])
+def test_one_of_a_class_stands_for_all(name: str, restart_dir: Directory) -> None:
+    store = open_store(restart_dir(name))
+    for group in CLASSES:
+        starts = [simulate_start(store, str(version)) for version in (group[0], group[-1])]
+        assert replace(starts[0], version="") == replace(starts[1], version="")
+
+
+def test_a_named_version_is_the_only_one(tmp_path: Path) -> None:
+    make(tmp_path, [message(number) for number in range(3)])
+    assert list(map(str, versions_of(reopen(tmp_path, version="5.1.4")))) == ["5.1.4"]
+    store = open_store(tmp_path / "store")
+    assert versions_of(store) == store.dialect_evidence.versions
+    assert len(versions_of(store)) > 1
+
+
+def test_the_verdicts_of_a_damaged_store(restart_dir: Directory) -> None:
+    store = open_store(restart_dir("4.9.8-multiseg--flip-older-file"))
+    found = predict_starts(store, start_classes(map(parse_version, ("4.9.8", "5.3.3"))))
+    old, new = found
+    assert (old.version, old.cut_count, old.harmless) == ("4.9.8", 327, False)
+    assert (old.deleted_file_count, old.reached_count) == (6, 973)
+    assert (new.cut_count, new.lost_count, new.lost_key_count, new.harmless) == (0, 0, 0, True)
+    assert new.reached_count == 1300
+    (quick,) = predict_starts(store, [(parse_version("5.3.3"),)], losses=False)
+    assert (quick.cut_count, quick.reached_count, quick.lost_count) == (None, None, None)
+
+
+def test_what_is_not_covered_says_why(real_dir: Directory) -> None:
+    store = open_store(real_dir("5.5.0-dledger"))
+    found = predict_starts(store, start_classes(map(parse_version, ("4.4.0", "5.3.3"))))
+    assert [(item.covered, item.loads, item.harmless) for item in found] == [
+        (True, True, False),
+        (False, False, False),
+    ]
+    assert "DLedger" in found[1].reason
+
+
+def test_a_refusal_has_its_reason(tmp_path: Path) -> None:
+    store = make(tmp_path, [message(number) for number in range(3)])
+    (store.root / "commitlog/stray").write_bytes(b"12345")
+    (found,) = predict_starts(reopen(tmp_path), [(parse_version("5.3.3"),)])
+    assert not found.loads and not found.harmless
+    assert found.reason.startswith("commitlog/stray: 5 length not matched")
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_more_of_anything_is_worse(name: str) -> None:
+    def with_count(count: Any) -> StartVerdict:
+        changed: dict[str, Any] = {name: count}
+        return replace(FINE, **changed)
+
+    bad = with_count(True if name == "queues_destroyed" else 2)
+    assert not bad.harmless
+    if name == "queues_destroyed":
+        assert worse(FINE, bad) == ("deletes all consume queues",)
+        assert worse(bad, bad) == ()
+    else:
+        first = with_count(1)
+        (reason,) = worse(first, bad)
+        assert "2" in reason and "(1 before)" in reason
+        assert worse(bad, first) == worse(bad, bad) == ()
+    assert worse(bad, FINE) == ()
+
+
+def test_a_new_refusal_is_worse_and_an_old_one_is_not() -> None:
+    refused = replace(FINE, loads=False, reason="a: 3 length not matched")
+    assert worse(FINE, refused) == ("is refused (a: 3 length not matched)",)
+    assert worse(refused, refused) == ()
+    assert worse(refused, replace(FINE, cut_count=9)) == ()
+    unknown = replace(FINE, covered=False, loads=False)
+    assert worse(unknown, refused) == worse(FINE, unknown) == ()
+
+
+def test_fewer_messages_in_reach_are_worse_but_for_those_given_up() -> None:
+    fewer = replace(FINE, reached_count=90)
+    (reason,) = worse(FINE, fewer, 9)
+    assert reason == "leaves 10 messages fewer within the reach of consumers than before"
+    assert worse(FINE, fewer, 10) == worse(fewer, FINE) == ()
+
+
+def test_dialects_of_a_class_have_the_same_traits() -> None:
+    for group in CLASSES:
+        assert len({tuple(getattr(dialect_of(item), name) for name in START_TRAITS) for item in group}) == 1
+    assert sum(map(len, CLASSES)) == len(ALL_VERSIONS)

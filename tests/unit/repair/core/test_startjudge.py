@@ -1,0 +1,129 @@
+"""A repair that brokers would start worse with is not published; starts refused before and after are said."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rocketfsck.cli.palette import Palette
+from rocketfsck.cli.repairtext import apply_lines
+from rocketfsck.cli.starttext import bad_count, verdict_lines, verdict_text
+from rocketfsck.query.start_verdict import StartVerdict
+from rocketfsck.repair.applying import apply_plan
+from rocketfsck.repair.plan import Action, Loss
+from rocketfsck.repair.results import ApplyReport
+from rocketfsck.repair.scene import ActScene
+from rocketfsck.repair.startjudge import StartComparison, compare_starts, predict_rebuilt, start_problem
+from rocketfsck.store import open_store
+from rocketfsck.store.model import Settings
+
+from tests.unit.query.maker import make, message, reopen
+from tests.unit.repair.core.plans import REPAIRS, plan_of, snapshot
+from tests.unit.repair.core.test_applying import MODES, beside, only, with_act
+
+FINE = StartVerdict("5.3.3", ("5.3.2", "5.3.3"), True, True, cut_count=0, reached_count=9)
+
+
+@MODES
+@pytest.mark.parametrize("check", [True, False])
+def test_a_repair_that_starts_worse_is_not_published(damaged: Path, in_place: bool, check: bool) -> None:
+    """Whether the result is checked or not: what the check finds comes first."""
+    plan = only(plan_of(damaged, only=["move-stray"]), preconditions=())
+    assert apply_plan(plan_of(damaged), repairs=REPAIRS, keep=False).published
+    for path in damaged.parent.glob("store.*-*"):
+        shutil.rmtree(path)
+    before = snapshot(damaged)
+
+    def spoil(scene: ActScene, _action: Action) -> None:
+        scene.tree.create("commitlog/more", 5)
+
+    report = apply_plan(plan, repairs=with_act(spoil), in_place=in_place, check=check)
+    assert not report.published and report.exit_code == 4 and report.kept == ""
+    if not check:
+        assert "would start worse than before: it is refused (commitlog/more: 5 length" in report.problem
+        assert any(item.worse for item in report.starts)
+        assert ApplyReport.from_json(json.loads(json.dumps(report.to_json()))) == report
+        text = "\n".join(apply_lines(report, Palette(False), 100))
+        assert "worse than before: " in text and "nothing was changed" in text
+    assert snapshot(damaged) == before and beside(damaged) == set()
+
+
+def test_a_report_tells_of_every_version(damaged: Path) -> None:
+    report = apply_plan(plan_of(damaged), repairs=REPAIRS)
+    versions = [version for item in report.starts for version in item.after.alike]
+    assert versions == list(dict.fromkeys(versions))
+    assert set(versions) == set(plan_of(damaged).store.versions)
+    assert all(item.after.harmless for item in report.starts)
+    own = str(open_store(damaged).dialect.version)
+    assert [item.before is not None for item in report.starts] == [
+        own in item.after.alike for item in report.starts
+    ]
+    text = "\n".join(apply_lines(report, Palette(False), 100))
+    assert "Start of a broker (predicted)" in text
+    assert "starts and loses nothing" in text
+
+
+def test_a_start_that_is_refused_before_and_after_is_said(tmp_path: Path) -> None:
+    store = make(tmp_path, [message(number) for number in range(30)])
+    (store.root / "commitlog/stray").write_bytes(b"12345")
+    (item,) = compare_starts(reopen(tmp_path), reopen(tmp_path), ())
+    assert item.before is not None and not item.before.loads and not item.after.loads
+    assert item.worse == () and start_problem([item]) == ""
+    assert "does not start: commitlog/stray: 5 length not matched" in verdict_text(item.after)
+
+
+def test_what_the_plan_gives_up_is_not_worse(tmp_path: Path) -> None:
+    store = make(tmp_path, [message(number) for number in range(80)])
+    good = reopen(tmp_path)
+    before = Path(shutil.copytree(tmp_path, tmp_path.with_name("before")))
+    last = store.commitlog.files[-1].path
+    last.write_bytes(bytes(last.stat().st_size))
+    lost = Action("x", "", "", losses=(Loss("record", 80),))
+    judged = [compare_starts(reopen(before), reopen(tmp_path), actions)[0] for actions in ((), (lost,))]
+    assert any("messages fewer" in reason for reason in judged[0].worse)
+    assert not any("messages fewer" in reason for reason in judged[1].worse)
+    assert good.root == store.root
+
+
+def test_settings_decide(tmp_path: Path) -> None:
+    store = make(tmp_path, [message(number) for number in range(3)])
+    conf = Settings(None, {"storeType": "defaultRocksDB"})
+    (item,) = compare_starts(store, store, (), conf=conf)
+    assert item.before is not None
+    assert not item.before.covered and not item.after.covered and item.worse == ()
+    assert verdict_text(item.after).startswith("not covered: ")
+
+
+def test_parts_that_were_rebuilt_are_judged_in_their_place(tmp_path: Path) -> None:
+    store = make(tmp_path, [message(number) for number in range(30)])
+    built = tmp_path / "built"
+    built.mkdir()
+    for name in ("consumequeue", "index", "checkpoint"):
+        shutil.move(store.root / name, built / name)
+    (store.root / "consumequeue/Order/0").mkdir(parents=True)
+    (store.root / "consumequeue/Order/0/bad").write_bytes(b"12")
+    damaged = reopen(tmp_path)
+    (alone,) = predict_rebuilt(damaged, built, queues=False, index=True, checkpoint=True)
+    (whole,) = predict_rebuilt(damaged, built, queues=True, index=True, checkpoint=True)
+    assert not alone.loads and "consumequeue/Order/0/bad" in alone.reason
+    assert whole.harmless
+    assert bad_count([alone, whole]) == 1
+    assert list(verdict_lines([whole])) == ["a 5.3.3 broker (predicted): starts"]
+
+
+def test_verdicts_in_words() -> None:
+    assert verdict_text(FINE) == "starts and loses nothing"
+    many = replace(FINE, queues_destroyed=True, cut_count=1, lost_count=2000, deleted_file_count=3)
+    assert verdict_text(many) == (
+        "starts; all consume queues are deleted; 1 message is cut off the log; "
+        "2,000 messages are lost to consumers; 3 files are deleted"
+    )
+    assert list(verdict_lines([FINE])) == ["a 5.3.2 to 5.3.3 broker (predicted): starts and loses nothing"]
+    item = StartComparison(FINE, replace(FINE, cut_count=4), ("cuts 4",))
+    assert start_problem([StartComparison(None, FINE), item]) == (
+        "a broker of version 5.3.3 would start worse than before: it cuts 4"
+    )
