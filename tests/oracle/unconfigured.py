@@ -16,7 +16,6 @@ from typing import Literal
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.formats.record import encode_record
 from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.filler import FILLER_TOPIC
 from rocketfsck.repair.planning import make_plan
 from rocketfsck.repair.results import ApplyReport
 from rocketfsck.store import open_store
@@ -168,15 +167,15 @@ def wrong(tried: Tried, kept: Sequence[PutRecord], answer: Answer | None) -> lis
         missing = set(rows) - set(served.get(queue, []))
         if missing and not tried.report.left:
             found.append(f"{queue}: {len(missing)} survivors are not served")
-    fences = {
-        (name, message.queue_offset)
-        for name, queue_state in answer.before.queues.items()
-        for message in queue_state.messages
-        if (message.fields or {}).get("topic") == FILLER_TOPIC.decode()
+    places = {row[1]: (queue, row[0]) for queue, rows in expected.items() for row in rows}
+    moved = {
+        (queue, row[0])
+        for queue, rows in served.items()
+        for row in rows
+        if places.get(row[1], (queue, row[0])) != (queue, row[0])
     }
-    more = {(queue, row[0]) for queue, rows in served.items() for row in {*rows} - {*expected.get(queue, [])}}
-    if more - fences and not tried.report.left:
-        found.append(f"served beside the survivors: {sorted(more - fences)[:5]}")
+    if moved and not tried.report.left and tried.written.scenario is PLAIN:
+        found.append(f"survivors are served at other places: {sorted(moved)[:5]}")
     return found
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.table import wrapped
 from rocketfsck.cli.text import visible
+from rocketfsck.formats.dialect import ALL_VERSION_NAMES
 
 if TYPE_CHECKING:
     from rocketfsck.query.start_verdict import StartVerdict
@@ -26,9 +27,9 @@ _FACTS = (
 
 
 def verdict_text(verdict: StartVerdict) -> str:
-    """What a broker does, without its version: "starts and loses nothing"."""
+    """What a broker does, without its version: "starts and loses nothing", "does not start: …"."""
     if not verdict.covered:
-        return f"not covered: {visible(verdict.reason, keep_backslash=True)}"
+        return f"is not covered: {visible(verdict.reason, keep_backslash=True)}"
     if not verdict.loads:
         return f"does not start: {visible(verdict.reason, keep_backslash=True)}"
     facts = ["all consume queues are deleted"] if verdict.queues_destroyed else []
@@ -41,35 +42,50 @@ def verdict_text(verdict: StartVerdict) -> str:
     return f"starts; {'; '.join(facts)}"
 
 
-def versions_text(verdict: StartVerdict) -> str:
-    """The versions that a verdict is about: "5.3.3", "4.9.3 to 4.9.8"."""
-    alike = verdict.alike
-    return alike[0] if len(alike) == 1 else f"{alike[0]} to {alike[-1]}"
+def versions_text(verdicts: Sequence[StartVerdict]) -> str:
+    """The versions that verdicts are about: "5.3.3", "4.9.3 to 4.9.8", "4.2.0 to 4.8.0, 5.0.0"."""
+    names = {version for verdict in verdicts for version in verdict.alike}
+    runs: list[list[str]] = [[]]
+    for version in (*ALL_VERSION_NAMES, *sorted(names.difference(ALL_VERSION_NAMES))):
+        if version in names:
+            runs[-1].append(version)
+        elif runs[-1]:
+            runs.append([])
+    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs if run)
 
 
 def comparison_lines(items: Sequence[StartComparison], palette: Palette, columns: int) -> Iterator[str]:
-    """What brokers of every version in question do with the store as it was, and with the repaired one."""
+    """What brokers of every version in question do with the store as it was, and with the repaired one.
+
+    What is the same for many of them is said once.
+    """
     if not items:
         return
     yield ""
     yield palette.bold("Start of a broker (predicted)")
+    told: dict[tuple[str, tuple[str, ...]], list[StartVerdict]] = {}
     for item in items:
-        text = f"{versions_text(item.after)}: {verdict_text(item.after)}"
-        then = "" if item.before is None else verdict_text(item.before)
-        if item.before is not None and then != verdict_text(item.after):
+        text = verdict_text(item.after)
+        then = text if item.before is None else verdict_text(item.before)
+        if then != text:
             text += f" (before the repair: {then})"
-        paint = palette.error if item.worse else str
-        yield from (paint(line) for line in wrapped(text, columns, "  "))
-        for reason in item.worse:
+        told.setdefault((text, item.worse), []).append(item.after)
+    for (text, worse), verdicts in told.items():
+        paint = palette.error if worse else str
+        yield from (paint(line) for line in wrapped(f"{versions_text(verdicts)}: {text}", columns, "  "))
+        for reason in worse:
             yield from (
                 paint(line) for line in wrapped(f"worse than before: {visible(reason)}", columns, "    ")
             )
 
 
 def verdict_lines(verdicts: Sequence[StartVerdict]) -> Iterator[str]:
-    """What brokers do with what was built, one line for versions that start alike."""
+    """What brokers do with what was built; what is the same for many versions is said once."""
+    told: dict[str, list[StartVerdict]] = {}
     for verdict in verdicts:
-        yield f"a {versions_text(verdict)} broker (predicted): {verdict_text(verdict)}"
+        told.setdefault(verdict_text(verdict), []).append(verdict)
+    for text, alike in told.items():
+        yield f"start of a broker (predicted), {versions_text(alike)}: {text}"
 
 
 def bad_count(verdicts: Sequence[StartVerdict]) -> int:

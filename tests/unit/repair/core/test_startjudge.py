@@ -95,7 +95,7 @@ def test_settings_decide(tmp_path: Path) -> None:
     (item,) = compare_starts(store, store, (), conf=conf)
     assert item.before is not None
     assert not item.before.covered and not item.after.covered and item.worse == ()
-    assert verdict_text(item.after).startswith("not covered: ")
+    assert verdict_text(item.after).startswith("is not covered: ")
 
 
 def test_parts_that_were_rebuilt_are_judged_in_their_place(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_parts_that_were_rebuilt_are_judged_in_their_place(tmp_path: Path) -> No
     assert not alone.loads and "consumequeue/Order/0/bad" in alone.reason
     assert whole.harmless
     assert bad_count([alone, whole]) == 1
-    assert list(verdict_lines([whole])) == ["a 5.3.3 broker (predicted): starts"]
+    assert list(verdict_lines([whole])) == ["start of a broker (predicted), 5.3.3: starts"]
 
 
 def test_verdicts_in_words() -> None:
@@ -122,7 +122,11 @@ def test_verdicts_in_words() -> None:
         "starts; all consume queues are deleted; 1 message is cut off the log; "
         "2,000 messages are lost to consumers; 3 files are deleted"
     )
-    assert list(verdict_lines([FINE])) == ["a 5.3.2 to 5.3.3 broker (predicted): starts and loses nothing"]
+    others = [replace(FINE, alike=("5.2.0", "5.3.0", "5.3.1")), replace(FINE, alike=("4.9.8",)), many]
+    assert list(verdict_lines([FINE, *others])) == [
+        "start of a broker (predicted), 4.9.8, 5.2.0 to 5.3.3: starts and loses nothing",
+        f"start of a broker (predicted), 5.3.2 to 5.3.3: {verdict_text(many)}",
+    ]
     item = StartComparison(FINE, replace(FINE, cut_count=4), ("cuts 4",))
     assert start_problem([StartComparison(None, FINE), item]) == (
         "a broker of version 5.3.3 would start worse than before: it cuts 4"
