@@ -37,6 +37,7 @@ def test_everything(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert said.out.endswith(
         "built: 6 queues with 30 units in 6 files, 3 index files with 30 entries, the checkpoint, of "
         "30 records; as 5.3.3\n"
+        "  start of a broker (predicted), 5.3.3: starts\n"
     )
 
 
