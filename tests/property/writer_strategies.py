@@ -12,6 +12,7 @@ from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.properties import serialize_properties
 from rocketfsck.store.model import Geometry
+from rocketfsck.testing.strategies import transaction_properties
 from rocketfsck.writer import (
     EndState,
     Event,
@@ -109,7 +110,7 @@ def messages(draw: st.DrawFn, options: WriteOptions, timestamp: int) -> Outgoing
     topic = BATCH_TOPIC if kind is Kind.INNER_BATCH else draw(st.sampled_from(topics))
     if topic == BATCH_TOPIC and kind is Kind.HALF:
         kind = Kind.NORMAL
-    pairs = draw(_pairs)
+    pairs = [*draw(_pairs), *transaction_properties(kind).items()]
     form = draw(st.sampled_from(("map", "pairs", "bytes")))
     is_batch = kind in (Kind.LEGACY_BATCH, Kind.INNER_BATCH)
     message = OutgoingMessage(

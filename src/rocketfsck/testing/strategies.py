@@ -24,7 +24,7 @@ from rocketfsck.formats.dialect import ALL_VERSION_NAMES, Dialect, dialect_for
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.magic import COMPRESSED, MULTI_TAGS
-from rocketfsck.formats.properties import serialize_properties
+from rocketfsck.formats.properties import TRAN_MSG, serialize_properties
 from rocketfsck.store.model import Geometry
 from rocketfsck.testing.planned import PlannedStore
 from rocketfsck.writer import EndState, Expiry, Kind, OutgoingMessage, Restart, WriteOptions
@@ -130,7 +130,7 @@ def messages(
         b"" if is_batch else draw(bodies()),
         store_timestamp,
         queue_id=draw(_QUEUE_IDS),
-        properties=draw(properties()),
+        properties=draw(properties()) | transaction_properties(kind),
         kind=kind,
         flag=draw(st.integers(-(1 << 31), (1 << 31) - 1)),
         sys_flag=0 if is_batch else draw(st.sampled_from((0, MULTI_TAGS))),
@@ -142,6 +142,12 @@ def messages(
         filter_bit_map=draw(st.binary(max_size=8)) if options.consumequeue_ext else b"",
     )
     return message if is_batch else _embellished(draw, message, options)
+
+
+def transaction_properties(kind: Kind) -> dict[str, str]:
+    """What every producer of transactions adds to the properties of its messages."""
+    in_transaction = kind in (Kind.PREPARED, Kind.COMMIT, Kind.ROLLBACK)
+    return {TRAN_MSG: "true"} if in_transaction else {}
 
 
 def _kinds(options: WriteOptions) -> list[Kind]:

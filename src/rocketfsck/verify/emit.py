@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.store.model import ConsumeQueue
-from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.logrows import LogRows
+from rocketfsck.verify.spans import Flags, true_spans
 from rocketfsck.verify.task import Collector, aggregate
 
 ROW_LIMIT = 1000
-"""Rows of one rule and block that become findings of their own; the rest is counted."""
+"""Rows, or runs of rows, of one rule and block that become findings of their own; the rest is counted."""
 
 
 def add_rows(
@@ -29,6 +31,29 @@ def add_rows(
         collector.add(make(row))
     if len(rows) > limit:
         collector.add(aggregate(rule, file, len(rows) - limit))
+
+
+def _no_facts(row: int) -> Facts:
+    del row
+    return {}
+
+
+def add_runs(
+    collector: Collector,
+    rule: str,
+    rows: LogRows,
+    flags: Flags,
+    found: Callable[[int], Facts] = _no_facts,
+    expected: Callable[[int], Facts] = _no_facts,
+) -> None:
+    """One finding for every run of flagged rows, with the facts of its first row; many runs are counted."""
+    starts, ends = true_spans(flags)
+    for start, end in zip(starts[:ROW_LIMIT].tolist(), ends[:ROW_LIMIT].tolist(), strict=True):
+        where = rows.place(start, end - 1)
+        collector.add(Finding(rule, where, found(start), expected(start), count=end - start))
+    rest = int((ends[ROW_LIMIT:] - starts[ROW_LIMIT:]).sum())
+    if rest:
+        collector.add(aggregate(rule, rows.relative, rest))
 
 
 def capped(findings: Iterable[Finding], limit: int) -> Iterable[Finding]:

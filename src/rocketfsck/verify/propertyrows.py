@@ -41,7 +41,7 @@ def check_targets(rows: LogRows, reader: FileReader, collector: Collector) -> No
     waiting = np.flatnonzero(_is_waiting(rows))
     if not len(waiting):
         return
-    lacking = {name: waiting[~_have(rows, waiting, name, reader)] for name in TARGETS}
+    lacking = {name: waiting[~have_property(rows, waiting, name, reader)] for name in TARGETS}
     either = np.unique(np.concatenate(list(lacking.values())))
 
     def make(row: int) -> Finding:
@@ -75,7 +75,7 @@ def _is_waiting(rows: LogRows) -> Flags:
     return found
 
 
-def _have(rows: LogRows, numbers: Longs, name: bytes, reader: FileReader) -> Flags:
+def have_property(rows: LogRows, numbers: Longs, name: bytes, reader: FileReader) -> Flags:
     """Which rows have a property of this name that is not empty."""
     start = rows["properties_pos"][numbers].astype(np.int64)
     size = np.maximum(rows["properties_size"][numbers].astype(np.int64), 0)

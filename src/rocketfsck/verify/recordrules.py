@@ -8,6 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -16,14 +17,13 @@ from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.queuetrack import RECENT_COUNT
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.emit import add_runs
 from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.headerrules import check_headers
 from rocketfsck.verify.logrows import LogRows
 from rocketfsck.verify.propertyrows import check_targets, misplaced_crcs
-from rocketfsck.verify.spans import Flags, true_spans
-from rocketfsck.verify.task import Collector, aggregate
+from rocketfsck.verify.task import Collector
 
-RUN_LIMIT = 1000
-"""Runs of one rule and batch that become findings of their own."""
 BORN_TOLERANCE = 600_000
 """Milliseconds that a producer's clock may be ahead."""
 CRC_READ_SIZE = 1 << 20
@@ -118,6 +118,7 @@ def check_faults(
 ) -> None:
     """Turn the scan's faults into findings; `once` gathers first place and count of the common ones."""
     check_targets(rows, reader, collector)
+    check_headers(rows, reader, collector)
     faults = rows["faults"]
     if not faults.any():
         return
@@ -127,33 +128,23 @@ def check_faults(
             continue
         if rule.rule == "CL005":  # a client's property of that name is no CRC of a broker
             elsewhere = misplaced_crcs(rows, flags, reader)
-            _add_runs("CL033", elsewhere, rows, collector)
+            add_runs(collector, "CL033", rows, elsewhere)
             flags &= ~elsewhere
         if rule.once:
             where, count = once.get(rule.rule) or (rows.place(int(np.argmax(flags))), 0)
             once[rule.rule] = (where, count + int(np.count_nonzero(flags)))
             continue
-        starts, ends = true_spans(flags)
-        for start, end in zip(starts[:RUN_LIMIT].tolist(), ends[:RUN_LIMIT].tolist(), strict=True):
-            expected: Facts = {}
-            if rule.rule == "CL004":
-                expected = {"crc": _body_crc(rows, reader, start)}
-            where = rows.place(start, end - 1)
-            collector.add(Finding(rule.rule, where, rule.found(rows, start), expected, count=end - start))
-        rest = int((ends[RUN_LIMIT:] - starts[RUN_LIMIT:]).sum())
-        if rest:
-            collector.add(aggregate(rule.rule, rows.relative, rest))
+        crc = partial(_expected_crc, rows, reader) if rule.rule == "CL004" else _no_expectation
+        add_runs(collector, rule.rule, rows, flags, partial(rule.found, rows), crc)
 
 
-def _add_runs(rule: str, flags: Flags, rows: LogRows, collector: Collector) -> None:
-    """One finding for every run of flagged rows, without further facts."""
-    starts, ends = true_spans(flags)
-    spans = zip(starts[:RUN_LIMIT].tolist(), ends[:RUN_LIMIT].tolist(), strict=True)
-    for start, end in spans:
-        collector.add(Finding(rule, rows.place(start, end - 1), count=end - start))
-    rest = int((ends[RUN_LIMIT:] - starts[RUN_LIMIT:]).sum())
-    if rest:
-        collector.add(aggregate(rule, rows.relative, rest))
+def _no_expectation(row: int) -> Facts:
+    del row
+    return {}
+
+
+def _expected_crc(rows: LogRows, reader: FileReader, row: int) -> Facts:
+    return {"crc": _body_crc(rows, reader, row)}
 
 
 def _body_crc(rows: LogRows, reader: FileReader, row: int) -> int:

@@ -33,6 +33,7 @@ FIELDS = {
     "bornPort": (52, "i"),
     "storeTimestamp": (56, "q"),
     "storePort": (68, "i"),
+    "reconsumeTimes": (72, "i"),
     "preparedTransactionOffset": (76, "q"),
     "bodyLength": (84, "i"),
 }

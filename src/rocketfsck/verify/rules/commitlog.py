@@ -430,4 +430,71 @@ RULES: tuple[Rule, ...] = (
         None,
         "2.7, 9.2 M14",
     ),
+    Rule(
+        "CL034",
+        "record-inner-batch-flag",
+        WARNING,
+        "record at {physical_offset} has the sysFlag of an inner batch ({sys_flag}) and no INNER_NUM",
+        "A broker sets the bits 0x40 and 0x80 together with INNER_NUM and INNER_BASE. Consumers of a record "
+        "with these bits try to unwrap its body as a batch.",
+        "heuristic",
+        "cross",
+        None,
+        "2.3, 2.12",
+        "C10",
+    ),
+    Rule(
+        "CL035",
+        "record-prepared-offset",
+        WARNING,
+        "record at {physical_offset} belongs to no transaction, but its preparedTransactionOffset is "
+        "{prepared_offset}",
+        "Brokers write 0, except in the messages that end a transaction.",
+        "heuristic",
+        "cross",
+        None,
+        "2.1, 2.10",
+        "C10",
+    ),
+    Rule(
+        "CL036",
+        "record-commit-flag",
+        WARNING,
+        "record at {physical_offset} is marked as a committed message (sysFlag {sys_flag}), but has no "
+        "property of a transaction",
+        "Producers of transactions set TRAN_MSG and PGROUP, and the committed message keeps them. Without "
+        "both, the bit 0x8 is probably damage.",
+        "heuristic",
+        "cross",
+        None,
+        "2.3, 2.10",
+        "C10",
+    ),
+    Rule(
+        "CL037",
+        "record-reconsume-times",
+        WARNING,
+        "record at {physical_offset} has an impossible reconsumeTimes ({reconsume_times})",
+        "The field counts deliveries of the message. A broker that retries the message compares the count "
+        "with the group's limit: a large count moves the message to the dead letter queue, a negative one "
+        "keeps it going round.",
+        "heuristic",
+        "cross",
+        None,
+        "2.1",
+        "C10",
+    ),
+    Rule(
+        "CL038",
+        "record-born-timestamp",
+        WARNING,
+        "record at {physical_offset} has no bornTimestamp ({born_timestamp})",
+        "Every client sets the time in milliseconds since 1970. Consumers that measure latency, and "
+        "transaction checks that measure age, go wrong on this message.",
+        "heuristic",
+        "cross",
+        None,
+        "2.1",
+        "C10",
+    ),
 )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_TYPE_SHIFT, MULTI_TAGS
-from rocketfsck.formats.properties import KEYS, TAGS, UNIQ_KEY, serialize_properties
+from rocketfsck.formats.properties import KEYS, PGROUP, TAGS, TRAN_MSG, UNIQ_KEY, serialize_properties
 from rocketfsck.writer.compose import takes_multi_dispatch
 from rocketfsck.writer.messages import (
     LMQ_PREFIX,
@@ -177,7 +177,8 @@ def _with(properties: Properties, added: Mapping[str, str]) -> Properties:
 
 
 def _transaction(teller: Storyteller, found: Basics) -> Story:
-    message = _normal_message(teller, found)
+    plain = _normal_message(teller, found)
+    message = replace(plain, properties=_with(plain.properties, {TRAN_MSG: "true", PGROUP: "group"}))
     old = not teller.plan.dialect.half_topic
     records = yield replace(message, kind=Kind.PREPARED if old else Kind.HALF)
     placed = records[0]
