@@ -174,8 +174,8 @@ def test_bytes_of_a_seed_never_change(tmp_path: Path) -> None:
 
 SHA256_OF_SUMS = {
     "plain": "e34a155a273a225a9568b98c0e2e065299dcaf271c50760ed48b8e7bd2be1f0d",
-    "mixed": "0b9ba5e09fc0f7fd4c159860913acd1c33b477e6c0af2fa4a495248b941b3173",
-    "everything": "7159e4d7a067fbb6eb229b1df43d90d0d43e322c84e4dde8f9d37fb840975011",
+    "mixed": "b9e8fbe9b645c603e2c63006c6352ea782608fc42f48d8800cef8bdbaed9d605",
+    "everything": "e5a923ee5a87fc306b2730c1390e2f906c6ce675b2da3df1b992967105725a87",
 }
 
 
