@@ -27,6 +27,7 @@ _SAID = re.compile(rf"RuntimeError: (executor on .*?(?:{_UNFIT}|{_UNSEEN}).*)")
 _MISMATCH = re.compile(r"\[PYTHON_VERSION_MISMATCH\] (.*)")
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]*)"')
 _NO_MODULE = re.compile(r"ModuleNotFoundError: (No module named .*)")
+_OURS = re.compile(r"^rocketfsck\.errors\.StoreError: (.*)", re.MULTILINE)
 _RAISED = re.compile(r"[A-Za-z_.]+(Error|Exception|Exit): (?!.*Traceback)")
 
 Batches = Iterator["pa.RecordBatch"]
@@ -90,6 +91,9 @@ def explained(error: Exception) -> RocketfsckError:
     no_module = _NO_MODULE.search(text)
     if no_module is not None:
         return UsageError(f"an executor's Python lacks something: {no_module[1].strip()}")
+    ours = _OURS.findall(text)
+    if ours:
+        return StoreError(ours[-1].strip())
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     raised = [line for line in lines if _RAISED.match(line)]
     reason = (raised or lines or [type(error).__name__])[-1 if raised else 0]

@@ -31,6 +31,7 @@ LOCAL_RETRIES = 4
 _LOCAL = re.compile(r"local(?:\[[^],]*(?:,\s*(\d+)\s*)?\])?")
 """A master of this process: `local`, `local[4]`, `local[*,4]`; the last number counts the attempts."""
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 _EMBEDDED = {
@@ -78,7 +79,7 @@ def open_session(master: str | None = None, *, conf: Mapping[str, str] | None = 
         _set_environment(url)
         builder = SparkSession.builder.appName("rocketfsck").master(url)
         settings = _EVERYWHERE | _quiet() | (_EMBEDDED if url.startswith("local") else {})
-    for name, value in (settings | dict(conf or {})).items():
+    for name, value in _joined(settings, conf or {}).items():
         builder = builder.config(name, value)
     try:
         return builder.getOrCreate()
@@ -133,7 +134,15 @@ def _set_environment(url: str) -> None:
 def _quiet() -> dict[str, str]:
     if not _LOGGING.is_file():  # in an archive, which Java does not look into
         return {}
-    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"}
+    return {_JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"}
+
+
+def _joined(settings: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """What was given takes the place of our settings; options of Java come behind ours."""
+    joined = {**settings, **given}
+    if _JAVA_OPTIONS in settings and _JAVA_OPTIONS in given:
+        joined[_JAVA_OPTIONS] = f"{settings[_JAVA_OPTIONS]} {given[_JAVA_OPTIONS]}"
+    return joined
 
 
 def _not_given(settings: Mapping[str, str]) -> dict[str, str]:

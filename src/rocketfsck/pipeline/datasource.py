@@ -9,9 +9,7 @@ schema that was declared, which it demands.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +20,8 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
-from rocketfsck.errors import RocketfsckError, UsageError
+from rocketfsck.errors import UsageError
+from rocketfsck.pipeline.plainerrors import plain_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,21 +69,6 @@ class RocketMQDataSource(DataSource):
         from rocketfsck.pipeline.tableoptions import kept_options
 
         return kept_options(schema, self.options)
-
-
-@contextmanager
-def plain_errors() -> Iterator[None]:
-    """What we raise on purpose gets to the user as what it says, without the stack of the worker that said
-    it.
-
-    Spark asks this variable what to send; a worker that has failed ends, so nothing else is hidden.
-    """
-    try:
-        yield
-    except RocketfsckError:
-        if "SPARK_PYTHON_RUNTIME" in os.environ:  # in a worker
-            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
-        raise
 
 
 def _request(options: Mapping[str, str], *, of_stream: bool = False) -> Request:

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import UsageError
 from rocketfsck.formats.filename import filename_to_offset
-from rocketfsck.store.areas import absolute_path, unlisted
+from rocketfsck.store.areas import absolute_path
 from rocketfsck.store.listing import Entry, EntryKind, glob_remote, list_directory
 from rocketfsck.store.locations import (
     NO_OPTIONS,
@@ -72,12 +72,6 @@ def open_source(source: Source) -> Store:
         delay_levels=source.delay_levels,
         storage_options=source.storage_options.values(),
     )
-
-
-def demand_listed(store: Store, areas: Collection[str]) -> None:
-    """Raise StoreError if something in these areas could not be listed: files may be missing unseen."""
-    for stray in unlisted(store, areas):
-        raise StoreError(f"cannot be read: {stray.detail or stray.reason}", path=str(stray.path))
 
 
 def find_sources(

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.pipeline.sources import Source, demand_listed, open_source
+from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.statisticskeys import KeyCounts, KeySketch
 from rocketfsck.query.counting import Account, FileRun, Tally, count_file, live_batches, merged
 from rocketfsck.query.statistics import LogStatistics, plan_runs, statistics_of
+from rocketfsck.store.areas import demand_listed
 
 if TYPE_CHECKING:
     from rocketfsck.scan.columns import RecordBatch

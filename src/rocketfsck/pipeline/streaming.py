@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from rocketfsck.errors import UsageError
+from rocketfsck.pipeline.plainerrors import plain_errors
 from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.tail.log import advance, latest_place
 from rocketfsck.pipeline.tail.options import EARLIEST, StreamOptions, parse_stream_options
@@ -58,6 +59,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self.until: dict[str, int] | None = None
 
+    @plain_errors()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - the names are Spark's
         return {source.broker: self._initial(source).to_json() for source in self.request.sources}
 
@@ -68,11 +70,13 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxRows(self.options.max_count)
         return ReadAllAvailable()
 
+    @plain_errors()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self.until = {
             source.broker: max(latest_place(self._log(source)).offset, 0) for source in self.request.sources
         }
 
+    @plain_errors()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         count = len(self.request.sources)
         found = dict(start)
@@ -89,6 +93,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             found[source.broker] = reached.to_json()
         return found
 
+    @plain_errors()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         found: list[InputPartition] = []
         sources = {source.broker: source for source in self.request.sources}
@@ -112,9 +117,10 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, TailPartition):
-            yield from read_tail(
-                partition.tail, self.request.wanted, fail_on_data_loss=self.options.fail_on_data_loss
-            )
+            with plain_errors():
+                yield from read_tail(
+                    partition.tail, self.request.wanted, fail_on_data_loss=self.options.fail_on_data_loss
+                )
 
     def _log(self, source: Source) -> Log:
         return log_of(open_source(source), name=source.broker, clock_step=self.options.clock_step)

@@ -47,6 +47,7 @@ from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.live import LiveScan
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.areas import demand_listed
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 
@@ -136,8 +137,11 @@ def compare_stores(
 
 
 def describe_sides(a: Store, b: Store, engine: Engine) -> tuple[Side, Side]:
-    """Where both logs begin and end. Raises UsageError where one has no commit log, StoreError."""
+    """Where both logs begin and end. Raises UsageError where one has no commit log, and StoreError, also for
+    a
+    log that could not be listed in full: what cannot be seen is not missing."""
     for store in (a, b):
+        demand_listed(store, {"commitlog"})
         if not any(file.start_offset is not None for file in store.commitlog.files):
             raise UsageError(f"{store.root}: no commit log to compare")
     found = {outcome.index: outcome.result for outcome in engine.run(describe_side, [a, b])}

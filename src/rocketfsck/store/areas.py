@@ -241,6 +241,12 @@ def unlisted(store: Store, areas: Collection[str]) -> tuple[Stray, ...]:
     return tuple(stray for stray in store.strays if _hides(stray, areas))
 
 
+def demand_listed(store: Store, areas: Collection[str]) -> None:
+    """Raise StoreError if something in these areas could not be listed: files may be missing unseen."""
+    for stray in unlisted(store, areas):
+        raise StoreError(f"cannot be read: {stray.detail or stray.reason}", path=str(stray.path))
+
+
 def _hides(stray: Stray, areas: Collection[str]) -> bool:
     name = stray.path.name
     if stray.reason not in (StrayReason.UNREADABLE, StrayReason.DANGLING):

@@ -84,6 +84,11 @@ def test_something_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
             UsageError,
             "an executor's Python lacks something: No module named 'pyarrow'",
         ),
+        (
+            "rocketfsck.errors.StoreError: /store/commitlog/0 at byte 7: cannot be read: Input/output error",
+            StoreError,
+            "/store/commitlog/0 at byte 7: cannot be read: Input/output error",
+        ),
         ("ValueError: no such number: 7", StoreError, "spark: the job failed: ValueError: no such number: 7"),
     ],
 )

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from rocketfsck.engine import worker
-from rocketfsck.engine.session import attempt_count
+from rocketfsck.engine.session import _joined, attempt_count
 from rocketfsck.engine.worker import run_tasks
 from rocketfsck.errors import StoreError, UsageError, may_pass
 from rocketfsck.store.reading import FileReader
@@ -105,3 +105,13 @@ class _Session:
 )
 def test_how_often_spark_starts_a_task(conf: dict[str, str], count: int) -> None:
     assert attempt_count(_Session(**conf)) == count  # type: ignore[arg-type]
+
+
+def test_options_of_java_do_not_drop_the_quiet_logging() -> None:
+    name = "spark.driver.extraJavaOptions"
+    ours = {name: "-Dlog4j2.configurationFile=file:/quiet", "spark.ui.enabled": "false"}
+    assert _joined(ours, {name: "-Xss4m", "spark.ui.enabled": "true"}) == {
+        name: "-Dlog4j2.configurationFile=file:/quiet -Xss4m",
+        "spark.ui.enabled": "true",
+    }
+    assert _joined({}, {name: "-Xss4m"}) == {name: "-Xss4m"}

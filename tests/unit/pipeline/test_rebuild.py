@@ -23,6 +23,7 @@ from rocketfsck.pipeline.rebuild.segment import SegmentTask, bucket_of, keys_pat
 from rocketfsck.pipeline.rebuild.spill import SpillReader, SpillWriter
 from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
+from rocketfsck.repair.compare import compare_stores
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Store
 from rocketfsck.writer import Kind, OutgoingMessage
@@ -347,12 +348,25 @@ def test_options_that_do_not_fit(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_listed_is_not_rebuilt_from(
     store_copy: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Queues and an index without the messages of a file that is there would be made else."""
+    """Queues and an index made without the messages of a file that is there would be wrong."""
     root = store_copy("4.9.8-multiseg")
     hide(root / "commitlog/00000000000000131072", monkeypatch, is_link=True)
+    store, options = open_store(root), RebuildOptions(queues=True)
     with pytest.raises(StoreError, match="00000000000000131072: cannot be read"):
-        rebuild_on(LocalEngine(1), open_store(root), tmp_path / "built", RebuildOptions(queues=True))
+        rebuild_on(LocalEngine(1), store, tmp_path / "built", options)
+    with pytest.raises(StoreError, match="00000000000000131072: cannot be read"):
+        rebuild_store(store, tmp_path / "built", options)
     assert not (tmp_path / "built").exists()
+
+
+def test_a_log_that_cannot_be_listed_is_not_compared(
+    store_copy: Directory, store_dir: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = store_copy("4.9.8-multiseg")
+    hide(root / "commitlog/00000000000000131072", monkeypatch, is_link=False)
+    for stores in ((root, store_dir("4.9.8-multiseg")), (store_dir("4.9.8-multiseg"), root)):
+        with pytest.raises(StoreError, match="00000000000000131072: cannot be read"):
+            compare_stores(*map(open_store, stores))
 
 
 def test_progress(tmp_path: Path) -> None:

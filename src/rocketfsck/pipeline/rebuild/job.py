@@ -34,7 +34,6 @@ from rocketfsck.pipeline.rebuild.segment import (
     SegmentTask,
     read_segment,
 )
-from rocketfsck.pipeline.sources import demand_listed
 from rocketfsck.repair.build.index import IndexBuilder, index_built
 from rocketfsck.repair.build.model import IndexBuild, QueueBuild
 from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queues_built
@@ -75,7 +74,6 @@ def rebuild_on(
     log that could not be listed in full.
     """
     check_options(store, options)
-    demand_listed(store, {"commitlog"})
     target = target.absolute()
     inputs = {"on": "engine", **inputs_of(store, options)}
     with (

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rocketfsck.errors import UsageError
-from rocketfsck.pipeline.sources import Source, demand_listed, open_source
+from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.views.arrays import printable
 from rocketfsck.pipeline.views.damage import UNREADABLE, account, one_row
 from rocketfsck.pipeline.views.entries import ENTRIES
@@ -18,7 +18,7 @@ from rocketfsck.pipeline.views.messages import MESSAGES
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted
 from rocketfsck.pipeline.views.regions import REGIONS
 from rocketfsck.pipeline.views.units import UNITS
-from rocketfsck.store.areas import unlisted
+from rocketfsck.store.areas import demand_listed, unlisted
 from rocketfsck.store.model import Stray
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queue_
 from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.resumable import ResumableDirectory, State, resumable_directory
 from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk_log
+from rocketfsck.store.areas import demand_listed
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.verify.elsewhere import databases
@@ -78,7 +79,10 @@ def rebuild_store(
 
 
 def check_options(store: Store, options: RebuildOptions) -> None:
-    """Raises UsageError for options that make no sense, or not for this store."""
+    """Raises UsageError for options that make no sense, or not for this store, and StoreError for a commit
+    log
+    that could not be listed in full: nothing may be built from a part of it unseen."""
+    demand_listed(store, {"commitlog"})
     if options.queues and any(known for _, known in databases(store)):
         raise UsageError("the store keeps its consume queues in RocksDB, which is not rebuilt")
     if any(other.kind is OtherKind.DLEDGER_DATA for other in store.others):
