@@ -99,6 +99,40 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """What consumers may ask of every queue: pulls of `max_nums` messages from every offset, up to `margin`
+    beyond the ends, and the places of `times` (ms)."""
+
+    times: tuple[int, ...]
+    max_nums: tuple[int, ...] = (1, 4, 100)
+    margin: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """`getMessage`: what it gave, or the class of what it threw in `status` alone; and
+    `getCommitLogOffsetInQueue`, a class where it threw."""
+
+    offset: int
+    max_num: int
+    status: str
+    offsets: tuple[int, ...]
+    next_offset: int
+    commit_log_offset: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The answers of one queue. `times` has them in the order of the times asked, by boundary ("" for none);
+    the class of what was thrown where no offset was given."""
+
+    min_offset: int
+    max_offset: int
+    pulls: tuple[Pulled, ...]
+    times: Mapping[str, tuple[int | str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """One store to be loaded, read, perhaps appended to, and stopped or killed.
 
@@ -114,6 +148,7 @@ class Job:
     batch_topics: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     linger_ms: int = 0
+    ask: Ask | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +202,15 @@ class PutAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`before` is the state once dispatch had caught up, `after` that after the messages were put."""
+    """`before` is the state once dispatch had caught up, `asked` are the answers then, `after` is the state
+    after the messages were put."""
 
     loaded: bool
     refusal: str | None
     before: State | None = None
     put: tuple[PutAnswer, ...] = ()
     after: State | None = None
+    asked: Mapping[QueueName, Asked] = field(default_factory=dict)
 
     @property
     def final(self) -> State:
@@ -284,7 +321,8 @@ def settings_for(version: str, geometry: Geometry) -> dict[str, Any]:
 
 
 def _job_document(version: str, number: int, job: Job) -> dict[str, Any]:
-    return {
+    ask = {} if job.ask is None else {"ask": _ask_document(job.ask)}
+    return ask | {
         "id": number,
         "store": os.fspath(job.store),
         "settings": {**settings_for(version, job.geometry), **job.settings},
@@ -294,6 +332,10 @@ def _job_document(version: str, number: int, job: Job) -> dict[str, Any]:
         "lingerMs": job.linger_ms,
         "end": "kill" if job.kill else "stop",
     }
+
+
+def _ask_document(ask: Ask) -> dict[str, Any]:
+    return {"times": list(ask.times), "maxNums": list(ask.max_nums), "margin": ask.margin}
 
 
 def _put_document(put: Put) -> dict[str, Any]:
@@ -333,7 +375,25 @@ def _answer(row: Mapping[str, Any]) -> Answer:
         _state(row["before"]),
         tuple(_put_answer(put) for put in row.get("put", ())),
         None if after is None else _state(after),
+        {(topic, queue_id): _asked(*answers) for topic, queue_id, *answers in row.get("asked", ())},
     )
+
+
+def _asked(bounds: list[int], pulls: list[list[Any]], times: Mapping[str, list[int | str]]) -> Asked:
+    return Asked(
+        bounds[0],
+        bounds[1],
+        tuple(map(_pulled, pulls)),
+        {boundary: tuple(answers) for boundary, answers in times.items()},
+    )
+
+
+def _pulled(row: list[Any]) -> Pulled:
+    if len(row) == 4:  # it threw
+        offset, max_num, status, commit_log_offset = row
+        return Pulled(offset, max_num, status, (), -1, commit_log_offset)
+    offset, max_num, status, offsets, next_offset, _, _, commit_log_offset = row
+    return Pulled(offset, max_num, status, tuple(offsets), next_offset, commit_log_offset)
 
 
 def _put_answer(row: Mapping[str, Any]) -> PutAnswer:

@@ -55,12 +55,19 @@ final class Answers {
         long max = store.getMaxOffsetInQueue(topic, queueId);
         List<Object> messages = new ArrayList<>();
         for (long offset = Math.max(min, 0); offset < max; ) {
-            GetMessageResult result = store.getMessage("oracle", topic, queueId, offset, 1, null);
+            GetMessageResult result = null;
+            String status;
+            try {
+                result = store.getMessage("oracle", topic, queueId, offset, 1, null);
+                status = String.valueOf(result == null ? null : result.getStatus());
+            } catch (RuntimeException thrown) {
+                status = thrown.getClass().getName();
+            }
             long next = offset + 1;
             if (result == null || result.getMessageMapedList().isEmpty()) {
                 Map<String, Object> none = new LinkedHashMap<>();
                 none.put("queueOffset", offset);
-                none.put("status", String.valueOf(result == null ? null : result.getStatus()));
+                none.put("status", status);
                 messages.add(none);
             } else {
                 for (SelectMappedBufferResult found : result.getMessageMapedList()) {

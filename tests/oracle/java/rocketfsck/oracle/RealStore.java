@@ -47,7 +47,18 @@ final class RealStore {
                 : new Object[] {config, statistics(), nobody, broker, topics(job)};
         // Every construction writes to the same static TreeMap of StoreStatsService, without a lock.
         synchronized (RealStore.class) {
-            return new RealStore((DefaultMessageStore) constructor.newInstance(given));
+            DefaultMessageStore store = (DefaultMessageStore) constructor.newInstance(given);
+            tellTopics(store, job);
+            return new RealStore(store);
+        }
+    }
+
+    /** 5.0.0 takes the topics after the construction, others with it or not at all. */
+    private static void tellTopics(DefaultMessageStore store, JSONObject job) throws ReflectiveOperationException {
+        for (Method method : DefaultMessageStore.class.getMethods()) {
+            if (method.getName().equals("setTopicConfigTable")) {
+                method.invoke(store, topics(job));
+            }
         }
     }
 
