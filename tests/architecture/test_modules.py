@@ -30,7 +30,7 @@ LONG = {
     "writer/damage/indexfaults.py": (540, "a table of faults with the few lines that each of them takes"),
     "query/expression.py": (365, "one grammar: its tokens, its parser and its values"),
     "query/keys.py": (365, "one query, as the broker walks it and as it should be answered"),
-    "query/simulate.py": (400, "one start of a broker, step by step"),
+    "query/simulate.py": (410, "one start of a broker, step by step"),
     "query/start_queues.py": (385, "one step of a start, as the versions take it"),
     "repair/applying.py": (435, "one protocol: its order is what makes it safe"),
     "repair/build/index.py": (370, "one index file being put together"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from rocketfsck.api import iter_messages
 from rocketfsck.formats.magic import is_in_consume_queue, is_indexed
 from rocketfsck.query import BrokerView, find_by_key, find_by_offset
+from rocketfsck.query.serving_state import State
 from rocketfsck.query.view import StoreView
 from rocketfsck.store import open_store
 
@@ -18,6 +20,9 @@ from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory, Document
 ANSWERED = [name for name in STORE_NAMES if name != "4.9.8-lagkill-transient"]
 """That one was killed before it was asked anything."""
 
+GHOSTS = "4.9.8-ghosttail"
+"""The last start cut a unit off that the next one takes for a good one."""
+
 Live = dict[str, Any]
 
 
@@ -25,10 +30,11 @@ Live = dict[str, Any]
 def asked(
     request: pytest.FixtureRequest, store_dir: Directory, manifest: Document
 ) -> tuple[BrokerView, Live]:
-    """The store with a broker of its last version on it, and what that broker answered."""
+    """The store with a broker of its last version on it, and what that broker answered before it stopped."""
     facts = manifest(request.param)
     version = facts["finalVersion"].split()[0]
-    return BrokerView(open_store(store_dir(request.param)), version), facts["phases"][-1]["live"]
+    state: State | None = "running" if request.param == GHOSTS else None
+    return BrokerView(open_store(store_dir(request.param)), version, state=state), facts["phases"][-1]["live"]
 
 
 def mismatches(rows: list[Live], answer: Callable[[Live], Any], recorded: Callable[[Live], Any]) -> list[Any]:
@@ -99,6 +105,67 @@ def test_offset_in_queue_by_time(asked: tuple[BrokerView, Live]) -> None:
             return broker.offset_in_queue_by_time(row["topic"], row["queueId"], row["timestamp"], boundary)
 
         assert not told or not mismatches(told, answer, lambda row, name=name: row[name])  # type: ignore[misc]
+
+
+PHYSICAL_OFFSET_POS = 28
+"""Of a record; what was recorded of a pull are these eight bytes of every record that was given."""
+
+
+@pytest.mark.parametrize("name", RESTART_NAMES)
+def test_answers_after_a_start(name: str, restart_dir: Directory, oracle: Document, tmp_path: Path) -> None:
+    """Damaged stores: what the real code answered after it had started on them, predicted before it does."""
+    said = oracle(name)
+    conf = tmp_path / "broker.conf"
+    conf.write_text("".join(f"{key}={value}\n" for key, value in said["geometry"].items()))
+    store = open_store(restart_dir(name), broker_conf=conf)
+    with BrokerView(store, said["brokerVersion"].split()[0]) as broker:
+        assert broker.state == "started"
+
+        def bounds(row: Live) -> tuple[int, int]:
+            queue = broker.queue(row["topic"], row["queueId"])
+            return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+
+        def pulled(row: Live) -> Any:
+            found = broker.get_message(row["topic"], row["queueId"], row["offset"], row["maxNum"])
+            fields = [broker.log.read(offset + PHYSICAL_OFFSET_POS, 8) or b"" for offset in found.offsets]
+            at = broker.commit_log_offset(row["topic"], row["queueId"], row["offset"])
+            offsets = [int.from_bytes(field, "big", signed=True) for field in fields]
+            return found.status, offsets, found.next_begin_offset, found.min_offset, found.max_offset, at
+
+        def timed(row: Live, boundary: Any = "lower") -> int:
+            return broker.offset_in_queue_by_time(row["topic"], row["queueId"], row["timestamp"], boundary)
+
+        names = ("status", "physicalOffsets", "nextBeginOffset", "minOffset", "maxOffset")
+        ends = said["afterStart"]["queues"]
+        assert not ends or not mismatches(ends, bounds, lambda row: (row["minOffset"], row["maxOffset"]))
+        for row in said["queries"]["getMessage"]:
+            assert pulled(row) == (*(row[name] for name in names), row["commitLogOffsetInQueue"]), row
+        for row in said["queries"]["offsetInQueueByTime"]:
+            assert timed(row) == row.get("offset", row.get("lower")), row
+            assert "upper" not in row or timed(row, "upper") == row["upper"], row
+
+
+@pytest.mark.parametrize("name", [name for name in ANSWERED if name != GHOSTS])
+def test_both_states_are_one_for_a_sound_store(name: str, store_dir: Directory, manifest: Document) -> None:
+    facts = manifest(name)
+    store, version = open_store(store_dir(name)), facts["finalVersion"].split()[0]
+    with BrokerView(store, version) as started, BrokerView(store, version, state="running") as running:
+        for row in facts["phases"][-1]["live"]["queues"]:
+            one, other = (view.queue(row["topic"], row["queueId"]) for view in (started, running))
+            assert (one is None) == (other is None)
+            if one is not None and other is not None:
+                assert (one.min_offset, one.max_offset) == (other.min_offset, other.max_offset)
+
+
+def test_a_start_takes_the_ghost_of_a_truncation_for_a_unit(store_dir: Directory) -> None:
+    store = open_store(store_dir(GHOSTS))
+    ends = []
+    for state in ("running", "started"):
+        with BrokerView(store, "4.9.8", state=state) as broker:
+            queue = broker.queue("Gt0", 1)
+            assert queue is not None
+            ends.append(queue.max_offset)
+    assert ends == [75, 76]
 
 
 def test_versions_differ_where_the_code_does(store_dir: Directory, manifest: Document) -> None:

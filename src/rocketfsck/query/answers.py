@@ -9,9 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rocketfsck.query.pulls import PullAnswer
 from rocketfsck.query.queues import Unit
 from rocketfsck.query.trace import Trace
 from rocketfsck.scan.messages import Message
+
+STALE = "its record is stale: behind the end of the log, left by a truncation"
+"""Why a record that is whole is no answer."""
 
 
 class UnitState(StrEnum):
@@ -76,6 +80,7 @@ class Answer:
 
     `why` is a sentence for whoever finds nothing, or too much; `hidden` are physical offsets that only a scan
     found although the index was asked, too; `leads` what the index or a queue has and nothing stands behind.
+    `pull` is what a broker answers to a pull, where one was asked.
     """
 
     outcome: Outcome
@@ -84,3 +89,4 @@ class Answer:
     hidden: tuple[int, ...] = ()
     leads: tuple[Lead, ...] = ()
     trace: Trace | None = None
+    pull: PullAnswer | None = None

@@ -5,48 +5,35 @@
     DefaultMessageStore#getMessage      -> get_message             records by queue offset
     DefaultMessageStore#getOffsetInQueueByTime -> offset_in_queue_by_time
 
-The broker is taken as one that runs on the store as it lies there; what a start would change first, is for
-`query.simulate` to say. Reference 4.7, 7.3.
+Pulls, times and the ends of queues are those of a broker that has started on the store (`State` "started"):
+what its recovery finds, cuts and dispatches is in them. Where a broker is at work on the store, its files are
+taken as they are ("running"). Queries by key take index and log as they are. Reference 4.7, 7.3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import Version, parse_version
 from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.formats.javatext import INT64_MAX, index_hash
+from rocketfsck.query.batches import Boundary
 from rocketfsck.query.chains import Chains
 from rocketfsck.query.log import LogView
-from rocketfsck.query.queues import QueueView, Unit, find_queue
+from rocketfsck.query.pulls import PullAnswer, commit_log_offset, pull
 from rocketfsck.query.selecting import index_step, is_time_matched, select_offsets
-from rocketfsck.query.times import Boundary, TimeSearch
+from rocketfsck.query.serving import Readers, ServedQueue
+from rocketfsck.query.serving_state import Serving, State, serve, usual_state
+from rocketfsck.query.times import offset_of_time
 from rocketfsck.query.trace import Trace
-from rocketfsck.query.versions import (
-    FILTER_SIZE,
-    MAX_BATCH_NUM,
-    QUERY_ROUNDS,
-    TRANSFER_COUNT,
-    TRANSFER_SIZE,
-    traits_of,
-)
+from rocketfsck.query.versions import MAX_BATCH_NUM, QUERY_ROUNDS, traits_of
 from rocketfsck.scan.messages import Message
 from rocketfsck.store.model import Store
-
-Status = Literal[
-    "FOUND",
-    "NO_MATCHED_MESSAGE",
-    "MESSAGE_WAS_REMOVING",
-    "OFFSET_FOUND_NULL",
-    "OFFSET_OVERFLOW_BADLY",
-    "OFFSET_OVERFLOW_ONE",
-    "OFFSET_TOO_SMALL",
-    "NO_MESSAGE_IN_QUEUE",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,29 +45,21 @@ class KeyOffsets:
     index_last_update_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class PullAnswer:
-    """`GetMessageResult`: physical offsets of the records given, and the queue offset to go on with."""
-
-    status: Status
-    offsets: tuple[int, ...]
-    next_begin_offset: int
-    min_offset: int
-    max_offset: int
-
-
 class BrokerView:
     """A broker of one version on a store. A context manager; holds a few files open.
 
-    `version` is a text such as `4.9.8`; None takes the store's own. UsageError for an unknown version.
+    `version` is a text such as `4.9.8`; None takes the store's own. `state` is that of the queues; None is
+    "started", but "running" where a broker holds the store, or where starts are not predicted (DLedger,
+    RocksDB queues). UsageError for an unknown version.
     """
 
-    def __init__(self, store: Store, version: str | None = None) -> None:
+    def __init__(self, store: Store, version: str | None = None, *, state: State | None = None) -> None:
         self.store = store
         self.version: Version = store.dialect.version if version is None else parse_version(version)
         self.traits = traits_of(self.version)
+        self.state: State = state or usual_state(store, self.traits)
         self.log = LogView(store)
-        self._queues: dict[tuple[str, int], QueueView] = {}
+        self._readers = Readers()
 
     def __enter__(self) -> Self:
         return self
@@ -89,17 +68,19 @@ class BrokerView:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.log.close()
-        for queue in self._queues.values():
-            queue.__exit__(kind, error, trace)
+        self._readers.__exit__(kind, error, trace)
 
-    def queue(self, topic: str, queue_id: int) -> QueueView | None:
-        """The consume queue, None where the store has none: a broker makes an empty one."""
-        if (topic, queue_id) not in self._queues:
-            found = find_queue(self.store, topic, queue_id)
-            if found is None:
-                return None
-            self._queues[topic, queue_id] = QueueView(found, self.log)
-        return self._queues[topic, queue_id]
+    @cached_property
+    def serving(self) -> Serving:
+        """The log and the queues in this state.
+
+        Raises StoreError where they cannot be read, and where the broker does not start on the store.
+        """
+        return serve(self.store, self.log, self.traits, self.state, self._readers)
+
+    def queue(self, topic: str, queue_id: int) -> ServedQueue | None:
+        """The consume queue, None where the broker has none: it makes an empty one. Raises as `serving`."""
+        return self.serving.queue(topic, queue_id)
 
     def index_query_offset(
         self,
@@ -197,93 +178,26 @@ class BrokerView:
     def get_message(self, topic: str, queue_id: int, offset: int, max_num: int = 32) -> PullAnswer:
         """What a pull from a queue offset gives: status, records, where to go on.
 
-        The records' bytes are not looked at. `max_num` counts the messages of batches.
+        The records' bytes are not looked at. `max_num` counts the messages of batches. Raises StoreError
+        where the broker throws, and as `serving`.
         """
         queue = self.queue(topic, queue_id)
-        low, high = (0, 0) if queue is None else self._bounds(queue)
-        if queue is None or high == 0:
-            return PullAnswer("NO_MESSAGE_IN_QUEUE", (), 0, low, high)
-        if offset < low:
-            return PullAnswer("OFFSET_TOO_SMALL", (), low, low, high)
-        if offset == high:
-            return PullAnswer("OFFSET_OVERFLOW_ONE", (), offset, low, high)
-        if offset > high:
-            to_min = self.traits.overflow_to_min and low == 0
-            return PullAnswer("OFFSET_OVERFLOW_BADLY", (), low if to_min else high, low, high)
-        return self._pull(queue, offset, max_num, low, high)
-
-    def _bounds(self, queue: QueueView) -> tuple[int, int]:
-        return queue.queue_offset_at(self.min_index(queue)), queue.max_offset
-
-    def _pull(self, queue: QueueView, offset: int, max_num: int, low: int, high: int) -> PullAnswer:
-        first = queue.unit_of(offset)
-        if first is None:
-            return PullAnswer("OFFSET_FOUND_NULL", (), self._next_file(queue, offset), low, high)
-        status: Status = "NO_MATCHED_MESSAGE"
-        offsets: list[int] = []
-        total_size = count = 0
-        following = offset
-        skip_below = -1
-        unit: Unit | None = first
-        index = first.index
-        # A pull never goes on into the next file of the queue.
-        end_index = min(queue.end_index, queue.file_end_index(index))
-        while unit is not None and index < end_index:
-            units_size = (unit.queue_offset - offset) * queue.queue.unit_size
-            if units_size > max(FILTER_SIZE, max_num * queue.queue.unit_size):
-                break
-            if offsets and self._is_full(total_size, count, unit, max_num):
-                break
-            following = unit.queue_offset + unit.count
-            index += 1
-            if unit.physical_offset >= skip_below:
-                if self.log.select(unit.physical_offset, unit.size):
-                    offsets.append(unit.physical_offset)
-                    total_size += unit.size
-                    count += max(unit.count, 1)
-                    status, skip_below = "FOUND", -1
-                else:
-                    status = status if offsets else "MESSAGE_WAS_REMOVING"
-                    size = max(self.store.commitlog.file_size, 1)
-                    skip_below = unit.physical_offset + size - unit.physical_offset % size
-            unit = queue.unit(index)
-        return PullAnswer(status, tuple(offsets), following, low, high)
-
-    def _is_full(self, total_size: int, count: int, unit: Unit, max_num: int) -> bool:
-        """Whether one pull holds no more: by messages asked for, by bytes, by messages in memory."""
-        if count + max(unit.count, 1) > max_num:
-            return True
-        return total_size + unit.size > TRANSFER_SIZE or count > TRANSFER_COUNT - 1
-
-    def _next_file(self, queue: QueueView, offset: int) -> int:
-        units = max(queue.queue.mapped_files.file_size // queue.queue.unit_size, 1)
-        return offset + units - offset % units
-
-    def min_index(self, queue: QueueView) -> int:
-        """The unit that the queue begins with for this version after a start (reference 3.3, 3.5).
-
-        Pre-blank units count like others there. Up to 4.9.8 only the queue's first file is looked at.
-        """
-        index = queue.first_index_at(max(self.log.min_offset, 0))
-        if self.traits.dialect.min_offset_by_search or index < queue.file_end_index(queue.start_index):
-            return index
-        return queue.start_index
+        if queue is None:
+            return PullAnswer("NO_MESSAGE_IN_QUEUE", (), 0, 0, 0)
+        return pull(queue, self.serving.log, self.traits, offset, max_num)
 
     def commit_log_offset(self, topic: str, queue_id: int, offset: int) -> int:
         """`getCommitLogOffsetInQueue`: where the unit of a queue offset points; 0 without one."""
         queue = self.queue(topic, queue_id)
-        if queue is None or offset < self._bounds(queue)[0]:
-            return 0
-        unit = queue.unit_of(offset)
-        return unit.physical_offset if unit is not None else 0
+        return 0 if queue is None else commit_log_offset(queue, offset)
 
     def offset_in_queue_by_time(
         self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = "lower"
     ) -> int:
         """The queue offset for a time (ms), as consumers seek. UsageError for a boundary that came later."""
-        if boundary == "upper" and self.traits.time_search == "nearest":
+        if boundary == "upper" and not self.traits.upper_boundary:
             raise UsageError(f"a broker of version {self.version} has no upper boundary")
         queue = self.queue(topic, queue_id)
         if queue is None:
             return 0
-        return TimeSearch(queue, self.traits, self.min_index(queue)).offset(timestamp, boundary)
+        return offset_of_time(queue, self.serving.log, self.traits, timestamp, boundary)

@@ -8,6 +8,7 @@ Reference 7.1 to 7.3.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ from rocketfsck.formats.messageid import (
     decode_unique_id,
     encode_offset_id,
 )
-from rocketfsck.query.answers import Answer, Found, Lead, Outcome
+from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome
 from rocketfsck.query.keys import Via, find_by_key
 from rocketfsck.query.scanning import Progress, scan_log
 from rocketfsck.query.trace import ScanStep, Trace
@@ -58,12 +59,27 @@ def find_by_id(
     leads: list[Lead] = []
     by_offset = by_unique = None
     if reading != "unique":
-        by_offset = _at_offset(view, parts, trace, leads)
+        by_offset = _live(view, _at_offset(view, parts, trace, leads), via, "the offset id", leads)
     if reading != "offset" and not (via == "auto" and by_offset is not None and reading == "either"):
         by_unique = find_unique_anywhere(view, text, via, trace, leads, progress)
     elif reading == "either":
         by_unique = find_unique_anywhere(view, text, "index", trace, leads, progress)
-    return _decide(text, by_offset, by_unique or (), leads, trace)
+    unique = [_live(view, found, via, "the unique id", leads) for found in by_unique or ()]
+    return _decide(text, by_offset, tuple(found for found in unique if found), leads, trace)
+
+
+def _live(view: StoreView, found: Found | None, via: Via, source: str, leads: list[Lead]) -> Found | None:
+    """The record, if it is live; a stale one becomes a lead. A walk over its file tells where nothing less
+    does, unless only the index is asked."""
+    if found is None:
+        return None
+    live = found.live
+    if live is None and via != "index":
+        live = view.log.is_live(found.offset)
+    if live is False:
+        leads.append(Lead(found.offset, source, STALE))
+        return None
+    return replace(found, live=live)
 
 
 def _decide(
@@ -75,6 +91,9 @@ def _decide(
     in_order = tuple(found[offset] for offset in sorted(found))
     if not in_order:
         why = f"{text} leads to no message, neither as an offset id nor as a unique id"
+        stale = next((lead for lead in leads if lead.why == STALE), None)
+        if stale is not None:
+            why = f"{text} leads to a stale record at physical offset {stale.offset}, which is no message"
         return Answer(Outcome.NOT_FOUND, (), why, leads=tuple(leads), trace=trace)
     if by_offset is not None and by_unique and len(found) > len(by_unique):
         why = (

@@ -19,7 +19,7 @@ from typing import Literal
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN, index_hash
 from rocketfsck.formats.magic import is_indexed
-from rocketfsck.query.answers import Answer, Found, Lead, Outcome
+from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome
 from rocketfsck.query.chains import Chains, Entry
 from rocketfsck.query.scanning import Progress, scan_log
 from rocketfsck.query.selecting import index_step
@@ -39,7 +39,6 @@ LEAD_LIMIT = 1000
 
 OUTSIDE = "it points outside the log"
 NO_RECORD = "no record stands there"
-STALE = "its record is of an earlier life, behind the end of the log"
 _WRONG = frozenset({OUTSIDE, NO_RECORD, STALE})
 """What no sound index leads to: others may be missing from it."""
 

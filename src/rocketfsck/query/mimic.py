@@ -9,13 +9,25 @@ from collections.abc import Iterable
 
 from rocketfsck.query.answers import Answer, Found, Lead, Outcome
 from rocketfsck.query.broker import BrokerView
+from rocketfsck.query.pulls import PullAnswer
 from rocketfsck.query.trace import Trace
 from rocketfsck.query.versions import DEFAULT_QUERY_NUM
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.messages import Message
 
+_STATES = {
+    "started": "so it answers after a start on this store",
+    "running": "so it answers while it runs on these files",
+}
 
-def answer_of(broker: BrokerView, offsets: Iterable[int], trace: Trace, why: str = "") -> Answer:
+
+def answer_of(
+    broker: BrokerView,
+    offsets: Iterable[int],
+    trace: Trace,
+    why: str = "",
+    pull: PullAnswer | None = None,
+) -> Answer:
     """The records at these offsets in this order; what is no record becomes a lead. `why` is for none."""
     found: list[Found] = []
     leads: list[Lead] = []
@@ -27,7 +39,8 @@ def answer_of(broker: BrokerView, offsets: Iterable[int], trace: Trace, why: str
             else:
                 leads.append(Lead(offset, "the answer", "the bytes there are no record"))
     outcome = Outcome.FOUND if found or leads else Outcome.NOT_FOUND
-    return Answer(outcome, tuple(found), "" if found else why, leads=tuple(leads), trace=trace)
+    said = "" if found else why
+    return Answer(outcome, tuple(found), said, leads=tuple(leads), trace=trace, pull=pull)
 
 
 def broker_by_key(
@@ -62,15 +75,16 @@ def broker_by_key(
 def broker_by_offset(
     broker: BrokerView, topic: str, queue_id: int, queue_offset: int, max_count: int = 1
 ) -> Answer:
-    """`getMessage` for a queue offset, with the status and where to go on in the trace."""
+    """`getMessage` for a queue offset, with the status and where to go on as `pull` and in the trace."""
     trace = Trace()
     pulled = broker.get_message(topic, queue_id, queue_offset, max_count)
     said = (
         f"{pulled.status}: minOffset {pulled.min_offset}, maxOffset {pulled.max_offset}, "
         f"nextBeginOffset {pulled.next_begin_offset}"
     )
-    trace.notes.append(said)
-    return answer_of(broker, pulled.offsets, trace, f"a broker of version {broker.version} answers {said}")
+    trace.notes += [said, _STATES[broker.state]]
+    why = f"a broker of version {broker.version} answers {said}"
+    return answer_of(broker, pulled.offsets, trace, why, pulled)
 
 
 def broker_by_id(broker: BrokerView, text: str) -> Answer:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.magic import is_in_consume_queue
-from rocketfsck.query.answers import Answer, Found, Lead, Outcome
+from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome
 from rocketfsck.query.keys import Via
 from rocketfsck.query.queues import QueueView, Unit, places_of
 from rocketfsck.query.scanning import Progress, scan_log
@@ -109,8 +109,7 @@ def _by_unit(
         own = "/".join(map(str, places_of(message)[0]))
         leads.append(Lead(unit.physical_offset, source, f"the record there is of {own}"))
     elif view.liveness(unit.physical_offset) is False:
-        why = "its record is of an earlier life, behind the end of the log"
-        leads.append(Lead(unit.physical_offset, source, why))
+        leads.append(Lead(unit.physical_offset, source, STALE))
     else:
         found[unit.physical_offset] = view.found(message, unit.physical_offset, "unit")
 

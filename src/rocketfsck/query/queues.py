@@ -83,13 +83,17 @@ class QueueView(OpenFiles):
 
     @cached_property
     def end_index(self) -> int:
-        """Index behind the last unit that points somewhere and was not left there by a truncation."""
+        """Index behind the last unit that points somewhere and was not left there by a truncation.
+
+        Units at the end that lead to no live record of this queue are taken for such remains. A next start
+        may take them for good ones: `serving_state` has what a broker then serves.
+        """
         end = self.used_end_index
         least = max(end - STALE_LIMIT, self.start_index)
         last = end
         while last > least:
             unit = self.unit(last - 1)
-            if unit is None or unit.is_pre_blank or self.agrees(unit):
+            if unit is None or unit.is_pre_blank or self.leads(unit):
                 return last
             last -= 1
         return end
@@ -214,22 +218,33 @@ class QueueView(OpenFiles):
         """The queue offset that the next message gets."""
         return self.queue_offset_at(self.end_index)
 
-    def agrees(self, unit: Unit) -> bool:
-        """Whether the record that a unit points at is there, is live, and belongs to it.
+    def leads(self, unit: Unit) -> bool:
+        """Whether a unit leads to a live record of this queue, at whatever place: a broker may count units
+        otherwise than records (a further queue whose number the record does not have, units that shifted).
 
-        A unit whose record has expired agrees: nothing speaks against it.
+        A unit whose record has expired does: nothing speaks against it.
         """
         if unit.physical_offset < self.log.min_offset:
             return True
         found = self.log.message_at(unit.physical_offset, max_body_size=0)
         return (
-            isinstance(found, Message) and self.is_of(unit, found) and self.log.is_live(unit.physical_offset)
+            isinstance(found, Message)
+            and found.total_size == unit.size
+            and (self.queue.topic, self.queue.queue_id) in queues_of(found)
+            and self.log.is_live(unit.physical_offset)
         )
 
     def is_of(self, unit: Unit, message: Message) -> bool:
         """Whether a unit of this queue was made for this record."""
         place = (self.queue.topic, self.queue.queue_id, unit.queue_offset)
         return message.total_size == unit.size and place in places_of(message)
+
+
+def queues_of(message: Message) -> set[tuple[str, int]]:
+    """The queues that a record names: (topic, queueId), whether or not it has a queueOffset for each."""
+    names = split_java((message.properties or {}).get("INNER_MULTI_DISPATCH", ""), ",")
+    further = {(name, 0 if name.startswith(LMQ_PREFIX) else message.queue_id) for name in names if name}
+    return further | {(message.topic, message.queue_id)}
 
 
 def places_of(message: Message) -> list[tuple[str, int, int]]:

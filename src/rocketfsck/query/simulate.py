@@ -387,3 +387,17 @@ class _Simulation:
             ),
             notes=tuple(self.notes),
         )
+
+
+def start_files(
+    store: Store, version: str, *, watch: Watcher | None = None
+) -> tuple[tuple[Refusal, ...], list[OpenFile], dict[QueueName, QueueModel]]:
+    """The mapped files as a start of a broker of `version` leaves them: of the log, and of every queue.
+
+    With refusals, the first of the three, the broker does not start. `watch` and errors as `simulate_start`.
+    """
+    dialect = dialect_for(version)
+    refuse_unknown(store, store.settings, dialect)
+    simulation = _Simulation(store, dialect, store.settings, False, watch, NO_AREAS, QueueTable())
+    simulation.run()
+    return tuple(simulation.refusals), simulation.log_files, simulation.queues

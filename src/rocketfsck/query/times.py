@@ -1,167 +1,147 @@
 """The queue offset for a time, as brokers search it. Reference 7.3.
 
 Two searches were in use for consume queues of 20-byte units (`QueryTraits.time_search`), one for batch
-queues. "nearest": the first file that was modified at that time or later, in it the unit whose record's time
-is nearest. "boundary": the file by its records' own times, in it the first unit of that time or later (lower)
-or the last of that time or earlier (upper).
+queues (`batches`). "nearest": the first file that was modified at that time or later, in it the unit whose
+record's time is nearest. "boundary": the file by its records' own times, in it the first unit of that time or
+later (lower) or the last of that time or earlier (upper).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
-
-from rocketfsck.query.queues import QueueView
+from rocketfsck.query.batches import Boundary, batch_offset_of_time
+from rocketfsck.query.serving import BrokerThrowsError, ServedFile, ServedLog, ServedQueue
 from rocketfsck.query.versions import QueryTraits
 
-Boundary = Literal["lower", "upper"]
+NO_TIME = -1
+_UNDERFLOW = "java.nio.BufferUnderflowException"
+_ILLEGAL = "java.lang.IllegalArgumentException"
 
 
-class TimeSearch:
-    """Searches one queue as a broker does; everything in units, positions in their file."""
+def offset_of_time(
+    queue: ServedQueue, log: ServedLog, traits: QueryTraits, timestamp: int, boundary: Boundary = "lower"
+) -> int:
+    """The queue offset for a time in ms: `getOffsetInQueueByTime`.
 
-    def __init__(self, queue: QueueView, traits: QueryTraits, min_index: int) -> None:
+    Raises BrokerThrowsError where the broker throws, StoreError where the queue or the log cannot be read.
+    """
+    if queue.kind == "batch":
+        found = batch_offset_of_time(queue, timestamp, boundary)
+    elif not queue.files:
+        found = 0
+    elif traits.time_search == "nearest":
+        found = _TimeSearch(queue, log).nearest(timestamp)
+    else:
+        found = _TimeSearch(queue, log).boundary(timestamp, boundary)
+    return min(max(found, queue.min_offset), queue.max_offset) if traits.time_clamped else found
+
+
+class _TimeSearch:
+    """Searches the files of one queue. Positions are those of units in their file."""
+
+    def __init__(self, queue: ServedQueue, log: ServedLog) -> None:
         self.queue = queue
-        self.traits = traits
-        self.min_index = min_index
-        self.log = queue.log
-        self.units_a_file = max(queue.queue.mapped_files.file_size // queue.queue.unit_size, 1)
+        self.log = log
+        self.size = queue.unit_size
 
-    def offset(self, timestamp: int, boundary: Boundary = "lower") -> int:
-        """The queue offset for a time in ms."""
-        if self.queue.queue.kind == "batch":
-            return self._batch(timestamp)
-        if not self.queue.files:
+    def _time(self, file: ServedFile, pos: int) -> int:
+        """The time (ms) of a unit's record, -1 where the broker finds none."""
+        unit = self.queue.unit(file, pos)
+        return self.log.store_timestamp(unit.physical_offset, unit.size)
+
+    def _is_expired(self, file: ServedFile, pos: int) -> bool:
+        return self.queue.unit(file, pos).physical_offset < self.log.min_offset
+
+    def _floor(self, file: ServedFile) -> int:
+        return max(self.queue.min_pos - file.start_offset, 0)
+
+    def _middle(self, low: int, high: int) -> int:
+        return (low + high) // (2 * self.size) * self.size
+
+    def _queue_offset(self, file: ServedFile, pos: int) -> int:
+        """The queue offset of a position; -1, for none, is the byte in front of the file."""
+        return max(file.start_offset + pos, 0) // self.size
+
+    def nearest(self, timestamp: int) -> int:
+        files = self.queue.files
+        late = (file for file in files if file.mtime >= timestamp)
+        file = next(late, files[-1])
+        low, high = self._floor(file), file.wrote_pos - self.size
+        if not file.wrote_pos:
             return 0
-        if self.traits.time_search == "nearest":
-            return self._nearest(timestamp)
-        return min(max(self._boundary(timestamp, boundary), self.min_index), self.queue.max_offset)
-
-    def _time(self, index: int) -> int:
-        """The storeTimestamp of a unit's record, -1 where a broker finds none."""
-        unit = self.queue.unit(index)
-        return -1 if unit is None else self.log.store_timestamp(unit.physical_offset, unit.size)
-
-    def _span(self, number: int) -> tuple[int, int]:
-        """The indexes of a file's units: first, and behind the last that is in use."""
-        first = self.queue.starts[number] // self.queue.queue.unit_size
-        count = self.queue.files[number].size // self.queue.queue.unit_size
-        return first, min(first + count, max(self.queue.end_index, first))
-
-    def _used_files(self) -> list[int]:
-        """Files that hold units; a broker has no others."""
-        numbers = range(len(self.queue.files))
-        return [number for number in numbers if self._span(number)[1] > self._span(number)[0]]
-
-    def _nearest(self, timestamp: int) -> int:
-        files = self._used_files()
-        if not files:
-            return 0
-        modified = (number for number in files if self.queue.files[number].mtime_ns // 1_000_000 >= timestamp)
-        first, end = self._span(next(modified, files[-1]))
-        low, high = max(first, self.min_index), end - 1
         left = right = -1
-        left_time = right_time = -1
-        floor = self.log.min_offset
+        left_time = right_time = NO_TIME
         while high >= low:
-            middle = (low + high) // 2
-            unit = self.queue.unit(middle)
-            if unit is None:  # the files overlap or leave a gap
-                return 0
-            if unit.physical_offset < floor:
-                low, left = middle + 1, middle
+            middle = self._middle(low, high)
+            if self._is_expired(file, middle):
+                low, left = middle + self.size, middle
                 continue
-            stored = self._time(middle)
+            stored = self._time(file, middle)
             if stored < 0:
                 return 0
             if stored == timestamp:
-                return middle
+                return self._queue_offset(file, middle)
             if stored > timestamp:
-                high, right, right_time = middle - 1, middle, stored
+                high, right, right_time = middle - self.size, middle, stored
             else:
-                low, left, left_time = middle + 1, middle, stored
-        if left_time == -1:
-            return _index(right, first)
-        if right_time == -1:
-            return left
-        return right if abs(timestamp - left_time) > abs(timestamp - right_time) else left
+                low, left, left_time = middle + self.size, middle, stored
+        if left_time == NO_TIME:
+            return self._queue_offset(file, right)
+        if right_time == NO_TIME:
+            return self._queue_offset(file, left)
+        is_right = abs(timestamp - left_time) > abs(timestamp - right_time)
+        return self._queue_offset(file, right if is_right else left)
 
-    def _boundary(self, timestamp: int, boundary: Boundary) -> int:
-        number = self._boundary_file(timestamp, boundary)
-        if number is None:
+    def boundary(self, timestamp: int, boundary: Boundary) -> int:
+        file = self._file_of(timestamp, boundary)
+        if file is None or not file.wrote_pos:
             return 0
-        first, end = self._span(number)
-        floor, ceiling = max(first, self.min_index), end - 1
-        upper = boundary == "upper"
-        if self._time(ceiling) < timestamp:
-            return ceiling if upper else ceiling + 1
-        if self._time(floor) > timestamp:
-            return 0 if upper else first
+        floor, ceiling = self._floor(file), file.wrote_pos - self.size
+        if self._time(file, ceiling) < timestamp:
+            behind = 0 if boundary == "upper" else self.size
+            return self._queue_offset(file, ceiling + behind)
+        if floor > ceiling:
+            raise BrokerThrowsError(_ILLEGAL if floor > file.wrote_pos else _UNDERFLOW)
+        if self._time(file, floor) > timestamp:
+            return 0 if boundary == "upper" else self._queue_offset(file, 0)
         low, high = floor, ceiling
         left = right = -1
-        oldest = self.log.min_offset
         while high >= low:
-            middle = (low + high) // 2
-            unit = self.queue.unit(middle)
-            if unit is None:  # the files overlap or leave a gap
-                return 0
-            if unit.physical_offset < oldest:
-                low, left = middle + 1, middle
+            middle = self._middle(low, high)
+            if self._is_expired(file, middle):
+                low, left = middle + self.size, middle
                 continue
-            stored = self._time(middle)
+            stored = self._time(file, middle)
             if stored < 0:
                 return 0
             if stored == timestamp:
-                return self._edge(middle, -1 if not upper else 1, floor, ceiling, timestamp)
+                step = self.size if boundary == "upper" else -self.size
+                return self._queue_offset(file, self._edge(file, middle, step, floor, ceiling))
             if stored > timestamp:
-                high, right = middle - 1, middle
+                high, right = middle - self.size, middle
             else:
-                low, left = middle + 1, middle
-        return _index(left if upper else right, first)
+                low, left = middle + self.size, middle
+        return self._queue_offset(file, left if boundary == "upper" else right)
 
-    def _boundary_file(self, timestamp: int, boundary: Boundary) -> int | None:
-        files = self._used_files()
-        if not files:
-            return None
-        if boundary == "lower":
-            for number in files[:-1]:
-                if self._time(self._span(number)[1] - 1) >= timestamp:
-                    return number
-            return files[-1]
-        for number in reversed(files):
-            if self._time(self._span(number)[0]) <= timestamp:
-                return number
-        return None
-
-    def _edge(self, index: int, step: int, floor: int, ceiling: int, timestamp: int) -> int:
+    def _edge(self, file: ServedFile, pos: int, step: int, floor: int, ceiling: int) -> int:
         """The last of the neighbours that have the same time."""
-        while floor <= index + step <= ceiling and self._time(index + step) == timestamp:
-            index += step
-        return index
+        stored = self._time(file, pos)
+        while floor <= pos + step <= ceiling and self._time(file, pos + step) == stored:
+            pos += step
+        return pos
 
-    def _batch(self, timestamp: int) -> int:
-        """A batch queue's units know their times: the first base of that time or later, or the last base."""
-        time_of: Callable[[int], int] = self._unit_time
-        files = self._used_files()
-        if not files:
-            return -1
-        low, high = self._span(files[0])[0], self._span(files[-1])[1]
-        last = high - 1
-        if timestamp >= time_of(last):
-            return self.queue.queue_offset_at(last)
-        while low < high:
-            middle = (low + high) // 2
-            if time_of(middle) < timestamp:
-                low = middle + 1
-            else:
-                high = middle
-        return self.queue.queue_offset_at(low)
+    def _file_of(self, timestamp: int, boundary: Boundary) -> ServedFile | None:
+        """The first file whose last record is of that time or later, or the last whose first is not later.
 
-    def _unit_time(self, index: int) -> int:
-        unit = self.queue.unit(index)
-        return unit.store_timestamp or 0 if unit is not None else 0
+        A file without such a record has the time -1: the first search passes it over, the second takes it.
+        """
+        files = self.queue.files
+        if boundary == "lower":
+            reaching = (file for file in files[:-1] if self._bound(file, file.size - self.size) >= timestamp)
+            return next(reaching, files[-1])
+        return next((file for file in reversed(files) if self._bound(file, 0) <= timestamp), None)
 
-
-def _index(found: int, first: int) -> int:
-    """An index, or what a broker makes of none: the byte before the file, in whole units."""
-    return found if found >= 0 else max(first - 1, 0)
+    def _bound(self, file: ServedFile, pos: int) -> int:
+        if pos + self.size > file.wrote_pos:
+            return NO_TIME
+        stored = self._time(file, pos)
+        return stored if stored > 0 else NO_TIME

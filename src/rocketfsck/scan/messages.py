@@ -7,9 +7,9 @@ Reference 2.1 to 2.7.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,14 +160,20 @@ def walk_messages(
     compiled: bool = False,
     max_body_size: int = MAX_BODY_SIZE,
     live_only: bool = False,
+    live: LiveScan | None = None,
 ) -> Iterator[Message | Region]:
     """Yield the messages wanted and all regions of a log file in file order (messages before their region).
 
     `max_body_size` of 0 leaves the bodies out. `live_only` gives no regions, and ends where a stale tail
-    begins (`scan.live`). Raises StoreError when bytes cannot be read.
+    begins (`scan.live`). `live` sees all that is walked over: a message at its `stale_pos` or behind it is
+    stale. Raises StoreError when bytes cannot be read.
     """
     table = QueueTable()
-    walk = LiveScan().batches if live_only else scan_log_file
+    walk: Callable[..., Iterator[RecordBatch | Region]] = scan_log_file
+    if live_only:
+        walk = LiveScan().batches
+    elif live is not None:
+        walk = partial(live.walk, past_end=True)
     for found in walk(reader, base_offset, options, table, compiled=compiled):
         if isinstance(found, Region):
             yield found

@@ -341,3 +341,24 @@ def test_limit_and_nothing(cli: Cli, store_dir: Store) -> None:
     assert cli("dump", store, "--limit", 0).out == ""
     nothing = cli("dump", store, "--topic", "NoSuchTopic")
     assert (nothing.code, nothing.out) == (0, "nothing matches\n")
+
+
+def test_stale_records_are_marked(cli: Cli, store_dir: Store) -> None:
+    """Behind the end of the log (77760), in a dump of the store and of the file alone; `query id` agrees."""
+    store = store_dir("4.9.8-ghosttail")
+    for path in (store, store / "commitlog" / "00000000000000065536"):
+        rows = cli("dump", path, "--format", "jsonl").rows()
+        stale = [row for row in rows if row["reason"] == "stale"]
+        records = [row for row in rows if row["kind"] == "record"]
+        assert stale == [row for row in records if row["physicalOffset"] >= 77760]
+        assert len(stale) > 3
+        text = cli("dump", path).out.splitlines()
+        note = "stale: behind the end of the log, left by a truncation"
+        assert len([line for line in text if note in line]) == len(stale)
+    key = stale[0]["uniqKey"]
+    (only,) = cli("dump", store, "--key", key, "--format", "jsonl").rows()
+    assert only["reason"] == "stale"
+    ended = cli("query", "id", store, key)
+    assert ended.code == 4
+    assert "leads to a stale record" in ended.out
+    assert "stale" not in cli("dump", store_dir("4.9.8-basic")).out

@@ -14,10 +14,10 @@ from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.indexfile import IndexHeader, encode_header, entry_pos, slot_of, slot_pos
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.query import BrokerView, Outcome
-from rocketfsck.query.broker import PullAnswer
 from rocketfsck.query.chains import Chains, Entry
 from rocketfsck.query.ids import offset_id_of
 from rocketfsck.query.mimic import broker_by_id, broker_by_key, broker_by_offset
+from rocketfsck.query.pulls import PullAnswer
 from rocketfsck.query.trace import Trace
 from rocketfsck.store import Store
 from rocketfsck.writer import Expiry, OutgoingMessage
@@ -196,7 +196,12 @@ def test_pulls(store: Store) -> None:
         answer = broker_by_offset(broker, "Order", 0, 3)
         assert [found.message.keys[0] for found in answer.found] == ["k3"]
         assert answer.trace is not None
-        assert answer.trace.notes == ["FOUND: minOffset 0, maxOffset 60, nextBeginOffset 4"]
+        assert answer.trace.notes == [
+            "FOUND: minOffset 0, maxOffset 60, nextBeginOffset 4",
+            "so it answers after a start on this store",
+        ]
+        assert answer.pull is not None
+        assert (answer.pull.status, answer.pull.next_begin_offset) == ("FOUND", 4)
         beyond = broker_by_offset(broker, "Order", 0, 60)
         assert beyond.why.endswith("OFFSET_OVERFLOW_ONE: minOffset 0, maxOffset 60, nextBeginOffset 60")
 
@@ -217,7 +222,7 @@ def test_pulls_of_units_that_lead_nowhere(store: Store, tmp_path: Path) -> None:
     """What has gone with its file is passed over; up to the next file nothing else is tried."""
     queue = store.queues[0].files[0].path
     patch(queue, 3 * UNIT_SIZE, struct.pack(">q", 1 << 40))
-    with BrokerView(reopen(tmp_path)) as broker:
+    with BrokerView(reopen(tmp_path), state="running") as broker:
         gone = broker.get_message("Order", 0, 3, 1)
         assert gone.status == "MESSAGE_WAS_REMOVING"
         assert gone.offsets == ()
@@ -225,8 +230,11 @@ def test_pulls_of_units_that_lead_nowhere(store: Store, tmp_path: Path) -> None:
         some = broker.get_message("Order", 0, 2, 32)
         assert (some.status, len(some.offsets)) == ("FOUND", 1)
     patch(queue, 3 * UNIT_SIZE, bytes(UNIT_SIZE))
-    with BrokerView(reopen(tmp_path)) as broker:
-        assert broker.get_message("Order", 0, 3, 1) == PullAnswer("OFFSET_FOUND_NULL", (), 10, 0, 60)
+    with BrokerView(reopen(tmp_path), state="running") as broker:
+        pulled = broker.get_message("Order", 0, 3, 1)
+        # No bytes from offset 0 are an answer to a broker, and do not count: it goes on to the next unit.
+        assert (pulled.status, pulled.offsets[0], len(pulled.offsets)) == ("FOUND", 0, 2)
+        assert pulled.next_begin_offset == 5
 
 
 def test_pulls_look_at_no_more_units_than_fit(tmp_path: Path) -> None:
@@ -242,9 +250,12 @@ def test_pulls_look_at_no_more_units_than_fit(tmp_path: Path) -> None:
     path = store.queues[0].files[0].path
     for index in range(940):
         patch(path, index * UNIT_SIZE, struct.pack(">q", 1 << 40))
-    with BrokerView(reopen(tmp_path, geometry)) as broker:
-        answer = broker.get_message("Order", 0, 0, 32)
-        assert (answer.status, answer.next_begin_offset) == ("MESSAGE_WAS_REMOVING", 801)
+    for version, following in (("4.9.8", 800), ("5.1.3", 801), ("5.3.2", 801), ("5.3.3", 800)):
+        with BrokerView(reopen(tmp_path, geometry), version, state="running") as broker:
+            answer = broker.get_message("Order", 0, 0, 32)
+            assert (answer.status, answer.next_begin_offset) == ("MESSAGE_WAS_REMOVING", following)
+    with BrokerView(reopen(tmp_path, geometry), "5.0.0", state="running") as broker:
+        assert broker.get_message("Order", 0, 0, 32).next_begin_offset == 950  # it counts units, not bytes
 
 
 def test_expired_queues(tmp_path: Path) -> None:
@@ -260,19 +271,18 @@ def test_expired_queues(tmp_path: Path) -> None:
             assert broker.offset_in_queue_by_time("Order", 0, 0) >= low - 10
 
 
-def test_old_brokers_look_for_the_minimum_in_the_first_file_only(tmp_path: Path) -> None:
+def test_brokers_look_for_the_minimum_in_the_first_file_only(tmp_path: Path) -> None:
     store = make(tmp_path, [message(number) for number in range(80)])
     (queue,) = store.queues
     for index in range(10):
         patch(queue.files[0].path, index * UNIT_SIZE, struct.pack(">q", -5 if index < 0 else 0))
     files = store.commitlog.files
     files[0].path.unlink()
-    for version, low in (("4.9.8", 0), ("5.3.3", None)):
-        with BrokerView(reopen(tmp_path), version) as broker:
+    for version in ("4.9.8", "5.3.3"):
+        with BrokerView(reopen(tmp_path), version, state="running") as broker:
             view = broker.queue("Order", 0)
             assert view is not None
-            found = broker.min_index(view)
-            assert found == low if low is not None else found > 10
+            assert view.min_offset == 0
 
 
 def test_times_by_version(store: Store) -> None:
@@ -293,25 +303,25 @@ def test_times_of_units_without_records(store: Store, tmp_path: Path) -> None:
         if index % 10 not in (0, 9):
             patch(store.queues[0].files[file].path, rest * UNIT_SIZE, struct.pack(">q", 1 << 40))
     for version in ("4.9.8", "5.3.3"):
-        with BrokerView(reopen(tmp_path), version) as broker:
+        with BrokerView(reopen(tmp_path), version, state="running") as broker:
             assert broker.offset_in_queue_by_time("Order", 0, NOW + 5_500) == 0
 
 
 def test_times_of_units_that_have_expired(store: Store, tmp_path: Path) -> None:
     """A broker that starts in the first file only finds no live unit there: one before its beginning."""
     store.commitlog.files[0].path.unlink()
-    with BrokerView(reopen(tmp_path), "4.9.8") as broker:
+    with BrokerView(reopen(tmp_path), "4.9.8", state="running") as broker:
         queue = broker.queue("Order", 0)
         assert queue is not None
-        assert broker.min_index(queue) == 0
+        assert queue.min_offset == 0
         assert broker.offset_in_queue_by_time("Order", 0, NOW) == 0
-    with BrokerView(reopen(tmp_path), "5.3.3") as broker:
+    with BrokerView(reopen(tmp_path), "5.3.3", state="running") as broker:
         queue = broker.queue("Order", 0)
         assert queue is not None
-        low = queue.min_offset
-        assert low > 10
-        assert broker.offset_in_queue_by_time("Order", 0, NOW) == low
-        assert broker.offset_in_queue_by_time("Order", 0, NOW, "upper") == low
+        assert queue.min_offset == 0
+        behind = broker.offset_in_queue_by_time("Order", 0, NOW + 30_000)
+        assert behind == 30
+        assert broker.offset_in_queue_by_time("Order", 0, NOW + 30_000, "upper") == 30
 
 
 def test_times_where_the_clock_went_back(tmp_path: Path) -> None:
@@ -320,11 +330,11 @@ def test_times_where_the_clock_went_back(tmp_path: Path) -> None:
     path = store.queues[0].files[0].path
     for index in (3, 4):
         patch(path, index * UNIT_SIZE, struct.pack(">q", -1 << 40))
-    with BrokerView(reopen(tmp_path), "4.9.8") as broker:
+    with BrokerView(reopen(tmp_path), "4.9.8", state="running") as broker:
         assert broker.offset_in_queue_by_time("Order", 0, NOW + 6_000) == 6
         assert broker.offset_in_queue_by_time("Order", 0, NOW + 2_000) == 5
         assert broker.offset_in_queue_by_time("Order", 0, NOW + 90_000) == 9
-    with BrokerView(reopen(tmp_path), "5.3.3") as broker:
+    with BrokerView(reopen(tmp_path), "5.3.3", state="running") as broker:
         assert broker.offset_in_queue_by_time("Order", 0, NOW + 2_000) == 5
         assert broker.offset_in_queue_by_time("Order", 0, NOW + 2_000, "upper") == 4
         assert broker.offset_in_queue_by_time("Order", 0, NOW + 6_500, "upper") == 6
@@ -334,11 +344,11 @@ def test_times_of_an_empty_queue(store: Store, tmp_path: Path) -> None:
     for file in store.queues[0].files:
         file.path.write_bytes(bytes(file.size))
     for version in ("4.9.8", "5.3.3"):
-        with BrokerView(reopen(tmp_path), version) as broker:
+        with BrokerView(reopen(tmp_path), version, state="running") as broker:
             assert broker.offset_in_queue_by_time("Order", 0, NOW) == 0
     for file in store.queues[0].files:
         file.path.unlink()
-    with BrokerView(reopen(tmp_path)) as broker:
+    with BrokerView(reopen(tmp_path), state="running") as broker:
         assert broker.offset_in_queue_by_time("Order", 0, NOW) == 0
         assert broker.get_message("Order", 0, 0).status == "NO_MESSAGE_IN_QUEUE"
 
@@ -351,8 +361,11 @@ def test_times_of_batches_that_are_not_there(tmp_path: Path) -> None:
         assert broker.offset_in_queue_by_time("B", 0, NOW + 5) == 0
     (queue,) = store.queues
     queue.files[0].path.write_bytes(bytes(queue.files[0].size))
-    with BrokerView(reopen(tmp_path)) as broker:
+    with BrokerView(reopen(tmp_path), state="running") as broker:
         assert broker.offset_in_queue_by_time("B", 0, NOW) == -1
+        queue_now = broker.queue("B", 0)
+        assert queue_now is not None
+        assert (queue_now.min_offset, queue_now.max_offset) == (-1, 0)
 
 
 def test_ids(store: Store) -> None:

@@ -13,7 +13,10 @@ from rocketfsck.errors import FormatError, UsageError
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.indexfile import entry_pos
 from rocketfsck.query import Outcome, find_by_id, find_by_key
+from rocketfsck.query.answers import STALE
 from rocketfsck.query.ids import check_id, offset_id_of
+from rocketfsck.query.view import StoreView
+from rocketfsck.scan.messages import Message
 from rocketfsck.store import Store, open_store
 from rocketfsck.writer import OutgoingMessage
 
@@ -156,3 +159,28 @@ def test_ids_of_broker_written_stores(store_dir: Directory, manifest: Document, 
         if len(row["msgId"]) in (32, 56):
             answer = find_by_id(store, row["msgId"], reading="offset")
             assert [found.offset for found in answer.found] == [row["o"]]
+
+
+STALE_OFFSET = 77915
+"""In 4.9.8-ghosttail, whose log ends at 77760: a whole record that a truncation left behind the end."""
+
+
+@pytest.mark.parametrize("walk_limit", [0, 1 << 20])
+def test_a_stale_record_is_no_message(store_dir: Directory, walk_limit: int) -> None:
+    """By either kind of id, and also where the file is too large to be walked for every record."""
+    store = open_store(store_dir("4.9.8-ghosttail"))
+    with StoreView(store, walk_limit=walk_limit) as view:
+        record = view.log.message_at(STALE_OFFSET)
+        assert isinstance(record, Message)
+        assert record.unique_key is not None
+        for text in (offset_id_of(record, STALE_OFFSET), record.unique_key):
+            answer = find_by_id(store, text, view=view)
+            assert (answer.outcome, answer.found) == (Outcome.NOT_FOUND, ())
+            assert answer.why == (
+                f"{text} leads to a stale record at physical offset {STALE_OFFSET}, which is no message"
+            )
+            assert [lead.offset for lead in answer.leads if lead.why == STALE] == [STALE_OFFSET]
+        live = view.log.message_at(0)
+        assert isinstance(live, Message)
+        (found,) = find_by_id(store, offset_id_of(live, 0), view=view).found
+        assert found.live is True

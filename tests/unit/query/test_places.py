@@ -126,7 +126,7 @@ def test_stale_units_are_no_answer(store_dir: Directory) -> None:
         answer = find_by_offset(view.store, "Gt0", 0, queue.end_index, view=view)
         assert answer.outcome is Outcome.NOT_FOUND
         assert [lead.why for lead in answer.leads] == [
-            "its record is of an earlier life, behind the end of the log"
+            "its record is stale: behind the end of the log, left by a truncation"
         ]
 
 

@@ -17,6 +17,7 @@ from rocketfsck.cli.query.options import (
     broker_option,
     exit_code,
     message_options,
+    state_option,
     store_argument,
     trace_option,
     via_option,
@@ -84,6 +85,7 @@ def by_id(
 @click.option("--max", "max_count", type=click.IntRange(1), default=1, help="With --broker: pull so many.")
 @via_option
 @broker_option
+@state_option
 @trace_option
 @message_options
 @asked_options()
@@ -98,6 +100,7 @@ def by_offset(
     max_count: int,
     via: Any,
     broker: str | None,
+    state: Any,
     **told: Any,
 ) -> int:
     """Find the message at a queue offset of a topic's queue."""
@@ -110,7 +113,7 @@ def by_offset(
         from rocketfsck.query.broker import BrokerView
         from rocketfsck.query.mimic import broker_by_offset
 
-        with BrokerView(store, broker) as view:
+        with BrokerView(store, broker, state=state) as view:
             answer = broker_by_offset(view, topic, queue_id, queue_offset, max_count)
     else:
         with asked_progress(asked, "query offset") as progress:
@@ -202,6 +205,7 @@ def by_unique_key(context: click.Context, /, topic: str, key: str, **told: Any) 
     help="With --broker: the first message of that time or later, or the last one until then.",
 )
 @broker_option
+@state_option
 @asked_options()
 @click.pass_context
 @common_options
@@ -213,6 +217,7 @@ def by_time(
     timestamp: int,
     boundary: Any,
     broker: str | None,
+    state: Any,
     **told: Any,
 ) -> int:
     """Find the queue offset of a time, as consumers seek."""
@@ -224,9 +229,9 @@ def by_time(
     if broker is not None:
         from rocketfsck.query.broker import BrokerView
 
-        with BrokerView(store, broker) as view:
+        with BrokerView(store, broker, state=state) as view:
             found = view.offset_in_queue_by_time(topic, queue_id, timestamp, boundary)
-            write_broker_time(asked, store, found, str(view.version))
+            write_broker_time(asked, store, found, str(view.version), view.state)
         return 0
     answer = find_by_time(store, topic, queue_id, timestamp)
     write_time(asked, store, answer)

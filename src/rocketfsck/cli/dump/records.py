@@ -7,6 +7,7 @@ the records asked for are read a second time. A body of more than 64 MiB is not 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_spans
@@ -68,6 +69,9 @@ _NUMBERS = (
     "propertiesLength",
 )
 
+STALE = "stale"
+STALE_NOTE = "stale: behind the end of the log, left by a truncation"
+
 _REASONS = {
     "": "",
     "end": "up to the end of the file",
@@ -114,6 +118,7 @@ def columns(wanted: Wanted) -> tuple[Column, ...]:
 def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
     """Records and regions of the file in order; with a filter on what only records have, records alone."""
     from rocketfsck.scan.jit import compiled_wanted
+    from rocketfsck.scan.live import LiveScan
     from rocketfsck.scan.messages import MAX_BODY_SIZE, Message, MessageFilter, walk_messages
     from rocketfsck.scan.options import ScanOptions
     from rocketfsck.scan.regions import RegionKind
@@ -128,6 +133,7 @@ def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
         begin_offset=wanted.offset_from,
         end_offset=wanted.offset_to,
     )
+    live = LiveScan() if _is_log(source) else None
     for found in walk_messages(
         source.reader,
         source.start_offset,
@@ -135,14 +141,23 @@ def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
         filters if wanted.any else None,
         compiled=compiled_wanted(source.size),
         max_body_size=0 if wanted.body == "none" else MAX_BODY_SIZE,
+        live=live,
     ):
         if isinstance(found, Message):
             if wanted.has_queue_offset(found.queue_offset):
-                yield _record_item(source, wanted, found)
+                stale = live is not None and live.stale_pos is not None and found.pos >= live.stale_pos
+                yield _record_item(source, wanted, found, stale=stale)
         elif found.kind is not RegionKind.RECORDS and not _only_records(wanted):
             start = source.start_offset + found.start
             if wanted.has_offset(start, start + found.size):
                 yield _region_item(source, wanted, found)
+
+
+def _is_log(source: Source) -> bool:
+    """Whether the file is one of the commit log: in what is copied from it nothing is stale."""
+    if source.store is None:
+        return "compactionLog" not in Path(source.reader.path).parts
+    return any(str(file.path) == source.reader.path for file in source.store.commitlog.files)
 
 
 def _only_records(wanted: Wanted) -> bool:
@@ -178,16 +193,15 @@ def _region_item(source: Source, wanted: Wanted, region: Region) -> Item:
     )
 
 
-def _record_item(source: Source, wanted: Wanted, message: Message) -> Item:
+def _record_item(source: Source, wanted: Wanted, message: Message, *, stale: bool) -> Item:
     start, end = message.pos, message.pos + message.total_size
-    values = message_values(message)
+    values = message_values(message) | {"reason": STALE if stale else None}
     if wanted.body == "hex":
         values["body_hex"] = None if message.body is None else message.body.hex()
     elif wanted.body != "none":
         values["body"] = message.body
-    return Item(
-        "record", start, end, values, _note(message), lambda: record_spans(source, start, end, wanted.body)
-    )
+    note = ", ".join(word for word in (STALE_NOTE if stale else "", _note(message)) if word)
+    return Item("record", start, end, values, note, lambda: record_spans(source, start, end, wanted.body))
 
 
 def message_values(message: Message) -> dict[str, Any]:

@@ -46,13 +46,13 @@ def _at(stored: int | None) -> str:
     return "" if stored is None else f"  stored {timestamp(stored)}"
 
 
-def write_broker_time(asked: Asked, store: Store, offset: int, version: str) -> None:
-    """What a broker answers for a time."""
+def write_broker_time(asked: Asked, store: Store, offset: int, version: str, state: str) -> None:
+    """What a broker answers for a time, and in which state of the store."""
 
     def lines(_palette: Palette) -> Iterator[str]:
         yield str(offset)
 
-    head = {"outcome": "found", "offset": offset, "broker": version}
+    head = {"outcome": "found", "offset": offset, "broker": version, "state": state}
     write(asked, store, "rocketfsck.query.time", lines, lambda: head, (), ())
 
 

@@ -97,7 +97,7 @@ def note_of(found: Found) -> str:
     """What is odd about a message that was found; empty for nothing."""
     said = []
     if found.live is False:
-        said.append("odd: of an earlier life of the log, behind its end")
+        said.append("stale: behind the end of the log, left by a truncation")
     said += [f"odd: {str(fault.name).lower().replace('_', '-')}" for fault in found.message.faults]
     for place in found.queues:
         if place.state in _QUEUE_WORDS:

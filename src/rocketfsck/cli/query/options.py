@@ -146,6 +146,15 @@ def broker_option(function: Decorated) -> Decorated:
     )(function)
 
 
+def state_option(function: Decorated) -> Decorated:
+    return click.option(
+        "--state",
+        type=click.Choice(["started", "running"]),
+        help="With --broker: the answers once it has started on the store (the default), or of one that runs "
+        "on these files (the default where one does).",
+    )(function)
+
+
 def window_options(function: Decorated) -> Decorated:
     """`--begin`, `--end`, `--max`."""
     begin = click.option("--begin", type=Timestamp(), help="Only what was stored at this time or later.")

@@ -103,6 +103,8 @@ def answer_values(answer: Answer, *, traced: bool) -> dict[str, Any]:
         "hidden": list(answer.hidden),
         "leads": [_values(lead) for lead in answer.leads],
     }
+    if answer.pull is not None:
+        head["pull"] = _values(answer.pull)
     if traced and answer.trace is not None:
         head["trace"] = trace_values(answer.trace)
     return head

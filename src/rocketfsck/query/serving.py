@@ -1,0 +1,236 @@
+"""The mapped files of a running broker: the commit log and the consume queues as its memory has them.
+
+    file := contents up to `wrote_pos`, and room behind that which nothing is read from
+
+What a running broker counts as a queue's units is a position in its memory, not in the files: units that
+a truncation left behind the position are there for the next start, and not for this broker. `serving_state`
+says which state a store is taken in. Reference 2.1, 3.1, 3.5, 7.3.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.magic import BORN_HOST_V6
+from rocketfsck.query.queues import Unit, unit_dtype
+from rocketfsck.store.model import QueueKind
+from rocketfsck.store.reading import FileReader
+
+OPEN_FILES = 16
+INT_MAX = (1 << 31) - 1
+_INT, _LONG = struct.Struct(">i"), struct.Struct(">q")
+_SYS_FLAG_POS = 36
+_STORE_TIMESTAMP_POS = {False: 56, True: 68}  # by whether the born host is an IPv6 one
+
+Ints = NDArray[np.int64]
+
+
+class BrokerThrowsError(StoreError):
+    """The broker's own code throws instead of an answer. `thrown` is the class of what it throws."""
+
+    def __init__(self, thrown: str) -> None:
+        super().__init__(f"a broker throws {thrown} instead of an answer")
+        self.thrown = thrown
+
+
+@dataclass(frozen=True, slots=True)
+class ServedFile:
+    """A mapped file: its place in the stream, its length, where its contents end, all in bytes.
+
+    `path` is empty for a file that a start creates. `mtime` in ms.
+    """
+
+    path: str
+    start_offset: int
+    size: int
+    wrote_pos: int
+    mtime: int = 0
+
+    @property
+    def end_offset(self) -> int:
+        return self.start_offset + self.size
+
+
+class Readers:
+    """A few files open at a time, by their paths. A context manager."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[str, FileReader] = OrderedDict()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for reader in self._open.values():
+            reader.close()
+        self._open.clear()
+
+    def read(self, path: str, pos: int, size: int) -> bytes:
+        """Bytes of a file. Raises StoreError where they cannot be read."""
+        reader = self._open.get(path)
+        if reader is None:
+            if len(self._open) >= OPEN_FILES:
+                self._open.popitem(last=False)[1].close()
+            reader = self._open[path] = FileReader(path)
+        return reader.read(pos, size)
+
+
+def find_file(files: Sequence[ServedFile], file_size: int, offset: int, *, first_at_0: bool) -> int | None:
+    """`findMappedFileByOffset`: the number of the file that holds a stream position, None for none.
+
+    `first_at_0`: position 0 is then answered with the first file.
+    """
+    if not files:
+        return None
+    if files[0].start_offset <= offset < files[-1].start_offset + file_size:
+        number = offset // file_size - files[0].start_offset // file_size
+        if 0 <= number < len(files) and _holds(files[number], file_size, offset):
+            return number
+        for number, file in enumerate(files):
+            if _holds(file, file_size, offset):
+                return number
+    return 0 if first_at_0 and offset == 0 else None
+
+
+def _holds(file: ServedFile, file_size: int, offset: int) -> bool:
+    return file.start_offset <= offset < file.start_offset + file_size
+
+
+@dataclass(frozen=True, slots=True)
+class ServedLog:
+    """The commit log of a running broker. `checks_end`: since 5.1.0 a record's time is only looked for below
+    the end of the log; `knows_ipv6`: since 4.6.0 hosts may be long."""
+
+    files: tuple[ServedFile, ...]
+    file_size: int
+    checks_end: bool
+    knows_ipv6: bool
+    readers: Readers
+
+    @property
+    def min_offset(self) -> int:
+        """Physical offset of the first byte; -1 without files."""
+        return self.files[0].start_offset if self.files else -1
+
+    @property
+    def end_offset(self) -> int:
+        """The physical offset behind the last byte; 0 without files."""
+        return self.files[-1].start_offset + self.files[-1].wrote_pos if self.files else 0
+
+    def select(self, offset: int, size: int) -> tuple[ServedFile, int] | None:
+        """`CommitLog.getMessage`: the file with these bytes and the position in it, None where there are
+        none. Raises BrokerThrowsError for sizes that the broker does not check."""
+        number = find_file(self.files, self.file_size, offset, first_at_0=True)
+        if number is None:
+            return None
+        file, pos = self.files[number], offset % self.file_size
+        end = pos + size if pos + size <= INT_MAX else pos + size - (1 << 32)
+        if end > file.wrote_pos:
+            return None
+        if size < 0 or pos + size > file.size:
+            raise BrokerThrowsError("java.lang.IllegalArgumentException")
+        return file, pos
+
+    def store_timestamp(self, offset: int, size: int) -> int:
+        """`pickupStoreTimestamp`: the time (ms) of the record of a unit, -1 where the broker finds none."""
+        if offset < self.min_offset or (self.checks_end and offset + size > self.end_offset):
+            return -1
+        found = self.select(offset, size)
+        if found is None:
+            return -1
+        file, pos = found
+        head = self.readers.read(file.path, pos, min(size, _STORE_TIMESTAMP_POS[True] + 8))
+        try:
+            is_long = self.knows_ipv6 and bool(_INT.unpack_from(head, _SYS_FLAG_POS)[0] & BORN_HOST_V6)
+            return int(_LONG.unpack_from(head, _STORE_TIMESTAMP_POS[is_long])[0])
+        except struct.error:
+            raise BrokerThrowsError("java.lang.IndexOutOfBoundsException") from None
+
+    def next_file(self, offset: int) -> int:
+        """`rollNextFile`: where the file behind the one of an offset begins."""
+        return offset + self.file_size - offset % self.file_size
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Units that a start appends: their numbers in the stream, rising, and what they hold.
+
+    `base`, `count` and `store_timestamp` are those of batch units.
+    """
+
+    place: Ints
+    offset: Ints
+    size: Ints
+    tags: Ints
+    base: Ints
+    count: Ints
+    store_timestamp: Ints
+
+
+NO_UNITS = Appended(*(np.zeros(0, np.int64) for _ in range(7)))
+
+
+@dataclass(frozen=True, slots=True)
+class ServedQueue:
+    """A consume queue of a running broker. Sizes and positions in bytes of the stream.
+
+    `min_pos` is the position of the first unit that can be read (for kind "file"). `min_offset` and
+    `max_offset` are queue offsets: the first that can be read (-1 for a batch queue without units), and the
+    one that the next message gets.
+    """
+
+    topic: str
+    queue_id: int
+    kind: QueueKind
+    unit_size: int
+    file_size: int
+    files: tuple[ServedFile, ...]
+    min_pos: int
+    min_offset: int
+    max_offset: int
+    readers: Readers
+    appended: Appended = field(default=NO_UNITS)
+
+    def unit(self, file: ServedFile, pos: int) -> Unit:
+        """The unit at a position of a file, which must be below the file's `wrote_pos`."""
+        index = (file.start_offset + pos) // self.unit_size
+        found = int(np.searchsorted(self.appended.place, index))
+        if found < len(self.appended.place) and self.appended.place[found] == index:
+            return self._appended(index, found)
+        data = self.readers.read(file.path, pos, self.unit_size)
+        row = np.frombuffer(data, unit_dtype(self.kind))[0]
+        offset, size, tags = int(row["offset"]), int(row["size"]), int(row["tagsCode"])
+        if self.kind == "file":
+            return Unit(index, index, 1, offset, size, tags)
+        base, count = int(row["msgBaseOffset"]), int(row["batchSize"])
+        return Unit(index, base, count, offset, size, tags, int(row["storeTime"]))
+
+    def _appended(self, index: int, number: int) -> Unit:
+        units = self.appended
+        values = int(units.offset[number]), int(units.size[number]), int(units.tags[number])
+        if self.kind == "file":
+            return Unit(index, index, 1, *values)
+        base, count = int(units.base[number]), int(units.count[number])
+        return Unit(index, base, count, *values, int(units.store_timestamp[number]))
+
+    def file_of(self, queue_offset: int) -> tuple[ServedFile, int] | None:
+        """`getIndexBuffer` of a queue of kind "file": the file and the position of the unit of a queue
+        offset; None where the broker has none."""
+        pos = queue_offset * self.unit_size
+        if pos < self.min_pos:
+            return None
+        number = find_file(self.files, self.file_size, pos, first_at_0=False)
+        if number is None or pos % self.file_size >= self.files[number].wrote_pos:
+            return None
+        return self.files[number], pos % self.file_size
