@@ -195,7 +195,7 @@ def _region_item(source: Source, wanted: Wanted, region: Region) -> Item:
 
 def _record_item(source: Source, wanted: Wanted, message: Message, *, stale: bool) -> Item:
     start, end = message.pos, message.pos + message.total_size
-    values = message_values(message) | {"reason": STALE if stale else None}
+    values = message_values(message) | ({"reason": STALE} if stale else {})
     if wanted.body == "hex":
         values["body_hex"] = None if message.body is None else message.body.hex()
     elif wanted.body != "none":
