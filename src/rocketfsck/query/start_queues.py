@@ -322,6 +322,8 @@ class QueueModel:
         if start >= first.wrote_pos:
             return
         offset = self._first_file_offsets(start)
+        if not len(offset):  # less than a unit: the broker's exception is caught, and nothing changes
+            return
         if intact and offset[0] >= min_physical_offset:
             return
         low, high = _searched(offset, min_physical_offset)

@@ -48,7 +48,7 @@ from rocketfsck.scan.live import LiveScan
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.areas import demand_listed
-from rocketfsck.store.model import MappedFile, Store
+from rocketfsck.store.model import MappedFile, OtherKind, Store
 from rocketfsck.store.reading import FileReader
 
 __all__ = ["SIDES", "Comparison", "Copy", "Different", "Lack", "Side", "compare_stores", "describe_side"]
@@ -137,23 +137,36 @@ def compare_stores(
 
 
 def describe_sides(a: Store, b: Store, engine: Engine) -> tuple[Side, Side]:
-    """Where both logs begin and end. Raises UsageError where one has no commit log, and StoreError, also for
-    a
-    log that could not be listed in full: what cannot be seen is not missing."""
-    for store in (a, b):
-        demand_listed(store, {"commitlog"})
-        if not any(file.start_offset is not None for file in store.commitlog.files):
-            raise UsageError(f"{store.root}: no commit log to compare")
+    """Where both logs begin and end.
+
+    Raises UsageError where one has no commit log, and StoreError, also for a log that could not be listed in
+    full: what cannot be seen is not missing.
+    """
+    require_logs(a, b)
     found = {outcome.index: outcome.result for outcome in engine.run(describe_side, [a, b])}
     first, second = found[0], found[1]
     assert first is not None and second is not None
     return first, second
 
 
+def require_logs(*stores: Store) -> None:
+    """Raises UsageError where a store has no commit log file of its own, with what it has instead.
+
+    Raises StoreError for a log that could not be listed in full.
+    """
+    for store in stores:
+        demand_listed(store, {"commitlog"})
+        if not any(file.start_offset is not None for file in store.commitlog.files):
+            dledger = any(other.kind is OtherKind.DLEDGER_DATA for other in store.others)
+            why = "; its records are in the log of DLedger, which cannot be compared" if dledger else ""
+            raise UsageError(f"{store.root}: no commit log to compare{why}")
+
+
 def describe_side(store: Store) -> Side:
-    """Where a store's log begins and where its live records end. Raises StoreError."""
+    """Where a store's log begins and where its live records end. Raises StoreError, UsageError."""
+    require_logs(store)
     files = store.commitlog.files
-    start = next(file.start_offset for file in files if file.start_offset is not None)
+    start = min(file.start_offset for file in files if file.start_offset is not None)
     for index in range(len(files) - 1, -1, -1):
         begins = files[index].start_offset
         if begins is None:

@@ -16,7 +16,7 @@ from rocketfsck.errors import UsageError
 from rocketfsck.repair.carve import Found, Longs
 from rocketfsck.repair.carve_confidence import judge
 from rocketfsck.repair.carve_sources import SourceFile
-from rocketfsck.repair.compare import SIDES, describe_side
+from rocketfsck.repair.compare import SIDES, describe_side, require_logs
 from rocketfsck.repair.salvage import Progress, Salvage, SalvageOptions, carve_all, finish_story
 from rocketfsck.repair.salvage_choose import Fate, choose, find_overlapped
 from rocketfsck.repair.salvage_layout import place_kept
@@ -36,9 +36,10 @@ def heal_stores(
     """What a store healed from both would hold; nothing is written yet.
 
     `prefer` is "A" or "B". Sizes, version and config are those of the preferred side, else of A. Raises
-    UsageError where both sides are valid and differ and none is preferred, or the records do not fit the
-    files; StoreError for what cannot be read.
+    UsageError where both sides are valid and differ and none is preferred, the records do not fit the files,
+    or one has no commit log; StoreError for what cannot be read.
     """
+    require_logs(a, b)
     stores = (a, b)
     sources, sides = _sources(stores)
     found = carve_all(sources, progress)

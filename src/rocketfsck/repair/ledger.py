@@ -176,13 +176,16 @@ def _queue_account(
 def _blocks(
     old: ConsumeQueue | None, new: ConsumeQueue | None
 ) -> Iterator[tuple[Longs, NDArray[Any], NDArray[Any]]]:
-    """Both sides' units, block by block, wherever either side has files; zeros where one has none."""
+    """Both sides' units, block by block, wherever either side has data; zeros where one has none.
+
+    Holes are no units, and are not read: a file may have a terabyte of them.
+    """
     sides = [None if queue is None else UnitReader(queue) for queue in (old, new)]
     readers = [side for side in sides if side is not None]
-    ranges = sorted(
-        span for reader in readers for span in reader.on_disk(reader.first_index, reader.end_index)
-    )
     try:
+        ranges = sorted(
+            span for reader in readers for span in reader.with_data(reader.first_index, reader.end_index)
+        )
         done = -1
         for start, end in ranges:
             for index in range(max(start, done), end, BLOCK_COUNT):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rocketfsck.verify.report import Report
 
 _CHUNK_SIZE = 1 << 20
+LONGEST_PLAIN = 1 << 31
+"""Bytes; a broker maps its files, so none of them has as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +49,35 @@ class ActScene:
 def hash_bytes(path: str, start: int = 0, end: int | None = None) -> str:
     """Hex SHA-256 of bytes of a file; a whole file's length is hashed before its data.
 
-    Holes are hashed as the zeros they read as. Raises StoreError if the bytes cannot be read.
+    Holes are hashed as the zeros they read as. More bytes than a file of a broker has, which may be little
+    but holes, are hashed by their chunks of `_CHUNK_SIZE` that are not all zero, each behind its place: the
+    same bytes have the same hash, whether their zeros are holes or data. Raises StoreError if the bytes
+    cannot be read.
     """
     digest = hashlib.sha256()
     with FileReader(path) as reader:
         stop = reader.size if end is None else end
         if end is None:
             digest.update(reader.size.to_bytes(8, "big"))
-        for pos in range(start, stop, _CHUNK_SIZE):
-            digest.update(reader.read(pos, min(_CHUNK_SIZE, stop - pos)))
+        if stop - start <= LONGEST_PLAIN:
+            for pos in range(start, stop, _CHUNK_SIZE):
+                digest.update(reader.read(pos, min(_CHUNK_SIZE, stop - pos)))
+            return digest.hexdigest()
+        reader.read(stop, 0)  # raises where the file ends before
+        for pos, data in _chunks_with_data(reader, start, stop):
+            digest.update((pos - start).to_bytes(8, "big") + len(data).to_bytes(8, "big") + data)
+        digest.update(f"the chunks of {stop - start} bytes that are not zero".encode())
     return digest.hexdigest()
+
+
+def _chunks_with_data(reader: FileReader, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
+    """The chunks of a range, counted from its start, that are not all zero, and where they are."""
+    done = 0
+    for low, high in reader.data_extents(start, stop):
+        last = -(-(high - start) // _CHUNK_SIZE)
+        for number in range(max((low - start) // _CHUNK_SIZE, done), last):
+            pos = start + number * _CHUNK_SIZE
+            data = reader.read(pos, min(_CHUNK_SIZE, stop - pos))
+            if data.count(0) < len(data):
+                yield pos, data
+        done = max(done, last)

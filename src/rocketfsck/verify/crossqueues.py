@@ -251,7 +251,7 @@ class _Loose:
         """Look at the units of these index ranges."""
         with UnitReader(self.queue) as reader:
             for span in spans:
-                for start, end in reader.on_disk(*span):
+                for start, end in reader.with_data(*span):
                     for first in range(start, end, BLOCK_COUNT):
                         self._block(first, reader.units(first, min(BLOCK_COUNT, end - first)))
         yield from self._findings()

@@ -149,7 +149,8 @@ class _QueueWalk:
         if self.queue.kind == "batch" and len(units):
             if not self.next_base:
                 self.first_base = int(units["msgBaseOffset"][0])
-            self.next_base = int(units["msgBaseOffset"][-1]) + int(units["batchSize"][-1])
+            last = units[-1:]  # arrays: a sum beyond a long wraps, as the broker's does
+            self.next_base = int((last["msgBaseOffset"].astype(np.int64) + last["batchSize"])[0])
 
     def _batch_block(
         self, index: int, units: Units, rows: np.ndarray[tuple[int], np.dtype[np.int64]]

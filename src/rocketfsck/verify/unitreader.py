@@ -88,13 +88,22 @@ class UnitReader(StreamReader):
         data = self.read(index * self.unit_size, count * self.unit_size)
         return np.frombuffer(data, self.dtype)
 
-    def on_disk(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The parts of the index range `start:end` that files hold, in order of the files."""
-        for file in self.files:
-            first = (file.start_offset or 0) // self.unit_size
-            low, high = max(start, first), min(end, first + file.size // self.unit_size)
-            if low < high:
-                yield low, high
+    def with_data(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The parts of the index range `start:end` that hold data, in order of the files.
+
+        The units in between are in holes, or in no file: they read as zeros. Raises StoreError for a file
+        that cannot be opened.
+        """
+        size = self.unit_size
+        for number, file in enumerate(self.files):
+            first = file.start_offset or 0
+            limit = min(end, (first + file.size) // size)
+            if max(start, first // size) >= limit:
+                continue
+            for low, high in self.reader(number).data_extents():
+                least, most = max(start, (first + low) // size), min(limit, -(-(first + high) // size))
+                if least < most:
+                    yield least, most
 
     def find_offset(self, offset: int) -> int:
         """The index of the first unit whose commitlog offset is `offset` or more, by binary search.

@@ -385,7 +385,7 @@ def _wrong_trees(scene: PlanScene, findings: Iterable[Finding]) -> Iterator[Acti
 
 def _is_empty(queue: ConsumeQueue) -> bool:
     with UnitReader(queue) as reader:
-        for low, high in reader.on_disk(reader.first_index, reader.end_index):
+        for low, high in reader.with_data(reader.first_index, reader.end_index):
             for index in range(low, high, BLOCK_COUNT):
                 if reader.units(index, min(BLOCK_COUNT, high - index)).view("u1").any():
                     return False
