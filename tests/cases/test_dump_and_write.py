@@ -100,3 +100,21 @@ def test_a_dump_of_more_than_messages_is_refused(name: str, store_dir: Directory
     with open_messages(dumped) as messages, pytest.raises(UsageError, match="line"):
         write_store(tmp_path / "store", messages)
     assert not (tmp_path / "store").exists()
+
+
+def test_a_record_at_another_place_gets_a_property_crc_of_its_own(
+    store_dir: Directory, tmp_path: Path
+) -> None:
+    """A topic alone has other physical offsets; no setting says that the CRCs are there to be made anew."""
+    store, dumped = store_dir("5.3.3-propcrc"), tmp_path / "dump.jsonl"
+    with open_messages(_dump(store, tmp_path / "all.jsonl")) as messages:
+        topics = {message.topic for message in messages}
+    topic = max(topics, key=lambda name: (not name.startswith(("SCHEDULE", "RMQ_", "%")), name))
+    chosen = ["dump", str(store), "--format", "jsonl", "--body", "base64", "--topic", topic]
+    assert run([*chosen, "--output", str(dumped)]) == 0
+    assert "__CRC32#" in dumped.read_text("utf-8")
+    assert run(["write", str(dumped), "--into", str(tmp_path / "written")]) == 0
+    assert run(["check", "--level", "full", str(tmp_path / "written")]) == 0
+    records = [item for item in iter_messages(open_store(tmp_path / "written")) if isinstance(item, Message)]
+    assert records
+    assert all("__CRC32#" in (record.properties or {}) for record in records)

@@ -96,7 +96,8 @@ class Draft:
     """One record but for what the append lock adds: offsets, INNER_BASE, multi-dispatch offsets, CRC.
 
     `message_count` is what the queue's counter advances by (0 for prepared and rollback). `message` gives
-    hosts and timestamps.
+    hosts and timestamps. `with_crc` says that the record ends with a CRC of its own bytes: where the broker
+    is set to append it, and where the message had one, which belonged to a record at another place.
     """
 
     message: OutgoingMessage
@@ -109,6 +110,7 @@ class Draft:
     body: bytes
     properties: Properties
     message_count: int = 1
+    with_crc: bool = False
 
     @property
     def born_timestamp(self) -> int:
@@ -204,8 +206,7 @@ def _plain_draft(message: OutgoingMessage, options: WriteOptions) -> Draft:
     if message.multi_dispatch:
         added[INNER_MULTI_DISPATCH] = MULTI_DISPATCH_SEPARATOR.join(message.multi_dispatch)
     properties = with_properties(message.properties, added, dialect)
-    if options.append_property_crc:
-        properties = without_crc(properties, dialect)
+    bare = without_crc(properties, dialect)
     transaction = sys_flag & TRANSACTION_MASK
     draft = Draft(
         message=message,
@@ -216,7 +217,8 @@ def _plain_draft(message: OutgoingMessage, options: WriteOptions) -> Draft:
         sys_flag=sys_flag,
         flag=message.flag,
         body=message.body,
-        properties=properties,
+        properties=bare,
+        with_crc=options.append_property_crc or bare != properties,
         message_count=int(transaction in (TRANSACTION_NOT, TRANSACTION_COMMIT)),
     )
     if message.multi_dispatch and not takes_multi_dispatch(message.topic, options):

@@ -123,7 +123,7 @@ def _settled(writer: StoreWriter, draft: Draft) -> Record:
         added = {INNER_MULTI_QUEUE_OFFSET: MULTI_DISPATCH_SEPARATOR.join(offsets)}
         properties = without_property(with_properties(properties, added, dialect), WAIT, dialect)
     encoded = property_bytes(properties, dialect, options.property_map_capacity)
-    if options.append_property_crc:
+    if draft.with_crc:
         encoded = room_for_crc(draft, encoded)
     return draft_record(draft, encoded)
 
@@ -132,9 +132,7 @@ def _put_record(writer: StoreWriter, draft: Draft, record: Record, number: int, 
     options = writer.options
     queue = writer.queues.state(draft.topic, draft.queue_id)
     queue_offset = queue.next_offset if draft.message_count else 0
-    placed = append_record(
-        writer.log, record, queue_offset, with_crc=options.append_property_crc, single=single
-    )
+    placed = append_record(writer.log, record, queue_offset, with_crc=draft.with_crc, single=single)
     queue.next_offset += draft.message_count
     for name in multi_dispatch_names(draft, options):
         other = writer.queues.state(name, multi_dispatch_queue_id(name, draft.queue_id))

@@ -236,8 +236,8 @@ def test_unit_reader_finds_offsets(tmp_path: Path) -> None:
     with UnitReader(queue) as reader:
         assert (reader.first_index, reader.end_index) == (1, 8)
         assert [reader.find_offset(offset) for offset in (0, 100, 101, 500, 501)] == [1, 1, 2, 5, 6]
-        assert list(reader.on_disk(0, 3)) == [(1, 3)]
-        assert list(reader.on_disk(8, 30)) == []
+        assert list(reader.with_data(0, 3)) == [(1, 3)]
+        assert list(reader.with_data(8, 30)) == []
     assert unit_place(queue, 0).file == "consumequeue/T/0"
     assert unit_place(queue, 2).start == 20
 
