@@ -7,7 +7,7 @@ TAGS, KEYS and UNIQ_KEY by their hashes as far as these go; hosts, properties an
 from __future__ import annotations
 
 import operator
-import zlib
+from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -17,17 +17,19 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import (
-    COMPRESSED,
     TRANSACTION_MASK,
     TRANSACTION_NAMES,
-    compression_type,
     transaction_type,
 )
 from rocketfsck.formats.properties import tags_code
 from rocketfsck.query.expression import And, Compare, Field, Match, Node, Not, Or, Present, parse
+from rocketfsck.query.unpacking import unpack
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.messages import MAX_BODY_SIZE, Message, MessageFilter
 from rocketfsck.scan.queues import QueueTable
+
+Failed = Callable[[str], None]
+"""Told why the content of a message is not known."""
 
 Flags = NDArray[np.bool_]
 Sides = tuple[Flags, Flags]
@@ -49,7 +51,6 @@ _COLUMNS = {
     "bodyLength": "body_size",
     "propertiesLength": "properties_size",
 }
-_ZLIB_TYPES = (0, 3)
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -66,6 +67,9 @@ class Expression:
     def __init__(self, text: str) -> None:
         self.text = text
         self.tree = parse(text)
+        self.unread: Counter[str] = Counter()
+        """Messages whose content decided nothing because it could not be unpacked, by reason."""
+        self._failed_offset = -1
 
     @cached_property
     def needs_body(self) -> bool:
@@ -87,7 +91,13 @@ class Expression:
 
     def matches(self, message: Message, offset: int) -> bool:
         """Whether a message that stands at an offset matches."""
-        return _matches(self.tree, message, offset)
+
+        def failed(reason: str) -> None:
+            if offset != self._failed_offset:  # a field may be asked for more than once
+                self._failed_offset = offset
+                self.unread[reason] += 1
+
+        return _matches(self.tree, message, offset, failed)
 
 
 def _mentions(node: Node, names: tuple[str, ...]) -> bool:
@@ -98,14 +108,14 @@ def _mentions(node: Node, names: tuple[str, ...]) -> bool:
     return node.field.name in names
 
 
-def _matches(node: Node, message: Message, offset: int) -> bool:
+def _matches(node: Node, message: Message, offset: int, failed: Failed) -> bool:
     if isinstance(node, Not):
-        return not _matches(node.inner, message, offset)
+        return not _matches(node.inner, message, offset, failed)
     if isinstance(node, And):
-        return all(_matches(part, message, offset) for part in node.parts)
+        return all(_matches(part, message, offset, failed) for part in node.parts)
     if isinstance(node, Or):
-        return any(_matches(part, message, offset) for part in node.parts)
-    value = value_of(node.field, message, offset)
+        return any(_matches(part, message, offset, failed) for part in node.parts)
+    value = value_of(node.field, message, offset, failed)
     if isinstance(node, Present):
         return bool(value)
     if isinstance(node, Match):
@@ -113,8 +123,8 @@ def _matches(node: Node, message: Message, offset: int) -> bool:
     return _compares(node, value)
 
 
-def value_of(field: Field, message: Message, offset: int) -> Any:
-    """The value of a field: int, str, bytes, a list of words, or None."""
+def value_of(field: Field, message: Message, offset: int, failed: Failed | None = None) -> Any:
+    """The value of a field: int, str, bytes, a list of words, or None. `failed`: `content_of`."""
     if field.property_name is not None:
         return (message.properties or {}).get(field.property_name)
     name = field.name
@@ -131,24 +141,22 @@ def value_of(field: Field, message: Message, offset: int) -> Any:
         "transaction": lambda: TRANSACTION_NAMES[transaction_type(message.sys_flag)],
         "faults": lambda: [str(fault.name).lower().replace("_", "-") for fault in message.faults],
         "body": lambda: message.body,
-        "content": lambda: content_of(message),
+        "content": lambda: content_of(message, failed=failed),
     }
     return others[name]()
 
 
-def content_of(message: Message, limit: int = MAX_BODY_SIZE) -> bytes | None:
-    """The body as it was before zlib; the stored bytes where it is not compressed so, or cannot be unpacked.
+def content_of(message: Message, limit: int = MAX_BODY_SIZE, failed: Failed | None = None) -> bytes | None:
+    """The body as it was before it was compressed; the stored bytes where it cannot be unpacked.
 
-    At most `limit` bytes are unpacked.
+    At most `limit` bytes are unpacked. `failed` is told why a body could not be.
     """
-    body = message.body
-    is_packed = message.sys_flag & COMPRESSED and compression_type(message.sys_flag) in _ZLIB_TYPES
-    if not body or not is_packed:
-        return body
-    try:
-        return zlib.decompressobj().decompress(body, limit)
-    except zlib.error:
-        return body
+    if message.body is None:
+        return None
+    content = unpack(message.body, message.sys_flag, limit)
+    if content.unknown is not None and failed is not None:
+        failed(content.unknown)
+    return content.data
 
 
 def _is_found(node: Match, value: Any) -> bool:

@@ -56,7 +56,7 @@ FIELDS: dict[str, Kind] = {
     "content": "bytes",
 }
 """What a message has, by RocketMQ's names. `offset` is where the record stands; `content` is the body
-unpacked, where it is compressed with zlib."""
+unpacked, where it is compressed (zlib, LZ4, zstd)."""
 
 _OPERATORS: dict[Kind, frozenset[str]] = {
     "int": frozenset({"==", "!=", "<", "<=", ">", ">=", "in"}),

@@ -23,7 +23,7 @@ from rocketfsck.cli.query.options import (
     via_option,
     window_options,
 )
-from rocketfsck.errors import UsageError
+from rocketfsck.errors import EXIT_OPERATIONAL, UsageError
 
 
 @click.group(cls=QueryGroup)
@@ -264,8 +264,11 @@ def by_expression(
     bornTimestamp, storeTimestamp, bornHost, storeHost, sysFlag, flag, reconsumeTimes, bodyLength, tags, keys,
     uniqKey, properties.NAME, transaction, faults, body, content (the body unpacked). Tests: == != < <= > >=,
     in (…), contains, ~ and !~ with a pattern; and, or, not, parentheses.
+
+    A content that cannot be unpacked is searched as it is stored, and noted; exit status 8 is then added.
     """
     from rocketfsck.cli.query.writing import write_found
+    from rocketfsck.cli.text import count_of
     from rocketfsck.query.evaluate import Expression
     from rocketfsck.query.search import find_by_expression
     from rocketfsck.scan.messages import MAX_BODY_SIZE
@@ -283,8 +286,11 @@ def by_expression(
             max_body_size=MAX_BODY_SIZE if wanted.needs_body else asked.max_body_size,
             progress=progress,
         )
-        count = write_found(asked, store, "rocketfsck.query.scan", expression, found)
-    return 0 if count else NOT_FOUND_CODE
+        count = write_found(asked, store, "rocketfsck.query.scan", wanted, found)
+    for reason, number in sorted(wanted.unread.items()):
+        what = f"the content of {count_of(number, 'message')} could not be unpacked: {reason}"
+        click.echo(f"Note: {what}; the answer is not complete", err=True)
+    return (0 if count else NOT_FOUND_CODE) | (EXIT_OPERATIONAL if wanted.unread else 0)
 
 
 @command.command("life", cls=Command)

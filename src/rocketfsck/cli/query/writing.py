@@ -14,6 +14,7 @@ from rocketfsck.cli.query.traces import answer_lines, answer_values, trace_lines
 
 if TYPE_CHECKING:
     from rocketfsck.query.answers import Answer, Found
+    from rocketfsck.query.evaluate import Expression
     from rocketfsck.store import Store
 
 Lines = Callable[[Palette], Iterator[str]]
@@ -65,8 +66,8 @@ def write_answer(asked: Asked, store: Store, kind: str, answer: Answer) -> None:
     write(asked, store, kind, lines, lambda: answer_values(answer, traced=asked.traced), columns, rows)
 
 
-def write_found(asked: Asked, store: Store, kind: str, expression: str, found: Iterable[Found]) -> int:
-    """Write messages as they are found; returns how many there were."""
+def write_found(asked: Asked, store: Store, kind: str, expression: Expression, found: Iterable[Found]) -> int:
+    """Write messages as they are found, then whose content could not be read; returns how many were found."""
     root = str(store.root)
     count = 0
 
@@ -84,7 +85,10 @@ def write_found(asked: Asked, store: Store, kind: str, expression: str, found: I
         for item in found:
             count += 1
             yield {"kind": "message", **found_row(item, asked.body, root)}
+        if asked.output_format in ("json", "jsonl"):
+            for reason, number in sorted(expression.unread.items()):
+                yield {"kind": "unread", "reason": reason, "message_count": number}
 
     columns = (Column("kind", "text"), *found_columns(asked.body))
-    write(asked, store, kind, lines, lambda: {"expression": expression}, columns, rows())
+    write(asked, store, kind, lines, lambda: {"expression": expression.text}, columns, rows())
     return count

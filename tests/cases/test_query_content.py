@@ -1,0 +1,44 @@
+"""`query scan` finds words in compressed bodies, and says which bodies it could not read."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import lz4.frame
+import pytest
+import zstandard
+
+from rocketfsck.cli.app import run
+
+TEXT = b"somebody looks for these words " * 30
+
+
+def _store(tmp_path: Path) -> str:
+    bodies = [
+        (0x101, lz4.frame.compress(TEXT)),
+        (0x201, zstandard.ZstdCompressor().compress(TEXT)),
+        (0x101, b"no frame at all"),
+    ]
+    rows = [
+        {"topic": "T", "sysFlag": flag, "body_b64": base64.b64encode(body).decode()} for flag, body in bodies
+    ]
+    source = tmp_path / "messages.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    assert run(["write", str(source), "--into", str(tmp_path / "store")]) == 0
+    return str(tmp_path / "store")
+
+
+def test_words_in_lz4_and_zstd_bodies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = _store(tmp_path)
+    capsys.readouterr()
+    arguments = ["query", "scan", store, 'content contains "these words"', "--format", "jsonl"]
+    assert run(arguments) == 8, "one body could not be read"
+    captured = capsys.readouterr()
+    rows = [json.loads(line) for line in captured.out.splitlines()]
+    assert [row["kind"] for row in rows[1:]] == ["message", "message", "unread"]
+    assert rows[-1]["message_count"] == 1
+    assert "the content of 1 message could not be unpacked" in captured.err
+    assert run(["query", "scan", store, 'queueOffset < 2 and content contains "these words"']) == 0
+    assert run(["query", "scan", store, 'content contains "other words"']) == 12
