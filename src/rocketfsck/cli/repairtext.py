@@ -22,7 +22,7 @@ SHOWN = 12
 NAME_SHOWN = 60
 _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 _PLURALS = {"entry": "entries"}
-_HOW = {"bytes": "known from the bytes", "given": "given", "assumed": "ASSUMED"}
+_HOW = {"assumed": "assumed", "given": "given", "bytes": "known from the bytes"}
 
 
 def plan_lines(plan: Plan, palette: Palette, columns: int) -> Iterator[str]:
@@ -86,16 +86,23 @@ def total_gains(actions: Iterable[Action]) -> dict[str, int]:
 
 
 def _assumptions(items: Sequence[Assumption], palette: Palette, columns: int) -> Iterator[str]:
-    """What the actions write by, and how each value is known: what is assumed first."""
+    """What the actions write by, and how each value is known: what is assumed one by one."""
     if not items:
         return
     yield ""
-    yield palette.bold("What is written by")
-    for item in sorted(items, key=lambda item: item.how != "assumed"):
-        value = shorten(visible(str(item.value)), NAME_SHOWN)
-        text = f"{visible(item.name)} {value}, {_HOW.get(item.how, item.how)}: {visible(item.evidence)}"
-        lines = wrapped(text, columns, "  ")
-        yield from (palette.warning(line) for line in lines) if item.how == "assumed" else lines
+    yield palette.bold("What this relies on")
+    for how, title in _HOW.items():
+        found = [
+            (f"{visible(item.name)} {shorten(visible(str(item.value)), NAME_SHOWN)}", visible(item.evidence))
+            for item in items
+            if item.how == how
+        ]
+        if how == "assumed":
+            for value, evidence in found:
+                lines = wrapped(f"{title}: {value} ({evidence})", columns, "  ")
+                yield from (palette.warning(line) for line in lines)
+        elif found:
+            yield from wrapped(f"{title}: {', '.join(value for value, _ in found)}", columns, "  ")
 
 
 def _notices(items: Sequence[Notice], palette: Palette, columns: int) -> Iterator[str]:

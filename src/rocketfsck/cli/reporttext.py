@@ -236,8 +236,18 @@ def _summary(report: Report, palette: Palette) -> Iterator[str]:
         partly = "" if report.coverage.complete and not report.not_checked else " in what was checked"
         good = palette.good(f"nothing is wrong{partly}")
         yield f"{palette.bold('Result:')} {good}{f' ({words})' if words else ''}."
+    filler_count = sum(_filler_units(finding) for finding in report.findings)
+    if filler_count:
+        text = f"Consumers without a tag filter (`*`) are given {count_of(filler_count, 'filler record')}"
+        yield palette.warning(f"{text} in place of lost messages (XR015).")
     for command in report.next_commands:
         yield f"Next: {palette.good(visible(command, keep_backslash=True))}"
+
+
+def _filler_units(finding: Finding) -> int:
+    """Units that lead to filler records, by a finding that says so."""
+    count = finding.found.get("unit_count")
+    return count if finding.rule == "XR015" and isinstance(count, int) else 0
 
 
 _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}

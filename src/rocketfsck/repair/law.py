@@ -262,11 +262,16 @@ def _other(name: str, said: str, item: Assumption) -> str:
     return f"{text}; make a new plan with {option}"
 
 
+def assume_options(items: Iterable[Assumption]) -> str:
+    """The options of `apply` that confirm what is assumed, each after a blank; "" if nothing is."""
+    names = [item.name for item in items if item.how == "assumed"]
+    return "".join(f" {ASSUME_OPTION} {name}" for name in names)
+
+
 def _refusal(left: Iterable[Assumption]) -> str:
     """What is assumed, and exactly what to type."""
     items = list(left)
     lines = [f"{item.name}={printable(str(item.value))} ({printable(item.evidence)})" for item in items]
-    options = " ".join(f"{ASSUME_OPTION} {item.name}" for item in items)
     conf = any(item.name in BASES and BASES[item.name].keys for item in items)
     choice = f"{BROKER_CONF_OPTION} FILE of this broker, or " if conf else ""
-    return f"the plan assumes what is not known: {'; '.join(lines)}. Confirm it with {choice}{options}"
+    return f"the plan assumes what is not known: {'; '.join(lines)}. Confirm it with {choice}{assume_options(items).strip()}"

@@ -263,7 +263,8 @@ class Store:
 
     `delay_levels` is the text of `messageDelayLevel`. `notes` say what was decided while it was opened:
     which directories were taken for the commitlog and why, which settings could not be followed. `told` is
-    what the caller said, as it was said.
+    what the caller said, as it was said. `directories` are those of `commitlog`, `consumequeue`, `index` and
+    their like that are there, with files or without.
     """
 
     root: Path
@@ -285,6 +286,7 @@ class Store:
     delay_levels_source: Source
     notes: tuple[Evidence, ...] = ()
     told: Told = Told()
+    directories: frozenset[str] = frozenset()
 
     @property
     def dialect(self) -> Dialect:

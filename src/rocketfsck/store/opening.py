@@ -170,6 +170,7 @@ def _open_store(base: Path, told: Told) -> Store:
         delay_levels_source=levels_source,
         notes=notes,
         told=told,
+        directories=frozenset(parts.directories),
     )
 
 

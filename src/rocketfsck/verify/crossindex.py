@@ -1,6 +1,6 @@
 """What only several index files, or the index and the whole commit log, tell.
 
-    records with keys and no entry          XR020, XR031      entries that met no record    XR022 to XR030
+    records with keys and no entry      XR020, XR031, XR040   entries that met no record    XR022 to XR030
     order and fullness of the files         IX019 to IX022    index ahead of the log        XR027
     entries of none of a record's keys      XR024, XR035      (`strangeentries`)
     how keys spread, and names' times       IX025 to IX028    (`indexspread`)
@@ -13,7 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rocketfsck.store.model import IndexFile
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT
+from rocketfsck.store.model import IndexFile, Store
+from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.elsewhere import has_log_elsewhere
 from rocketfsck.verify.emit import capped
 from rocketfsck.verify.entryjoin import BEYOND, IN_DAMAGE, NOWHERE
@@ -95,7 +98,12 @@ def _unindexed(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[
     if not store.indexes:
         count = sum(log.summary.entries.keyed_count for log in logs if log is not None)
         if count and not store.log_only:
-            yield Finding("XR031", Where(file="index"), {"record_count": count})
+            evidence = _was_indexed(context)
+            found: dict[str, int | str] = {"record_count": count}
+            if evidence:
+                yield Finding("XR040", Where(file="index"), {**found, "evidence": evidence})
+            elif store.settings.flag("messageIndexEnable", True):
+                yield Finding("XR031", Where(file="index"), found)
         return
     run: _Run | None = None
     for file, log in zip(store.commitlog.files, logs, strict=True):
@@ -118,6 +126,31 @@ def _unindexed(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[
             run = _Run(file.relative, pos, first, last, record_count, key_count, ends)
     if run is not None:
         yield _run_finding(run)
+
+
+def _was_indexed(context: Context) -> str:
+    """What shows that a broker wrote an index that is not there any more; "" if nothing does."""
+    store = context.store
+    if not store.settings.flag("messageIndexEnable", True):
+        return ""
+    if store.settings.path is not None:
+        return "broker.conf does not switch it off"
+    if "index" in store.directories:
+        return "its directory is there, which a broker makes for its first file"
+    timestamp = _index_timestamp(store)
+    return f"the checkpoint has its indexMsgTimestamp {timestamp}" if timestamp > 0 else ""
+
+
+def _index_timestamp(store: Store) -> int:
+    """indexMsgTimestamp of the checkpoint (ms), which a broker sets once an index file is full; else 0."""
+    if store.checkpoint is None:
+        return 0
+    try:
+        with FileReader(store.checkpoint.location) as reader:
+            data = reader.read_upto(0, CHECKPOINT.size)
+    except StoreError:
+        return 0
+    return int(CHECKPOINT.parse(data.ljust(CHECKPOINT.size, b"\0"))["indexMsgTimestamp"])
 
 
 def _run_finding(run: _Run) -> Finding:

@@ -350,5 +350,6 @@ def _delays(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Fin
         for wait, (count, number, index, offset) in sorted(waits.items()):
             if wait != agreed:
                 where = unit_place(context.store.queues[number], index, 1, offset)
-                facts = {"level": level, "delay": wait, "tags_code": None}
-                yield Finding("XR008", where, facts, {"delay": agreed}, count=count)
+                facts: Facts = {"level": level, "delay": wait, "tags_code": f"storeTimestamp + {wait}"}
+                wanted: Facts = {"delay": agreed, "tags_code": f"storeTimestamp + {agreed}"}
+                yield Finding("XR008", where, facts, wanted, count=count)

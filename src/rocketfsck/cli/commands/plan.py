@@ -130,6 +130,7 @@ def _check(store: Store, level: Any, jobs: int, path: Path) -> Report:
 def _write_text(plan: Plan, path: Path, output: Path | None, stream: Any, colored: bool) -> None:
     from rocketfsck.cli.repairtext import plan_lines
     from rocketfsck.cli.text import visible
+    from rocketfsck.repair.law import all_assumptions, assume_options
 
     palette = Palette(colored)
     for line in plan_lines(plan, palette, min(terminal_width(100), 120)):
@@ -137,4 +138,9 @@ def _write_text(plan: Plan, path: Path, output: Path | None, stream: Any, colore
     if plan.actions:
         again = f"rocketfsck plan {shlex.quote(str(path))} -o plan.json"
         command = again if output is None else f"rocketfsck apply {shlex.quote(str(output))}"
-        stream.write(f"Next: {palette.good(visible(command, keep_backslash=True))}\n")
+        options = assume_options(all_assumptions(plan.actions)) if output is not None else ""
+        stream.write(f"Next: {palette.good(visible(command + options, keep_backslash=True))}\n")
+        if options:
+            stream.write(
+                "  if what is assumed is right; --broker-conf FILE lets the broker's settings say so\n"
+            )

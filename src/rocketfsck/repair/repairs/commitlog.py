@@ -26,6 +26,7 @@ from rocketfsck.repair.logedit import (
     write_blank,
     write_fence,
 )
+from rocketfsck.repair.logrecords import lost_records, without_records
 from rocketfsck.repair.plan import Action, Extent, Loss, Notice
 from rocketfsck.repair.repairs.answers import (
     Span,
@@ -300,7 +301,8 @@ def _cut(
 ) -> Action:
     base = file.start_offset or 0
     end = max((finding.where.end or start for finding in findings), default=start)
-    frames = frames_in(scene.store, base + start, base + end)
+    records = lost_records(scene.store, file, start, KEPT)
+    frames = without_records(frames_in(scene.store, base + start, base + end), records)
     return answer(
         name,
         file.relative,
@@ -309,6 +311,7 @@ def _cut(
         arguments={"start_offset": base + start},
         preconditions=[scene.extent(file.relative, max(start - 1, 0), end)],
         losses=[
+            *(record.loss for record in records),
             *losses_of(frames, KEPT),
             Loss(
                 "byte",
@@ -317,7 +320,7 @@ def _cut(
                 end_offset=base + end,
                 kept_in=KEPT,
                 # half a record was never acknowledged as a whole, and nothing valid lies behind it
-                valid=name != "cut-log" or bool(frames),
+                valid=name != "cut-log" or bool(frames) or bool(records),
             ),
         ],
         write_size=file.size - start,

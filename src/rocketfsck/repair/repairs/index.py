@@ -67,7 +67,9 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
     relied = scene.store.indexes[start.number - 1 :] if start is not None else files
     size = scene.store.geometry.index_file_size
     records = sum(
-        number(finding.found, "record_count") for finding in why if finding.rule in ("XR020", "XR031")
+        number(finding.found, "record_count")
+        for finding in why
+        if finding.rule in ("XR020", "XR031", "XR040")
     )
     keys = sum(finding.rule == "XR021" for finding in why)
     losses = [

@@ -14,6 +14,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.repair.basis import Name, queue_arguments, queues_of
 from rocketfsck.repair.build import build_queues
+from rocketfsck.repair.build.queuestates import is_directory_name
 from rocketfsck.repair.logedit import read_log_end
 from rocketfsck.repair.plan import Action, Extent, Loss
 from rocketfsck.repair.repairs.answers import (
@@ -65,6 +66,9 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
     asked = [finding for finding in scene.findings if _asks(finding, repeated)]
     if not asked:
         return
+    asked = [finding for finding in asked if not is_impossible(finding)]
+    if not asked:
+        return
     names: set[Name] = set()
     every = False
     for finding in asked:
@@ -100,7 +104,7 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
         notices=[
             notice("consumable-again", count),
             notice("renumbered", _renumbered(asked)),
-            notice("committed-beyond", committed_behind(scene, _new_ends(asked))),
+            notice("committed-beyond", committed_behind(scene, _new_ends(asked, queues))),
         ],
     )
 
@@ -118,6 +122,12 @@ def _asks(finding: Finding, repeated: set[tuple[str | None, int | None, int | No
     }:
         return not _is_repeated(finding, repeated)
     return True
+
+
+def is_impossible(finding: Finding) -> bool:
+    """Whether a finding is about a queue that no broker can make: no directory can have its topic's name."""
+    name = queue_of(finding)
+    return finding.rule.startswith("XR") and name is not None and not is_directory_name(name[0])
 
 
 def _is_repeated(finding: Finding, repeated: set[tuple[str | None, int | None, int | None]]) -> bool:
@@ -197,13 +207,22 @@ def _renumbered(findings: Iterable[Finding]) -> int:
     )
 
 
-def _new_ends(findings: Iterable[Finding]) -> dict[Name, int]:
-    """Where queues may end once the units that belong to no record of theirs are gone."""
+def _new_ends(findings: Sequence[Finding], queues: Iterable[ConsumeQueue]) -> dict[Name, int]:
+    """Where queues end once the units at their ends that belong to no record of theirs are gone."""
     ends: dict[Name, int] = {}
-    for finding in findings:
-        name, first = queue_of(finding), finding.where.queue_offset
-        if finding.rule == "XR005" and name is not None and first is not None:
-            ends[name] = min(ends.get(name, first), first)
+    for queue in queues:
+        name = queue.topic, queue.queue_id
+        runs = [
+            (finding.where.queue_offset or 0, number(finding.found, "last_queue_offset", -1))
+            for finding in findings
+            if finding.rule == "XR005" and not is_aggregate(finding) and queue_of(finding) == name
+        ]
+        if runs and queue.kind == "file" and queue.files:
+            first, last = max(runs)
+            with UnitReader(queue) as reader:
+                behind = reader.units(last + 1, 1) if last >= first else None
+            if behind is None or int(kinds_of(behind)[0]) != Kind.UNIT:
+                ends[name] = first
     return ends
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 _OWN = "the record is as its producer sent it, or nobody can tell what it was; brokers go on behind it"
 _COPY = "only another copy of the store can tell: rocketfsck compare"
 
+IMPOSSIBLE = "no directory can have the topic's name, so that no broker can make a queue for it"
+
 REASONS: Mapping[str, str] = {
     "ST001": "what lies behind the length that it should have is not zero: it may be data",
     "ST010": "what is missing is no whole number of files, or too much: get the files from where they are",

@@ -345,7 +345,8 @@ RULES: tuple[Rule, ...] = (
         "index-absent",
         INFO,
         "the store has no index file, and {record_count} records with keys",
-        "Normal with messageIndexEnable=false. Otherwise queries by key find nothing.",
+        "Normal with messageIndexEnable=false; a broker.conf (--broker-conf) says whether it is. Otherwise "
+        "queries by key find nothing: `rocketfsck plan STORE --only rebuild-index` builds the index again.",
         "config",
         "cross",
         "rebuild-index",
@@ -367,5 +368,18 @@ RULES: tuple[Rule, ...] = (
         None,
         "4.5",
         unknown=True,
+    ),
+    Rule(
+        "XR040",
+        "index-gone",
+        WARNING,
+        "the index is gone, and {record_count} records have keys: {evidence}",
+        "A broker wrote an index for these records. Without its files, queries by key and by message id find "
+        "nothing, and a broker does not index again what it has dispatched.",
+        "heuristic",
+        "cross",
+        "rebuild-index",
+        "4.5, 4.8",
+        "I1",
     ),
 )
