@@ -18,11 +18,14 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.engine import LocalEngine
+from rocketfsck.errors import UsageError
 from rocketfsck.repair import fileops
 from rocketfsck.repair.applying import apply_plan
+from rocketfsck.repair.basis import BASES
+from rocketfsck.repair.law import all_assumptions
 from rocketfsck.repair.plan import Plan
 from rocketfsck.repair.plan_json import plan_text
-from rocketfsck.repair.planning import all_repairs, make_plan
+from rocketfsck.repair.planning import all_repairs, make_plan, repairs_of, rules_of
 from rocketfsck.repair.results import ApplyReport
 from rocketfsck.repair.undoing import undo
 from rocketfsck.store import Store, open_store
@@ -55,7 +58,6 @@ NOT_ANSWERED = {
     "config-backup-damaged": "information only",
     "entry-duplicate": "information only",
     "first-segment-missing": "as by expiry",
-    "index-gone": "information only: an index may be switched off",
     "sys-flag": "the record's own business", "host-port": "the record's own business",
     "negative-field": "the record's own business", "delay-level": "the record's own business",
     "inner-batch": "the record's own business", "compressed-flag": "the record's own business",
@@ -66,6 +68,10 @@ NOT_ANSWERED = {
     "config-cut": "only a .bak, or the log for topics.json, has anything left",
 }  # fmt: skip
 """Damages that a plan may leave as they are, and why. All others must be answered."""
+
+
+CAUSES = frozenset({"rename-segment", "move-zero-twin", "salvage-log"})
+"""Repairs of what other findings are a consequence of: they answer these, too."""
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +121,16 @@ def go_round(root: Path, paths: Sequence[str] = (), *, in_place: bool = False) -
     store = reopen(root, paths)
     before = check(store)
     plan = make_plan(store, before)
-    applied = apply_plan(plan, in_place=in_place)
+    assumed = [item.name for item in all_assumptions(plan.actions) if item.how == "assumed"]
+    if assumed:
+        with pytest.raises(UsageError, match=f"Confirm it with .*--assume {assumed[0]}"):
+            apply_plan(plan, in_place=in_place)
+        assert tree(root) == original
+    for action in plan.actions:
+        assert not action.preen or all(item.how != "assumed" for item in action.assumptions)
+        for rule in action.rules:
+            assert action.name in repairs_of(rule) or action.name in CAUSES, (rule, action.name)
+    applied = apply_plan(plan, in_place=in_place, assume=assumed)
     assert not applied.fresh, applied.fresh
     assert not applied.unmet, applied.unmet
     assert not applied.problem
@@ -226,8 +241,11 @@ def test_every_repair_of_a_rule_is_a_row_and_every_row_is_needed() -> None:
     rows = all_repairs()
     asked = {rule.repair for rule in RULES.values() if rule.repair is not None}
     assert asked <= set(rows)
-    followed = {"fence-gap", "flip-bit", "heal-log", "heal-cut", "relink-index", "set-physical-offset"}
-    assert set(rows) == asked | followed
+    healing = {name for name, row in rows.items() if not rules_of(row)}
+    assert healing == {"heal-log", "heal-cut"}
+    assert set(rows) - asked - healing == {"relink-index", "set-physical-offset"}
+    assert {rule for row in rows.values() for rule in row.answers} <= set(RULES)
+    assert {name for row in rows.values() for name in row.writes_by} == set(BASES)
     orders = [repair.order for repair in rows.values()]
     assert orders == sorted(orders) and len(set(orders)) == len(orders)
     assert all(repair.summary for repair in rows.values())

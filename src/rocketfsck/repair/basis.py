@@ -14,15 +14,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS_TEXT, SCHEDULE_TOPIC
 from rocketfsck.formats.dialect import dialect_of
 from rocketfsck.repair.plan import Action, Assumption, How
-from rocketfsck.repair.scene import PlanScene
 from rocketfsck.store.geometry import SETTINGS, rounded
 from rocketfsck.store.model import GEOMETRY_DEFAULTS, Store
 from rocketfsck.verify.check_config import is_system_topic
 from rocketfsck.verify.configfiles import load_configs
+from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.unitreader import UnitReader
 from rocketfsck.verify.unitruns import Kind, kinds_of
 from rocketfsck.verify.unknown import area_of
@@ -33,7 +34,26 @@ EVERY = "*"
 VERSION = "version"
 _BLOCK_COUNT = 1 << 15
 
-Reader = Callable[[PlanScene, Action], Assumption | None]
+
+class Known(Protocol):
+    """What readers look at: a `PlanScene`, or a store alone."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def findings(self) -> tuple[Finding, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAlone:
+    """A store of which no check has been made."""
+
+    store: Store
+    findings: tuple[Finding, ...] = ()
+
+
+Reader = Callable[[Known, Action], Assumption | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +118,7 @@ _AREA_OF_SIZE = {
 def _size(name: str) -> Reader:
     """Reads a size that matters to files of its own area, or of queues that an action builds."""
 
-    def read(scene: PlanScene, action: Action) -> Assumption | None:
+    def read(scene: Known, action: Action) -> Assumption | None:
         area = "commitlog" if action.target.startswith("/") else area_of(action.target)
         if "queues" in action.arguments:
             matters = name in _sizes_of_queues(scene.store, queues_of(action))
@@ -123,13 +143,13 @@ def _sizes_of_queues(store: Store, names: set[Name] | None) -> set[str]:
     return found
 
 
-def _delay_levels(scene: PlanScene, action: Action) -> Assumption | None:
+def _delay_levels(scene: Known, action: Action) -> Assumption | None:
     """The levels matter to units of the schedule topic: they hold the time of delivery."""
     store, names = scene.store, queues_of(action)
-    built = {(queue.topic, queue.queue_id) for queue in store.queues if queue.topic == SCHEDULE_TOPIC} | {
-        (finding.where.topic or "", finding.where.queue_id or 0) for finding in scene.findings
-    }
-    built = {name for name in built if name[0] == SCHEDULE_TOPIC and (names is None or name in names)}
+    if names is None:
+        names = {(queue.topic, queue.queue_id) for queue in store.queues}
+        names |= {(finding.where.topic or "", finding.where.queue_id or 0) for finding in scene.findings}
+    built = {name for name in names if name[0] == SCHEDULE_TOPIC}
     if not built:
         return None
     told = action.arguments.get("delay_levels")
@@ -156,7 +176,7 @@ def _has_units(store: Store, name: Name) -> bool:
     return False
 
 
-def _queue_kinds(scene: PlanScene, action: Action) -> Assumption | None:
+def _queue_kinds(scene: Known, action: Action) -> Assumption | None:
     """Which topics have queues of batches: the attribute is in topics.json, and the queues show it."""
     store, names = scene.store, queues_of(action)
     if not any(dialect_of(version).batch_queues for version in store.dialect_evidence.possible):
@@ -172,7 +192,7 @@ def _queue_kinds(scene: PlanScene, action: Action) -> Assumption | None:
     return Assumption("queue_kinds", "as the log shows", "assumed", text)
 
 
-def _version(scene: PlanScene, traits: tuple[str, ...]) -> Assumption | None:
+def _version(scene: Known, traits: tuple[str, ...]) -> Assumption | None:
     """The version, where one of the traits matters to this store."""
     evidence = scene.store.dialect_evidence
     relevant = [trait for trait in traits if _TRAITS.get(trait, _always)(scene)]
@@ -189,15 +209,15 @@ def _version(scene: PlanScene, traits: tuple[str, ...]) -> Assumption | None:
     return Assumption(VERSION, version, "assumed", text)
 
 
-def _always(_scene: PlanScene) -> bool:
+def _always(_scene: Known) -> bool:
     return True
 
 
-def _has_repeated_offsets(scene: PlanScene) -> bool:
+def _has_repeated_offsets(scene: Known) -> bool:
     return any(finding.rule == "CL027" for finding in scene.findings)
 
 
-_TRAITS: Mapping[str, Callable[[PlanScene], bool]] = {
+_TRAITS: Mapping[str, Callable[[Known], bool]] = {
     # what becomes of a record whose place in the queue is taken
     "skips_units_below_current": _has_repeated_offsets,
     "max_physic_offset_is_end": _has_repeated_offsets,
@@ -233,7 +253,7 @@ BASES: Mapping[str, Basis] = {
 
 
 def assumptions_of(
-    scene: PlanScene, action: Action, writes_by: tuple[str, ...], traits: tuple[str, ...]
+    scene: Known, action: Action, writes_by: tuple[str, ...], traits: tuple[str, ...]
 ) -> tuple[Assumption, ...]:
     """What an action writes by, of what its repair can write by."""
     found = [BASES[name].read(scene, action) for name in writes_by]

@@ -27,7 +27,6 @@ DERIVED = frozenset(
     {
         "cut-queue",
         "rebuild-queue",
-        "drop-ext",
         "rebuild-index",
         "relink-index",
         "rewrite-index-header",
@@ -37,9 +36,7 @@ DERIVED = frozenset(
 )
 """Repairs of what brokers derive from the log."""
 
-LOG = frozenset(
-    {"salvage-log", "salvage", "fence-gap", "cut-log", "flip-bit", "zero-stale-tail", "write-blank"}
-)
+LOG = frozenset({"salvage-log", "fence-gap", "cut-log", "flip-bit", "zero-stale-tail", "write-blank"})
 """Repairs of damage in the log. What neither copy has is left: a third one may have it."""
 
 _OF_SOUND_LOGS = frozenset({"finish-recovery"})

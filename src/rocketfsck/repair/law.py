@@ -16,11 +16,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rocketfsck.errors import UsageError
-from rocketfsck.repair.basis import BASES, VERSION, assumptions_of
+from rocketfsck.repair.basis import BASES, VERSION, StoreAlone, assumptions_of
 from rocketfsck.repair.plan import Action, Assumption, Notice, Plan
 from rocketfsck.repair.scene import PlanScene
 from rocketfsck.repair.table import Repair
-from rocketfsck.store.model import Settings
+from rocketfsck.store.model import Settings, Store
 from rocketfsck.verify.catalog import printable
 from rocketfsck.verify.unknown import area_of, unknown_areas
 
@@ -189,6 +189,15 @@ def judge(scene: PlanScene, action: Action, repair: Repair) -> Action:
     return replace(action, assumptions=assumptions, notices=notices, preen=safe)
 
 
+def assumed_by_rebuilding(store: Store, rows: Iterable[tuple[Repair, Action]]) -> tuple[Assumption, ...]:
+    """What building parts of a store anew takes for granted, by the repairs that build the same."""
+    actions = [
+        replace(action, assumptions=assumptions_of(StoreAlone(store), action, row.writes_by, row.traits))
+        for row, action in rows
+    ]
+    return tuple(item for item in all_assumptions(actions) if item.how == "assumed")
+
+
 def unknown_in(scene: PlanScene, action: Action, repair: Repair) -> int:
     """How many findings say that an area of the action holds what this version does not understand."""
     unknown = unknown_areas(scene.findings)
@@ -272,6 +281,7 @@ def _refusal(left: Iterable[Assumption]) -> str:
     """What is assumed, and exactly what to type."""
     items = list(left)
     lines = [f"{item.name}={printable(str(item.value))} ({printable(item.evidence)})" for item in items]
+    options = assume_options(items).strip()
     conf = any(item.name in BASES and BASES[item.name].keys for item in items)
     choice = f"{BROKER_CONF_OPTION} FILE of this broker, or " if conf else ""
-    return f"the plan assumes what is not known: {'; '.join(lines)}. Confirm it with {choice}{assume_options(items).strip()}"
+    return f"the plan assumes what is not known: {'; '.join(lines)}. Confirm it with {choice}{options}"

@@ -41,6 +41,19 @@ def all_repairs() -> Mapping[str, Repair]:
     return {repair.name: repair for repair in ALL}
 
 
+def repairs_of(rule: str) -> tuple[str, ...]:
+    """The repairs that can answer a breach of a rule, in the order of the table."""
+    named = RULES[rule].repair
+    return tuple(row.name for row in all_repairs().values() if row.name == named or rule in row.answers)
+
+
+def rules_of(repair: Repair) -> tuple[str, ...]:
+    """The rules whose breaches a repair can answer."""
+    return tuple(
+        rule.id for rule in RULES.values() if rule.repair == repair.name or rule.id in repair.answers
+    )
+
+
 def make_plan(
     store: Store,
     report: Report,
@@ -52,7 +65,8 @@ def make_plan(
 ) -> Plan:
     """What is to be done about the findings of a report.
 
-    `preen` leaves only what is provably safe; `only` and `except_` name repairs. What would change an area
+    `preen` leaves only what is provably safe. `only` and `except_` name repairs, as a plan does: with `only`,
+    what must follow a repair that is named comes with it. What would change an area
     that holds something unknown is left out, unless `only` names it. Raises UsageError for a name that no
     repair has, or a report of another state of the store; StoreError if the store cannot be read.
     """
@@ -70,11 +84,14 @@ def make_plan(
         repair = table.get(name)
         if repair is None:
             reasons[name] = NOT_BUILT
-        elif (only and name not in only) or name in except_:
+        elif name in except_:
             reasons[name] = NOT_ASKED
         else:
             reasons[name] = NOT_HERE
             for action in repair.plan(scene, findings):
+                if action.name in except_ or (only and not {name, action.name} & {*only}):
+                    reasons[name] = NOT_ASKED
+                    continue
                 asked_by.setdefault(_key(action), []).append(name)
                 made.append(action)
     kept: list[Action] = []

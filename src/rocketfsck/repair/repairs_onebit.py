@@ -14,6 +14,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE, property_crc_trailer
 from rocketfsck.repair.onebit import CRC_MASK, FlippedBit, find_flipped_bit_in_file
 from rocketfsck.repair.plan import Action, Notice
+from rocketfsck.repair.repairs.misnamed import is_misnamed
 from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
 from rocketfsck.scan.columns import Stop
@@ -31,6 +32,8 @@ _CHUNK_SIZE = 1 << 20
 
 def plan_flips(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """An action for every record of a CL004 finding, if one bit explains each of them; else none for it."""
+    if is_misnamed(scene):
+        return
     for finding in findings:
         place = finding.where
         if finding.rule != RULE or place.start is None or place.end is None:

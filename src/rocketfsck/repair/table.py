@@ -27,6 +27,8 @@ class Repair:
     What the law of safety asks (`repair.law`): `writes_by` names everything that the acts write by
     (`repair.basis.BASES`), `traits` the traits of the broker's version among it; `areas` are the parts of the
     store that the acts change or take something from, () for that of the action's target.
+
+    `answers` are rules that the repair can answer beside those that name it.
     """
 
     name: str
@@ -37,3 +39,4 @@ class Repair:
     areas: tuple[str, ...] = ()
     writes_by: tuple[str, ...] = ()
     traits: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()

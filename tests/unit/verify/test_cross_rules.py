@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.store import open_store
-from rocketfsck.verify import entryfeed, unitjoin
+from rocketfsck.verify import check_store, entryfeed, unitjoin
 from rocketfsck.verify.task import DETAIL_LIMIT
 
 from tests.conftest import Directory
@@ -466,13 +466,35 @@ def test_xr029_entries_of_a_torn_record(copy: Copy) -> None:
     assert finding.found["first_offset"] == pos
 
 
-def test_xr031_no_index_at_all(copy: Copy) -> None:
-    store = copy("5.1.3-basic")
-    for file in store.files("index"):
-        (store.root / file).unlink()
+def test_xr031_no_index_at_all_may_be_a_setting(copy: Copy, tmp_path: Path) -> None:
+    store = copy("5.1.3-basic")  # whose only index file was never full: no trace of it is elsewhere
+    shutil.rmtree(store.root / "index")
     result = store.check()
     assert result.rules == set()
     assert int(result.one("XR031").found["record_count"] or 0) > 50
+    conf = tmp_path / "broker.conf"
+    conf.write_text("messageIndexEnable=false\n")
+    silent = check_store(open_store(store.root, broker_conf=conf))
+    assert not {"XR031", "XR040"} & {finding.rule for finding in silent.findings}
+    conf.write_text("brokerName=a\n")
+    told = check_store(open_store(store.root, broker_conf=conf))
+    (finding,) = [finding for finding in told.findings if finding.rule == "XR040"]
+    assert finding.found["evidence"] == "broker.conf does not switch it off"
+
+
+def test_xr040_an_index_that_was_there_is_gone(copy: Copy) -> None:
+    store = copy("5.1.3-basic")
+    for file in store.files("index"):
+        (store.root / file).unlink()
+    assert "its directory is there" in str(store.check().one("XR040").found["evidence"])
+
+
+def test_xr040_the_checkpoint_tells_of_an_index(copy: Copy) -> None:
+    full = copy("5.3.3-basic")  # whose first index file became full: the checkpoint has its time
+    shutil.rmtree(full.root / "index")
+    result = full.check()
+    assert result.rules == {"XR040"}
+    assert "indexMsgTimestamp 1700000138548" in str(result.one("XR040").found["evidence"])
 
 
 def test_index_files_in_disorder_are_joined_all_the_same(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:

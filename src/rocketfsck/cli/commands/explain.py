@@ -1,9 +1,10 @@
-"""`rocketfsck explain [NAME]`: a rule or a fault class in full, or the list of all."""
+"""`rocketfsck explain [NAME]`: a rule, a fault class or a repair in full, or the list of all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,12 @@ from rocketfsck.cli.text import visible
 from rocketfsck.errors import UsageError
 
 if TYPE_CHECKING:
+    from rocketfsck.repair.table import Repair
     from rocketfsck.verify.faultclasses import FaultClass
     from rocketfsck.verify.rule import Rule
+
+EVERY_REPAIR = "repairs"
+"""The name that lists all repairs."""
 
 COLUMNS = tuple(
     Column(name, "text")
@@ -35,16 +40,19 @@ COLUMNS = tuple(
         "reference",
         "fault_class",
         "advice",
+        "rules",
     )
 )
 
 
 def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    """Ids, slugs and classes that begin so, for the shell."""
+    """Ids, slugs, classes and repairs that begin so, for the shell."""
+    from rocketfsck.repair.planning import all_repairs
     from rocketfsck.verify.catalog import RULES
     from rocketfsck.verify.faultclasses import FAULT_CLASSES
 
-    names = [*RULES, *(rule.slug for rule in RULES.values()), *FAULT_CLASSES]
+    slugs = [rule.slug for rule in RULES.values()]
+    names = [*RULES, *slugs, *FAULT_CLASSES, EVERY_REPAIR, *all_repairs()]
     return [name for name in names if name.lower().startswith(begun.lower())]
 
 
@@ -57,48 +65,54 @@ def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) 
 @click.pass_context
 @common_options
 def command(context: click.Context, name: str | None, output_format: Format, output: Path | None) -> None:
-    """Explain a rule (CQ004, or its slug) or a fault class (Q3); without NAME list them all.
+    """Explain a rule (CQ004, or its slug), a fault class (Q3) or a repair (fence-gap).
 
-    A family of rules (CL, CQ …) lists its members.
+    Without NAME all rules, classes and repairs are listed. A family of rules (CL, CQ …) lists its members,
+    and `repairs` lists the repairs, by the names that plans, --only and --except use.
     """
+    from rocketfsck.repair.planning import all_repairs
     from rocketfsck.verify.catalog import RULES
     from rocketfsck.verify.faultclasses import FAULT_CLASSES
 
     rules = list(RULES.values())
     classes = list(FAULT_CLASSES.values())
+    repairs = list(all_repairs().values())
     if name is not None:
         rules = [
             rule for rule in rules if name.upper() in (rule.id, rule.family) or name.lower() == rule.slug
         ]
         classes = [known for known in classes if known.id == name.upper()]
-        if not rules and not classes:
-            raise UsageError(
-                _unknown(name, [*RULES, *(rule.slug for rule in RULES.values()), *FAULT_CLASSES])
-            )
+        repairs = [known for known in repairs if name.lower() in (known.name, EVERY_REPAIR)]
+        if not rules and not classes and not repairs:
+            slugs = [rule.slug for rule in RULES.values()]
+            raise UsageError(_unknown(name, [*RULES, *slugs, *FAULT_CLASSES, *all_repairs()]))
     with open_output(output, binary=False) as stream:
         if output_format == "text":
             palette = Palette(output is None and settings_of(context).colored(stream))
-            single = name is not None and len(rules) + len(classes) == 1
+            single = name is not None and len(rules) + len(classes) + len(repairs) == 1
+            columns = min(terminal_width(100), 100)
             lines = (
-                _full(rules, classes, palette, min(terminal_width(100), 100))
+                chain(_full(rules, classes, palette, columns), _repairs(repairs, palette, columns))
                 if single
-                else _list(rules, classes, palette)
+                else _list(rules, classes, repairs, palette)
             )
             for line in lines:
                 stream.write(line + "\n")
             return
         with open_rows(stream, output_format, COLUMNS, {"kind": "rocketfsck.explain"}) as writer:
-            for row in (*map(_rule_row, rules), *map(_class_row, classes)):
+            for row in (*map(_rule_row, rules), *map(_class_row, classes), *map(_repair_row, repairs)):
                 writer.write(row)
 
 
 def _unknown(name: str, names: list[str]) -> str:
     near = get_close_matches(name.upper(), names, 1) or get_close_matches(name.lower(), names, 1)
     hint = f"; did you mean {near[0]}?" if near else "; `rocketfsck explain` lists all"
-    return f"no rule or fault class is called {visible(name)!r}{hint}"
+    return f"no rule, fault class or repair is called {visible(name)!r}{hint}"
 
 
 def _rule_row(rule: Rule) -> dict[str, Any]:
+    from rocketfsck.repair.planning import repairs_of
+
     return {
         "kind": "rule",
         "id": rule.id,
@@ -108,10 +122,11 @@ def _rule_row(rule: Rule) -> dict[str, Any]:
         "why": rule.why,
         "strictness": rule.strictness,
         "level": rule.level,
-        "repair": rule.repair,
+        "repair": " ".join(repairs_of(rule.id)) or None,
         "reference": rule.reference,
         "fault_class": rule.fault_class,
         "advice": None,
+        "rules": None,
     }
 
 
@@ -126,7 +141,21 @@ def _class_row(known: FaultClass) -> dict[str, Any]:
     }
 
 
-def _list(rules: list[Rule], classes: list[FaultClass], palette: Palette) -> Iterator[str]:
+def _repair_row(known: Repair) -> dict[str, Any]:
+    from rocketfsck.repair.planning import rules_of
+
+    empty: dict[str, Any] = dict.fromkeys((column.name for column in COLUMNS), None)
+    return empty | {
+        "kind": "repair",
+        "id": known.name,
+        "meaning": known.summary,
+        "rules": " ".join(rules_of(known)),
+    }
+
+
+def _list(
+    rules: list[Rule], classes: list[FaultClass], repairs: list[Repair], palette: Palette
+) -> Iterator[str]:
     from rocketfsck.cli.reporttext import paint
     from rocketfsck.verify.rule import FAMILIES
 
@@ -144,6 +173,9 @@ def _list(rules: list[Rule], classes: list[FaultClass], palette: Palette) -> Ite
     if classes:
         yield palette.bold("Fault classes")
         yield from (f"  {line}" for line in aligned([known.id, known.title] for known in classes))
+    if repairs:
+        yield palette.bold("Repairs, in the order in which a plan has them")
+        yield from (f"  {line}" for line in aligned([known.name, known.summary] for known in repairs))
 
 
 STRICTNESS = {
@@ -199,9 +231,31 @@ def _full(rules: list[Rule], classes: list[FaultClass], palette: Palette, column
         )
 
 
+def _repairs(repairs: list[Repair], palette: Palette, columns: int) -> Iterator[str]:
+    """A repair in full: what it does, what it answers, and what it must know to be provably safe."""
+    from rocketfsck.repair.planning import rules_of
+
+    for known in repairs:
+        yield palette.bold(known.name)
+        yield ""
+        yield from wrapped(known.summary, columns, "  ")
+        yield ""
+        writes_by = [*known.writes_by, *(["version"] if known.traits else [])]
+        rows = [
+            ("answers", ", ".join(rules_of(known)) or "what `rocketfsck compare --heal` finds"),
+            ("writes by", ", ".join(writes_by) or "nothing but the bytes that it changes"),
+            ("takes from", ", ".join(known.areas) or "the file that it changes"),
+        ]
+        for title, text in rows:
+            yield from wrapped(f"{title}: {text}", columns, "  ")
+
+
 def _repaired_by(rule: Rule) -> str:
-    if rule.repair is not None:
-        return f"{rule.repair}, as `rocketfsck plan STORE --only {rule.repair}` plans it"
+    from rocketfsck.repair.planning import repairs_of
+
+    names = repairs_of(rule.id)
+    if names:
+        return f"{' or '.join(names)}, as `rocketfsck plan STORE` plans it"
     if rule.severity.name == "INFO":
         return "nothing: it is a note, there is nothing to repair"
     return "nothing: it must be judged by a person"

@@ -20,6 +20,8 @@ from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError
 if TYPE_CHECKING:
     from rocketfsck.query.start_verdict import StartVerdict
     from rocketfsck.repair.build.run import Rebuilt
+    from rocketfsck.repair.plan import Assumption
+    from rocketfsck.store import Store
 
 SCHEMA_VERSION = 1
 SHOWN_COUNT = 20
@@ -110,6 +112,9 @@ def command(
     With --engine spark workers build index and queues, in the same bytes. All of them must see the store,
     the directory that --into is in, and --scratch, under these paths. Killed, it begins anew.
 
+    What is built by values that neither the bytes nor the options tell is a warning, and `assumptions` in the
+    JSON: a broker with other settings may refuse the result.
+
     Said at the end is what brokers of every version that the store may be of do when they start with the
     result in its place, unless only parts were asked for.
 
@@ -168,9 +173,19 @@ def command(
         )
     if store.live.locked:
         print("A broker is at work in the store: what it appends now is not in.", file=sys.stderr)
+    assumed = _assumed(store, rebuilt)
+    for item in assumed:
+        value, evidence = visible(str(item.value)), visible(item.evidence)
+        print(f"warning: {item.name} {value} is assumed: {evidence}", file=sys.stderr)
+    if assumed:
+        print("warning: --broker-conf FILE lets the broker's settings say what is right", file=sys.stderr)
     if output_format == "json":
         document = _document(rebuilt, store_path, into, str(store.dialect.version))
-        print(to_json({**document, "starts": [asdict(start) for start in starts]}, indent=2))
+        said = {
+            "starts": [asdict(start) for start in starts],
+            "assumptions": [asdict(item) for item in assumed],
+        }
+        print(to_json({**document, **said}, indent=2))
     else:
         from rocketfsck.cli.starttext import verdict_lines
 
@@ -179,6 +194,25 @@ def command(
             print(f"  {line}")
     refused = any(start.covered and not start.loads for start in starts)
     return EXIT_PROBLEMS if refused or _has_problems(rebuilt) else EXIT_CLEAN
+
+
+def _assumed(store: Store, rebuilt: Rebuilt) -> tuple[Assumption, ...]:
+    """What was built by and is not known."""
+    from rocketfsck.repair.basis import queue_arguments
+    from rocketfsck.repair.law import assumed_by_rebuilding
+    from rocketfsck.repair.plan import Action
+    from rocketfsck.repair.planning import all_repairs
+
+    table = all_repairs()
+    rows = []
+    if rebuilt.queues is not None and rebuilt.queues.queues:
+        listed = queue_arguments({(queue.topic, queue.queue_id) for queue in rebuilt.queues.queues})
+        rows.append((table["rebuild-queue"], Action("", "consumequeue", "", {"queues": listed})))
+    if rebuilt.index is not None and rebuilt.index.files:
+        rows.append((table["rebuild-index"], Action("", "index", "")))
+    if rebuilt.checkpoint:
+        rows.append((table["write-checkpoint"], Action("", "checkpoint", "")))
+    return assumed_by_rebuilding(store, rows)
 
 
 def _check_choices(what: str, topics: tuple[str, ...], queue_ids: tuple[int, ...], choices: Any) -> None:

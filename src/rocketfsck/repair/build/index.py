@@ -302,6 +302,7 @@ def build_index(
     *,
     from_offset: int | None = None,
     names: Sequence[str] | None = None,
+    time_zone: str = "UTC",
     progress: Progress | None = None,
 ) -> IndexBuild:
     """Write index/ of the store below `into`.
@@ -309,11 +310,18 @@ def build_index(
     With `from_offset` only records from there on are put: into the last index file of the store that ends
     before it (copied into `into` under its name), or behind it if that is full. `names` are the names of the
     files that are made, in order; without, a file that begins where one of the store's does gets its name,
-    another that of its first record's time in UTC. Raises StoreError where the log cannot be read or a file
-    cannot be written.
+    another that of its first record's time in `time_zone`. Raises StoreError where the log cannot be read or
+    a file cannot be written.
     """
     compiled = log_is_large(store)
-    builder = IndexBuilder(store, into / "index", from_offset=from_offset, names=names, compiled=compiled)
+    builder = IndexBuilder(
+        store,
+        into / "index",
+        from_offset=from_offset,
+        names=names,
+        time_zone=time_zone,
+        compiled=compiled,
+    )
     return index_build(builder, walk_log(store, keys=builder, compiled=compiled, progress=progress))
 
 

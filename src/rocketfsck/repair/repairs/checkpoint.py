@@ -300,5 +300,6 @@ ROWS: tuple[Repair, ...] = (
         act_finish,
         areas=("abort", "checkpoint"),
         traits=("checkpoint_fields",),
+        answers=("CP003", "CP005"),
     ),
 )

@@ -1,8 +1,9 @@
 """Repairs of the commit log: fences over damage, the tail cut or sealed, BLANKs that are missing.
 
-    damage with sound records behind it    fence: filler records in its place         salvage-log, salvage
+    damage with sound records behind it    fence: filler records in its place         salvage-log, fence-gap
     damage with nothing behind it          cut: zeros from the last sound record on   cut-log
     old or foreign bytes behind the end    seal: zeros, so that no start finds them   zero-stale-tail
+    a body that one flipped bit explains   the bit turned back                        flip-bit
     a file that ends without a BLANK       the BLANK                                  write-blank
 
 What is overwritten is set aside first. Fault catalogue C1 to C3, C5; reference 2.8, 6.2, 6.6.
@@ -45,7 +46,7 @@ from rocketfsck.repair.repairs.answers import (
 from rocketfsck.repair.repairs.index import rebuild_indexes
 from rocketfsck.repair.repairs.misnamed import claims, hidden_record, is_misnamed
 from rocketfsck.repair.repairs.queues import cut_queues, rebuild_queues
-from rocketfsck.repair.repairs_onebit import ONE_BIT, plan_flips
+from rocketfsck.repair.repairs_onebit import ONE_BIT
 from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
 from rocketfsck.store.model import MappedFile, Store
@@ -63,7 +64,6 @@ def plan_salvage_log(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[
     """Fences over damage that sound records follow; a file of nothing but damage behind the log is cut."""
     if is_misnamed(scene):
         return
-    yield from plan_flips(scene, [finding for finding in findings if finding.rule == "CL004"])
     for name, found in by_file(one_by_one(findings)).items():
         file = log_file(scene.store, name)
         if file is None:
@@ -76,16 +76,14 @@ def plan_salvage_log(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[
             yield from fence_file(scene, file)
 
 
-def plan_salvage(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """Fences over files that are all zeros or not there, between others that hold records."""
+def plan_gaps(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Fences over files that are not there, between others; gaps of queues are for the queues' repair."""
     if is_misnamed(scene):
         return
     for finding in one_by_one(findings):
         file = log_file(scene.store, finding.where.file)
         if file is None:
             yield from rebuild_queues(scene)
-        elif finding.rule == "ST017":
-            yield from fence_file(scene, file)
         else:
             yield from _missing_files(scene, file, finding)
 
@@ -414,20 +412,17 @@ def act_write_blank(scene: ActScene, action: Action) -> None:
     write_blank(scene.tree, file.relative, pos)
 
 
-def _nothing(_scene: PlanScene, _findings: Sequence[Finding]) -> Iterable[Action]:
-    return ()
-
-
 ROWS: tuple[Repair, ...] = (
     ONE_BIT,
     Repair(
         "fence-gap",
         190,
         "make and fence a commit log file that is missing",
-        _nothing,
+        plan_gaps,
         act_fence_gap,
         writes_by=("commitlog_file_size",),
         traits=_FILLER_TRAITS,
+        answers=("XR011",),
     ),
     Repair(
         "zero-stale-tail",
@@ -436,7 +431,14 @@ ROWS: tuple[Repair, ...] = (
         plan_zero_stale_tail,
         act_cut,
     ),
-    Repair("cut-log", 210, "cut the log behind its last whole record", plan_cut_log, act_cut),
+    Repair(
+        "cut-log",
+        210,
+        "cut the log behind its last whole record",
+        plan_cut_log,
+        act_cut,
+        answers=("CL030",),
+    ),
     Repair(
         "salvage-log",
         220,
@@ -444,14 +446,7 @@ ROWS: tuple[Repair, ...] = (
         plan_salvage_log,
         act_fence,
         traits=_FILLER_TRAITS,
-    ),
-    Repair(
-        "salvage",
-        221,
-        "fence what is missing between other files",
-        plan_salvage,
-        act_fence,
-        traits=_FILLER_TRAITS,
+        answers=("CL002", "CL019", "XR010"),
     ),
     Repair(
         "write-blank",
@@ -460,5 +455,6 @@ ROWS: tuple[Repair, ...] = (
         plan_write_blank,
         act_write_blank,
         writes_by=("commitlog_file_size",),
+        answers=("CL002", "CL030", "ST017"),
     ),
 )

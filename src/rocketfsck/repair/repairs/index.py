@@ -44,6 +44,9 @@ HEADERS = frozenset({"IX003", "IX004", "IX017", "IX018"})
 REBUILT = frozenset({"IX017", "XR029"})
 """Rules beside those whose repair says so that only a rebuilding answers."""
 
+_EARLIEST_ZONE = "Etc/GMT+12"
+"""The time zone whose clocks show the earliest time. In which one the broker names files is not known: a new
+file named by this clock sorts before every file that the broker makes from now on."""
 _SIZES = ("slot_count", "entry_count")
 _COUNTS = ("hashSlotCount", "indexCount")
 
@@ -192,7 +195,8 @@ def act_rebuild(scene: ActScene, action: Action) -> None:
     scratch = scene.tree.scratch()
     names = [file.name for file in store.indexes]
     partly = "from_offset" in action.arguments
-    build_index(store, scratch, from_offset=number(action.arguments, "from_offset") if partly else None)
+    from_offset = number(action.arguments, "from_offset") if partly else None
+    build_index(store, scratch, from_offset=from_offset, time_zone=_EARLIEST_ZONE)
     made = scratch / "index"
     built = sorted(path.name for path in made.iterdir()) if made.is_dir() else []
     kept = [
@@ -311,6 +315,7 @@ ROWS: tuple[Repair, ...] = (
         areas=("index", "commitlog"),
         writes_by=_SIZES,
         traits=("counts_entries_in_hash_slot_count",),
+        answers=("IX003", "IX004", "IX017", "IX018", "XR030"),
     ),
     Repair(
         "relink-index",
@@ -318,6 +323,7 @@ ROWS: tuple[Repair, ...] = (
         "make links, slots and header of an index file anew",
         lambda _s, _f: (),
         act_relink,
+        answers=tuple(sorted(LINKS)),
         writes_by=_SIZES,
         traits=("counts_entries_in_hash_slot_count",),
     ),

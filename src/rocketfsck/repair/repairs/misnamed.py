@@ -255,6 +255,14 @@ ROWS: tuple[Repair, ...] = (
         plan_offsets,
         act_rename,
         writes_by=("commitlog_file_size",),
+        answers=("ST003", "ST004", "ST005"),
     ),
-    Repair("set-physical-offset", 105, "write where records stand into them", lambda _s, _f: (), act_offsets),
+    Repair(
+        "set-physical-offset",
+        105,
+        "write where records stand into them",
+        lambda _s, _f: (),
+        act_offsets,
+        answers=("CL006",),
+    ),
 )

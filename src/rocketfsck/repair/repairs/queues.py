@@ -44,7 +44,6 @@ from rocketfsck.verify.unitruns import Kind, kinds_of
 
 BLOCK_COUNT = 1 << 15
 
-_BUILT = frozenset({"rebuild-queue", "drop-ext"})
 _NOT_BUILT = frozenset({"CL027", "ST023", "CF011"})
 """Rules that ask for a queue to be built again where that alone does not help, or need not be."""
 _LOST = frozenset({"XR001", "XR002"})
@@ -114,7 +113,7 @@ def _asks(finding: Finding, repeated: set[tuple[str | None, int | None, int | No
     if finding.rule == "ST010":
         area = finding.where.file.partition("/")[0]
         return area in ("consumequeue", "batchconsumequeue", "consumequeue_ext")
-    if rule.repair not in _BUILT or finding.rule in _NOT_BUILT or rule.severity is Severity.INFO:
+    if rule.repair != "rebuild-queue" or finding.rule in _NOT_BUILT or rule.severity is Severity.INFO:
         return False
     where = finding.where
     if finding.rule in ("XR001", "XR005", "XR006") and (where.topic, where.queue_id) in {
@@ -556,9 +555,21 @@ def act_set_aside(scene: ActScene, action: Action) -> None:
 
 ROWS: tuple[Repair, ...] = (
     Repair(
-        "remove-ghost-queue", 300, "set aside a queue that nothing belongs to", plan_ghosts, act_set_aside
+        "remove-ghost-queue",
+        300,
+        "set aside a queue that nothing belongs to",
+        plan_ghosts,
+        act_set_aside,
+        answers=("ST023",),
     ),
-    Repair("cut-queue", 310, "cut units that point behind the log", plan_cut, act_cut_queue),
+    Repair(
+        "cut-queue",
+        310,
+        "cut units that point behind the log",
+        plan_cut,
+        act_cut_queue,
+        answers=("XR010",),
+    ),
     Repair(
         "zero-stale-units", 320, "write zeros over old units behind a queue", plan_zero_units, act_zero_units
     ),
@@ -577,7 +588,7 @@ ROWS: tuple[Repair, ...] = (
             "queue_kinds",
         ),
         traits=("skips_units_below_current", "max_physic_offset_is_end"),
+        answers=("CQ004", "ST010", "ST026"),
     ),
-    Repair("drop-ext", 331, "build queues again with their extension", plan_rebuild, act_rebuild),
     Repair("remove-empty-file", 325, "set aside files that nothing is in", plan_empty_files, act_set_aside),
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rocketfsck.errors import StoreError
 from rocketfsck.repair.logedit import first_record_of, read_log_end
 from rocketfsck.repair.plan import Action
 from rocketfsck.repair.repairs.answers import (
@@ -200,22 +199,17 @@ def act_times(scene: ActScene, action: Action) -> None:
     del action
 
 
-def plan_find_log(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """A commit log that is somewhere else cannot be found from here."""
-    del scene, findings
-    return iter(())
-
-
-def act_nothing(scene: ActScene, action: Action) -> None:
-    """There is nothing to do; never planned."""
-    del scene
-    raise StoreError("is not a repair that can be carried out", path=action.target)
-
-
 ROWS: tuple[Repair, ...] = (
     Repair("move-stray", 110, "set aside what does not belong", plan_stray, act_set_aside),
     Repair("move-zero-twin", 120, "set aside an all-zero twin", plan_twins, act_set_aside),
-    Repair("remove-empty-segment", 130, "set aside a file of no bytes", plan_resize, act_set_aside),
+    Repair(
+        "remove-empty-segment",
+        130,
+        "set aside a file of no bytes",
+        plan_resize,
+        act_set_aside,
+        answers=("ST001",),
+    ),
     Repair(
         "resize-segment",
         140,
@@ -225,6 +219,5 @@ ROWS: tuple[Repair, ...] = (
         writes_by=("commitlog_file_size", "consumequeue_file_size", "batch_file_size", "ext_file_size"),
     ),
     Repair("remove-extension", 150, "set aside extension files of no queue", plan_extension, act_set_aside),
-    Repair("find-commitlog", 160, "find the commit log of these queues", plan_find_log, act_nothing),
     Repair("restore-times", 900, "set times of modification by the records", plan_times, act_times),
 )

@@ -159,7 +159,7 @@ RULES: tuple[Rule, ...] = (
         "Filter data of another message would be read.",
         "strict",
         "cross",
-        "drop-ext",
+        "rebuild-queue",
         "3.6, 9.3 Q7",
         "Q9",
     ),

@@ -451,7 +451,7 @@ def index_gone(job: Job) -> None:
     for file in job.store.indexes:
         job.editor.remove(file.relative)
     job.note = "every index file removed"
-    job.promise("XR031", Place("index"))
+    job.promise("XR040", Place("index"))
 
 
 _ONE_FILE = "an index file with entries"
@@ -519,7 +519,7 @@ DAMAGES = (
     Damage("empty-files", "I4", "three empty index files", ("IX020", "IX019"), "an index file", empty_files),
     Damage("index-lost", "I1", "one of several index files is gone", ("XR020",), "two index files",
            index_lost, ENTRIES_LOST | rules("IX022 XR027")),
-    Damage("index-gone", "I1", "there is no index file", ("XR031",), "an index file", index_gone, alone=True),
+    Damage("index-gone", "I1", "there is no index file", ("XR040",), "an index file", index_gone, alone=True),
 )  # fmt: skip
 
 assert _INT.size == SLOT_SIZE

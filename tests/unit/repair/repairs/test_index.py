@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 
 import pytest
 
@@ -56,9 +57,10 @@ def test_an_empty_file_among_them_asks_for_all(patient: Patients) -> None:
 
 def test_an_index_that_is_not_there_is_built_when_asked_for(patient: Patients) -> None:
     sick = patient("5.3.3-basic")
-    for file in sick.open().indexes:
-        file.path.unlink()
-    assert not sick.plan().actions
+    shutil.rmtree(sick.root / "index")
+    checkpoint = sick.file("checkpoint")
+    checkpoint.write_bytes(checkpoint.read_bytes()[:16] + bytes(8) + checkpoint.read_bytes()[24:])
+    assert not sick.plan().actions  # nothing shows that there ever was one
     plan, after = sick.mend(only=["rebuild-index"])
     assert names(plan) == ["rebuild-index"] and plan.actions[0].gains["record"] > 0
     assert len(sick.reopen().indexes) == 1  # of the default geometry: nothing tells another

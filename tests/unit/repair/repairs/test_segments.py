@@ -97,7 +97,7 @@ def test_twins_with_data_are_left(patient: Patients) -> None:
 
 def test_there_is_no_act_for_a_log_that_is_elsewhere(patient: Patients) -> None:
     with pytest.raises(StoreError):
-        patient("5.3.3-basic").act(Action("find-commitlog", "", ""))
+        patient("5.3.3-basic").act(Action("resize-segment", "commitlog/none", "", {"size": 1}))
 
 
 def test_a_stray_that_is_gone_already_is_no_error(patient: Patients) -> None:
