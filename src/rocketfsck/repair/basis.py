@@ -217,10 +217,18 @@ def _has_repeated_offsets(scene: Known) -> bool:
     return any(finding.rule == "CL027" for finding in scene.findings)
 
 
+def _lacks_checkpoint_fields(scene: Known) -> bool:
+    """A field too many does no harm: a broker that does not know it does not read it."""
+    evidence = scene.store.dialect_evidence
+    written = set(evidence.dialect.checkpoint_fields)
+    return any(set(dialect_of(version).checkpoint_fields) - written for version in evidence.possible)
+
+
 _TRAITS: Mapping[str, Callable[[Known], bool]] = {
     # what becomes of a record whose place in the queue is taken
     "skips_units_below_current": _has_repeated_offsets,
     "max_physic_offset_is_end": _has_repeated_offsets,
+    "checkpoint_fields": _lacks_checkpoint_fields,
 }
 """Traits that do not always matter, with what tells whether they do."""
 
