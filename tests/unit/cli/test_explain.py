@@ -7,6 +7,7 @@ import io
 
 import pytest
 
+from rocketfsck.repair.planning import all_repairs, repairs_of, rules_of
 from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.faultclasses import FAULT_CLASSES
 
@@ -28,7 +29,7 @@ def test_every_rule_by_id_and_slug(cli: Cli, name: str) -> None:
         rule.why,
         rule.severity.name.lower(),
         rule.reference,
-        rule.repair or "nothing",
+        " or ".join(repairs_of(name)) or "nothing",
     ):
         assert _words(said) in _words(out)
     if rule.fault_class:
@@ -45,14 +46,17 @@ def test_every_fault_class(cli: Cli, name: str) -> None:
 
 def test_lists(cli: Cli) -> None:
     lines = [line.split()[0] for line in cli("explain").out.splitlines() if line.startswith("  ")]
-    assert sorted(lines) == sorted([*RULES, *FAULT_CLASSES])
+    assert sorted(lines) == sorted([*RULES, *FAULT_CLASSES, *all_repairs()])
+    listed = [line.split()[0] for line in cli("explain", "repairs").out.splitlines() if line.startswith("  ")]
+    assert listed == [*all_repairs()]
     family = [line.split()[0] for line in cli("explain", "cq").out.splitlines() if line.startswith("  ")]
     assert family == [name for name in RULES if name.startswith("CQ")]
 
 
 def test_machine_formats(cli: Cli) -> None:
     rows = cli("explain", "--format", "jsonl").rows()
-    assert [row["id"] for row in rows] == [*RULES, *FAULT_CLASSES]
+    assert [row["id"] for row in rows] == [*RULES, *FAULT_CLASSES, *all_repairs()]
+    assert rows[-1]["rules"] is not None
     assert rows[0]["why"] == RULES[rows[0]["id"]].why
     table = list(csv.DictReader(io.StringIO(cli("explain", "CL001", "--format", "csv").out)))
     assert [row["slug"] for row in table] == [RULES["CL001"].slug]
@@ -71,3 +75,17 @@ def test_who_repairs_it(cli: Cli) -> None:
     )
     assert "nothing: it is a note" in cli("explain", "IX027").out
     assert "nothing: it must be judged by a person" in cli("explain", "CL028").out
+
+
+@pytest.mark.parametrize("name", all_repairs())
+def test_every_repair(cli: Cli, name: str) -> None:
+    known, out = all_repairs()[name], _words(cli("explain", name).out)
+    assert known.summary in out
+    for said in (*rules_of(known), *known.writes_by, *known.areas):
+        assert said in out
+
+
+def test_a_rule_names_the_repairs_that_plans_have(cli: Cli) -> None:
+    assert "flip-bit, as `rocketfsck plan STORE --only flip-bit` plans it" in cli("explain", "CL004").out
+    assert "rename-segment or set-physical-offset, as" in cli("explain", "CL006").out
+    assert "fence-gap or rebuild-queue, as" in cli("explain", "ST010").out

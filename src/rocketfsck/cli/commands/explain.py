@@ -254,6 +254,8 @@ def _repaired_by(rule: Rule) -> str:
     from rocketfsck.repair.planning import repairs_of
 
     names = repairs_of(rule.id)
+    if len(names) == 1:
+        return f"{names[0]}, as `rocketfsck plan STORE --only {names[0]}` plans it"
     if names:
         return f"{' or '.join(names)}, as `rocketfsck plan STORE` plans it"
     if rule.severity.name == "INFO":
