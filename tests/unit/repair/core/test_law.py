@@ -1,0 +1,303 @@
+"""The law of safety: what an action writes by is known, nobody notices a change, nothing there is unknown."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rocketfsck.engine import LocalEngine
+from rocketfsck.errors import UsageError
+from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS
+from rocketfsck.repair.applying import apply_plan
+from rocketfsck.repair.basis import BASES, StoreAlone, queue_arguments
+from rocketfsck.repair.law import (
+    KINDS,
+    all_assumptions,
+    assume_options,
+    confirmed,
+    notice_text,
+    total_notices,
+)
+from rocketfsck.repair.plan import Action, Assumption, Notice, Plan
+from rocketfsck.repair.planning import all_repairs, make_plan
+from rocketfsck.store import Store, open_store
+from rocketfsck.store.model import Settings
+from rocketfsck.verify import CheckOptions, Report, check_store
+from rocketfsck.verify.catalog import RULES, UNKNOWN_RULES
+from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.writer.damage import damage_store
+
+from tests.conftest import Directory
+from tests.unit.repair.build.making import START, change_log, make_store, message, records
+
+NOW = 1_800_000_000_000
+SIZE = "consumequeue_file_size"
+
+
+def check(store: Store) -> Report:
+    return check_store(store, CheckOptions(now_timestamp=NOW), engine=LocalEngine(1))
+
+
+def plan_of(store: Store, **options: object) -> Plan:
+    return make_plan(store, check(store), **options)  # type: ignore[arg-type]
+
+
+def how(plan: Plan) -> dict[str, tuple[int | str, str]]:
+    return {item.name: (item.value, item.how) for item in all_assumptions(plan.actions)}
+
+
+def queue_files(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted((root / "consumequeue").rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def without_queues(store_copy: Directory) -> Path:
+    """A store with queue files of 600 bytes, all of which are gone."""
+    root = store_copy("4.9.8-basic")
+    shutil.rmtree(root / "consumequeue")
+    return root
+
+
+def conf(folder: Path, text: str) -> Path:
+    path = folder / "broker.conf"
+    path.write_text(text)
+    return path
+
+
+def test_a_size_that_no_file_tells_is_assumed_and_refused(without_queues: Path) -> None:
+    store = open_store(without_queues)
+    plan = plan_of(store)
+    (action,) = [item for item in plan.actions if item.name == "rebuild-queue"]
+    assert not action.preen
+    assert how(plan)[SIZE] == (6_000_000, "assumed")
+    safe = plan_of(store, preen=True)
+    assert "rebuild-queue" not in {item.name for item in safe.actions}
+    assert "not provably safe" in next(item.reason for item in safe.unanswered if item.rule == "XR002")
+    with pytest.raises(UsageError, match=f"{SIZE}=6000000 .*--broker-conf FILE.* or --assume {SIZE}$"):
+        apply_plan(plan)
+    assert not (without_queues / "consumequeue").exists()
+
+
+def test_the_brokers_settings_make_it_known(
+    without_queues: Path, store_dir: Directory, tmp_path: Path
+) -> None:
+    told = conf(tmp_path, "mappedFileSizeConsumeQueue=590\n")  # which a broker rounds up to whole units
+    plan = plan_of(open_store(without_queues, broker_conf=told))
+    assert how(plan)[SIZE] == (600, "given")
+    assert all(action.preen for action in plan.actions)
+    assert apply_plan(plan).published
+    assert queue_files(without_queues) == queue_files(store_dir("4.9.8-basic"))
+
+
+def test_settings_that_say_nothing_say_the_default(without_queues: Path, tmp_path: Path) -> None:
+    plan = plan_of(open_store(without_queues, broker_conf=conf(tmp_path, "brokerName=a\n")))
+    assert how(plan)[SIZE] == (6_000_000, "given")
+
+
+def test_an_assumption_is_confirmed_by_name_or_by_settings(without_queues: Path) -> None:
+    plan = plan_of(open_store(without_queues))
+    for text in (SIZE, f"{SIZE}=6000000", "mappedFileSizeConsumeQueue=5999999"):
+        left = all_assumptions(confirmed(plan, [text], None).actions)
+        (item,) = [item for item in left if item.name == SIZE]
+        assert item.how == "given" and f"confirmed by --assume {SIZE}" in item.evidence
+    silent = all_assumptions(confirmed(plan, (), Settings(None, {})).actions)
+    assert {item.name: item.evidence for item in silent}[SIZE].startswith("confirmed by broker.conf")
+    refusals: list[tuple[Sequence[str], Settings | None, str]] = [
+        ([f"{SIZE}=600"], None, "is 600, but the plan was made with 6000000; make a new plan with --broker"),
+        (["slot_count"], None, f"does not write by 'slot_count'; it writes by {SIZE}"),
+        ((), Settings(None, {"mapedFileSizeConsumeQueue": "600"}), "is 600 in broker.conf, but the plan"),
+        ([SIZE], Settings(None, {"mapedFileSizeConsumeQueue": "600"}), "is 600 in broker.conf"),
+        ((), Settings(None, {"mappedFileSizeConsumeQueue": "x"}), "is x in broker.conf"),
+    ]
+    for assume, settings, says in refusals:
+        with pytest.raises(UsageError, match=says):
+            confirmed(plan, assume, settings)
+    report = apply_plan(plan, assume=[SIZE])
+    assert report.published and report.assumptions == all_assumptions(confirmed(plan, [SIZE], None).actions)
+
+
+def test_what_was_known_must_agree_with_the_settings_too(store_copy: Directory) -> None:
+    root = store_copy("4.9.8-basic")
+    shutil.rmtree(next(iter(sorted((root / "consumequeue").iterdir()))))
+    plan = plan_of(open_store(root))
+    assert how(plan)[SIZE] == (600, "bytes") and all(action.preen for action in plan.actions)
+    with pytest.raises(UsageError, match=r"is 6000000 in broker\.conf, but the plan"):
+        confirmed(plan, (), Settings(None, {}))
+    assert confirmed(plan, (), None) == plan
+
+
+def test_a_given_size_that_the_bytes_contradict_is_not_known(store_copy: Directory, tmp_path: Path) -> None:
+    root = store_copy("4.9.8-basic")
+    shutil.rmtree(next(iter(sorted((root / "consumequeue").iterdir()))))
+    plan = plan_of(open_store(root, broker_conf=conf(tmp_path, "mappedFileSizeConsumeQueue=1200\n")))
+    assert how(plan)[SIZE] == (1200, "assumed")
+    assert not [action for action in plan.actions if action.preen and action.name == "resize-segment"]
+
+
+def test_one_commit_log_file_of_its_own_length_tells_no_size(store_copy: Directory) -> None:
+    root = store_copy("4.9.8-basic")
+    with next((root / "commitlog").iterdir()).open("r+b") as stream:
+        stream.truncate(131_092)
+    plan = plan_of(open_store(root))
+    (action,) = [item for item in plan.actions if item.name == "resize-segment"]
+    assert not action.preen and how(plan)["commitlog_file_size"] == (1 << 30, "assumed")
+    with pytest.raises(UsageError, match="commitlog_file_size=1073741824"):
+        apply_plan(plan)
+
+
+def test_delay_levels_are_known_from_units_that_are_left(store_copy: Directory) -> None:
+    root = store_copy("4.9.8-delay")
+    queues = sorted((root / "consumequeue" / "SCHEDULE_TOPIC_XXXX").iterdir())
+    first = next(queues[0].iterdir())
+    first.write_bytes(first.read_bytes()[:12] + bytes(8) + first.read_bytes()[20:])
+    plan = plan_of(open_store(root))
+    assert how(plan)["delay_levels"][1] == "bytes" and all(action.preen for action in plan.actions)
+    shutil.rmtree(queues[0])
+    plan = plan_of(open_store(root))
+    level = int(queues[0].name) + 1
+    assert how(plan)["delay_levels"][1] == "assumed"
+    assert f"level {level}" in str(all_assumptions(plan.actions))
+    assert how(plan_of(open_store(root, delay_levels="1s 5s 10s")))["delay_levels"] == ("1s 5s 10s", "given")
+
+
+def test_kinds_of_queues_are_not_known_without_topics(store_copy: Directory) -> None:
+    root = store_copy("5.3.3-basic")
+    shutil.rmtree(root / "consumequeue")
+    for file in (root / "config").glob("topics.json*"):
+        file.unlink()
+    assert how(plan_of(open_store(root)))["queue_kinds"][1] == "assumed"
+
+
+def test_what_consumers_notice_is_in_plan_report_and_ledger(store_dir: Directory, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    damage_store(store_dir("4.4.0-multiseg"), root, ["missing-segment"], 1, write_truth=False)
+    plan = plan_of(open_store(root))
+    lost = sum(loss.count for action in plan.actions for loss in action.losses if loss.what == "record")
+    notices = {item.kind: item.count for item in total_notices(plan.actions)}
+    assert notices == {"fillers-delivered": lost, "file-made-up": 1} and lost > 100
+    assert not next(action for action in plan.actions if action.name == "fence-gap").preen
+    report = apply_plan(plan)
+    assert {item.kind: item.count for item in report.ledger.notices} == notices
+    kept = json.loads((Path(report.kept) / "ledger.json").read_text())
+    assert [item["kind"] for item in kept["notices"]] == ["fillers-delivered", "file-made-up"]
+
+
+def test_an_end_before_a_committed_offset_is_noticed(store_dir: Directory, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    damage_store(store_dir("5.3.3-basic"), root, ["torn-tail"], 0, write_truth=False)
+    plan = plan_of(open_store(root))
+    (cut,) = [action for action in plan.actions if action.name == "cut-queue"]
+    assert cut.notices == (Notice("committed-beyond", 1),) and not cut.preen
+    (root / "config" / "consumerOffset.json").write_text('{"offsetTable":{}}')
+    (cut,) = [action for action in plan_of(open_store(root)).actions if action.name == "cut-queue"]
+    assert cut.notices == () and cut.preen
+
+
+def test_all_records_of_a_stale_tail_are_named(restart_dir: Directory, tmp_path: Path) -> None:
+    root = shutil.copytree(restart_dir("4.9.8-ghosttail--as-is-second-restart"), tmp_path / "store")
+    report = check(store := open_store(root))
+    (tail,) = [finding for finding in report.findings if finding.rule == "CL021"]
+    plan = make_plan(store, report)
+    (action,) = [item for item in plan.actions if item.name == "zero-stale-tail"]
+    named = sum(loss.count for loss in action.losses if loss.what == "record")
+    assert named == tail.found["record_count"] and not action.preen
+    assert all(loss.kept_in for loss in action.losses)
+
+
+def test_an_area_with_something_unknown_is_left_alone(store_dir: Directory, tmp_path: Path) -> None:
+    assert UNKNOWN_RULES
+    root = tmp_path / "store"
+    damage_store(store_dir("5.3.3-multiseg"), root, ["index-lost", "missing-queue"], 1, write_truth=False)
+    store = open_store(root)
+    report = check(store)
+    unknown = Finding(min(UNKNOWN_RULES), Where("index"), {"areas": "index"})
+    counts = {**report.counts, unknown.rule: 1}
+    odd = replace(report, findings=(*report.findings, unknown), counts=counts)
+    assert {action.name for action in make_plan(store, report).actions} == {"rebuild-queue", "rebuild-index"}
+    plan = make_plan(store, odd)
+    assert {action.name for action in plan.actions} == {"rebuild-queue"}
+    reason = next(item.reason for item in plan.unanswered if RULES[item.rule].repair == "rebuild-index")
+    assert reason.endswith("does not understand; --only rebuild-index forces it")
+    (forced,) = make_plan(store, odd, only=["rebuild-index"]).actions
+    assert not forced.preen and Notice("not-understood", 1) in forced.notices
+    log = replace(unknown, where=Where("commitlog"), found={"areas": "commitlog"})
+    assert not make_plan(store, replace(odd, findings=(*report.findings, log))).actions
+
+
+def test_only_what_a_plan_calls_so(store_dir: Directory, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    damage_store(store_dir("4.4.0-multiseg"), root, ["missing-segment"], 1, write_truth=False)
+    store = open_store(root)
+    report = check(store)
+    assert "fence-gap" in {action.name for action in make_plan(store, report, only=["fence-gap"]).actions}
+    left = {action.name for action in make_plan(store, report, except_=["fence-gap"]).actions}
+    assert "fence-gap" not in left
+    assert not make_plan(store, report, except_=[*all_repairs()]).actions
+
+
+@pytest.mark.parametrize("topic", [b".", b"/", b"\0"])
+def test_a_topic_that_no_directory_can_have_blocks_nothing(topic: bytes, tmp_path: Path) -> None:
+    store = make_store(tmp_path, [message(number, "AB"[number % 2], number % 3) for number in range(30)])
+    offset, size = records(store)[7]
+    data = (store.root / "commitlog" / f"{offset // 4096 * 4096:020d}").read_bytes()
+    record = data[offset % 4096 : offset % 4096 + size]
+    at = record.index(b"\x01B") + 1  # the length of the topic, and the topic
+    change_log(store, offset + at, topic)
+    shutil.rmtree(store.root / "consumequeue")
+    again = open_store(store.root, broker_conf=tmp_path / "broker.conf", version="5.3.3")
+    plan = plan_of(again)
+    (left,) = [item for item in plan.unanswered if item.rule == "XR002"]
+    assert left.reason == "no directory can have the topic's name, so that no broker can make a queue for it"
+    report = apply_plan(plan)
+    assert report.published and not report.fresh and not report.unmet
+    assert len(queue_files(store.root)) == 6
+
+
+def test_delay_levels_of_its_own_raise_nothing_new(tmp_path: Path) -> None:
+    levels = {**DEFAULT_DELAY_LEVELS, 1: 38_000}
+    waiting = [
+        message(number, "AB"[number % 2], properties={"KEYS": f"k{number}", "DELAY": str(number % 3 + 1)})
+        for number in range(12)
+    ]
+    plain = [message(number, "C", timestamp=START + 100_000 + number) for number in range(12)]
+    make_store(tmp_path, [*waiting, *plain], delay_levels=levels)
+    root = tmp_path / "store"
+    shutil.rmtree(root / "consumequeue" / "C")
+    store = open_store(root)
+    report = check(store)
+    assert "XR008" not in report.counts or not report.counts["XR008"]
+    assert [finding.found["delay"] for finding in report.findings if finding.rule == "XR009"] == [38_000]
+    done = apply_plan(make_plan(store, report))
+    assert done.published and done.exit_code == 1 and "XR008" not in done.after
+
+
+def test_a_rebuilding_says_what_it_takes_for_granted(without_queues: Path) -> None:
+    store = StoreAlone(open_store(without_queues))
+    names = {("SCHEDULE_TOPIC_XXXX", 2), ("T", 0)}
+    action = Action("", "consumequeue", "", {"queues": queue_arguments(names)})
+    found = {name: basis.read(store, action) for name, basis in BASES.items()}
+    read = {name: item.how for name, item in found.items() if item is not None}
+    assert read == {SIZE: "assumed", "delay_levels": "assumed"}
+
+
+def test_words() -> None:
+    for kind in KINDS.values():
+        assert "{" not in notice_text(Notice(kind.name, 1)) + notice_text(Notice(kind.name, 2_000))
+    assert notice_text(Notice("fillers-delivered", 1420)).startswith("consumers without a tag filter (`*`)")
+    assert notice_text(Notice("of\x1bnobody", 3)) == "3 of\\x1bnobody"
+    assert total_notices([Action("a", "", "", notices=(Notice("of nobody", 3),))]) == (
+        Notice("of nobody", 3),
+    )
+    sure, unsure = Assumption("a", 1, "bytes", ""), Assumption("a", 1, "assumed", "")
+    actions = [Action("", "", "", assumptions=(item,)) for item in (sure, unsure, sure)]
+    assert all_assumptions(actions) == (unsure,)
+    assert assume_options([sure]) == "" and assume_options([unsure]) == " --assume a"
