@@ -13,6 +13,7 @@ from rocketfsck.formats.javatext import INT64_MAX, parse_int64
 
 OFFSET_NAME_LENGTH = 20
 INDEX_NAME_LENGTH = 17
+MAX_NAME_SIZE = 255  # of a file, in bytes
 
 
 def offset_to_filename(offset: int) -> str:
@@ -49,3 +50,9 @@ def index_filename_time(name: str) -> datetime | None:
         return datetime(year, month, day, hour, minute, second, int(name[14:]) * 1000)
     except ValueError:
         return None
+
+
+def is_directory_name(topic: str) -> bool:
+    """Whether a topic can be the name of a directory, and of one below the queues' own."""
+    encoded = topic.encode("utf-8", "surrogatepass")
+    return topic not in ("", ".", "..") and not set(topic) & {"/", "\0"} and len(encoded) <= MAX_NAME_SIZE

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.filename import is_directory_name
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.query.start_index import IndexModel
@@ -105,6 +106,11 @@ class Dispatcher:
             if first == last:
                 continue
             part = order[first:last]
+            if not is_directory_name(java_decode(self.table.names[int(queue[part[0]])][0])):
+                missed[row[part]] = (
+                    True  # whatever a broker makes of such a name, it is no queue of the topic
+                )
+                continue
             picked = chosen[part]
             inner = bool((is_main[picked] & is_inner[row[part]]).any())
             model = self._queue_of_row(int(queue[part[0]]), inner)

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from rocketfsck.formats.filename import is_directory_name
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.scan.build_plain import IS_BATCH, LEFT_OUT, NEW_STATE, REFUSED_NAME, STATE_SIZE, Longs
-
-MAX_NAME_SIZE = 255  # of a file, in bytes
 
 Name = tuple[str, int]
 RawNames = Sequence[tuple[bytes, int]]
@@ -74,12 +73,6 @@ class QueueStates:
             self.values[number] = NEW_STATE
             self.values[number, IS_BATCH] = topic in self.batch_topics
         return number
-
-
-def is_directory_name(topic: str) -> bool:
-    """Whether a topic can be the name of a directory, and of one below the queues' own."""
-    encoded = topic.encode("utf-8", "surrogatepass")
-    return topic not in ("", ".", "..") and not set(topic) & {"/", "\0"} and len(encoded) <= MAX_NAME_SIZE
 
 
 def queue_directory(root: Path, area: str, name: Name) -> Path:

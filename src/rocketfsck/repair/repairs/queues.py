@@ -12,9 +12,9 @@ from pathlib import Path
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from rocketfsck.formats.filename import is_directory_name
 from rocketfsck.repair.basis import Name, queue_arguments, queues_of
 from rocketfsck.repair.build import build_queues
-from rocketfsck.repair.build.queuestates import is_directory_name
 from rocketfsck.repair.logedit import read_log_end
 from rocketfsck.repair.plan import Action, Extent, Loss
 from rocketfsck.repair.repairs.answers import (

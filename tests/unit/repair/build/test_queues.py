@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.filename import is_directory_name
 from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.repair.build import QueueGap, build_queues
 from rocketfsck.repair.build.queues import MAX_CONFIG_SIZE, batch_topics_of
-from rocketfsck.repair.build.queuestates import is_directory_name
 from rocketfsck.writer import Kind, OutgoingMessage
 
 from tests.unit.repair.build.making import (
