@@ -14,7 +14,7 @@ from rocketfsck.store.locations import path_of
 from rocketfsck.store.model import Told
 from rocketfsck.verify.advice import file_command, simulate_command, store_command
 from rocketfsck.verify.catalog import RULES, severity_of
-from rocketfsck.verify.faultclasses import FAULT_CLASSES
+from rocketfsck.verify.faultclasses import FAULT_CLASSES, MEANINGS_OF_ONE_RULE
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Diagnosis
 
@@ -114,15 +114,17 @@ def _diagnosis(name: str, groups: Mapping[str, list[Finding]], place: _Place) ->
     findings = groups[name]
     known = FAULT_CLASSES[name]
     cause = _cause(name, groups)
+    rules = sorted({finding.rule for finding in findings})
+    meaning = MEANINGS_OF_ONE_RULE.get(rules[0], known.meaning) if len(rules) == 1 else known.meaning
     because = (
         "" if cause is None else f" Most likely a consequence of {cause} ({FAULT_CLASSES[cause].title})."
     )
     return Diagnosis(
         fault_class=name,
         title=known.title,
-        text=f"{known.meaning}{because} {known.advice}",
+        text=f"{meaning}{because} {known.advice}",
         severity=_worst(findings),
-        rules=tuple(sorted({finding.rule for finding in findings})),
+        rules=tuple(rules),
         files=tuple(dict.fromkeys(finding.where.file for finding in findings if finding.where.file))[
             :FILE_LIMIT
         ],

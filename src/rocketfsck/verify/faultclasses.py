@@ -327,3 +327,16 @@ _TABLE = (
 )
 
 FAULT_CLASSES: Mapping[str, FaultClass] = MappingProxyType({item.id: item for item in _TABLE})
+
+MEANINGS_OF_ONE_RULE: Mapping[str, str] = {
+    "ST002": (
+        "The last file of a segment directory is empty, as a process that dies right after creating it leaves "
+        "it. From 5.1.3 on a broker deletes that file at its next start and goes on; earlier versions stop at "
+        "it."
+    ),
+    "CP003": (
+        "The newest index files are later than the checkpoint's time for the index. Their entries are there; "
+        "a start after an unclean stop deletes these files and puts only a part of the entries again."
+    ),
+}
+"""What a class means where all of its findings are of this rule: less than the class may mean."""

@@ -1,0 +1,35 @@
+"""A diagnosis says what is true of this store, not all that its class may mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketfsck.store import open_store
+from rocketfsck.verify import CheckOptions, check_store
+
+from tests.conftest import Directory
+
+
+def test_an_empty_last_segment_of_a_broker_that_deletes_it(store_copy: Directory) -> None:
+    store = store_copy("5.3.3-multiseg")
+    files = sorted((store / "commitlog").iterdir())
+    size = files[-1].stat().st_size
+    (store / "commitlog" / f"{int(files[-1].name) + size:020}").touch()
+    report = check_store(open_store(store, version="5.3.3"), CheckOptions())
+    (diagnosis,) = (item for item in report.diagnoses if item.fault_class == "C6")
+    assert diagnosis.rules == ("ST002",)
+    assert "deletes that file" in diagnosis.text
+    assert "refuse to start" not in diagnosis.text
+
+
+@pytest.mark.parametrize("name", ["4.9.8-basic", "5.3.3-basic"])
+def test_a_zeroed_checkpoint_costs_no_index_entry(name: str, store_copy: Directory) -> None:
+    store = store_copy(name)
+    (store / "checkpoint").write_bytes(bytes((store / "checkpoint").stat().st_size))
+    (store / "abort").touch()
+    report = check_store(open_store(store), CheckOptions())
+    found = [item for item in report.diagnoses if item.fault_class == "I1"]
+    for diagnosis in found:
+        assert diagnosis.rules == ("CP003",)
+        assert "have no index entries" not in diagnosis.text
+    assert found
