@@ -48,6 +48,9 @@ def _harms(start: Start) -> Iterator[str]:
     shifted = sum(queue.shifted_count for queue in start.queues)
     if shifted:
         yield f"{count_of(shifted, 'unit is', 'units are')} put at a wrong queue offset"
+    phantoms = sum(queue.phantom_count for queue in start.queues)
+    if phantoms:
+        yield f"zeros are taken for a message in {count_of(phantoms, 'queue')}"
     reissued = sum(queue.reissued_count for queue in start.queues)
     if reissued:
         yield f"{count_of(reissued, 'queue offset is', 'queue offsets are')} given out a second time"

@@ -22,6 +22,11 @@ _FACTS = (
     ("unreadable_count", "{} message cannot be read", "{} messages cannot be read"),
     ("shifted_count", "{} unit is put at a wrong queue offset", "{} units are put at a wrong queue offset"),
     ("reissued_count", "{} queue offset is given out twice", "{} queue offsets are given out twice"),
+    (
+        "phantom_count",
+        "zeros are taken for a message in {} queue",
+        "zeros are taken for a message in {} queues",
+    ),
     ("deleted_file_count", "{} file is deleted", "{} files are deleted"),
 )
 

@@ -91,6 +91,7 @@ class QueueStart:
     one that is not valid, where no recovery looks. `shifted_count` of the added stand at another place than
     the queueOffset of their record. `reissued_count` queue offsets from `max_offset` on are in use by records
     of the log already, and are given out a second time. `unreachable_count` records of the log have no unit.
+    `phantom_count` units are none: the broker takes the first unit of a last file for one, whatever it is.
     """
 
     topic: str
@@ -105,6 +106,7 @@ class QueueStart:
     shifted_count: int
     reissued_count: int
     unreachable_count: int
+    phantom_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,9 @@ class Start:
             or lost
             or skipped
             or self.index.blocked_until_offset is not None
-            or any(queue.reissued_count or queue.shifted_count for queue in self.queues)
+            or any(
+                queue.reissued_count or queue.shifted_count or queue.phantom_count for queue in self.queues
+            )
         )
 
     def document(self) -> dict[str, Any]:

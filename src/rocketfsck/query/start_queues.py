@@ -68,6 +68,7 @@ class QueueModel:
         "min_base_offset",
         "min_pos",
         "original_files",
+        "phantom_count",
         "shifted_count",
         "unit_size",
     )
@@ -90,6 +91,7 @@ class QueueModel:
         self.found_count = 0
         self.cut_count = 0
         self.hidden_count = 0
+        self.phantom_count = 0  # units that are none, but are kept as the first of their file
         self.added_count = 0
         self.shifted_count = 0
         self.original_files = tuple(file.relative for file in loaded.files)
@@ -220,7 +222,9 @@ class QueueModel:
                 continue
             if file.size == self.unit_size:
                 raise StartFailedError(file.relative, ENDLESS_REASON)
+            appended = self._first_is_appended(file)
             file.wrote_pos = self._valid_count(file, cut_offset) * self.unit_size
+            self.phantom_count = int(not appended and not self.valid(self._units_at(file, 0)).all())
             break
         self.covered_offset = min(covered, self.covered_offset) if self.files else -1
         if self.disk_end >= before:
@@ -235,8 +239,11 @@ class QueueModel:
         return self.files[0].start_offset if self.files else 0
 
     def _unit_at(self, file: OpenFile, pos: int) -> Any:
+        return self._units_at(file, pos)[0]
+
+    def _units_at(self, file: OpenFile, pos: int) -> NDArray[Any]:
         with FileReader(file.path) as reader:
-            return np.frombuffer(reader.read(pos, self.unit_size), self.dtype)[0]
+            return np.frombuffer(reader.read(pos, self.unit_size), self.dtype)
 
     def destroy(self) -> None:
         """Delete all files: the commit log is empty (fault class C8)."""

@@ -79,6 +79,7 @@ def queue_starts(queues: Mapping[QueueName, QueueModel], census: Census) -> list
                 queue.shifted_count,
                 max(next_offset - queue.max_offset, 0),
                 missed,
+                queue.phantom_count if queue.files else 0,
             )
         )
     return starts

@@ -52,7 +52,8 @@ class StartVerdict:
     Counts of messages are None where nobody looked for them. `cut_count` messages go with the log's end,
     `lost_count` lose their unit and `lost_key_count` an index entry by this start; `reached_count` are those
     of the log that have a unit afterwards, `unreadable_count` units lead to bytes that the log does not have.
-    `shifted_count` units are put at a wrong queue offset, `reissued_count` queue offsets are given out twice.
+    `shifted_count` units are put at a wrong queue offset, `reissued_count` queue offsets are given out twice,
+    `phantom_count` queues begin a file with zeros that the broker takes for a message.
     """
 
     version: str
@@ -70,6 +71,7 @@ class StartVerdict:
     unreadable_count: int | None = None
     shifted_count: int = 0
     reissued_count: int = 0
+    phantom_count: int = 0
 
     @property
     def harmless(self) -> bool:
@@ -85,6 +87,7 @@ COMPARED: Mapping[str, str] = {
     "lost_key_count": "takes {after} messages from queries by key ({before} before)",
     "unreadable_count": "leaves {after} units that lead to bytes the log does not have ({before} before)",
     "shifted_count": "puts {after} units at a wrong queue offset ({before} before)",
+    "phantom_count": "takes zeros for a message in {after} queues ({before} before)",
     "reissued_count": "gives out {after} queue offsets a second time ({before} before)",
 }
 """What a start may do more of than another one, and how that is said."""
@@ -163,6 +166,7 @@ def _verdict(start: Start, alike: tuple[str, ...]) -> StartVerdict:
         unreadable_count=losses.unreadable_count,
         shifted_count=sum(queue.shifted_count for queue in start.queues),
         reissued_count=sum(queue.reissued_count for queue in start.queues),
+        phantom_count=sum(queue.phantom_count for queue in start.queues),
     )
 
 

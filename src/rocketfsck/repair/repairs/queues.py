@@ -417,7 +417,7 @@ def plan_cut(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
 
 
 def act_cut_queue(scene: ActScene, action: Action) -> None:
-    """Zeros over the units; files behind them set aside."""
+    """Zeros over the units; files that are left without any set aside."""
     store = scene.reopen()
     queue = _queue_at(store, action.target)
     end = number(action.arguments, "end_offset")
@@ -430,7 +430,9 @@ def act_cut_queue(scene: ActScene, action: Action) -> None:
     pos = tail[0] * queue.unit_size
     for file in reversed(queue.files):
         start = file.start_offset or 0
-        if start >= pos and file is not queue.files[0]:
+        # A last file of zeros is a message to a broker. Only a first file that says where the queue goes on
+        # has to stay.
+        if start >= pos and (file is not queue.files[0] or start == 0):
             scene.tree.set_aside(file.relative)
         elif start + file.size > pos:
             scene.tree.zero(file.relative, max(pos - start, 0), file.size)

@@ -350,7 +350,8 @@ def test_an_empty_queue_file_gets_a_unit_of_zeros(tmp_path: Path) -> None:
     (last.path.parent / f"{(last.start_offset or 0) + last.size:020d}").write_bytes(bytes(last.size))
     start = again(tmp_path, "5.3.3")
     assert start.loads
-    assert start.queues[0].max_offset == 41
+    assert (start.queues[0].max_offset, start.queues[0].phantom_count) == (41, 1)
+    assert start.harmful
 
 
 def test_messages_of_two_versions_in_an_older_one(tmp_path: Path) -> None:
