@@ -20,6 +20,7 @@ from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import read_whole
+from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.check_config import QUEUE_KINDS, QUEUE_TYPE
 from rocketfsck.verify.configfiles import MAX_SIZE, VIEWS
 from rocketfsck.verify.finding import Finding
@@ -54,6 +55,16 @@ def plan_restore(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
             write_size=len(data),
             notices=[_noticed(source, finding)],
         )
+
+
+def _is_restored(scene: PlanScene, name: str) -> bool:
+    """Whether another finding lets the file be written anew."""
+    return any(
+        RULES[finding.rule].repair == "restore-config"
+        and finding.where.file.removesuffix(_BACKUP) == name
+        and _source(scene, finding, name) is not None
+        for finding in scene.findings
+    )
 
 
 def _noticed(source: str, finding: Finding) -> Notice | None:
@@ -141,8 +152,10 @@ def put_file(scene: ActScene, name: str, data: bytes) -> None:
 
 
 def plan_cut(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """What stands behind the value goes."""
+    """What is behind the value goes, unless the whole file is written anew."""
     for finding in one_by_one(findings):
+        if _is_restored(scene, finding.where.file):
+            continue
         size = finding.where.start or 0
         yield answer(
             "cut-config",

@@ -73,6 +73,16 @@ def test_a_lost_topics_file_is_made_of_the_log(patient: Patients) -> None:
     assert TOPICS in sick.aside()
 
 
+def test_a_file_that_is_written_anew_is_not_cut_as_well(patient: Patients) -> None:
+    sick = patient("5.3.3-basic")
+    sick.file(TOPICS).write_bytes(b"[1, 2] and more")
+    sick.file(f"{TOPICS}.bak").unlink(missing_ok=True)
+    assert {"CF003", "CF007"} <= bad(sick.check())
+    plan, after = sick.mend()
+    assert names(plan) == ["restore-config"]
+    assert not bad(after)
+
+
 def test_the_beginning_of_a_cut_file_is_kept(patient: Patients) -> None:
     sick = patient("5.3.3-basic")
     data = sick.file(OFFSETS).read_bytes()

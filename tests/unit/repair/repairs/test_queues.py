@@ -198,3 +198,17 @@ def test_the_list_of_queues_is_exact(patient: Patients) -> None:
     assert action.preen and not action.losses
     assert dict(action.gains) == {"record": 1}
     assert dataclasses.replace(action, note="") != action
+
+
+def test_a_queue_that_is_cut_to_nothing_leaves_no_file_of_zeros(patient: Patients) -> None:
+    """The first unit of a last file is a message to a broker, whatever it is."""
+    sick = patient("5.1.3-basic")
+    queue = sick.root / "consumequeue/Ghost/0"
+    queue.mkdir(parents=True)
+    end = sick.open().commitlog.end_offset or 0
+    (queue / f"{0:020d}").write_bytes((unit(end, 200) + unit(end + 200, 200)).ljust(1000, b"\0"))
+    plan, after = sick.mend()
+    assert names(plan) == ["cut-queue"]
+    assert not bad(after)
+    assert not sick.mended(f"consumequeue/Ghost/0/{0:020d}").exists()
+    assert f"consumequeue/Ghost/0/{0:020d}" in sick.aside()

@@ -1,0 +1,59 @@
+"""Stores that lost all files of a kind of queue: nothing is left that tells their size; it must be given.
+
+Then the queues are those of the broker, and every broker that the store may be of starts with them.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rocketfsck.errors import UsageError
+from rocketfsck.repair.applying import apply_plan
+from rocketfsck.repair.planning import make_plan
+from rocketfsck.store import open_store
+from rocketfsck.verify import CheckOptions, check_store
+
+from tests.conftest import Directory, Document
+
+CASES = [
+    ("4.9.8-killed", "consumequeue"),
+    ("5.0.0-innerbatch", "batchconsumequeue"),
+    ("5.0.0-innerbatch", "consumequeue"),
+    ("5.3.3-killed", "consumequeue"),
+    ("5.3.3-propcrc", "consumequeue"),
+]
+SETTING = {"consumequeue": "consumequeue_file_size", "batchconsumequeue": "batch_file_size"}
+
+
+def _files(root: Path, area: str) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes() for path in (root / area).rglob("*") if path.is_file()
+    }
+
+
+@pytest.mark.parametrize(("name", "area"), CASES)
+def test_queues_whose_size_nothing_tells(
+    name: str, area: str, store_copy: Directory, manifest: Document, tmp_path: Path
+) -> None:
+    root = store_copy(name)
+    queues = _files(root, area)
+    for file in queues:
+        (root / file).unlink()
+    rest = {file: data for part in SETTING for file, data in _files(root, part).items()}
+    plan = make_plan(open_store(root), check_store(open_store(root), CheckOptions(jobs=1)))
+    with pytest.raises(UsageError, match=f"assumes what is not known: .*{SETTING[area]}="):
+        apply_plan(plan)
+    assert {file: data for part in SETTING for file, data in _files(root, part).items()} == rest
+
+    conf = tmp_path / "broker.conf"
+    conf.write_text("".join(f"{key}={value}\n" for key, value in manifest(name)["geometry"].items()))
+    store = open_store(root, broker_conf=conf)
+    report = apply_plan(make_plan(store, check_store(store, CheckOptions(jobs=1))), keep=False)
+    assert report.published
+    assert _files(root, area) == queues
+    assert report.starts and all(item.after.harmless and not item.worse for item in report.starts)
+    asked = [item.before for item in report.starts if item.before is not None]
+    assert asked and json.dumps(report.to_json()["starts"])
