@@ -24,6 +24,7 @@ LONG = {
     "scan/crc.py": (400, "three ways to one checksum, chosen at run time, and why each is there"),
     "verify/logfile.py": (375, "one walk: the order in which a batch passes the checks is what it says"),
     "verify/crossqueues.py": (375, "one question asked from both sides; either half needs the other's words"),
+    "writer/fileops.py": (400, "one function for each change that is made to a file system"),
     "writer/compose.py": (385, "one message on its way to bytes, in the order in which brokers do it"),
     "writer/damage/recordfaults.py": (430, "a table of faults with the few lines that each of them takes"),
     "writer/damage/unitfaults.py": (455, "a table of faults with the few lines that each of them takes"),

@@ -22,7 +22,6 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair import fileops
 from rocketfsck.repair.applying import apply_plan
 from rocketfsck.repair.opening import describe_store
 from rocketfsck.repair.plan import Action, Plan
@@ -31,6 +30,8 @@ from rocketfsck.repair.scene import ActScene
 from rocketfsck.repair.table import Repair
 from rocketfsck.repair.undoing import undo
 from rocketfsck.store import open_store
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import Place
 
 from tests.conftest import NIGHTLY, Directory
 
@@ -60,7 +61,7 @@ def killed_at(number: int, *, torn: bool = False) -> Iterator[None]:
 
     write_all = fileops.write_all
 
-    def half(descriptor: int, data: bytes, pos: int) -> None:
+    def half(descriptor: int, data: bytes | bytearray | memoryview, pos: int) -> None:
         if torn and count == number + 1:
             write_all(descriptor, data[: len(data) // 2], pos)
             raise KilledError
@@ -203,11 +204,11 @@ def links(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.param:
         return
 
-    def link(_source: str, target: str) -> None:
+    def link(_source: Place | str, target: Place) -> None:
         fileops._before("link", target)
-        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), target)
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(target))
 
-    def exchange(_first: str, second: str) -> bool:
+    def exchange(_first: Place, second: Place) -> bool:
         fileops._before("exchange", second)
         return False
 

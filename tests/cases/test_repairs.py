@@ -19,7 +19,6 @@ import pytest
 
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
-from rocketfsck.repair import fileops
 from rocketfsck.repair.applying import apply_plan
 from rocketfsck.repair.basis import BASES
 from rocketfsck.repair.law import all_assumptions
@@ -32,6 +31,7 @@ from rocketfsck.store import Store, open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.finding import Severity
+from rocketfsck.writer import fileops
 from rocketfsck.writer.damage import DAMAGES, DamageError, damage_store
 
 from tests.conftest import NIGHTLY, RESTART_NAMES, STORE_NAMES, Directory

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
@@ -220,20 +221,41 @@ def open_output(path: Path | None, *, binary: bool, forbidden: Sequence[Path] = 
         yield sys.stdout.buffer if binary else sys.stdout
         return
     refuse_inside(path, forbidden)
-    target = path.absolute()
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    from rocketfsck.writer import fileops
+    from rocketfsck.writer.confined import open_root
+
+    part = f".{path.name[:200]}.{secrets.token_hex(8)}.part"
+    folder = os.path.realpath(path.parent)
+    written = False
     try:
-        with part.open("wb") if binary else part.open("w", encoding="utf-8", newline="") as stream:
+        shelf = open_root(folder, only=frozenset({part, path.name}))
+        descriptor = fileops.create_file(shelf / part)
+    except OSError as error:
+        raise StoreError(f"cannot be written: {error.strerror}", path=str(path)) from error
+    try:
+        with _stream_of(descriptor, binary) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        part.replace(target)
+        fileops.rename(shelf / part, shelf / path.name)
+        written = True
     except OSError as error:
-        if error.filename is not None and Path(error.filename) not in (part, target):
+        if error.filename is not None and str(error.filename) not in (
+            str(shelf / part),
+            str(shelf / path.name),
+        ):
             raise
         raise StoreError(f"cannot be written: {error.strerror}", path=str(path)) from error
     finally:
-        part.unlink(missing_ok=True)
+        if not written:
+            fileops.unlink(shelf / part)
+        shelf.close()
+
+
+def _stream_of(descriptor: int, binary: bool) -> IO[Any]:
+    if binary:
+        return os.fdopen(descriptor, "wb")
+    return os.fdopen(descriptor, "w", encoding="utf-8", newline="")
 
 
 @contextmanager

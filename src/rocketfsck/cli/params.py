@@ -144,6 +144,20 @@ def output_options(*formats: str) -> Callable[[Decorated], Decorated]:
     return add
 
 
+def outside_option(function: Decorated) -> Decorated:
+    """Directories outside of the store that may be changed."""
+    option = click.option(
+        "--outside",
+        "outside",
+        metavar="DIR",
+        multiple=True,
+        type=click.Path(path_type=Path, file_okay=False),
+        help="A directory outside of the store in which files may be changed, too: a commit log path of the "
+        "plan, or where a symbolic link in the store leads; may be given several times.",
+    )
+    return option(function)
+
+
 def store_options(function: Decorated) -> Decorated:
     """What the user knows about the store and its bytes cannot tell."""
     conf = click.option(

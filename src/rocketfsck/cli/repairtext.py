@@ -14,7 +14,7 @@ from rocketfsck.cli.text import byte_size, count_of, shorten, visible
 from rocketfsck.repair.law import KINDS, all_assumptions, notice_text, total_notices
 from rocketfsck.repair.ledger import Account, Ledger
 from rocketfsck.repair.plan import Action, Assumption, Gain, Loss, Notice, Plan, Unanswered
-from rocketfsck.repair.results import ApplyReport, UndoReport
+from rocketfsck.repair.results import ApplyReport, UndoReport, undo_command
 from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.finding import Severity
 
@@ -278,16 +278,20 @@ def _result(report: ApplyReport, palette: Palette, columns: int) -> Iterator[str
     left = f"; {count_of(len(report.left), 'finding')} left" if report.left else ""
     done = count_of(len(report.actions), "action")
     yield f"{title} {palette.good('corrected')} by {done}{left}."
+    if report.not_kept:
+        yield "Owners, permissions and attributes that could not be kept:"
+        yield from (f"  {visible(line)}" for line in report.not_kept)
     if report.kept:
         yield from wrapped(f"What was there before is kept in {visible(report.kept)}.", columns)
-        yield _next(f"rocketfsck undo {store}{_work_dir(report)}", palette, "To take it back")
+        yield _next(_undo_command(report), palette, "To take it back")
     yield _next(f"rocketfsck check {store}", palette)
 
 
-def _work_dir(report: ApplyReport) -> str:
-    """The option that leads to what is kept, where it is not beside the store."""
+def _undo_command(report: ApplyReport) -> str:
+    """What takes the repair back, with the directory where it is kept if that is not beside the store."""
     above = report.kept.rpartition("/")[0]
-    return "" if above == report.store.rpartition("/")[0] else f" --work-dir {shlex.quote(above)}"
+    near = above == report.store.rpartition("/")[0]
+    return undo_command(report.store, None if near else above, report.outside)
 
 
 def _next(command: str, palette: Palette, why: str = "Next") -> str:

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
 from rocketfsck.repair.area import (
+    MANIFESTS,
     Area,
     find_areas,
-    identity,
     make_area,
     read_file,
+    read_manifests,
     real_root,
-    remove_tree,
     write_file,
 )
 from rocketfsck.repair.building import Work, build, check_preconditions, open_as_planned, refuse_changed
@@ -33,13 +33,14 @@ from rocketfsck.repair.manifests import changed_files
 from rocketfsck.repair.plan import Plan
 from rocketfsck.repair.plan_json import plan_digest
 from rocketfsck.repair.planning import all_repairs
-from rocketfsck.repair.publish import bring, perform, take_back
-from rocketfsck.repair.results import ApplyReport
+from rocketfsck.repair.publish import bring, perform, standing, take_back
+from rocketfsck.repair.results import ApplyReport, undo_command
 from rocketfsck.repair.table import Repair
-from rocketfsck.store.model import Settings
+from rocketfsck.store.model import Settings, Store
 from rocketfsck.store.reading import os_error_text
 from rocketfsck.verify.catalog import printable
 from rocketfsck.verify.run import Progress
+from rocketfsck.writer import fileops
 
 KEPT = ("journal.json", "set-aside", "plan.json", "result.json", "ledger.json", "manifests.json")
 """What stays where no old store is to be kept."""
@@ -56,6 +57,7 @@ def apply_plan(
     repairs: Mapping[str, Repair] | None = None,
     assume: Iterable[str] = (),
     settings: Settings | None = None,
+    outside: Sequence[Path | str] = (),
 ) -> ApplyReport:
     """Do exactly what the plan says, or nothing.
 
@@ -65,7 +67,8 @@ def apply_plan(
     `in_place` replaces single files of the store instead of the store as a whole. `work_dir` is where it is
     built (else beside the store); on another file system only in place. Without `keep` there is no undo: the
     old bytes are deleted in the end, what was set aside is not. Without `check` the result is not checked
-    and no ledger made.
+    and no ledger made. `outside` are directories outside of the store in which files may be changed, too: a
+    plan cannot name them itself, since it may come from anybody.
 
     Raises UsageError for a plan that cannot be carried out this way; StoreError if the store is not as the
     plan says, a broker holds it, or something cannot be read or written (the store is then as it was, or the
@@ -76,10 +79,15 @@ def apply_plan(
         if action.name not in table:
             raise UsageError(f"the plan has an action {printable(action.name)!r}, which is no repair")
     root = real_root(plan.store.root)
-    work = Work(plan, plan_digest(plan), root, in_place, work_dir, table, int(time.time() * 1000))
+    named = tuple(sorted({real_root(path) for path in outside}))
+    work = Work(
+        plan, plan_digest(plan), root, in_place, work_dir, table, int(time.time() * 1000), named=named
+    )
     if work_dir is not None:
         place = real_root(work_dir)
-        if any(f"{place}/".startswith(f"{real_root(path)}/") for path in (Path(root), *work.outside)):
+        if any(
+            f"{place}/".startswith(f"{real_root(path)}/") for path in (root, *map(str, work.outside), *named)
+        ):
             raise UsageError(f"{printable(place)} is inside the store; choose another place to work")
     with only_repair(root), _os_errors(root):
         finished = _finish_interrupted(work)
@@ -97,19 +105,20 @@ def _finish_interrupted(work: Work) -> ApplyReport | None:
         journal = area.journal
         if journal.state == "undoing":
             text = "an undo was interrupted; finish it with"
-            raise StoreError(f"{text}: rocketfsck undo {work.root}", path=str(area.path))
+            raise StoreError(f"{text}: {_undo_command(area, work)}", path=str(area.path))
         if journal.state in ("applied", "final"):
             if journal.plan_digest == work.digest and _is_as_left(area):
                 _drop_trees(area)
                 return replace(_saved_report(area), finished=True)
             continue
-        unpublished = journal.mode == "beside" and identity(work.root) == journal.old
+        unpublished = journal.state == "ready" and journal.mode == "beside" and standing(area) == "old"
         if journal.state in ("building", "undone") or unpublished:
-            remove_tree(os.fspath(area.path))
+            area.remove()
             continue
         if journal.plan_digest != work.digest:
             text = "another plan was interrupted here; apply it again to finish it, or take it back with"
-            raise StoreError(f"{text}: rocketfsck undo {work.root}", path=str(area.path))
+            raise StoreError(f"{text}: {_undo_command(area, work)}", path=str(area.path))
+        area = area.confirmed(work.named)
         lock = StoreLock(work.root)
         try:
             lock.take()
@@ -120,9 +129,12 @@ def _finish_interrupted(work: Work) -> ApplyReport | None:
     return None
 
 
+def _undo_command(area: Area, work: Work) -> str:
+    return undo_command(work.root, work.work_dir, area.journal.outside)
+
+
 def _is_as_left(area: Area) -> bool:
-    manifests = read_file(area.at("manifests.json"))
-    return not changed_files(manifests["after"], area.list_store())
+    return not changed_files(read_manifests(area)["after"], area.list_store())
 
 
 def _saved_report(area: Area) -> ApplyReport:
@@ -134,6 +146,7 @@ def _saved_report(area: Area) -> ApplyReport:
 
 
 def _apply(work: Work, keep: bool, check: bool, progress: Progress | None) -> ApplyReport:
+    logs = work.logs if work.in_place else {}
     lock = StoreLock(work.root)
     lock.take()  # a broker at work is found out before anything else
     lock.release()
@@ -142,21 +155,21 @@ def _apply(work: Work, keep: bool, check: bool, progress: Progress | None) -> Ap
         check_preconditions(action, work)
     area: Area | None = None
     try:
-        outside = tuple(map(os.fspath, work.outside))
-        area = make_area(work.root, work.work_dir, work.mode, work.digest, outside)
+        area = make_area(work.root, work.work_dir, work.mode, work.digest, work.named, logs)
         before = open_as_planned(
             work, Path(work.root), None, area
         )  # before the lock: it opens and closes `lock`
+        _refuse_no_store(before)
         lock.take()
         report, area = build(work, area, lock, before, then, check, progress)
         if report.problem:
-            remove_tree(os.fspath(area.path))
+            area.remove()
             return report
         lock.renew()
         refuse_changed(then, work)
         area = _publish(area)
         if not keep:
-            remove_tree(os.fspath(area.moved("final").path), KEPT)
+            area.moved("final").remove(KEPT)
         return report
     except (OSError, RocketfsckError) as error:
         text = _clean_up(area, work)
@@ -170,14 +183,19 @@ def _apply(work: Work, keep: bool, check: bool, progress: Progress | None) -> Ap
         lock.release()
 
 
+def _refuse_no_store(store: Store) -> None:
+    """Raises UsageError for a directory that holds nothing of a store: a plan may name any directory."""
+    if not (store.commitlog.files or store.queues or store.indexes):
+        raise UsageError(f"{printable(str(store.root))} is no message store: nothing is changed in it")
+
+
 def _publish(area: Area) -> Area:
     """Put what is ready in the store's place."""
     if area.journal.mode == "beside":
-        bring(area, area.journal.new)
+        bring(area, "new")
         return area.moved("applied")
     perform(area)
-    manifests = read_file(area.at("manifests.json"))
-    write_file(area.at("manifests.json"), {**manifests, "after": area.list_store()})
+    write_file(area.place(MANIFESTS), {**read_manifests(area), "after": area.list_store()})
     area = area.moved("applied")
     _drop_trees(area)
     return area
@@ -187,7 +205,7 @@ def _drop_trees(area: Area) -> None:
     """In place: what was built has gone into the store."""
     if area.journal.mode == "in-place":
         for name in ("store", "outside"):
-            remove_tree(area.at(name))
+            fileops.remove_tree(area.place(name))
 
 
 def _clean_up(area: Area | None, work: Work) -> str:
@@ -198,15 +216,15 @@ def _clean_up(area: Area | None, work: Work) -> str:
         (area,) = [found for found in find_areas(work.root, work.work_dir) if found.path == area.path]
         if area.journal.state == "ready":
             if area.journal.mode == "beside":
-                bring(area, area.journal.old)
+                bring(area, "old")
             else:
                 take_back(area)
             area = area.moved("undone")
         if area.journal.state in ("building", "undone"):
-            remove_tree(os.fspath(area.path))
+            area.remove()
     except (OSError, RocketfsckError, ValueError):
         text = "the repair was interrupted; finish it by applying the plan again, or take it back with"
-        return f"{text}: rocketfsck undo {work.root}"
+        return f"{text}: {undo_command(work.root, work.work_dir, work.named)}"
     return ""
 
 

@@ -7,7 +7,8 @@
                         before/<n>        in place: each file as it was
                         plan.json, result.json, ledger.json, manifests.json
 
-A directory belongs to a store by its name and by the path in its journal. States follow each other so:
+A directory belongs to a store by its name and place, and by what its journal says of the store's files: so a
+store and its areas can be moved or copied together. States follow each other so:
 
     building -> ready -> applied -> undoing -> undone -> (gone)
                                '-> final
@@ -15,6 +16,9 @@ A directory belongs to a store by its name and by the path in its journal. State
 "building" and "undone" can be thrown away. "ready" says that all is built, checked and synced: from then on
 the store is changed, and what is here says how to finish that or to take it back. "final" is no way back: it
 only keeps what must not be lost.
+
+A journal names files of the store relative to directories that the user has named: the store is the first,
+`outside` are the others. Whatever it says, nothing else can be reached by it (see `writer.confined`).
 """
 
 from __future__ import annotations
@@ -23,22 +27,26 @@ import json
 import os
 import re
 import secrets
-import stat
+import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair import fileops
-from rocketfsck.repair.manifests import list_files
+from rocketfsck.repair.manifests import list_files, share_of_same
 from rocketfsck.repair.plan_json import from_members, parse_document, to_members
+from rocketfsck.repair.tells import Tell
 from rocketfsck.store.reading import os_error_text, read_whole
+from rocketfsck.verify.catalog import printable
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import Place, Root, enter_root, open_root
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MARK = ".before-"
 JOURNAL = "journal.json"
+MANIFESTS = "manifests.json"
 STATES = ("building", "ready", "applied", "undoing", "undone", "final")
 MODES = ("beside", "in-place")
 _MAX_SIZE = 1 << 28
@@ -52,9 +60,11 @@ _NAME_SIZE = 180
 class Change:
     """In place: the file `path` gets the content of `staged`, or goes (None); it was `saved`, or not there.
 
-    `path` is absolute, the others are relative to the area.
+    `path` is relative to the directory `base`: 0 is the store, others are `Journal.outside`. The other two
+    are relative to the area.
     """
 
+    base: int
     path: str
     staged: str | None
     saved: str | None
@@ -62,8 +72,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory that a change in place makes, removes or touches, as it was or shall be."""
+    """A directory that a change in place makes, removes or touches, as it was or shall be.
 
+    `base` and `path` as in `Change`; the path of a base itself is "".
+    """
+
+    base: int
     path: str
     mode: int
     atime_ns: int
@@ -74,8 +88,9 @@ class Directory:
 class Journal:
     """What must be known to finish an interrupted repair or to take it back.
 
-    `outside` are the commitlog directories outside of the root. `old` and `new` name the root directories
-    before and after (device and inode), "" where nothing is published yet. The rest is for repairs in place:
+    `store` is where the store was. `outside` are the directories outside of it that the user named, `logs`
+    the commitlog paths among them by their number (from 1). `tells` are differences between the store of
+    before and the repaired one, where they change places as a whole. The rest is for repairs in place:
     files, directories made, removed, and the times of all that are touched.
     """
 
@@ -86,8 +101,8 @@ class Journal:
     plan_digest: str
     created_ns: int
     outside: tuple[str, ...] = ()
-    old: str = ""
-    new: str = ""
+    logs: Mapping[str, int] = field(default_factory=dict)
+    tells: tuple[Tell, ...] = ()
     changes: tuple[Change, ...] = ()
     made: tuple[Directory, ...] = ()
     removed: tuple[Directory, ...] = ()
@@ -96,24 +111,61 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A directory of a repair and its journal as last read or written."""
+    """A directory of a repair and its journal as last read or written.
+
+    `store` and `outside` are where the store and the directories outside of it are now, `root` is the area's
+    handle, `shelf` that of the directory above it.
+    """
 
     path: Path
     journal: Journal
+    store: str
+    outside: tuple[str, ...]
+    root: Root
+    shelf: Root
 
     def at(self, name: str) -> str:
-        """The path of something in the area."""
+        """The path of something in the area, for reading."""
         return f"{self.path}/{name}"
+
+    def place(self, name: str) -> Place:
+        """Something in the area, to be changed."""
+        return self.root / name
+
+    def open_bases(self) -> tuple[Root, ...]:
+        """The directories that changes in place are relative to. Raises OSError."""
+        return tuple(open_root(path) for path in (self.store, *self.outside))
 
     def list_store(self) -> dict[str, str]:
         """The manifest of the store as it is now."""
-        return list_files(self.journal.store, {path: path for path in self.journal.outside})
+        logs = {name: self.outside[number - 1] for name, number in self.journal.logs.items()}
+        return list_files(self.store, logs)
 
     def moved(self, state: str, **changes: Any) -> Area:
         """The area with its journal in another state, durably."""
         journal = replace(self.journal, state=state, **changes)
-        write_file(self.at(JOURNAL), to_members(journal))
+        write_file(self.place(JOURNAL), to_members(journal))
         return replace(self, journal=journal)
+
+    def remove(self, keep: Sequence[str] = ()) -> None:
+        """Remove the directory, or all in it but the names to keep; the journal goes last. Raises OSError."""
+        fileops.remove_tree(self.shelf / self.path.name, keep, JOURNAL)
+
+    def confirmed(self, named: Sequence[str]) -> Area:
+        """The area with the directories outside of the store as the user has named them now.
+
+        After a move they are taken in the order of the journal. Raises UsageError where one is not named.
+        """
+        then = self.journal.outside
+        if set(then) <= set(named):
+            return replace(self, outside=then)
+        if len(then) == len(named):
+            return replace(self, outside=tuple(named))
+        missing = " ".join(f"--outside {shlex.quote(path)}" for path in then if path not in named)
+        raise UsageError(
+            "the repair changed files outside of the store, too; "
+            f"name the directories where they are: {printable(missing)}"
+        )
 
 
 def real_root(root: Path | str) -> str:
@@ -121,29 +173,30 @@ def real_root(root: Path | str) -> str:
     return os.path.realpath(root)
 
 
-def identity(path: str) -> str:
-    """Which directory this is; "" where there is none."""
-    try:
-        status = os.lstat(path)
-    except FileNotFoundError:
-        return ""
-    return f"{status.st_dev}:{status.st_ino}"
-
-
 def make_area(
-    root: str, work_dir: Path | None, mode: str, plan_digest: str, outside: tuple[str, ...]
+    root: str,
+    work_dir: Path | None,
+    mode: str,
+    plan_digest: str,
+    outside: Sequence[str] = (),
+    logs: Mapping[str, int] | None = None,
 ) -> Area:
     """A new area for a store; raises OSError."""
     now = time.time_ns()
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now // 10**9))
-    above = os.path.dirname(root) if work_dir is None else os.path.realpath(work_dir)  # noqa: PTH120
-    path = f"{above}/{_short_name(root)}{MARK}{stamp}-{secrets.token_hex(3)}"
-    fileops.make_directory(path, 0o700)  # what is kept may be for fewer eyes than its own mode says
-    area = Area(Path(path), Journal(SCHEMA_VERSION, "building", mode, root, plan_digest, now, outside))
+    above = _above(root, work_dir)
+    name = f"{_short_name(root)}{MARK}{stamp}-{secrets.token_hex(3)}"
+    shelf = open_root(above, only=frozenset({name}))
+    fileops.make_directory(shelf / name, 0o700)  # what is kept may be for fewer eyes than its own mode says
+    journal = Journal(
+        SCHEMA_VERSION, "building", mode, root, plan_digest, now, tuple(outside), dict(logs or {})
+    )
     try:
+        area = Area(Path(above, name), journal, root, tuple(outside), enter_root(shelf / name), shelf)
+        fileops.sync(shelf.itself)  # a journal that could vanish with its directory would be none
         return area.moved("building")
     except OSError:
-        remove_tree(path)
+        fileops.remove_tree(shelf / name)
         raise
 
 
@@ -152,26 +205,54 @@ def find_areas(root: str, work_dir: Path | None) -> list[Area]:
 
     Raises StoreError for a directory that cannot be listed, or a journal that cannot be understood.
     """
-    above = os.path.dirname(root) if work_dir is None else os.path.realpath(work_dir)  # noqa: PTH120
+    above = _above(root, work_dir)
     try:
         names = sorted(os.listdir(above))  # noqa: PTH208
     except OSError as error:
         raise StoreError(f"cannot be listed: {os_error_text(error)}", path=above) from error
     found = []
     for name in names:
-        path = f"{above}/{name}"
         start, mark, rest = name.rpartition(MARK)
         if start + mark != _short_name(root) + MARK or not _ID.fullmatch(rest):
             continue
-        if not stat.S_ISDIR(os.lstat(path).st_mode):
+        shelf = open_root(above, only=frozenset({name}))
+        if not fileops.is_directory(shelf / name):
             continue
-        if os.path.lexists(f"{path}/{JOURNAL}"):
-            area = Area(Path(path), _read_journal(f"{path}/{JOURNAL}"))
-            if area.journal.store == root:
+        area_root = enter_root(shelf / name)
+        if fileops.exists(area_root / JOURNAL):
+            journal = _read_journal(f"{above}/{name}/{JOURNAL}")
+            area = Area(Path(above, name), journal, root, journal.outside, area_root, shelf)
+            if journal.store == root or _is_of(area):
                 found.append(area)
-        elif set(os.listdir(path)) <= {JOURNAL + _PART}:  # noqa: PTH208
-            remove_tree(path)
+        elif set(fileops.list_names(area_root.itself)) <= {JOURNAL + _PART}:
+            fileops.remove_tree(shelf / name)
     return sorted(found, key=lambda area: area.journal.created_ns)
+
+
+def _above(root: str, work_dir: Path | None) -> str:
+    return os.path.dirname(root) if work_dir is None else os.path.realpath(work_dir)  # noqa: PTH120
+
+
+def _is_of(area: Area) -> bool:
+    """Whether an area that was made for a store elsewhere came here with that store."""
+    then = area.journal.store
+    if os.path.basename(then) != os.path.basename(area.store):  # noqa: PTH119
+        return False
+    if not os.path.lexists(area.at(MANIFESTS)):
+        return False  # nothing was published: there is nothing to finish or to take back
+    manifests = read_manifests(area)
+    now = list_files(area.store)
+    by_size = not os.path.lexists(then)  # a copy may have other times; what it was copied from is gone
+    return any(share_of_same(manifests[name], now, by_size) >= 0.5 for name in ("before", "after"))
+
+
+def read_manifests(area: Area) -> dict[str, dict[str, str]]:
+    """What the store's files were before and after the repair. Raises StoreError."""
+    document = read_file(area.at(MANIFESTS))
+    parts = [document.get(name) for name in ("before", "after")] if isinstance(document, dict) else [None]
+    if not all(isinstance(part, dict) and all(isinstance(v, str) for v in part.values()) for part in parts):
+        raise StoreError("is no manifest of a repair", path=area.at(MANIFESTS))
+    return {"before": document["before"], "after": document["after"]}
 
 
 def _short_name(root: str) -> str:
@@ -186,22 +267,37 @@ def _read_journal(path: str) -> Journal:
     assert isinstance(journal, Journal)
     if journal.schema_version != SCHEMA_VERSION or journal.state not in STATES or journal.mode not in MODES:
         raise StoreError("is the journal of another version of this program", path=path)
-    inner = [name for change in journal.changes for name in (change.staged, change.saved) if name is not None]
-    if any(name.startswith("/") or ".." in name.split("/") for name in inner):
+    numbers = {change.base for change in journal.changes}
+    numbers |= {item.base for items in _directories(journal) for item in items}
+    names = [change.path for change in journal.changes]
+    names += [
+        name for change in journal.changes for name in (change.staged, change.saved) if name is not None
+    ]
+    names += [item.path for items in _directories(journal) for item in items if item.path]
+    names += [tell.file for tell in journal.tells]
+    if any(not 0 <= number <= len(journal.outside) for number in numbers):
+        raise StoreError("is a journal that leads out of its directories", path=path)
+    if any(not 0 < number <= len(journal.outside) for number in journal.logs.values()):
+        raise StoreError("is a journal that leads out of its directories", path=path)
+    if any(part in ("", ".", "..") or "\0" in part for name in names for part in name.split("/")):
         raise StoreError("is a journal that leads out of its directory", path=path)
     return journal
 
 
-def write_file(path: str, document: Mapping[str, Any]) -> None:
+def _directories(journal: Journal) -> tuple[tuple[Directory, ...], ...]:
+    return journal.made, journal.removed, journal.touched
+
+
+def write_file(place: Place, document: Mapping[str, Any]) -> None:
     """Let a JSON file appear or change in one step, durably; raises OSError."""
-    part = path + _PART
-    if os.path.lexists(part):
+    part = place.beside(_PART)
+    if fileops.exists(part):
         fileops.unlink(part)
     fileops.create(part, 0, 0o644)
     fileops.write(part, 0, (json.dumps(document, ensure_ascii=True, indent=1) + "\n").encode("ascii"))
     fileops.sync(part)
-    fileops.rename(part, path)
-    fileops.sync(os.path.dirname(path))  # noqa: PTH120
+    fileops.rename(part, place)
+    fileops.sync(place.parent)
 
 
 def read_file(path: str) -> Any:
@@ -210,24 +306,3 @@ def read_file(path: str) -> Any:
         return parse_document(read_whole(path, _MAX_SIZE), path)
     except UsageError as error:
         raise StoreError(str(error)) from error
-
-
-def remove_tree(path: str, keep: Sequence[str] = ()) -> None:
-    """Remove a directory and all below; its journal goes last. `keep` are names directly in it that stay.
-
-    Symbolic links are removed, not followed. Raises OSError.
-    """
-    if not os.path.lexists(path):
-        return
-    with os.scandir(path) as entries:
-        listed = sorted(entries, key=lambda entry: (entry.name == JOURNAL, entry.name))
-    for entry in listed:
-        if entry.name in keep:
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            os.chmod(entry.path, 0o700)  # noqa: PTH101 - a directory copied without the right to write
-            remove_tree(entry.path)
-        else:
-            fileops.unlink(entry.path)
-    if not keep:
-        fileops.remove_directory(path)

@@ -7,14 +7,16 @@ ready.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair import fileops
-from rocketfsck.repair.area import Area, identity, remove_tree, write_file
+from rocketfsck.repair.area import MANIFESTS, Area, real_root, write_file
+from rocketfsck.repair.differences import Differences
 from rocketfsck.repair.judging import Judgement, judge
+from rocketfsck.repair.keeping import account_for_traits
 from rocketfsck.repair.law import all_assumptions, total_notices
 from rocketfsck.repair.ledger import Ledger, make_ledger
 from rocketfsck.repair.locking import StoreLock
@@ -22,23 +24,29 @@ from rocketfsck.repair.manifests import Manifest, changed_files, list_files, out
 from rocketfsck.repair.opening import open_planned
 from rocketfsck.repair.plan import Action, Extent, Plan
 from rocketfsck.repair.plan_json import plan_to_json, to_members
-from rocketfsck.repair.publish import Differences, active_size, save_before, settle, sync_tree
+from rocketfsck.repair.publish import active_size, save_before, settle, sync_tree
 from rocketfsck.repair.results import ApplyReport
 from rocketfsck.repair.scene import ActScene, hash_bytes
 from rocketfsck.repair.startjudge import compare_starts, start_problem
 from rocketfsck.repair.table import Repair
+from rocketfsck.repair.tells import find_tells
 from rocketfsck.repair.worktree import WorkTree
 from rocketfsck.store.model import Settings, Store, StoreFile
 from rocketfsck.verify.catalog import printable
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import Progress, check_store
+from rocketfsck.writer import fileops
+from rocketfsck.writer.traits import traits_of
 
 _SPARE_SIZE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One run of `apply_plan`: the plan, its repairs, where, and how; `settings` of the broker, if given."""
+    """One run of `apply_plan`: the plan, its repairs, where, and how; `settings` of the broker, if given.
+
+    `named` are the real paths of the directories outside of the store that the user allows to be changed.
+    """
 
     plan: Plan
     digest: str
@@ -48,6 +56,7 @@ class Work:
     repairs: Mapping[str, Repair]
     now_timestamp: int
     settings: Settings | None = None
+    named: tuple[str, ...] = ()
 
     @property
     def mode(self) -> str:
@@ -57,6 +66,22 @@ class Work:
     def outside(self) -> list[Path]:
         """Commitlog directories that are not below the root."""
         return outside_directories(self.plan.store.root, self.plan.store.commitlog_paths)
+
+    @property
+    def logs(self) -> dict[str, int]:
+        """The commitlog directories outside of the root by the number, from 1, of the one that was named.
+
+        Raises UsageError for one that was not: a plan may come from anybody.
+        """
+        found = {}
+        for path in map(os.fspath, self.outside):
+            if real_root(path) not in self.named:
+                raise UsageError(
+                    f"the plan changes files in {printable(path)}, outside of the store: if that is meant, "
+                    f"apply with --in-place --outside {printable(shlex.quote(path))}"
+                )
+            found[path] = self.named.index(real_root(path)) + 1
+        return found
 
     def list_store(self) -> dict[str, str]:
         """The store's manifest."""
@@ -105,7 +130,7 @@ def open_as_planned(work: Work, root: Path, tree: WorkTree | None, area: Area) -
             moved.append(root / text.removeprefix(prefix))
         else:
             moved.append(path if tree is None else Path(tree.outside[text]))
-    return open_planned(work.plan.store, root, moved, area.path / "broker.conf")
+    return open_planned(work.plan.store, root, moved, area.place("broker.conf"))
 
 
 def build(
@@ -133,6 +158,7 @@ def build(
         kept=os.fspath(area.path),
         ledger=Ledger(notices=total_notices(work.plan.actions)),
         assumptions=all_assumptions(work.plan.actions),
+        outside=work.named if work.in_place else (),
     )
     if check:
         report = _checked(work, report, before, scene.reopen(), tree, progress)
@@ -149,7 +175,8 @@ def _clone(work: Work, area: Area, lock: StoreLock) -> WorkTree:
     near = os.lstat(area.path).st_dev == os.lstat(work.root).st_dev
     if not work.in_place and (outside or not near):
         what = f"commit log files in {outside[0]}" if outside else f"another file system than {area.path}"
-        raise UsageError(f"the store has {what}: it cannot be published as a whole; apply with --in-place")
+        options = " ".join(["--in-place", *(f"--outside {shlex.quote(str(path))}" for path in outside)])
+        raise UsageError(f"the store has {what}: it cannot be published as a whole; apply with {options}")
     _check_space(work, area)
     content = lock.content()
     tree = WorkTree.clone(
@@ -168,8 +195,7 @@ def _clone(work: Work, area: Area, lock: StoreLock) -> WorkTree:
         status = os.fstat(lock.descriptor)
         tree.create("lock", 0)
         tree.write("lock", 0, content)
-        fileops.take_owner(tree.place("lock"), status)
-        os.chmod(tree.place("lock"), status.st_mode & 0o7777)  # noqa: PTH101
+        fileops.set_traits(tree.on_disk(tree.place("lock")), traits_of(lock.descriptor))
         tree.set_mtime("lock", status.st_mtime_ns)
     return tree
 
@@ -237,21 +263,23 @@ def _same_file(old: StoreFile, new: StoreFile) -> bool:
 def _make_ready(
     work: Work, area: Area, tree: WorkTree, report: ApplyReport, then: Manifest
 ) -> tuple[ApplyReport, Area]:
+    bases = area.open_bases()
+    differences = Differences(area, bases)
     if work.in_place:
-        differences = Differences(area)
         differences.compare(work.root, os.fspath(tree.root))
         for name, place in tree.outside.items():
             differences.compare(os.path.realpath(name), place)
-        save_before(area, differences.changes)
+        save_before(area, bases, differences.changes)
     else:
-        settle(os.fspath(tree.root))
-    remove_tree(area.at("scratch"))
-    write_file(area.at("plan.json"), plan_to_json(work.plan))
-    write_file(area.at("result.json"), report.to_json())
-    write_file(area.at("ledger.json"), {"kind": "rocketfsck.ledger", **to_members(report.ledger)})
+        settle(tree.at("store"))
+    report = replace(report, not_kept=account_for_traits(work.root, tree, work.in_place))
+    fileops.remove_tree(area.place("scratch"))
+    write_file(area.place("plan.json"), plan_to_json(work.plan))
+    write_file(area.place("result.json"), report.to_json())
+    write_file(area.place("ledger.json"), {"kind": "rocketfsck.ledger", **to_members(report.ledger)})
     after = {} if work.in_place else list_files(os.fspath(tree.root))
-    write_file(area.at("manifests.json"), {"before": dict(then), "after": after})
-    sync_tree(os.fspath(area.path))
+    write_file(area.place(MANIFESTS), {"before": dict(then), "after": after})
+    sync_tree(area.root.itself)
     if work.in_place:
         return report, area.moved(
             "ready",
@@ -260,7 +288,7 @@ def _make_ready(
             removed=tuple(differences.removed),
             touched=differences.touched,
         )
-    return report, area.moved("ready", old=identity(work.root), new=identity(os.fspath(tree.root)))
+    return report, area.moved("ready", tells=find_tells(work.root, os.fspath(tree.root)))
 
 
 def refuse_changed(then: Manifest, work: Work) -> None:

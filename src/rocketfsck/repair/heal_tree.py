@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair import fileops
 from rocketfsck.repair.manifests import outside_directories
 from rocketfsck.repair.opening import describe_store, open_planned
 from rocketfsck.repair.plan import Action
@@ -21,6 +20,8 @@ from rocketfsck.repair.scene import ActScene
 from rocketfsck.repair.worktree import WorkTree
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import os_error_text
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import Place
 
 _SPARE_SIZE = 1 << 20
 _MAX_DEPTH = 64
@@ -41,10 +42,10 @@ class TriedStore:
         outside = outside_directories(self._planned.root, self._planned.commitlog_paths)
         self._tree = WorkTree(directory, outside)
         try:
-            fileops.make_directory(f"{directory}/outside")
-            _lend(os.fspath(store.root), os.fspath(self._tree.root))
+            fileops.make_directory(self._tree.at("outside"))
+            _lend(os.fspath(store.root), self._tree.at("store"))
             for path, place in self._tree.outside.items():
-                _lend(path, place)
+                _lend(path, self._tree.on_disk(place))
         except OSError as error:
             text = f"cannot be written: {os_error_text(error)}"
             raise StoreError(text, path=os.fspath(directory)) from error
@@ -58,7 +59,7 @@ class TriedStore:
     def reopen(self) -> Store:
         """The store as it is now."""
         paths = [self._moved(path) for path in self._planned.commitlog_paths]
-        return open_planned(self._planned, self._tree.root, paths, self._directory / "broker.conf")
+        return open_planned(self._planned, self._tree.root, paths, self._tree.at("broker.conf"))
 
     def name_of(self, file: str) -> str:
         """The store's name of a file of the view."""
@@ -82,7 +83,7 @@ def _check_room(store: Store, directory: Path, actions: Iterable[Action]) -> Non
         )
 
 
-def _lend(source: str, target: str, above: tuple[_Identity, ...] = ()) -> None:
+def _lend(source: str, target: Place, above: tuple[_Identity, ...] = ()) -> None:
     """The directories below `source`, with links to its files. Links to directories are followed."""
     status = os.stat(source)  # noqa: PTH116 - names may be any bytes
     inner = (*above, (status.st_dev, status.st_ino))
@@ -90,7 +91,7 @@ def _lend(source: str, target: str, above: tuple[_Identity, ...] = ()) -> None:
     with os.scandir(source) as entries:
         listed = sorted(entries, key=lambda entry: entry.name)
     for entry in listed:
-        place = f"{target}/{entry.name}"
+        place = target / entry.name
         if entry.is_dir() and len(inner) <= _MAX_DEPTH and _identity(entry) not in inner:
             _lend(entry.path, place, inner)
         else:

@@ -1,4 +1,8 @@
-"""What a store's files were at some time: names, lengths, times. Tells whether anybody changed it since."""
+"""What a store's files were at some time: names, lengths, times. Tells whether anybody changed it since.
+
+A symbolic link counts with where it leads and, if that is a file, with that file's length and time. A
+directory that it leads to is looked into only if it is elsewhere: neither in the store nor above it.
+"""
 
 from __future__ import annotations
 
@@ -21,37 +25,58 @@ def list_files(root: str, outside: Mapping[str, str] | None = None) -> dict[str,
 
     `outside` are the directories outside of its root: their names, and where they are. Raises StoreError.
     """
+    found: dict[str, str] = {}
     try:
-        found = dict(_below(root, "", 0, frozenset()))
-        for name, place in (outside or {}).items():
-            found.update(_below(place, name, 0, frozenset()))
+        for name, place in {"": root, **(outside or {})}.items():
+            found.update(_below(place, name, (os.path.realpath(root), os.path.realpath(place))))
     except OSError as error:
         raise StoreError(f"cannot be read: {os_error_text(error)}", path=root) from error
     return found
 
 
-def _below(directory: str, name: str, depth: int, above: frozenset[str]) -> Iterator[tuple[str, str]]:
-    status = os.stat(directory)  # noqa: PTH116
-    here = f"{status.st_dev}:{status.st_ino}"
-    if depth > _MAX_DEPTH or here in above:
+def leads_elsewhere(path: str, places: Iterable[str]) -> bool:
+    """Whether a link leads to something that is neither in one of these directories nor above one.
+
+    `places` are real paths. False for a link that leads nowhere.
+    """
+    real = os.path.realpath(path)
+    near = any(f"{real}/".startswith(f"{place}/") or f"{place}/".startswith(f"{real}/") for place in places)
+    return not near and os.path.exists(real)  # noqa: PTH110
+
+
+def _below(directory: str, name: str, places: tuple[str, ...], depth: int = 0) -> Iterator[tuple[str, str]]:
+    if depth > _MAX_DEPTH:
         return
     with os.scandir(directory) as entries:
         listed = sorted(entries, key=lambda entry: entry.name)
     for entry in listed:
         inner = f"{name}/{entry.name}" if name else entry.name
-        if entry.is_dir():
-            yield from _below(entry.path, inner, depth + 1, above | {here})
-            continue
-        try:
+        link = f"-> {os.readlink(entry.path)}" if entry.is_symlink() else ""  # noqa: PTH115
+        if not link and entry.is_dir():
+            yield from _below(entry.path, inner, places, depth + 1)
+        elif entry.is_file() or not link:
             found = entry.stat()
-        except OSError:
-            found = entry.stat(follow_symlinks=False)
-        yield inner, f"{found.st_size} {found.st_mtime_ns}"
+            yield inner, f"{found.st_size} {found.st_mtime_ns} {link}".strip()
+        else:
+            yield inner, link
+            if entry.is_dir() and leads_elsewhere(entry.path, places):
+                seen = (*places, os.path.realpath(entry.path))
+                yield from _below(entry.path, inner, seen, depth + 1)
 
 
 def changed_files(then: Manifest, now: Manifest) -> list[str]:
     """The names that are not as they were, sorted."""
     return sorted(name for name in {*then, *now} if then.get(name) != now.get(name))
+
+
+def share_of_same(then: Manifest, now: Manifest, by_size: bool) -> float:
+    """Which share of the files, 0 to 1, is as it was; with `by_size` their times do not count."""
+
+    def fact(value: str | None) -> str | None:
+        return value.partition(" ")[0] if by_size and value is not None else value
+
+    names = {*then, *now}
+    return sum(fact(then.get(name)) == fact(now.get(name)) for name in names) / max(len(names), 1)
 
 
 def some_of(names: Iterable[str]) -> str:

@@ -13,6 +13,8 @@ from rocketfsck.repair.startjudge import START_SETTINGS
 from rocketfsck.store import open_store
 from rocketfsck.store.geometry import SETTINGS
 from rocketfsck.store.model import GEOMETRY_DEFAULTS, Store
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import Place
 
 LOOKED_AT = ("messageIndexEnable", "messageIndexSafe", *START_SETTINGS)
 """Settings beside sizes that a check, or a predicted start, looks at."""
@@ -42,11 +44,11 @@ def _is_told(store: Store) -> bool:
 
 
 def open_planned(
-    planned: PlannedStore, root: Path, commitlog_paths: Sequence[Path], settings_path: Path
+    planned: PlannedStore, root: Path, commitlog_paths: Sequence[Path], settings: Place
 ) -> Store:
     """The store below `root` as the plan's store was opened.
 
-    `settings_path` is a file that is written for it. Raises StoreError as `open_store` does, UsageError for
+    `settings` is a file that is written for it. Raises StoreError as `open_store` does, UsageError for
     a version or a size that is none.
     """
     lines = [f"{name}={value}" for name, value in planned.settings.items() if name in LOOKED_AT]
@@ -58,10 +60,13 @@ def open_planned(
             lines.append(f"{SETTINGS[name].names[0]}={size}")
     if any("\n" in line or "\\" in line or "\r" in line for line in lines):
         raise UsageError("plan: store.settings: a value has more than a line")
-    settings_path.write_text("\n".join(lines) + "\n", "latin-1", "replace")
+    if fileops.exists(settings):
+        fileops.unlink(settings)
+    fileops.create(settings, 0, 0o644)
+    fileops.write(settings, 0, ("\n".join(lines) + "\n").encode("latin-1", "replace"))
     store = open_store(
         root,
-        broker_conf=settings_path,
+        broker_conf=Path(settings),
         version=planned.version,
         commitlog_paths=commitlog_paths,
         # the default, said as if it were given, would keep a check from reading them off the units

@@ -14,6 +14,8 @@ from itertools import pairwise
 from rocketfsck import __version__
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.law import judge, unknown_in
+from rocketfsck.repair.links import pin_on, pins_of
+from rocketfsck.repair.manifests import outside_directories
 from rocketfsck.repair.opening import describe_store
 from rocketfsck.repair.plan import Action, Extent, Plan, Unanswered
 from rocketfsck.repair.scene import PlanScene
@@ -30,6 +32,7 @@ NO_REPAIR = "nothing can be done about it by a program; see rocketfsck explain {
 NOT_HERE = "{repair} cannot answer it as it is here; see rocketfsck explain {rule}"
 NOT_ASKED = "left out: only other repairs were asked for"
 NOT_PREEN = "{repair} is not provably safe; plan without --preen to have it"
+LINKED = "a symbolic link is there, or leads there: a repair changes neither links nor what they lead to"
 NOT_BUILT = "there is no automatic {repair}"
 NOT_UNDERSTOOD = "{repair} would change what this version does not understand; --only {repair} forces it"
 
@@ -77,6 +80,8 @@ def make_plan(
             raise UsageError(f"no repair is called {printable(name)!r}; there are {known}")
     _refuse_other_state(store, report)
     scene = PlanScene(store, report, report.findings)
+    outside = outside_directories(str(store.root), store.commitlog.locations)
+    pins = pins_of(str(store.root), [str(path) for path in outside if path.is_dir()])
     made: list[Action] = []
     reasons: dict[str, str] = {}
     asked_by: dict[Key, list[str]] = {}
@@ -98,6 +103,8 @@ def make_plan(
     for action in _merged(made):
         judged = judge(scene, action, table[action.name])
         reason = _objection(scene, judged, table[action.name], preen=preen, forced=action.name in only)
+        if pin_on(action.target, pins):
+            reason = LINKED
         if reason:
             reasons |= dict.fromkeys(asked_by[_key(action)], reason.replace("{repair}", action.name))
         else:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS
@@ -25,7 +28,9 @@ class ApplyReport:
     and still are, `fresh` those that were not there before: either of the last two, or a ledger that does
     not balance, keeps the result from being published; `problem` then says so. So does one of `starts` that
     is worse with the result than with the store as it was. `assumptions` are what the plan wrote by, and how
-    each was known or confirmed.
+    each was known or confirmed. `outside` are the directories outside of the store that the user named, which
+    `undo` must be given again. `not_kept` says which owners, permissions and attributes of files could not be
+    kept.
     """
 
     store: str
@@ -44,6 +49,8 @@ class ApplyReport:
     ledger: Ledger = field(default_factory=Ledger)
     assumptions: tuple[Assumption, ...] = ()
     starts: tuple[StartComparison, ...] = ()
+    outside: tuple[str, ...] = ()
+    not_kept: tuple[str, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -65,6 +72,16 @@ class ApplyReport:
         report = from_members(cls, inner)
         assert isinstance(report, cls)
         return report
+
+
+def undo_command(root: str, work_dir: Path | str | None, outside: Iterable[str] = ()) -> str:
+    """What is typed to take the last repair of a store back; control characters are as they are."""
+    words = ["rocketfsck", "undo", root]
+    if work_dir is not None:
+        words += ["--work-dir", os.fspath(work_dir)]
+    for path in outside:
+        words += ["--outside", path]
+    return shlex.join(words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.writer.publish import building_directory
+from rocketfsck.writer.publish import SideFile, building_directory, clear_side_file
 
 if TYPE_CHECKING:
     from rocketfsck.query.start_verdict import StartVerdict
@@ -277,30 +277,30 @@ def write_store(
         raise UsageError("no record was found that could be taken: nothing to write")
     into = Path(os.path.abspath(into))  # noqa: PTH100 - the last part need not exist
     ledger = ledger_path or default_ledger(into)
-    for path in (into, ledger):
-        if os.path.lexists(path):
-            raise StoreError("exists; nothing is written over it", path=str(path))
-    part = ledger.with_name(f".{ledger.name}.{os.getpid()}.part")
-    made: list[Path] = [part]
+    done = False
+    side: SideFile | None = None
     try:
+        clear_side_file(ledger, into)
+        if os.path.lexists(into):
+            raise StoreError("exists; nothing is written over it", path=str(into))
+        if os.path.lexists(ledger):
+            text = "exists without its store; nothing is written over it: move it away and try again"
+            raise StoreError(text, path=str(ledger))
+        side = SideFile(ledger, "utf-8")
         with building_directory(into, replace=False, sync=salvage.options.sync) as building:
             report, starts = fill_store(building, salvage, progress)
             head = {**salvage.head(), "into": os.fspath(into)}
-            with part.open("w", encoding="utf-8") as stream:
-                stream.writelines(line + "\n" for line in ledger_lines(salvage.story, head))
-                stream.flush()
-                os.fsync(stream.fileno())
-            # before the store appears: it never stands without its ledger
-            part.rename(ledger)
-            made.append(ledger)
-        made.remove(ledger)
+            side.stream.writelines(line + "\n" for line in ledger_lines(salvage.story, head))
+            side.complete(sync=True)
+            side.publish()  # before the store appears: it never is without its ledger
+        done = True
     except OSError as error:
         raise StoreError(
             f"cannot be written: {error.strerror or error}", path=str(error.filename or into)
         ) from error
     finally:
-        for path in made:
-            path.unlink(missing_ok=True)
+        if side is not None:
+            side.end(keep=done)
     return SalvagedStore(salvage, into, ledger, report, starts)
 
 

@@ -19,6 +19,8 @@ from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import place_at
 
 if TYPE_CHECKING:
     from rocketfsck.formats.dialect import Version
@@ -56,13 +58,13 @@ def fill_store(
     build_queues(store, building)
     build_index(store, building)
     store = _open(building, salvage)
-    (building / "checkpoint").write_bytes(encode_checkpoint(build_checkpoint(store)))
+    fileops.write_new(place_at(building / "checkpoint"), encode_checkpoint(build_checkpoint(store)))
     topics = building / "config" / "topics.json"
     if not topics.exists():
         content = build_topics(store)
         if content is not None:
-            topics.parent.mkdir(exist_ok=True)
-            topics.write_bytes(content)
+            fileops.make_directories(place_at(topics.parent))
+            fileops.write_new(place_at(topics), content)
     store = _open(building, salvage)
     report = check_store(store, CheckOptions(level="full", jobs=salvage.options.jobs))
     return report, predict_output(store, _versions(salvage, store), losses=True)
@@ -77,11 +79,12 @@ def _versions(salvage: Salvage, store: Store) -> tuple[Version, ...]:
 
 def _copy_config(origin: Store, building: Path) -> None:
     for file in origin.configs:
-        target = building / file.relative
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with FileReader(file.location) as reader, target.open("wb") as stream:
+        target = place_at(building / file.relative)
+        fileops.make_directories(target.parent)
+        with FileReader(file.location) as reader:
+            fileops.create(target, 0)
             for pos in range(0, reader.size, _CHUNK_SIZE):
-                stream.write(reader.read_upto(pos, _CHUNK_SIZE))
+                fileops.write(target, pos, reader.read_upto(pos, _CHUNK_SIZE))
 
 
 def _open(building: Path, salvage: Salvage) -> Store:

@@ -30,6 +30,8 @@ from rocketfsck.repair.salvage_layout import Placement
 from rocketfsck.scan.columns import Trait
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.store.reading import FileReader
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import place_at
 
 COPY_SIZE = 4 << 20
 """Bytes of records that are copied at once, if no single one is longer."""
@@ -72,7 +74,7 @@ class LogWriter:
 
     def write(self, progress: Callable[[int], None] | None = None) -> None:
         """Write all files; `progress` is told the bytes of records written so far."""
-        self.directory.mkdir()
+        fileops.make_directory(place_at(self.directory))
         placement, found = self.placement, self.found
         rows, offsets = placement.rows, placement.offsets
         sizes = found["total_size"][rows].astype(np.int64)
@@ -164,14 +166,11 @@ class LogWriter:
         try:
             if start != self._start:
                 self._close()
-                self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                self._descriptor = fileops.open_part(place_at(path))
                 self._start = start
                 if os.fstat(self._descriptor).st_size != file_size:
                     os.ftruncate(self._descriptor, file_size)
-            view, pos = memoryview(data), offset - start
-            while view:
-                done = os.pwrite(self._descriptor, view, pos)
-                view, pos = view[done:], pos + done
+            fileops.write_all(self._descriptor, data, offset - start)
         except OSError as error:
             raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
 

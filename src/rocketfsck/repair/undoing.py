@@ -1,48 +1,60 @@
 """Takes the last repair of a store back: its bytes, names and times as they were.
 
 Can be interrupted and run again like `apply`. What was written since by somebody else is never deleted: it
-needs `force`, and is kept.
+needs `force`, and is kept. Before the journal says that an undo is on its way, it is known that it can be
+done.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair import fileops
-from rocketfsck.repair.area import Area, find_areas, identity, read_file, real_root, remove_tree
+from rocketfsck.repair.area import Area, find_areas, read_manifests, real_root
 from rocketfsck.repair.locking import StoreLock, only_repair
 from rocketfsck.repair.manifests import changed_files, list_files, some_of
-from rocketfsck.repair.publish import bring, second_name, take_back
-from rocketfsck.repair.results import UndoReport
+from rocketfsck.repair.publish import bring, second_name, standing, take_back
+from rocketfsck.repair.results import UndoReport, undo_command
+from rocketfsck.repair.tells import find_tells, side_of
 from rocketfsck.store.reading import os_error_text
 from rocketfsck.verify.catalog import printable
+from rocketfsck.writer import fileops
 
 
-def undo(store_path: Path | str, *, work_dir: Path | None = None, force: bool = False) -> UndoReport:
+def undo(
+    store_path: Path | str,
+    *,
+    work_dir: Path | None = None,
+    force: bool = False,
+    outside: Sequence[Path | str] = (),
+) -> UndoReport:
     """Take back the last repair of a store, finished or interrupted.
 
-    `work_dir` is what `apply` was given. Where the store changed after the repair (a broker wrote to it),
-    `force` is needed; its state is then kept in the area. Raises UsageError if there is nothing to take back,
+    `work_dir` and `outside` are what `apply` was given; after a move, where these are now. Where the store
+    changed after the repair (a broker wrote to it), `force` is needed; its state is then kept in the area.
+    Raises UsageError if there is nothing to take back, or a directory outside of the store was not named;
     StoreError if a broker holds the store, it changed, or something cannot be read or written.
     """
     root = real_root(store_path)
+    named = [real_root(path) for path in outside]
     with only_repair(root):
         try:
-            return _undo(root, work_dir, force)
+            return _undo(root, work_dir, force, named)
         except OSError as error:
             path = os.fsdecode(error.filename) if error.filename else root
-            again = f"run rocketfsck undo {root} again"
+            again = f"run {undo_command(root, work_dir, named)} again"
             raise StoreError(f"cannot be written: {os_error_text(error)}; {again}", path=path) from error
 
 
-def _undo(root: str, work_dir: Path | None, force: bool) -> UndoReport:
-    area = _last_area(root, work_dir)
+def _undo(root: str, work_dir: Path | None, force: bool, named: Sequence[str]) -> UndoReport:
+    area = _last_area(root, work_dir).confirmed(named)
     journal = area.journal
-    unpublished = journal.mode == "beside" and identity(root) == journal.old
-    if journal.state in ("building", "undone") or (journal.state == "ready" and unpublished):
-        remove_tree(os.fspath(area.path))
+    finished = journal.state != "applied"
+    unpublished = journal.state == "ready" and journal.mode == "beside" and standing(area) == "old"
+    if journal.state in ("building", "undone") or unpublished:
+        area.remove()
         return UndoReport(root, journal.mode, journal.plan_digest, finished=True)
     lock = StoreLock(root)
     try:
@@ -53,7 +65,7 @@ def _undo(root: str, work_dir: Path | None, force: bool) -> UndoReport:
             kept = _restore(area, force)
     finally:
         lock.release()
-    return UndoReport(root, journal.mode, journal.plan_digest, finished=journal.state != "applied", kept=kept)
+    return UndoReport(root, journal.mode, journal.plan_digest, finished=finished, kept=kept)
 
 
 def _last_area(root: str, work_dir: Path | None) -> Area:
@@ -64,50 +76,61 @@ def _last_area(root: str, work_dir: Path | None) -> Area:
 
 
 def _exchange_back(area: Area, force: bool) -> str:
-    journal = area.journal
-    manifests = read_file(area.at("manifests.json"))
-    published = identity(journal.store) == journal.new
-    new = journal.store if published else area.at("store")
-    changed = changed_files(manifests["after"], list_files(new)) if identity(new) == journal.new else []
+    here, kept = area.store, area.at("store")
+    manifests = read_manifests(area)
+    published = standing(area) == "new"
+    new = here if published else kept
+    changed = changed_files(manifests["after"], list_files(new)) if os.path.lexists(new) else []
     if published:
-        _refuse(changed, force, journal.store, "the store changed since it was repaired")
-        old = list_files(area.at("store")) if identity(area.at("store")) == journal.old else {}
-        spoiled = changed_files(manifests["before"], old) if old else []
-        _refuse(spoiled, force, area.at("store"), "the kept store changed since")
-    area = area.moved("undoing")
-    bring(area, journal.old)
+        _refuse(changed, force, here, "the store changed since it was repaired")
+        spoiled = changed_files(manifests["before"], list_files(kept))
+        _refuse(spoiled, force, kept, "the kept store changed since")
+        _refuse_distance(area)
+        tells = area.journal.tells
+        if side_of(kept, tells) != "old" or side_of(here, tells) != "new":  # one was changed meanwhile
+            tells = find_tells(kept, here)
+        area = area.moved("undoing", tells=tells)
+    bring(area, "old")
     if changed:
         area.moved("final")
-        return area.at("store")
-    remove_tree(os.fspath(area.moved("undone").path))
+        return kept
+    area.moved("undone").remove()
     return ""
+
+
+def _refuse_distance(area: Area) -> None:
+    """Raises UsageError where the two cannot change names, as when one of them was moved to another disk."""
+    if os.lstat(area.store).st_dev != os.lstat(area.at("store")).st_dev:
+        raise UsageError(
+            f"{printable(str(area.path))} is on another file system than the store: move it beside the store"
+        )
 
 
 def _restore(area: Area, force: bool) -> str:
-    journal = area.journal
-    after = area.at("after")
-    if journal.state == "applied":
-        changed = changed_files(read_file(area.at("manifests.json"))["after"], area.list_store())
-        _refuse(changed, force, journal.store, "the store changed since it was repaired")
+    after = area.place("after")
+    if area.journal.state == "applied":
+        changed = changed_files(read_manifests(area)["after"], area.list_store())
+        _refuse(changed, force, area.store, "the store changed since it was repaired")
         if changed:
-            _keep_changed(area, after)
+            _keep_changed(area)
     area = area.moved("undoing")
     take_back(area)
-    if os.path.lexists(after):
+    if fileops.exists(after):
         area.moved("final")
-        return after
-    remove_tree(os.fspath(area.moved("undone").path))
+        return str(after)
+    area.moved("undone").remove()
     return ""
 
 
-def _keep_changed(area: Area, after: str) -> None:
+def _keep_changed(area: Area) -> None:
     """Give the files that will be replaced a second name."""
-    remove_tree(after)
+    after, bases = area.place("after"), area.open_bases()
+    fileops.remove_tree(after)
     fileops.make_directory(after)
     for number, change in enumerate(area.journal.changes):
-        if os.path.isfile(change.path):  # noqa: PTH113
-            name = os.path.basename(change.path)  # noqa: PTH119
-            second_name(change.path, f"{after}/{number}-{name[:200]}")
+        place = bases[change.base] / change.path
+        if fileops.is_file(place):
+            second_name(place, after / f"{number}-{os.path.basename(change.path)[:200]}")  # noqa: PTH119
     fileops.sync(after)
 
 

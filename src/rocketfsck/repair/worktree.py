@@ -7,25 +7,31 @@
 
 A file is shared with the store as long as nothing changes it. Before the first change it is made our own: a
 reflink, else a sparse copy. So no change of the tree ever reaches the store. Content that changes keeps its
-file's time of modification, by which a broker deletes old files; `set_mtime` sets another.
+file's time of modification, by which a broker deletes old files; `set_mtime` sets another. What takes a
+file's place gets its owner, permissions and attributes, what is new those of the files beside it (`models`).
+
+Symbolic links of the store: one that leads out of it is followed, and what it leads to can be changed, but
+the link itself is never moved. One that leads to something in the store or above it stays a link; neither it
+nor what it leads to is changed or moved (`pins`).
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair import fileops
+from rocketfsck.repair.cloning import Cloner
+from rocketfsck.repair.links import pin_on, pins_of
+from rocketfsck.repair.models import model_of
 from rocketfsck.store.reading import FileReader, file_kind, os_error_text
 from rocketfsck.verify.catalog import printable
-
-_MAX_DEPTH = 64
-_Identity = tuple[int, int]
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import Place, open_root
 
 
 class WorkTree:
@@ -34,7 +40,8 @@ class WorkTree:
     Names of files are relative to the root with `/` between the parts; those of a commitlog directory
     outside of the root are full paths. A name that leads anywhere else raises UsageError. Every other
     failure is a StoreError with the file. `root` and `set_aside_root` are the directories on disk. `links`
-    are the symbolic links of the store that were followed: such a tree cannot take the store's place.
+    are the symbolic links of the store that were followed: such a tree cannot take the store's place. `pins`
+    are names that cannot be changed because of a link, and why.
     """
 
     def __init__(self, area: Path, outside: Sequence[Path] = ()) -> None:
@@ -43,6 +50,8 @@ class WorkTree:
         self.set_aside_root = area / "set-aside"
         self.outside = {os.fspath(path): f"{area}/outside/{number}" for number, path in enumerate(outside)}
         self.links: list[str] = []
+        self.pins: dict[str, str] = {}
+        self._confines = open_root(area)
 
     @classmethod
     def clone(
@@ -62,12 +71,36 @@ class WorkTree:
         """
         tree = cls(area, outside)
         with _named("", "cannot be copied"):
-            fileops.make_directory(f"{area}/outside")
-            cloner = _Cloner(tree, borrow)
-            cloner.directory(os.fspath(source), os.fspath(tree.root), "", (), frozenset(without))
+            tree.pins.update(pins_of(os.fspath(source), list(tree.outside)))
+            fileops.make_directory(tree.at("outside"))
+            near = tuple(map(os.path.realpath, (os.fspath(source), *tree.outside)))
+            cloner = Cloner(tree.links, tree.pins, borrow)
+            cloner.directory(os.fspath(source), tree.at("store"), "", near, frozenset(without))
             for path, place in tree.outside.items():
-                cloner.directory(path, place, path, (), frozenset())
+                cloner.directory(path, tree.on_disk(place), path, near, frozenset())
         return tree
+
+    def at(self, name: str) -> Place:
+        """Something in the area, by its name there."""
+        return self._confines / name
+
+    def on_disk(self, path: str | Path) -> Place:
+        """Something in the area, by its path on disk; raises UsageError for a path elsewhere."""
+        return self._confines.place_of(os.fspath(path))
+
+    def _place(self, file: str) -> Place:
+        """Where a name is, to be changed; raises StoreError where a link forbids that."""
+        path = self.place(file)
+        if why := pin_on(file, self.pins):
+            raise StoreError(why, path=file)
+        return self.on_disk(path)
+
+    def _movable(self, file: str) -> Place:
+        """Where a name is, to be moved away; a link that was followed must stay."""
+        for name in self.links:
+            if name == file or name.startswith(f"{file}/"):
+                raise StoreError("is a symbolic link, or has one in it: links are not moved", path=file)
+        return self._place(file)
 
     def place(self, file: str) -> str:
         """The path on disk of a name; raises UsageError for one that leads out of the tree."""
@@ -121,34 +154,35 @@ class WorkTree:
 
     def write(self, file: str, pos: int, data: bytes) -> None:
         """Put bytes at a position; a file that ends before gets longer."""
-        with self._changing(file) as path:
-            fileops.write(path, pos, data)
+        with self._changing(file) as place:
+            fileops.write(place, pos, data)
 
     def zero(self, file: str, start: int, end: int) -> None:
         """Zeros in `start:end`, which must lie in the file; holes where the file system has them."""
         if not 0 <= start <= end <= self.size(file):
             raise StoreError(f"has no bytes {start} to {end}", path=file)
         if start < end:
-            with self._changing(file) as path:
-                fileops.punch(path, start, end)
+            with self._changing(file) as place:
+                fileops.punch(place, start, end)
 
     def resize(self, file: str, size: int) -> None:
         """Cut a file, or make it longer by a hole."""
-        with self._changing(file) as path:
-            fileops.truncate(path, size)
+        with self._changing(file) as place:
+            fileops.truncate(place, size)
 
     def create(self, file: str, size: int) -> None:
         """A new file of zeros; the directories above it are made."""
-        path = self.place(file)
+        place = self._place(file)
         with _named(file, "cannot be made"):
-            self._make_parents(path)
-            fileops.create(path, size, 0o644)
-            fileops.take_owner(path, self._owner())
+            self._make_parents(place)
+            model = model_of(self._aside(file), place)
+            fileops.create(place, size, 0o644)
+            fileops.set_traits(place, model)
 
     def rename(self, old: str, new: str) -> None:
         """Give a file or directory another name, at which nothing may be."""
-        source, target = self.place(old), self.place(new)
-        if os.path.lexists(target):
+        source, target = self._movable(old), self._place(new)
+        if fileops.exists(target):
             raise StoreError("exists, so that nothing can be renamed to it", path=new)
         with _named(old, f"cannot be renamed to {printable(new)}"):
             self._make_parents(target)
@@ -159,19 +193,19 @@ class WorkTree:
 
         Returns its name below `set_aside_root`: the one it had, with a number behind it if that is taken.
         """
-        source = self.place(file)
+        source = self._movable(file)
         name = wanted = file.strip("/")
         number = 1
         while os.path.lexists(f"{self.set_aside_root}/{name}"):
             number += 1
             name = f"{wanted}.{number}"
-        target = f"{self.set_aside_root}/{name}"
         with _named(file, "cannot be set aside"):
-            if source in (os.fspath(self.root), *self.outside.values()):
+            if str(source) in (os.fspath(self.root), *self.outside.values()):
                 raise UsageError("a whole store is not set aside")
-            os.makedirs(os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120
-            for path in _borrowed(source):
-                self._own(path)
+            target = self.at(f"set-aside/{name}")
+            self._make_directories(target.parent)
+            for path in _borrowed(str(source)):
+                self._own(self.on_disk(path))
             fileops.rename(source, target)
         return name
 
@@ -180,39 +214,47 @@ class WorkTree:
 
         What was there is set aside.
         """
-        target = self.place(file)
-        if os.path.lexists(target):
-            self.set_aside(file)
+        target = self._place(file)
+        aside = self._aside(file)
+        if fileops.exists(target):
+            aside = self.at(f"set-aside/{self.set_aside(file)}")
         with _named(file, "cannot be put in place"):
-            owner = self._owner()
-            for folder, _, names in os.walk(path):
-                for place in (folder, *(f"{folder}/{name}" for name in names)):
-                    fileops.take_owner(place, owner)
-            if path.is_file():
-                fileops.take_owner(os.fspath(path), owner)
+            source = self.on_disk(path)
             self._make_parents(target)
-            fileops.rename(os.fspath(path), target)
+            self._give_traits(source, aside, target)
+            fileops.rename(source, target)
+
+    def _give_traits(self, source: Place, aside: Place | None, target: Place) -> None:
+        """Let what will be at `target` have the traits of what was there, or of what is beside it."""
+        fileops.set_traits(source, model_of(aside, target, fileops.is_directory(source)))
+        if fileops.is_directory(source):
+            for name in fileops.list_names(source):
+                inner = None if aside is None or not fileops.is_directory(aside) else aside / name
+                self._give_traits(source / name, inner, target / name)
+
+    def _aside(self, file: str) -> Place | None:
+        """What was set aside under a file's own name, if anything was."""
+        place = self.at(f"set-aside/{file.strip('/')}")
+        return place if fileops.exists(place) else None
 
     def scratch(self) -> Path:
         """A new empty directory on the tree's file system."""
-        above = self.area / "scratch"
         with _named("scratch", "cannot be made"):
-            above.mkdir(exist_ok=True)
-            place = Path(tempfile.mkdtemp(dir=above))
-            place.chmod(0o755)
-        return place
+            place = self.at("scratch") / secrets.token_hex(8)
+            self._make_directories(place)
+        return Path(place)
 
     def set_mtime(self, file: str, mtime_ns: int) -> None:
         """Set the time of modification, in nanoseconds since 1970."""
-        path = self.place(file)
+        place = self._place(file)
         with _named(file, "cannot be changed"):
-            self._own(path)
-            fileops.set_times(path, mtime_ns, mtime_ns)
+            self._own(place)
+            fileops.set_times(place, mtime_ns, mtime_ns)
 
     def remove_empty_directory(self, directory: str) -> None:
         """Remove a directory that has nothing in it."""
         with _named(directory, "cannot be removed"):
-            fileops.remove_directory(self.place(directory))
+            fileops.remove_directory(self._movable(directory))
 
     def is_shared(self, file: str) -> bool:
         """Whether a regular file's bytes are still those of the store, or of somebody else."""
@@ -221,98 +263,45 @@ class WorkTree:
     def make_own(self, file: str) -> None:
         """Break the link to the store's file, if there is one."""
         with _named(file, "cannot be copied"):
-            self._own(self.place(file))
+            self._own(self._place(file))
 
     @contextmanager
-    def _changing(self, file: str) -> Iterator[str]:
-        """The path of a file that is our own; its times are put back afterwards."""
-        path = self.place(file)
+    def _changing(self, file: str) -> Iterator[Place]:
+        """The place of a file that is our own; its times are put back afterwards."""
+        place = self._place(file)
         self.size(file)  # a regular file, or a clear error
         with _named(file, "cannot be changed"):
-            self._own(path)
-            status = os.stat(path)  # noqa: PTH116
+            self._own(place)
+            status = fileops.status_of(place)
             try:
-                yield path
+                yield place
             finally:
-                fileops.set_times(path, status.st_atime_ns, status.st_mtime_ns)
+                fileops.set_times(place, status.st_atime_ns, status.st_mtime_ns)
 
-    def _own(self, path: str) -> None:
-        if not _is_shared(path):
+    def _own(self, place: Place) -> None:
+        if not _is_shared(str(place)):
             return
-        part = f"{self.area}/own.part"
-        if os.path.lexists(part):
+        part = self.at("own.part")
+        if fileops.exists(part):
             fileops.unlink(part)
-        fileops.copy(path, part)
-        fileops.rename(part, path)
+        fileops.copy(place, part)
+        fileops.rename(part, place)
 
-    def _make_parents(self, path: str) -> None:
-        missing = []
-        above = os.path.dirname(path)  # noqa: PTH120
-        while not os.path.isdir(above):  # noqa: PTH112
-            missing.append(above)
-            above = os.path.dirname(above)  # noqa: PTH120
-        for directory in reversed(missing):
-            fileops.make_directory(directory, 0o755)
-            fileops.take_owner(directory, self._owner())
+    def _make_directories(self, place: Place) -> None:
+        """Make a directory of the area and those above it."""
+        if place.name and not fileops.exists(place):
+            self._make_directories(place.parent)
+            fileops.make_directory(place, 0o755)
 
-    def _owner(self) -> os.stat_result:
-        return self.root.stat()
-
-
-class _Cloner:
-    """Makes the tree; remembers nothing but the links it followed."""
-
-    def __init__(self, tree: WorkTree, borrow: bool) -> None:
-        self._tree = tree
-        self._borrow = borrow
-
-    def directory(
-        self, source: str, target: str, name: str, above: tuple[_Identity, ...], without: frozenset[str]
-    ) -> None:
-        status = os.stat(source)  # noqa: PTH116
-        identity = (status.st_dev, status.st_ino)
-        if len(above) > _MAX_DEPTH:
-            raise StoreError("directories are nested too deep", path=source)
-        with os.scandir(source) as entries:
-            listed = sorted(entries, key=lambda entry: entry.name)
-        fileops.make_directory(target, 0o700)
-        for entry in listed:
-            if entry.name not in without:
-                inner = f"{name}/{entry.name}" if name else entry.name
-                self._entry(entry, f"{target}/{entry.name}", inner, (*above, identity))
-        fileops.take_owner(target, status)
-        os.chmod(target, status.st_mode & 0o7777)  # noqa: PTH101
-        fileops.set_times(target, status.st_atime_ns, status.st_mtime_ns)
-
-    def _entry(self, entry: os.DirEntry[str], target: str, name: str, above: tuple[_Identity, ...]) -> None:
-        if entry.is_symlink() and not self._leads_on(entry, above):
-            fileops.symlink(os.readlink(entry.path), target)  # noqa: PTH115
+    def _make_parents(self, place: Place) -> None:
+        """Make the directories above a place in the tree, each like those beside it."""
+        above = place.parent
+        if fileops.exists(above):
             return
-        if entry.is_symlink():
-            self._tree.links.append(name)
-        if entry.is_dir():
-            self.directory(entry.path, target, name, above, frozenset())
-        else:
-            self._share(os.path.realpath(entry.path), target)
-
-    def _leads_on(self, entry: os.DirEntry[str], above: tuple[_Identity, ...]) -> bool:
-        """Whether a symbolic link leads to something, and not back to where we come from."""
-        try:
-            status = entry.stat()
-        except OSError:
-            return False
-        return (status.st_dev, status.st_ino) not in above
-
-    def _share(self, source: str, target: str) -> None:
-        try:
-            fileops.link(source, target)
-        except OSError as error:
-            if error.errno not in fileops.NO_LINKS:
-                raise
-            if self._borrow:
-                fileops.symlink(source, target)
-            else:
-                fileops.copy(source, target)
+        self._make_parents(above)
+        model = model_of(None, above, True)
+        fileops.make_directory(above, 0o755)
+        fileops.set_traits(above, model)
 
 
 def _is_shared(path: str) -> bool:

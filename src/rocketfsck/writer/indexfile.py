@@ -30,6 +30,8 @@ from rocketfsck.formats.indexfile import (
     time_diff,
 )
 from rocketfsck.formats.javatext import index_hash
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import place_at
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.streams import create_sparse, write_at
 
@@ -99,7 +101,7 @@ def _create(service: IndexService, store_timestamp: int) -> IndexFileState:
         now = store_timestamp if options.clock is None else options.clock(store_timestamp)
         last = service.finished[-1][0] if service.finished else None
         name = wall_clock_name(now, options.time_zone, last)
-    service.directory.mkdir(exist_ok=True)
+    fileops.make_directories(place_at(service.directory))
     path = service.directory / name
     create_sparse(path, index_file_size(service.slot_count, service.entry_count))
     header = _EMPTY
@@ -226,7 +228,7 @@ def expire_index_files(service: IndexService, min_physical_offset: int) -> None:
         if header.end_phy_offset >= min_physical_offset:
             break
         name, _ = service.finished.pop(0)
-        (service.directory / name).unlink()
+        fileops.unlink(place_at(service.directory / name))
 
 
 def drop_files_after(service: IndexService, timestamp: int) -> None:
@@ -234,11 +236,11 @@ def drop_files_after(service: IndexService, timestamp: int) -> None:
     kept = []
     for name, header in service.finished:
         if header.end_timestamp > timestamp:
-            (service.directory / name).unlink()
+            fileops.unlink(place_at(service.directory / name))
         else:
             kept.append((name, header))
     service.finished = kept
     current = service.current
     if current is not None and current.header.end_timestamp > timestamp:
-        current.path.unlink()
+        fileops.unlink(place_at(current.path))
         service.current = None

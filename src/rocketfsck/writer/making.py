@@ -1,12 +1,12 @@
 """A store and its manifest, from an input or from a seed: all of it under its names, or nothing.
 
 The store and the manifest are built under temporary names beside their places. The manifest gets its name
-when the store has its own; if anything fails before, or is interrupted, nothing is left of either.
+just before the store does; if anything fails, or is interrupted, nothing is left of either. What a killed
+process left of them is removed by the next one (see `publish`).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from rocketfsck.writer.manifest import (
 )
 from rocketfsck.writer.messages import MessageError
 from rocketfsck.writer.options import WriteOptions, check_options
-from rocketfsck.writer.publish import building_directory
+from rocketfsck.writer.publish import SideFile, building_directory, clear_side_file
 from rocketfsck.writer.storewriter import StoreWriter, finish, new_writer, put
 from rocketfsck.writer.truth import PutRecord, WrittenStore
 from rocketfsck.writer.writing import describe
@@ -51,33 +51,6 @@ class Made:
     messages: Path | None
 
 
-class _SideFile:
-    """A text file beside the store that gets its name last."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        self.stream = self._part.open("x", encoding="ascii", newline="\n")
-
-    def complete(self, *, sync: bool) -> None:
-        self.stream.flush()
-        if sync:
-            os.fsync(self.stream.fileno())
-        self.stream.close()
-
-    def publish(self) -> None:
-        self._part.rename(self._path)
-
-    def discard(self) -> None:
-        """Leave nothing of what has no name yet."""
-        try:
-            self.stream.close()
-        except OSError:
-            pass  # what could not be written is deleted anyway
-        finally:
-            self._part.unlink(missing_ok=True)
-
-
 def make_store(
     path: Path | str,
     fill: Fill,
@@ -98,17 +71,21 @@ def make_store(
     report_path = None if manifest is ManifestLevel.NONE else paths.manifest
     messages_path = paths.messages if full else None
     check_options(options)
+    for side_path in (report_path, messages_path):
+        if side_path is not None:
+            clear_side_file(side_path, target)
     for place in (target, report_path, messages_path):
         if place is not None and (place.exists() or place.is_symlink()):
             raise UsageError(f"{place} exists; nothing is written over")
-    side: list[_SideFile] = []
+    side: list[SideFile] = []
+    made = False
     try:
         on_put = None
         if messages_path is not None:
-            side.append(_SideFile(messages_path))
+            side.append(SideFile(messages_path, "ascii"))
             on_put = _line_writer(side[0], options)
         if report_path is not None:
-            side.append(_SideFile(report_path))
+            side.append(SideFile(report_path, "ascii"))
         with building_directory(target, replace=False, sync=options.sync) as building:
             writer = new_writer(building, options)
             known = fill(writer, on_put)
@@ -122,17 +99,20 @@ def make_store(
                 write_document(side[-1].stream, document)
             for file in side:
                 file.complete(sync=options.sync)
-        for file in side:
-            file.publish()
+            for file in side:  # before the store appears: it never is without them
+                file.publish()
+        made = True
     except OSError as error:
         raise StoreError(f"cannot write the store: {error.strerror or error}", path=str(target)) from error
     finally:
         for file in side:
-            file.discard()
+            file.close()
+        for file in side:
+            file.end(keep=made)
     return Made(written, report_path, messages_path)
 
 
-def _line_writer(file: _SideFile, options: WriteOptions) -> OnPut:
+def _line_writer(file: SideFile, options: WriteOptions) -> OnPut:
     dialect = options.dialect
 
     def write(record: PutRecord) -> None:

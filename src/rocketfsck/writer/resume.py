@@ -8,7 +8,6 @@ gone on from: such a store must be checked and repaired first.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from array import array
 from collections.abc import Sequence
@@ -31,12 +30,14 @@ from rocketfsck.formats.record import BLANK_HEADER_SIZE, MAGIC_BLANK, body_crc, 
 from rocketfsck.store import open_store
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
 from rocketfsck.store.reading import FileReader
+from rocketfsck.writer import fileops
 from rocketfsck.writer.commitlog import CommitLog
+from rocketfsck.writer.confined import place_at
 from rocketfsck.writer.consumequeue import QueueState
 from rocketfsck.writer.indexfile import IndexFileState, IndexService, new_slots
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.storewriter import StoreWriter, new_writer
-from rocketfsck.writer.streams import MappedFileStream, create_sparse, write_at
+from rocketfsck.writer.streams import MappedFileStream
 
 _SCAN_SIZE = 1 << 16
 
@@ -87,23 +88,14 @@ def clone_store(store: Store, target: Path) -> None:
     closed |= {file.location for file in store.indexes[:-1]}
     for file in store.all_files():
         copy = target / file.relative
-        copy.parent.mkdir(parents=True, exist_ok=True)
+        fileops.make_directories(place_at(copy.parent))
         if file.location in closed:
             try:
-                os.link(file.location, copy)
+                fileops.link(file.location, place_at(copy))
                 continue
             except OSError:
                 pass  # not on this file system: a copy is as good
-        _copy_sparse(file.path, copy)
-
-
-def _copy_sparse(source: Path, target: Path) -> None:
-    with FileReader(source) as reader:
-        create_sparse(target, reader.size)
-        for start, end in reader.data_extents():
-            for pos in range(start, end, _SCAN_SIZE):
-                write_at(target, reader.read(pos, min(_SCAN_SIZE, end - pos)), pos)
-    shutil.copystat(source, target)
+        fileops.copy(os.fspath(file.path), place_at(copy))
 
 
 def resumed_writer(root: Path, store: Store, options: WriteOptions) -> StoreWriter:

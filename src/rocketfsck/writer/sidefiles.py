@@ -17,6 +17,8 @@ from rocketfsck.formats.config import decode_config, encode_config
 from rocketfsck.formats.configviews import PERM_READ, PERM_WRITE, topic_configs
 from rocketfsck.formats.markers import ABORT_NAME, LOCK_CONTENT, LOCK_NAME, encode_abort
 from rocketfsck.formats.properties import java_hash_map_order
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import place_at
 from rocketfsck.writer.options import EndState, WriteOptions
 
 CHECKPOINT_NAME = "checkpoint"
@@ -32,18 +34,19 @@ def write_markers(root: Path, options: WriteOptions, abort_backup: bytes = b"") 
     """Write abort, abort.bak (`abort_backup`) and lock as this end state of this version leaves them."""
     dialect = options.dialect
     abort, backup = root / ABORT_NAME, root / f"{ABORT_NAME}.bak"
-    abort.unlink(missing_ok=True)
+    if fileops.exists(place_at(abort)):
+        fileops.unlink(place_at(abort))
     if options.end_state is EndState.KILLED:
-        abort.write_bytes(encode_abort(options.pid if dialect.abort_has_pid else None))
+        fileops.write_new(place_at(abort), encode_abort(options.pid if dialect.abort_has_pid else None))
     if dialect.abort_has_pid:
-        backup.write_bytes(abort_backup)
+        fileops.write_new(place_at(backup), abort_backup)
     if dialect.lock_file:
-        (root / LOCK_NAME).write_bytes(LOCK_CONTENT)
+        fileops.write_new(place_at(root / LOCK_NAME), LOCK_CONTENT)
 
 
 def write_checkpoint(root: Path, checkpoint: Checkpoint) -> None:
     """Write the checkpoint file."""
-    (root / CHECKPOINT_NAME).write_bytes(encode_checkpoint(checkpoint))
+    fileops.write_new(place_at(root / CHECKPOINT_NAME), encode_checkpoint(checkpoint))
 
 
 def write_config(root: Path, files: Mapping[str, Any]) -> None:
@@ -56,8 +59,8 @@ def write_config(root: Path, files: Mapping[str, Any]) -> None:
             data = encode_config(value)
         except TypeError as error:
             raise UsageError(f"{CONFIG_FOLDER}/{name}: {error}") from None
-        folder.mkdir(exist_ok=True)
-        (folder / name).write_bytes(data)
+        fileops.make_directories(place_at(folder))
+        fileops.write_new(place_at(folder / name), data)
 
 
 def stored_topics(root: Path) -> dict[str, Any]:

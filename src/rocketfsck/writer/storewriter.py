@@ -18,6 +18,7 @@ from rocketfsck.formats.properties import (
     WAIT,
 )
 from rocketfsck.formats.record import Record
+from rocketfsck.writer import fileops
 from rocketfsck.writer.checkpoint import CheckpointState
 from rocketfsck.writer.commitlog import (
     CommitLog,
@@ -30,6 +31,7 @@ from rocketfsck.writer.commitlog import (
     room_for_crc,
 )
 from rocketfsck.writer.compose import Draft, compose, multi_dispatch_names, multi_dispatch_queue_id
+from rocketfsck.writer.confined import place_at
 from rocketfsck.writer.consumequeue import QueueTable, expire_files, is_expired
 from rocketfsck.writer.dispatch import dispatch_record
 from rocketfsck.writer.indexfile import IndexService, close_file, expire_index_files
@@ -69,7 +71,7 @@ def new_writer(root: Path, options: WriteOptions) -> StoreWriter:
     """A writer of an empty store in an existing directory; UsageError for impossible options."""
     check_options(options)
     for name in ("commitlog", "consumequeue"):
-        (root / name).mkdir(exist_ok=True)
+        fileops.make_directories(place_at(root / name))
     return StoreWriter(
         root,
         options,
@@ -180,10 +182,10 @@ def _remove_expired_queues(writer: StoreWriter, minimum: int) -> None:
             if stream is not None and stream.last_start is not None:
                 while stream.first_start != stream.last_start:
                     stream.delete_first()
-                stream.path_of(stream.last_start).unlink()
-                stream.directory.rmdir()
+                fileops.unlink(place_at(stream.path_of(stream.last_start)))
+                fileops.remove_directory(place_at(stream.directory))
                 if not any(stream.directory.parent.iterdir()):
-                    stream.directory.parent.rmdir()
+                    fileops.remove_directory(place_at(stream.directory.parent))
         writer.queues.remove(key)
 
 

@@ -10,30 +10,18 @@ import os
 from pathlib import Path
 
 from rocketfsck.formats.filename import offset_to_filename
-
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import place_at
 
 
 def create_sparse(path: Path, size: int) -> None:
     """Make a file of this many zero bytes; OSError if it exists."""
-    descriptor = os.open(path, _CREATE, 0o644)
-    try:
-        os.ftruncate(descriptor, size)
-    finally:
-        os.close(descriptor)
+    fileops.create(place_at(path), size, 0o644)
 
 
 def write_at(path: Path, data: bytes | bytearray | memoryview, pos: int) -> None:
     """Write all of `data` at this position of an existing file."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        view = memoryview(data)
-        while view:
-            written = os.pwrite(descriptor, view, pos)
-            view = view[written:]
-            pos += written
-    finally:
-        os.close(descriptor)
+    fileops.write(place_at(path), pos, data)
 
 
 class MappedFileStream:
@@ -67,7 +55,7 @@ class MappedFileStream:
         """Make the next file and go to its first byte."""
         self.flush()
         if self.last_start is None:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            fileops.make_directories(place_at(self.directory))
             self.first_start = start
         create_sparse(self.path_of(start), self.file_size)
         self.last_start = self.position = start
@@ -114,5 +102,5 @@ class MappedFileStream:
         """Delete the first file, which is not the last one."""
         assert self.first_start is not None
         assert self.first_start != self.last_start
-        self.path_of(self.first_start).unlink()
+        fileops.unlink(place_at(self.path_of(self.first_start)))
         self.first_start += self.file_size

@@ -10,7 +10,7 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.model import Store
 from rocketfsck.writer.messages import Event, Expiry, Restart
 from rocketfsck.writer.options import WriteOptions, check_options
-from rocketfsck.writer.publish import building_directory
+from rocketfsck.writer.publish import building_directory, clear_leftovers
 from rocketfsck.writer.restart import restart
 from rocketfsck.writer.resume import clone_store, open_for_append, resumed_writer
 from rocketfsck.writer.storewriter import StoreWriter, expire, final_checkpoint, finish, new_writer, put
@@ -42,6 +42,10 @@ def write_store(
     if overwrite and append:
         raise UsageError("a store is overwritten or appended to, not both")
     check_options(options)
+    try:
+        clear_leftovers(target)
+    except OSError as error:
+        raise StoreError(f"cannot write the store: {error.strerror or error}", path=str(target)) from error
     store = _existing(target, options, overwrite=overwrite, append=append)
     try:
         with building_directory(target, replace=overwrite or append, sync=options.sync) as building:

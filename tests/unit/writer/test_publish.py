@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
 import pytest
 
-from rocketfsck.writer import publish
+from rocketfsck.writer import fileops, publish
+from rocketfsck.writer.confined import Place, open_root
 
 
 def _names(folder: Path) -> list[str]:
@@ -28,7 +28,7 @@ def test_new_directory(sync: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("exchange", [True, False])
 def test_replaced_directory(exchange: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not exchange:
-        monkeypatch.setattr(publish, "exchange_names", lambda *_: errno.ENOSYS)
+        monkeypatch.setattr(fileops, "exchange", lambda *_: False)
     target = tmp_path / "store"
     target.mkdir()
     (target / "old").write_text("old")
@@ -55,18 +55,18 @@ def test_existing_directory_is_refused_before_and_after(tmp_path: Path) -> None:
 
 
 def test_failed_rename_puts_the_old_one_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "exchange_names", lambda *_: errno.ENOSYS)
+    monkeypatch.setattr(fileops, "exchange", lambda *_: False)
     target = tmp_path / "store"
     target.mkdir()
     (target / "old").write_text("old")
-    real = Path.rename
+    real = fileops.rename
 
-    def failing(path: Path, other: Path) -> Path:
-        if path.suffix == ".part":
+    def failing(source: Place, other: Place) -> None:
+        if source.name.endswith(".part"):
             raise OSError("no")
-        return real(path, other)
+        real(source, other)
 
-    monkeypatch.setattr(Path, "rename", failing)
+    monkeypatch.setattr(fileops, "rename", failing)
     with (
         pytest.raises(OSError, match="no"),
         publish.building_directory(target, replace=True, sync=False),
@@ -81,4 +81,5 @@ def test_a_system_without_exchange(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         raise OSError
 
     monkeypatch.setattr("ctypes.CDLL", no_library)
-    assert publish.exchange_names(tmp_path, tmp_path) == errno.ENOSYS
+    root = open_root(tmp_path)
+    assert not fileops.exchange(root / "a", root / "b")

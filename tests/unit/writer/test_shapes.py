@@ -148,7 +148,7 @@ def test_appending_copies_what_changes_and_links_the_rest(tmp_path: Path) -> Non
 
 
 def test_appending_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_links(*_: object) -> None:
+    def no_links(*_: object, **__: object) -> None:
         raise OSError
 
     monkeypatch.setattr("os.link", no_links)

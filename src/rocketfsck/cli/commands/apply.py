@@ -9,7 +9,7 @@ import click
 from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
 from rocketfsck.cli.output import Format, open_output, refuse_inside, to_json
 from rocketfsck.cli.palette import Palette
-from rocketfsck.cli.params import StorePath, output_options
+from rocketfsck.cli.params import StorePath, output_options, outside_option
 from rocketfsck.cli.progress import progress
 
 
@@ -41,6 +41,7 @@ from rocketfsck.cli.progress import progress
     type=StorePath(dir_okay=False),
     help="Confirm what the plan assumes by the settings of this broker; they must agree with the plan.",
 )
+@outside_option
 @output_options("text", "json")
 @click.pass_context
 @common_options
@@ -53,6 +54,7 @@ def command(
     no_undo: bool,
     assume: tuple[str, ...],
     broker_conf: Path | None,
+    outside: tuple[Path, ...],
     output_format: Format,
     output: Path | None,
 ) -> int:
@@ -69,7 +71,7 @@ def command(
 
     plan = read_plan(plan_path)
     settings = None if broker_conf is None else read_settings(broker_conf)
-    stores = [Path(plan.store.root), *map(Path, plan.store.commitlog_paths)]
+    stores = [Path(plan.store.root), *map(Path, plan.store.commitlog_paths), *outside]
     if output is not None:
         refuse_inside(output, stores)
     with progress("check the result") as bar:
@@ -85,6 +87,7 @@ def command(
             progress=advance,
             assume=assume,
             settings=settings,
+            outside=outside,
         )
     with open_output(output, binary=False, forbidden=stores) as stream:
         if output_format == "json":

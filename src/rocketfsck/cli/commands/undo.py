@@ -9,7 +9,7 @@ import click
 from rocketfsck.cli.base import Command, common_options, settings_of
 from rocketfsck.cli.output import Format, open_output, refuse_inside, to_json
 from rocketfsck.cli.palette import Palette
-from rocketfsck.cli.params import StorePath, output_options
+from rocketfsck.cli.params import StorePath, output_options, outside_option
 
 
 @click.command(cls=Command)
@@ -20,6 +20,7 @@ from rocketfsck.cli.params import StorePath, output_options
 @click.option(
     "--force", is_flag=True, help="Even if the store changed since; what is there now is kept elsewhere."
 )
+@outside_option
 @output_options("text", "json")
 @click.pass_context
 @common_options
@@ -29,6 +30,7 @@ def command(
     path: Path,
     work_dir: Path | None,
     force: bool,
+    outside: tuple[Path, ...],
     output_format: Format,
     output: Path | None,
 ) -> None:
@@ -40,9 +42,9 @@ def command(
     from rocketfsck.repair.undoing import undo
 
     if output is not None:
-        refuse_inside(output, [path])
-    report = undo(path, work_dir=work_dir, force=force)
-    with open_output(output, binary=False, forbidden=[path]) as stream:
+        refuse_inside(output, [path, *outside])
+    report = undo(path, work_dir=work_dir, force=force, outside=outside)
+    with open_output(output, binary=False, forbidden=[path, *outside]) as stream:
         if output_format == "json":
             stream.write(to_json(report.to_json(), indent=2) + "\n")
         else:

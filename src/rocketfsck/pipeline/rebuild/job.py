@@ -34,6 +34,7 @@ from rocketfsck.pipeline.rebuild.segment import (
     SegmentTask,
     read_segment,
 )
+from rocketfsck.repair.build.files import take_owner
 from rocketfsck.repair.build.index import IndexBuilder, index_built
 from rocketfsck.repair.build.model import IndexBuild, QueueBuild
 from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queues_built
@@ -80,7 +81,9 @@ def rebuild_on(
         resumable_directory(target, inputs, sync=options.sync) as work,
         _scratch_directory(work.path, target, scratch) as spills,
     ):
-        return _Job(engine, store, options, work.path, spills, progress).run()
+        built = _Job(engine, store, options, work.path, spills, progress).run()
+        take_owner(work.path, store.root)
+        return built
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
+from rocketfsck.writer.confined import open_root
 
 REMOVALS = 5
 """Attempts at removing a directory that a task which nobody waits for may still write to."""
@@ -23,11 +24,13 @@ def attempt_directory(parts: str, name: str) -> Iterator[Path]:
     path = Path(parts) / f"{name}.{secrets.token_hex(8)}"
     try:
         path.mkdir()
+        root = open_root(path)
     except OSError as error:
         raise StoreError(f"cannot be made: {error.strerror or error}", path=str(path)) from error
     try:
         yield path
     finally:
+        root.close()
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -9,6 +9,8 @@ import os
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import Root, place_at
 
 LAST_TIME = 253_402_300_799_999
 """The end of the year 9999 in ms: later times in a file are no times."""
@@ -20,32 +22,48 @@ def write_part(path: Path, data: memoryview | bytes, pos: int, file_size: int, t
     `timestamp` (ms) becomes the file's mtime. Raises StoreError if it cannot be written.
     """
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            if os.fstat(descriptor).st_size != file_size:
-                os.ftruncate(descriptor, file_size)
-            view = memoryview(data)
-            while view:
-                written = os.pwrite(descriptor, view, pos)
-                view = view[written:]
-                pos += written
-            if timestamp is not None:
-                set_time(descriptor, timestamp)
-        finally:
-            os.close(descriptor)
+        mtime_ns = None if timestamp is None else _nanoseconds(timestamp)
+        fileops.write_part(place_at(path), data, pos, file_size, mtime_ns)
     except OSError as error:
         raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
 
 
-def set_time(file: int | Path, timestamp: int) -> None:
+def opened(path: Path) -> Root:
+    """Lets a directory be written, and made, as a context; those above it are made. Raises StoreError.
+
+    The root is the directory above, in which no other name can be written.
+    """
+    try:
+        return fileops.open_directory(path.parent, only=frozenset({path.name}))
+    except OSError as error:
+        raise StoreError(f"cannot be made: {error.strerror or error}", path=str(path)) from error
+
+
+def take_owner(built: Path, root: Path) -> None:
+    """Let all that was built belong to the owner and the group of a store's directory, if we are root.
+
+    Else what is rebuilt by root and moved into the store could not be written by its broker. Raises OSError.
+    """
+    if os.geteuid() != 0 or not root.is_dir():
+        return
+    status = root.stat()
+    for folder, _, names in fileops.walk(place_at(built)):
+        for place in (folder, *(folder / name for name in names)):
+            fileops.set_owner(place, status.st_uid, status.st_gid)
+
+
+def set_time(path: Path, timestamp: int) -> None:
     """Give a file the time of a message (ms) as its mtime; times that are none count as the nearest."""
-    nanoseconds = min(max(timestamp, 0), LAST_TIME) * 1_000_000
-    os.utime(file, ns=(nanoseconds, nanoseconds))
+    fileops.set_times(place_at(path), _nanoseconds(timestamp), _nanoseconds(timestamp))
+
+
+def _nanoseconds(timestamp: int) -> int:
+    return min(max(timestamp, 0), LAST_TIME) * 1_000_000
 
 
 def make_directory(path: Path) -> None:
     """Make a directory and its parents; StoreError if that cannot be done."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        fileops.make_directories(place_at(path))
     except OSError as error:
         raise StoreError(f"cannot be made: {error.strerror or error}", path=str(path)) from error

@@ -28,7 +28,7 @@ from rocketfsck.formats.indexfile import (
     entry_pos,
     index_file_size,
 )
-from rocketfsck.repair.build.files import make_directory, set_time, write_part
+from rocketfsck.repair.build.files import make_directory, opened, set_time, write_part
 from rocketfsck.repair.build.indexparts import FileNames, read_header, slots_of_entries, write_slots
 from rocketfsck.repair.build.model import BuiltIndexFile, IndexBuild
 from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk_log
@@ -37,6 +37,8 @@ from rocketfsck.scan.build_plain import Bytes
 from rocketfsck.scan.buildrows import KeyRows, rows_from
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import FileReader
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import place_at
 
 CHUNK_SIZE = 1 << 20
 COPY_SIZE = 1 << 20
@@ -257,7 +259,7 @@ class IndexBuilder:
         for number, file in enumerate(self.files):
             path = self.directory / file.name
             try:
-                self._building_path(number).rename(path)
+                fileops.rename(place_at(self._building_path(number)), place_at(path))
             except OSError as error:
                 raise StoreError(f"cannot be named: {error.strerror or error}", path=str(path)) from error
 
@@ -314,15 +316,16 @@ def build_index(
     a file cannot be written.
     """
     compiled = log_is_large(store)
-    builder = IndexBuilder(
-        store,
-        into / "index",
-        from_offset=from_offset,
-        names=names,
-        time_zone=time_zone,
-        compiled=compiled,
-    )
-    return index_build(builder, walk_log(store, keys=builder, compiled=compiled, progress=progress))
+    with opened(into) as root:
+        builder = IndexBuilder(
+            store,
+            Path(root) / into.name / "index",
+            from_offset=from_offset,
+            names=names,
+            time_zone=time_zone,
+            compiled=compiled,
+        )
+        return index_build(builder, walk_log(store, keys=builder, compiled=compiled, progress=progress))
 
 
 def index_build(builder: IndexBuilder, walked: LogWalked) -> IndexBuild:

@@ -11,7 +11,6 @@ Memory: that of the walk, 64 MiB of units, and some 200 bytes a queue.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Collection, Container, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +20,7 @@ import numpy as np
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import EXT_END_MARK, PRE_BLANK_UNIT
-from rocketfsck.repair.build.files import make_directory, write_part
+from rocketfsck.repair.build.files import make_directory, opened, write_part
 from rocketfsck.repair.build.model import BuiltQueue, QueueBuild, QueueGap
 from rocketfsck.repair.build.queueend import queue_end
 from rocketfsck.repair.build.queuestates import (
@@ -37,6 +36,8 @@ from rocketfsck.scan.build_plain import Longs
 from rocketfsck.scan.buildrows import QUEUE
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import FileReader
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import place_at
 
 EXT_UNIT_SIZE = build_plain.UNIT_SIZES[build_plain.EXT]
 FLUSH_COUNT = 1 << 16
@@ -247,9 +248,9 @@ class QueueBuilder:
         for writer in (self.plain, self.batch, self.ext):
             for name in self.states.names:
                 directory = queue_directory(self.root, writer.area.directory, name)
-                shutil.rmtree(directory, ignore_errors=True)
+                fileops.remove_tree(place_at(directory))
                 with suppress(OSError):  # the topic has other queues, or none
-                    directory.parent.rmdir()
+                    fileops.remove_directory(place_at(directory.parent))
 
 
 def writes_ext(store: Store) -> bool:
@@ -301,16 +302,19 @@ def build_queues(
     wanted = None if queues is None else frozenset(queues)
     batch_topics = batch_topics_of(store)
     compiled = log_is_large(store)
-    make_directory(into)
-    while True:
-        builder = QueueBuilder(store, into, wanted, batch_topics, compiled=compiled)
-        walked = walk_log(store, units=builder, compiled=compiled, progress=progress)
-        found = builder.found_batch_topics
-        if not found:
-            return queue_build(builder, walked)
-        # The log shows inner batches where none were expected: their topics' queues are of the other kind.
-        batch_topics |= found
-        builder.forget()
+    with opened(into) as above:
+        root = Path(above) / into.name
+        make_directory(root)
+        while True:
+            builder = QueueBuilder(store, root, wanted, batch_topics, compiled=compiled)
+            walked = walk_log(store, units=builder, compiled=compiled, progress=progress)
+            found = builder.found_batch_topics
+            if not found:
+                return queue_build(builder, walked)
+            # The log shows inner batches where none were expected: their topics' queues are of the other
+            # kind.
+            batch_topics |= found
+            builder.forget()
 
 
 def queue_build(builder: QueueBuilder, walked: LogWalked) -> QueueBuild:

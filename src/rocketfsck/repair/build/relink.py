@@ -22,7 +22,7 @@ from rocketfsck.formats.indexfile import (
     index_file_size,
 )
 from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V1, MAGIC_V2
-from rocketfsck.repair.build.files import set_time, write_part
+from rocketfsck.repair.build.files import opened, set_time, write_part
 from rocketfsck.repair.build.indexparts import write_slots
 from rocketfsck.repair.build.model import BuiltIndexFile
 from rocketfsck.scan.jit import compiled_wanted
@@ -43,6 +43,11 @@ def relink_index_file(store: Store, file: IndexFile, target: Path) -> BuiltIndex
     that is there. Raises StoreError if the file is shorter than its geometry, holds a negative hash, or
     something cannot be read or written.
     """
+    with opened(target) as root:
+        return _relink(store, file, Path(root) / target.name)
+
+
+def _relink(store: Store, file: IndexFile, target: Path) -> BuiltIndexFile:
     geometry = store.geometry
     size = index_file_size(geometry.slot_count, geometry.entry_count)
     with FileReader(file.location) as reader:

@@ -11,14 +11,15 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.writer.publish import sync_path, sync_tree
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import enter_root, open_root, place_at
+from rocketfsck.writer.publish import sync_tree
 
 STATE_NAME = "rebuild-state.json"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -35,21 +36,24 @@ class ResumableDirectory:
         self.state: State | None = self._load()
         self.has_saved = self.state is not None
         if self.state is None:
-            for child in path.iterdir():
-                _remove(child)
+            for name in fileops.list_names(place_at(path)):
+                fileops.remove_tree(place_at(path / name))
 
     def save(self, state: State) -> None:
         """Keep the state of the work for a later run. Raises OSError."""
         document = {"inputs": self._inputs, "boot": _boot_id(), "state": state}
         part = self.path / f"{STATE_NAME}.part"
-        part.write_text(json.dumps(document), "ascii")
-        part.replace(self.path / STATE_NAME)  # at once: a kill leaves the old state or the new one
+        fileops.write_new(place_at(part), json.dumps(document).encode("ascii"))
+        fileops.rename(
+            place_at(part), place_at(self.path / STATE_NAME)
+        )  # at once: a kill leaves the old state or the new one
         self.has_saved = True
 
     def forget(self) -> None:
         """The saved state is good no more: a later run begins anew. Raises OSError."""
         for name in (STATE_NAME, f"{STATE_NAME}.part"):
-            (self.path / name).unlink(missing_ok=True)
+            if fileops.exists(place_at(self.path / name)):
+                fileops.unlink(place_at(self.path / name))
         self.has_saved = False
 
     def _load(self) -> State | None:
@@ -74,13 +78,15 @@ def resumable_directory(target: Path, inputs: State, *, sync: bool) -> Iterator[
     """
     if target.exists() or target.is_symlink():
         raise UsageError(f"{target} exists; nothing is written over")
-    building = target.with_name(f".{target.name[:200]}.rebuilding")
+    name = f".{target.name[:200]}.rebuilding"
     try:
-        building.mkdir(exist_ok=True)
-        lock = os.open(building, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            _lock(lock, building)
-            work = ResumableDirectory(building, inputs)
+        folder = os.path.realpath(target.parent)
+        shelf = open_root(folder, only=frozenset({name, target.name}))
+        if not fileops.exists(shelf / name):
+            fileops.make_directory(shelf / name)
+        with shelf, enter_root(shelf / name) as building:
+            _lock(building.descriptor, Path(building))
+            work = ResumableDirectory(Path(building), inputs)
             try:
                 yield work
                 work.forget()
@@ -88,15 +94,14 @@ def resumable_directory(target: Path, inputs: State, *, sync: bool) -> Iterator[
                     sync_tree(building)
                 if target.exists():
                     raise UsageError(f"{target} was made meanwhile; what was built is gone")
-                building.rename(target)
+                fileops.rename(shelf / name, shelf / target.name)
             except BaseException:
                 if not work.has_saved:
-                    shutil.rmtree(building, ignore_errors=True)
+                    with suppress(OSError):
+                        fileops.remove_tree(shelf / name)
                 raise
             if sync:
-                sync_path(target.parent)
-        finally:
-            os.close(lock)
+                fileops.sync(shelf.itself)
     except OSError as error:
         raise StoreError(f"cannot be made: {error.strerror or error}", path=str(target)) from error
 
@@ -113,10 +118,3 @@ def _boot_id() -> str | None:
         return BOOT_ID.read_text("ascii").strip()
     except OSError:
         return None
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()

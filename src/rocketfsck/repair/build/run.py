@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from rocketfsck import __version__
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.checkpoint import encode_checkpoint
-from rocketfsck.repair.build.files import write_part
+from rocketfsck.repair.build.files import take_owner, write_part
 from rocketfsck.repair.build.index import IndexBuilder, index_build
 from rocketfsck.repair.build.model import IndexBuild, QueueBuild
 from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queue_build, writes_ext
@@ -75,7 +75,9 @@ def rebuild_store(
     """
     check_options(store, options)
     with resumable_directory(target, inputs_of(store, options), sync=options.sync) as work:
-        return _Rebuilding(store, options, work, progress).run()
+        built = _Rebuilding(store, options, work, progress).run()
+        take_owner(work.path, store.root)
+        return built
 
 
 def check_options(store: Store, options: RebuildOptions) -> None:

@@ -24,6 +24,8 @@ from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.logreader import LogReader, is_fence
 from rocketfsck.verify.unitreader import MAX_EXT_ADDRESS, unit_dtype
 from rocketfsck.verify.unitruns import Kind, kinds_of
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import place_at
 
 MAX_FILE_SIZE = 1 << 30
 LOOK_LIMIT = 100_000
@@ -226,13 +228,12 @@ class Merger:
 def write_sparse(path: Path, data: bytes, chunk_size: int = 1 << 16) -> None:
     """Write a new file; chunks of zeros stay holes. Raises StoreError."""
     try:
-        with path.open("wb") as stream:
-            stream.truncate(len(data))
-            for pos in range(0, len(data), chunk_size):
-                chunk = data[pos : pos + chunk_size]
-                if any(chunk):
-                    stream.seek(pos)
-                    stream.write(chunk)
+        place = place_at(path)
+        fileops.create(place, len(data), 0o644)
+        for pos in range(0, len(data), chunk_size):
+            chunk = data[pos : pos + chunk_size]
+            if any(chunk):
+                fileops.write(place, pos, chunk)
     except OSError as error:
         raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
 

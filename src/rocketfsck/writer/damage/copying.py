@@ -11,6 +11,8 @@ from pathlib import Path
 
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.reading import FileReader
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import place_at
 
 _CHUNK_SIZE = 1 << 20
 _MAX_DEPTH = 64
@@ -48,29 +50,22 @@ def _copy_directory(source: str, target: str, above: tuple[tuple[int, int], ...]
     for entry in listed:
         place = f"{target}/{entry.name}"
         if entry.is_dir():
-            os.mkdir(place)  # noqa: PTH102
+            fileops.make_directory(place_at(place))
             _copy_directory(entry.path, place, (*above, identity), depth + 1)
         elif entry.is_file():
             copy_file(entry.path, place)
-    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+    fileops.set_times(place_at(target), status.st_atime_ns, status.st_mtime_ns)
 
 
 def copy_file(source: str, target: str) -> None:
     """Copy one regular file to a new name, with its holes and its time of modification."""
     with FileReader(source) as reader:
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        descriptor = fileops.create_file(place_at(target), 0o644)
         try:
             os.ftruncate(descriptor, reader.size)
             for start, end in reader.data_extents():
                 for pos in range(start, end, _CHUNK_SIZE):
-                    _write_all(descriptor, reader.read(pos, min(_CHUNK_SIZE, end - pos)), pos)
+                    fileops.write_all(descriptor, reader.read(pos, min(_CHUNK_SIZE, end - pos)), pos)
         finally:
             os.close(descriptor)
-        os.utime(target, ns=(reader.mtime_ns, reader.mtime_ns))
-
-
-def _write_all(descriptor: int, data: bytes, pos: int) -> None:
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(descriptor, view, pos)
-        view, pos = view[written:], pos + written
+        fileops.set_times(place_at(target), reader.mtime_ns, reader.mtime_ns)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import stat
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import Place, open_root
 from rocketfsck.writer.damage.model import Change, Extent
 
 _CHUNK_SIZE = 1 << 20
@@ -27,6 +28,7 @@ class Editor:
     def __init__(self, root: Path, *, shared: bool = False) -> None:
         self.root = root
         self._real_root = os.path.realpath(root)
+        self._confines = open_root(self._real_root)
         self._shared = shared
         self.changes: list[Change] = []
 
@@ -48,10 +50,7 @@ class Editor:
         before = self.read(file, pos, end)
         descriptor, status = self._open(file)
         try:
-            view, at = memoryview(data), pos
-            while view:
-                done = os.pwrite(descriptor, view, at)
-                view, at = view[done:], at + done
+            fileops.write_all(descriptor, data, pos)
         finally:
             os.close(descriptor)
         self._keep_times(file, status)
@@ -73,14 +72,11 @@ class Editor:
 
     def create(self, file: str, data: bytes = b"", size: int | None = None, like: str | None = None) -> None:
         """Make a new file of `data` and zeros up to `size`; its times are those of `like`."""
-        path = self._path(file)
-        self._directories(path.parent)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        place = self._place(file)
+        fileops.make_directories(place.parent)
+        descriptor = fileops.create_file(place, 0o644)
         try:
-            view, pos = memoryview(data), 0
-            while view:
-                done = os.pwrite(descriptor, view, pos)
-                view, pos = view[done:], pos + done
+            fileops.write_all(descriptor, data, 0)
             os.ftruncate(descriptor, len(data) if size is None else size)
         finally:
             os.close(descriptor)
@@ -94,10 +90,7 @@ class Editor:
         descriptor, status = self._open(file)
         try:
             os.ftruncate(descriptor, 0)
-            view, pos = memoryview(data), 0
-            while view:
-                done = os.pwrite(descriptor, view, pos)
-                view, pos = view[done:], pos + done
+            fileops.write_all(descriptor, data, 0)
         finally:
             os.close(descriptor)
         self._keep_times(file, status)
@@ -106,7 +99,7 @@ class Editor:
     def remove(self, file: str) -> None:
         """Remove a file."""
         before = self._hashed(file, 0, self.size(file))
-        self._path(file).unlink()
+        fileops.unlink(self._place(file))
         self._record("remove", file, before, None)
 
     def remove_tree(self, directory: str) -> None:
@@ -117,20 +110,20 @@ class Editor:
                 file = Path(folder, name)
                 relative = os.fspath(file.relative_to(self.root))
                 self._record("remove", relative, self._hashed(relative, 0, file.stat().st_size), None)
-        shutil.rmtree(top)
+        fileops.remove_tree(self._place(directory))
 
     def rename(self, file: str, renamed_to: str) -> None:
         """Give a file a name that no other has."""
-        path, other = self._path(file), self._path(renamed_to)
-        if other.exists() or other.is_symlink():
+        place, other = self._place(file), self._place(renamed_to)
+        if fileops.exists(other):
             raise StoreError("exists already", path=renamed_to)
         extent = self._hashed(file, 0, self.size(file))
-        path.rename(other)
+        fileops.rename(place, other)
         self.changes.append(Change("rename", file, extent, extent, renamed_to))
 
     def make_directory(self, directory: str) -> None:
         """Make an empty directory."""
-        self._directories(self._path(directory))
+        fileops.make_directories(self._place(directory))
         self.changes.append(Change("mkdir", directory))
 
     def exists(self, name: str) -> bool:
@@ -146,9 +139,12 @@ class Editor:
             raise StoreError("is a symbolic link", path=name)
         return path
 
+    def _place(self, name: str) -> Place:
+        self._path(name)
+        return self._confines / name
+
     def _open(self, file: str) -> tuple[int, os.stat_result]:
-        path = self._path(file)
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = fileops.open_file(self._place(file), os.O_RDWR | os.O_NONBLOCK)
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or (status.st_nlink > 1 and not self._shared):
             os.close(descriptor)
@@ -156,10 +152,7 @@ class Editor:
         return descriptor, status
 
     def _keep_times(self, file: str, status: os.stat_result) -> None:
-        os.utime(self._path(file), ns=(status.st_atime_ns, status.st_mtime_ns))
-
-    def _directories(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        fileops.set_times(self._place(file), status.st_atime_ns, status.st_mtime_ns)
 
     def _hashed(self, file: str, start: int, end: int) -> Extent:
         digest = hashlib.sha256()

@@ -7,7 +7,6 @@ The copy is built under another name and appears whole; after any error nothing 
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from rocketfsck.writer.damage.editing import Editor
 from rocketfsck.writer.damage.job import Job, Taken
 from rocketfsck.writer.damage.model import Act, Change, Damage, DamageError, DamageReport
 from rocketfsck.writer.damage.table import find_damage
-from rocketfsck.writer.publish import building_directory
+from rocketfsck.writer.publish import building_directory, write_whole
 
 TRUTH_SUFFIX = ".damage.json"
 
@@ -171,11 +170,7 @@ def _spoken_for(changes: Sequence[Change]) -> list[Taken]:
 
 def _write_truth(target: Path, report: DamageReport) -> None:
     path = truth_path(target)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        part.write_text(json.dumps(report.to_json(), indent=2) + "\n", encoding="utf-8")
-        part.replace(path)
+        write_whole(path, (json.dumps(report.to_json(), indent=2) + "\n").encode("utf-8"))
     except OSError as error:
         raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
-    finally:
-        part.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair import applying, fileops
+from rocketfsck.repair import applying
 from rocketfsck.repair.applying import apply_plan
 from rocketfsck.repair.ledger import Account, Ledger
 from rocketfsck.repair.matching import OffsetRange
@@ -28,6 +28,7 @@ from rocketfsck.repair.undoing import undo
 from rocketfsck.store import open_store
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store
+from rocketfsck.writer import fileops
 
 from tests.unit.repair.core.plans import REPAIRS, plan_of, snapshot
 
@@ -395,10 +396,18 @@ def test_links_and_outside_directories_are_repaired_in_place(damaged: Path, tmp_
     assert f"{second}/notes.txt" in {action.target for action in plan.actions}
     with pytest.raises(UsageError, match=r"commit log files in .*disk2.*--in-place"):
         apply_plan(plan, repairs=REPAIRS)
-    report = apply_plan(plan, repairs=REPAIRS, in_place=True)
+    for named in ([], [topics], [second]):
+        with pytest.raises(UsageError, match=r"outside of the store.*--outside"):
+            apply_plan(plan, repairs=REPAIRS, in_place=True, outside=named)
+    assert snapshot(tmp_path) == before
+    report = apply_plan(plan, repairs=REPAIRS, in_place=True, outside=[topics, second])
     assert report.published and report.exit_code == 1
     assert not (second / "notes.txt").exists() and (damaged / "consumequeue").is_symlink()
-    undo(damaged)
+    after = snapshot(tmp_path)
+    with pytest.raises(UsageError, match=r"name the directories.*--outside"):
+        undo(damaged, outside=[second])
+    assert snapshot(tmp_path) == after
+    undo(damaged, outside=[second, topics])
     assert snapshot(tmp_path) == before
 
 
@@ -407,7 +416,8 @@ def test_a_linked_directory_is_repaired_in_place_only(damaged: Path, tmp_path: P
     (damaged / "index").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UsageError, match="index is a symbolic link"):
         apply_plan(plan_of(damaged), repairs=REPAIRS)
-    assert apply_plan(plan_of(damaged), repairs=REPAIRS, in_place=True).published
+    report = apply_plan(plan_of(damaged), repairs=REPAIRS, in_place=True)
+    assert report.published and report.outside == ()  # nothing changes behind the link
 
 
 @MODES

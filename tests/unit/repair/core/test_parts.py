@@ -13,14 +13,16 @@ from typing import Any
 import pytest
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair import fileops
-from rocketfsck.repair.area import JOURNAL, Journal, find_areas, make_area, read_file, remove_tree
+from rocketfsck.repair.area import JOURNAL, Journal, find_areas, make_area, read_file
 from rocketfsck.repair.area import write_file as write_json
 from rocketfsck.repair.locking import StoreLock, only_repair
 from rocketfsck.repair.manifests import changed_files, list_files, some_of
 from rocketfsck.repair.plan_json import from_members, to_members
 from rocketfsck.repair.publish import bring, second_name, take_back
 from rocketfsck.repair.undoing import undo
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import open_root
+from rocketfsck.writer.traits import Traits, give_traits, lost_traits, traits_of
 
 
 @pytest.fixture
@@ -30,8 +32,8 @@ def root(tmp_path: Path) -> str:
 
 
 def test_areas_are_found_by_name_and_journal(root: str, tmp_path: Path) -> None:
-    first = make_area(root, None, "beside", "aa", ())
-    second = make_area(root, None, "in-place", "bb", ("/x",))
+    first = make_area(root, None, "beside", "aa")
+    second = make_area(root, None, "in-place", "bb", ("/x",), {"/x": 1})
     begun = tmp_path / "store.before-20260101T000000Z-000000"
     foreign = tmp_path / "store.before-20260101T000000Z-000001"
     for path in (begun, foreign, tmp_path / "store.before-upgrade"):
@@ -39,7 +41,7 @@ def test_areas_are_found_by_name_and_journal(root: str, tmp_path: Path) -> None:
     (begun / "journal.json.part").write_text("{")
     (foreign / "precious").write_text("")
     (tmp_path / "store.before-20260101T000000Z-000002").write_text("")
-    other = make_area(str(tmp_path / "store.before-x"), None, "beside", "cc", ())
+    other = make_area(str(tmp_path / "store.before-x"), None, "beside", "cc")
     assert [area.journal for area in find_areas(root, None)] == [first.journal, second.journal]
     assert not begun.exists()
     assert foreign.exists() and other.path.exists() and (tmp_path / "store.before-upgrade").exists()
@@ -53,14 +55,14 @@ def test_areas_are_found_by_name_and_journal(root: str, tmp_path: Path) -> None:
     [
         ("state", "odd", "another version"),
         ("mode", "odd", "another version"),
-        ("schema_version", 2, "another version"),
-        ("changes", [{"path": "/x", "staged": "../x", "saved": None}], "leads out"),
-        ("changes", [{"path": "/x", "staged": None, "saved": "/etc/passwd"}], "leads out"),
+        ("schema_version", 1, "another version"),
+        ("changes", [{"base": 0, "path": "x", "staged": "../x", "saved": None}], "leads out"),
+        ("changes", [{"base": 0, "path": "x", "staged": None, "saved": "/etc/passwd"}], "leads out"),
         ("changes", 3, "no journal"),
     ],
 )
 def test_a_journal_that_cannot_be_trusted(root: str, name: str, value: Any, says: str) -> None:
-    area = make_area(root, None, "in-place", "aa", ())
+    area = make_area(root, None, "in-place", "aa")
     document = json.loads(Path(area.at(JOURNAL)).read_text())
     Path(area.at(JOURNAL)).write_text(json.dumps({**document, name: value}))
     with pytest.raises(StoreError, match=says):
@@ -76,14 +78,14 @@ def test_an_area_whose_journal_cannot_be_written_is_not_left(root: str, tmp_path
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fileops, "watch", full)
         with pytest.raises(OSError, match="full"):
-            make_area(root, None, "beside", "", ())
+            make_area(root, None, "beside", "")
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
 def test_json_files_appear_whole(tmp_path: Path) -> None:
     path = str(tmp_path / "x.json")
     Path(path + ".part").write_text("left from before")
-    write_json(path, {"a": "\udcff\x7f"})
+    write_json(open_root(tmp_path) / "x.json", {"a": "\udcff\x7f"})
     assert read_file(path) == {"a": "\udcff\x7f"}
     assert not Path(path + ".part").exists()
     Path(path).write_text("{")
@@ -99,15 +101,16 @@ def test_trees_are_removed_without_following_links(tmp_path: Path) -> None:
     (tree / "closed").chmod(0)
     (tree / "link").symlink_to(outside)
     (tree / "kept").mkdir()
-    remove_tree(str(tree), ["kept"])
+    place = open_root(tmp_path) / "tree"
+    fileops.remove_tree(place, ["kept"])
     assert [path.name for path in tree.iterdir()] == ["kept"]
-    remove_tree(str(tree))
-    remove_tree(str(tree))
+    fileops.remove_tree(place)
+    fileops.remove_tree(place)
     assert not tree.exists() and (outside / "inner").exists()
 
 
 def test_undo_of_what_was_never_published(root: str) -> None:
-    area = make_area(root, None, "beside", "aa", ())
+    area = make_area(root, None, "beside", "aa")
     report = undo(root)
     assert report.finished and not area.path.exists()
     with pytest.raises(UsageError):
@@ -115,17 +118,17 @@ def test_undo_of_what_was_never_published(root: str) -> None:
 
 
 def test_a_directory_that_is_gone_or_made_anew(root: str) -> None:
-    area = make_area(root, None, "beside", "aa", ())
+    area = make_area(root, None, "beside", "aa")
     with pytest.raises(StoreError, match="is gone"):
-        bring(area, "1:1")
+        bring(area, "old")
     Path(area.at("store")).mkdir()
     Path(area.at("spare")).mkdir()
     with pytest.raises(StoreError, match="made anew"):
-        bring(area, "1:1")
+        bring(area, "old")
 
 
 def test_taking_nothing_back(root: str) -> None:
-    take_back(make_area(root, None, "in-place", "aa", ()))
+    take_back(make_area(root, None, "in-place", "aa"))
 
 
 def no_links(name: str, path: str) -> None:
@@ -134,24 +137,25 @@ def no_links(name: str, path: str) -> None:
 
 
 def test_second_names(tmp_path: Path) -> None:
-    source = tmp_path / "fifo"
-    os.mkfifo(source)
-    second_name(str(source), str(tmp_path / "other"))
+    root = open_root(tmp_path)
+    os.mkfifo(tmp_path / "fifo")
+    second_name(root / "fifo", root / "other")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fileops, "watch", no_links)
         with pytest.raises(OSError, match="cross-device"):
-            second_name(str(source), str(tmp_path / "third"))
+            second_name(root / "fifo", root / "third")
     with pytest.raises(FileExistsError):
-        second_name(str(source), str(tmp_path / "other"))
+        second_name(root / "fifo", root / "other")
 
 
 def test_renameat2_is_missing_or_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-    first, second = str(tmp_path / "a"), str(tmp_path / "b")
+    root = open_root(tmp_path)
+    first, second = root / "a", root / "b"
     assert fileops.exchange(first, second)
     with pytest.raises(FileNotFoundError):
-        fileops.exchange(first, str(tmp_path / "none"))
+        fileops.exchange(first, root / "none")
 
     class Library:
         def renameat2(self, *_arguments: object) -> int:
@@ -161,7 +165,7 @@ def test_renameat2_is_missing_or_fails(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(ctypes, "CDLL", lambda *_a, **_k: Library())
     assert not fileops.exchange(first, second)
     (tmp_path / "file").write_bytes(b"abc")
-    fileops.punch(str(tmp_path / "file"), 1, 2)  # no fallocate there: zeros are written
+    fileops.punch(root / "file", 1, 2)  # no fallocate there: zeros are written
     assert (tmp_path / "file").read_bytes() == b"a\0c"
     monkeypatch.setattr(ctypes, "CDLL", lambda *_a, **_k: object())
     assert not fileops.exchange(first, second)
@@ -172,19 +176,22 @@ def test_owners_and_reflinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     source.write_bytes(b"x" * 10)
     source.chmod(0o640)
     asked: list[tuple[int, int]] = []
-    status = os.stat_result((0o100640, 0, 0, 1, 12345, 23456, 10, 0, 0, 0))
+    wanted = Traits(12345, 23456, 0o640, {})
     monkeypatch.setattr(os, "chown", lambda _place, user, group: asked.append((user, group)))
-    fileops.take_owner(str(source), status)
+    with source.open("r+b") as stream:
+        give_traits(stream.fileno(), wanted)
     assert asked == [(12345, 23456)]
+    assert lost_traits(wanted, traits_of(str(source))) == ("owner 12345", "group 23456")
 
     def refuse(*_arguments: object) -> None:
         raise PermissionError
 
     monkeypatch.setattr(os, "chown", refuse)
-    fileops.take_owner(str(source), status)
+    with source.open("r+b") as stream:
+        give_traits(stream.fileno(), wanted)  # `lost_traits` says so
     cloned: list[int] = []
     monkeypatch.setattr(fcntl, "ioctl", lambda _target, code, _source: cloned.append(code))
-    fileops.copy(str(source), str(tmp_path / "copy"))
+    fileops.copy(str(source), open_root(tmp_path) / "copy")
     assert cloned and (tmp_path / "copy").stat().st_mode & 0o777 == 0o640
 
 
@@ -230,7 +237,7 @@ def test_manifests(tmp_path: Path) -> None:
     (root / "nowhere").symlink_to("gone")
     (other / "x").write_bytes(b"")
     found = list_files(str(root), {"/named": str(other)})
-    assert set(found) == {"inner/file", "nowhere", "/named/x"}
+    assert set(found) == {"inner/file", "circle", "nowhere", "/named/x"}  # a link is no file, but is missed
     assert found["inner/file"].startswith("3 ")
     assert changed_files(found, {**found, "new": "", "inner/file": "4 0"}) == ["inner/file", "new"]
     assert some_of("abcde") == "a, b, c and 2 more"
@@ -241,5 +248,5 @@ def test_manifests(tmp_path: Path) -> None:
 def test_long_names(tmp_path: Path) -> None:
     root = tmp_path / ("ö" * 120)
     root.mkdir()
-    area = make_area(str(root), None, "beside", "", ())
+    area = make_area(str(root), None, "beside", "")
     assert [found.path for found in find_areas(str(root), None)] == [area.path]

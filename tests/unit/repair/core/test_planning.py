@@ -18,6 +18,7 @@ from rocketfsck.store import open_store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.options import CheckOptions, Subset
 from rocketfsck.verify.run import check_store
+from rocketfsck.writer.confined import open_root
 
 from tests.conftest import Directory
 from tests.unit.repair.core.plans import REPAIRS, plan_of
@@ -111,7 +112,8 @@ def test_the_store_is_opened_as_it_was(store_copy: Directory, tmp_path: Path) ->
     root = store_copy(NAME)
     store = open_store(root)
     planned = describe_store(store)
-    again = open_planned(planned, root, (), tmp_path / "conf")
+    settings = open_root(tmp_path) / "conf"
+    again = open_planned(planned, root, (), settings)
     assert again.dialect_evidence.versions == store.dialect_evidence.versions
     assert again.dialect_evidence.given is False
     assert describe_store(again) == planned
@@ -119,7 +121,7 @@ def test_the_store_is_opened_as_it_was(store_copy: Directory, tmp_path: Path) ->
     told = open_store(root, version="4.9.8", commitlog_paths=[root / "index"])
     planned = describe_store(told)
     assert planned.version_given and planned.commitlog_paths == (f"{root}/index",)
-    assert open_planned(planned, root, [root / "index"], tmp_path / "conf").dialect_evidence.given
+    assert open_planned(planned, root, [root / "index"], settings).dialect_evidence.given
     assert describe_store(open_store(root / "commitlog")).commitlog_paths == ()
     for broken in (
         replace(planned, geometry={"slot_count": 0}),
@@ -128,6 +130,6 @@ def test_the_store_is_opened_as_it_was(store_copy: Directory, tmp_path: Path) ->
         replace(planned, version="x"),
     ):
         with pytest.raises(UsageError):
-            open_planned(broken, root, (), tmp_path / "conf")
+            open_planned(broken, root, (), settings)
     huge = replace(planned, geometry={"slot_count": 1 << 40})
-    assert open_planned(huge, root, (), tmp_path / "conf").geometry.slot_count == store.geometry.slot_count
+    assert open_planned(huge, root, (), settings).geometry.slot_count == store.geometry.slot_count

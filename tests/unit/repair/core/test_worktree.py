@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair import fileops
 from rocketfsck.repair.worktree import WorkTree
+from rocketfsck.writer import fileops
 
 MTIME = 1_600_000_000_123_456_789
 Make = Callable[..., WorkTree]
@@ -213,7 +214,7 @@ def test_directories_outside_keep_their_full_names(source: Path, tmp_path: Path)
         tree.exists(f"{second}x/00000000000000010000")
 
 
-def test_symbolic_links_are_followed_and_told(source: Path, tmp_path: Path) -> None:
+def test_links_out_of_the_store_are_followed_and_others_left_alone(source: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "disk2"
     (source / "commitlog").rename(elsewhere)
     (source / "commitlog").symlink_to(elsewhere)
@@ -221,11 +222,25 @@ def test_symbolic_links_are_followed_and_told(source: Path, tmp_path: Path) -> N
     area = tmp_path / "area"
     area.mkdir()
     tree = WorkTree.clone(source, area)
-    assert tree.links == ["commitlog", "config/link"]
+    assert tree.links == ["commitlog"]
     tree.write("commitlog/00000000000000000000", 0, b"A")
-    tree.write("config/link", 0, b"D")
     assert (elsewhere / "00000000000000000000").read_bytes() == b"a" * 5000
+    link, target, place = "config/link", "checkpoint", tree.scratch()
+    calls: list[Callable[[], object]] = [
+        *(partial(tree.write, name, 0, b"D") for name in (link, target)),
+        *(partial(tree.resize, name, 3) for name in (link, target)),
+        *(partial(tree.set_aside, name) for name in (link, target, "commitlog", "config", "circle")),
+        *(partial(tree.rename, name, "other") for name in (link, target, "commitlog", "config")),
+        *(partial(tree.adopt, place, name) for name in (link, target, "commitlog", "config")),
+        *(partial(tree.set_mtime, name, 1) for name in (link, target)),
+        *(partial(tree.create, f"{name}/inner", 1) for name in (link, "commitlog/../config/link")),
+    ]
+    for call in calls:
+        with pytest.raises((StoreError, UsageError)):
+            call()
+    assert (tree.root / link).readlink() == Path("../checkpoint")
     assert (source / "checkpoint").read_bytes() == b"d" * 24 == tree.read("checkpoint", 0, 24)
+    tree.set_aside("nowhere")  # nothing is behind it
 
 
 def test_clone_fails_with_a_name(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

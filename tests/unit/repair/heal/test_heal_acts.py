@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair import fileops
 from rocketfsck.repair.applying import apply_plan
 from rocketfsck.repair.heal_plan import HealOptions, plan_heal
 from rocketfsck.repair.heal_tree import TriedStore
@@ -22,6 +21,8 @@ from rocketfsck.scan.options import ScanOptions
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, check_store
+from rocketfsck.writer import fileops
+from rocketfsck.writer.confined import Place
 
 from tests.conftest import Directory
 
@@ -126,9 +127,9 @@ def test_a_log_outside_of_the_root(store_copy: Directory, store_dir: Directory, 
     plan, _ = plan_heal(store, open_store(store_dir("4.9.8-multiseg")), HealOptions(jobs=1))
     assert [item.target for item in plan.actions] == [str(names[1])]
     assert names[1].read_bytes() != before
-    assert apply_plan(plan, in_place=True).published
+    assert apply_plan(plan, in_place=True, outside=[tmp_path / "log"]).published
     assert names[1].read_bytes() == before
-    undo(root)
+    undo(root, outside=[tmp_path / "log"])
     assert names[1].read_bytes() != before
 
 
@@ -142,8 +143,8 @@ def test_no_room(store_dir: Directory, tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_place_that_cannot_be_written(
     store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_source: str, target: str) -> None:
-        raise OSError(28, os.strerror(28), target)
+    def fail(_source: str, target: Place) -> None:
+        raise OSError(28, os.strerror(28), str(target))
 
     monkeypatch.setattr(fileops, "symlink", fail)
     with pytest.raises(StoreError, match="cannot be written: No space left"):

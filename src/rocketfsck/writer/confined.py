@@ -1,0 +1,160 @@
+"""Where something may be written: directories that are held by a handle, and names below them.
+
+Everything that this package creates, opens for writing, renames or removes is a `Place`: a `Root`, which is
+an open directory, and a name below it. A place is reached from the handle on, part by part, and no part may
+be a symbolic link. So nothing that a plan, a journal, a record or a link in a store says leads to another
+directory than those that were opened as roots, also if directories are replaced by links meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rocketfsck.errors import UsageError
+
+_PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)
+_STEP = _PATH_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_roots: weakref.WeakSet[Root] = weakref.WeakSet()
+
+
+class Root:
+    """An open directory below which names may be written. `path` is for messages and for reading.
+
+    With `only`, no names but these (and what is below them) can be made into places. The handle stays with
+    the directory if that is renamed, and is closed with the last reference.
+    """
+
+    __slots__ = ("__weakref__", "_close", "descriptor", "only", "path")
+
+    def __init__(self, path: str, descriptor: int, only: frozenset[str] | None = None) -> None:
+        self.path = path
+        self.descriptor = descriptor
+        self.only = only
+        self._close = weakref.finalize(self, os.close, descriptor)
+        _roots.add(self)
+
+    def __truediv__(self, name: str) -> Place:
+        return Place(self, name)
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __enter__(self) -> Root:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the handle back; nothing can be written below any more."""
+        _roots.discard(self)
+        self._close()
+
+    @property
+    def itself(self) -> Place:
+        """The directory as a place: to be listed and synced, not to be renamed or removed."""
+        return Place(self, "")
+
+    def holds(self, path: str) -> bool:
+        """Whether a full path is the root's or below it, by its text, and among the names that it is for."""
+        start = self.path.rstrip("/") + "/"
+        if self.only is not None:
+            return path.startswith(start) and path[len(start) :].partition("/")[0] in self.only
+        return path == self.path or path.startswith(start)
+
+    def place_of(self, path: str) -> Place:
+        """The place of a full path below the root; UsageError for one that is not."""
+        if not self.holds(path):
+            raise UsageError(f"{path!a} is not below {self.path!a}: nothing is written there")
+        return Place(self, path[len(self.path) :].lstrip("/"))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A name below a root, with `/` between its parts; "" is the root. UsageError for a name that leads out.
+
+    As a path (`os.fspath`, `str`) it is for reading and for messages only.
+    """
+
+    root: Root
+    name: str
+
+    def __post_init__(self) -> None:
+        parts = self.name.split("/") if self.name else []
+        if any(part in ("", ".", "..") or "\0" in part for part in parts):
+            raise UsageError(f"{self.name!a} is not the name of a file below {self.root.path!a}")
+        if self.root.only is not None and parts and parts[0] not in self.root.only:
+            raise UsageError(f"{self.name!a} in {self.root.path!a} is not ours to change")
+
+    def __truediv__(self, name: str) -> Place:
+        return Place(self.root, f"{self.name}/{name}" if self.name else name)
+
+    def __fspath__(self) -> str:
+        return f"{self.root.path.rstrip('/')}/{self.name}" if self.name else self.root.path
+
+    def __str__(self) -> str:
+        return self.__fspath__()
+
+    @property
+    def parent(self) -> Place:
+        """The directory that the name is in."""
+        return Place(self.root, self.name.rpartition("/")[0])
+
+    def beside(self, suffix: str) -> Place:
+        """The place with the same name and more behind it."""
+        return Place(self.root, self.name + suffix)
+
+
+def open_root(path: str | os.PathLike[str], *, only: frozenset[str] | None = None) -> Root:
+    """The existing directory at a path, which must not be a symbolic link itself; raises OSError."""
+    text = os.fspath(path)
+    return Root(text, os.open(text, _OPEN), only)
+
+
+def enter_root(place: Place, *, only: frozenset[str] | None = None) -> Root:
+    """The existing directory at a place as a root of its own; raises OSError."""
+    with reached(place) as (descriptor, name):
+        return Root(str(place), os.open(name, _OPEN, dir_fd=descriptor), only)
+
+
+def place_at(path: str | os.PathLike[str]) -> Place:
+    """The place of a full path below a root that is open in this process; UsageError where none is.
+
+    For writers of many files: they open the directory that they fill as a root, and name files by paths.
+    """
+    text = os.fspath(path)
+    holding = [root for root in list(_roots) if root.holds(text)]
+    if not holding:
+        raise UsageError(f"{text!a} is in no directory that was opened for writing")
+    return max(holding, key=lambda root: len(root.path)).place_of(text)
+
+
+@contextmanager
+def reached(place: Place) -> Iterator[tuple[int, str]]:
+    """The handle of the directory that a place's last part is in, and that part ("." for a root).
+
+    Every part before is opened without following links. OSError, also from within the block, names the place.
+    """
+    *folders, name = place.name.split("/")
+    descriptor, opened = place.root.descriptor, -1
+    try:
+        for folder in folders:
+            inner = os.open(folder, _STEP, dir_fd=descriptor)
+            if opened >= 0:
+                os.close(opened)
+            descriptor = opened = inner
+        yield descriptor, name or "."
+    except OSError as error:
+        if error.filename is None or not os.path.isabs(os.fsdecode(error.filename)):  # noqa: PTH117
+            error.filename = str(place)
+            error.filename2 = None
+        raise
+    finally:
+        if opened >= 0:
+            os.close(opened)
