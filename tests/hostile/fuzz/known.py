@@ -21,8 +21,7 @@ class Known(NamedTuple):
 KNOWN: tuple[Known, ...] = (
     Known("refused", "apply", "apply with --in-place", "links in a store: the refusal names the way"),
     Known("refused", "apply", "is a FIFO|Illegal seek|move it away|levels of symbolic", "no regular files"),
-    Known("undo", "undo", "kept store changed since", "links to a directory above them"),
-    Known("refused", "apply", "store.before-.*store.before-", "links to a directory above them"),
+    Known("refused", "apply", "leaves links alone|leads here|links are not moved", "links are left alone"),
     Known("crash", "compare", "describe_side: StopIteration", "compare with a store without a log"),
     Known("hang", "case", "repair/ledger", "the ledger reads the holes of a queue file"),
     Known("refused", "apply", "exists, so that|File exists|Not a directory|exit status 4", "looked into"),
