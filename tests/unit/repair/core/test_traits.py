@@ -61,14 +61,14 @@ def traits(root: Path) -> dict[str, Traits]:
 def make_more(scene: ActScene, action: Action) -> None:
     """A file and a directory that the store does not have, and a directory that replaces one."""
     REPAIRS["move-stray"].act(scene, action)
-    scene.tree.create("consumequeue/New/0/00000000000000000000", 40)
-    scene.tree.create("index/20260101000000000", 40)
-    made = scene.tree.scratch() / "0"
+    made = scene.tree.scratch() / "config"
     made.mkdir()
-    for name in scene.tree.names("consumequeue/Seg0/0"):
-        (made / name).write_bytes(b"new")
+    for name in scene.tree.names("config"):
+        (made / name).write_bytes(scene.tree.read(f"config/{name}", 0, scene.tree.size(f"config/{name}")))
     (made / "more").write_bytes(b"more")
-    scene.tree.adopt(made, "consumequeue/Seg0/0")
+    scene.tree.adopt(made, "config")
+    scene.tree.create("config/new/0/file", 40)
+    scene.tree.create("config/other", 40)
 
 
 MORE = {**REPAIRS, "move-stray": replace(REPAIRS["move-stray"], act=make_more)}
