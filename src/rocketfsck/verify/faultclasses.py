@@ -330,9 +330,9 @@ FAULT_CLASSES: Mapping[str, FaultClass] = MappingProxyType({item.id: item for it
 
 MEANINGS_OF_ONE_RULE: Mapping[str, str] = {
     "ST002": (
-        "The last file of a segment directory is empty, as a process that dies right after creating it leaves "
-        "it. From 5.1.3 on a broker deletes that file at its next start and goes on; earlier versions stop at "
-        "it."
+        "The last file of a segment directory is empty, as a process that dies right after creating it "
+        "leaves it. From 5.1.3 on a broker deletes that file at its next start and goes on; earlier "
+        "versions stop at it."
     ),
     "CP003": (
         "The newest index files are later than the checkpoint's time for the index. Their entries are there; "
