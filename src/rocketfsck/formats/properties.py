@@ -25,6 +25,8 @@ NAME_VALUE_SEPARATOR = "\x01"
 PROPERTY_SEPARATOR = "\x02"
 KEY_SEPARATOR = " "
 MULTI_DISPATCH_SEPARATOR = ","
+LMQ_PREFIX = "%LMQ%"
+"""What the names of light queues begin with."""
 MAX_PROPERTIES_SIZE = 32767
 
 KEYS = "KEYS"

@@ -260,8 +260,10 @@ def places_of(message: Message) -> list[tuple[str, int, int]]:
     names = properties.get("INNER_MULTI_DISPATCH")
     offsets = properties.get("INNER_MULTI_QUEUE_OFFSET")
     if names and offsets:
-        listed = zip(split_java(names, ","), split_java(offsets, ","), strict=False)
-        for name, text in listed:
+        listed, numbers = split_java(names, ","), split_java(offsets, ",")
+        if len(listed) != len(numbers):
+            return places  # a broker then takes the lists for broken
+        for name, text in zip(listed, numbers, strict=True):
             number = parse_int64(text)
             if number is not None:
                 places.append((name, 0 if name.startswith(LMQ_PREFIX) else message.queue_id, number))

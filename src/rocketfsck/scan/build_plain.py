@@ -2,7 +2,8 @@
 
 Reference 3.4 step by step, with one difference: a unit behind a hole of the queue stands at its own
 queueOffset, where a broker would append it. A hole is believed if the log between the queue's last record and
-this one has room for the records that are missing; otherwise the unit is appended. Index entries are put as
+this one has room for the records that are missing, and if the broker gave away fewer numbers than are missing
+(reference 2.13); otherwise the unit is appended. Index entries are put as
 in reference 4.4.
 """
 
@@ -26,6 +27,7 @@ from rocketfsck.scan.buildrows import (
     OWN,
     QUEUE,
     SIZE,
+    SKIPPED,
     TAGS,
     TIME,
 )
@@ -58,9 +60,10 @@ UNIT_SIZES = (20, 46, 20)
     EXT_UNITS,
     IS_BATCH,
     SAW_INNER,  # an inner batch was met though the queue is none of batches
-) = range(14)
-STATE_SIZE = 14
-NEW_STATE = (-1, -1, -1, -1, -1, 0, 0, 0, 0, 0, -1, 0, 0, 0)
+    GIVEN_AWAY,  # numbers that the broker gave to records without a unit
+) = range(15)
+STATE_SIZE = 15
+NEW_STATE = (-1, -1, -1, -1, -1, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0)
 
 # a unit on its way, a row of int64
 P_QUEUE, P_PLACE, P_OFFSET, P_SIZE, P_TAGS, P_TIME, P_BASE, P_COUNT = range(8)
@@ -106,6 +109,9 @@ def place_units(
         if number < 0:
             continue
         kept = state[number]
+        if row[FLAGS] & SKIPPED:
+            kept[GIVEN_AWAY] += 1
+            continue
         own, is_batch = bool(row[FLAGS] & OWN), bool(kept[IS_BATCH])
         kept[RECORDS] += own
         if row[FLAGS] & INNER and not is_batch:
@@ -146,7 +152,7 @@ def place_units(
                     kept[DUPLICATES] += 1
                     continue
                 room = (start - int(kept[LAST_END])) // MIN_RECORD_SIZE
-                if 0 < at - following <= room and at <= MAX_UNIT_NUMBER:
+                if int(kept[GIVEN_AWAY]) < at - following <= room and at <= MAX_UNIT_NUMBER:
                     gaps[gap_count] = (number, following, at, row[TIME], HOLE)
                     gap_count += 1
                 else:

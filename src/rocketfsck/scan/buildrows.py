@@ -37,6 +37,8 @@ OWN = 1
 """The record's own queue, not one that a multi-dispatch record lists."""
 INNER = 2
 """An inner batch: its topic has batch queues."""
+SKIPPED = 4
+"""No dispatch: a broker gave the record a number in the queue, and writes no unit for it."""
 
 
 @dataclass(frozen=True, slots=True)

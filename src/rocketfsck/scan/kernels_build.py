@@ -26,7 +26,7 @@ from rocketfsck.scan.kernels_synth import store_be32, store_be64
 from rocketfsck.scan.replay import division_factor
 
 QUEUE, INDEX, BASE, COUNT, OFFSET, SIZE, TAGS, TIME, FLAGS = range(buildrows.ROW_SIZE)
-OWN, INNER = buildrows.OWN, buildrows.INNER
+OWN, INNER, SKIPPED = buildrows.OWN, buildrows.INNER, buildrows.SKIPPED
 FOLLOWING, REACHED, LAST_END, FIRST, TAIL = (
     plain.FOLLOWING,
     plain.REACHED,
@@ -36,7 +36,7 @@ FOLLOWING, REACHED, LAST_END, FIRST, TAIL = (
 )
 UNITS, RECORDS, DUPLICATES, MISPLACED = plain.UNITS, plain.RECORDS, plain.DUPLICATES, plain.MISPLACED
 REFUSED, OPENED, EXT_UNITS, IS_BATCH = plain.REFUSED, plain.OPENED, plain.EXT_UNITS, plain.IS_BATCH
-SAW_INNER = plain.SAW_INNER
+SAW_INNER, GIVEN_AWAY = plain.SAW_INNER, plain.GIVEN_AWAY
 P_QUEUE, P_PLACE, P_OFFSET, P_SIZE, P_TAGS, P_TIME, P_BASE, P_COUNT = range(plain.PENDING_SIZE)
 SKIPS_BELOW, REACH_IS_END, FILE_UNITS = plain.SKIPS_BELOW, plain.REACH_IS_END, plain.FILE_UNITS
 EXT_FILE_UNITS, EXT_FILE_SIZE = plain.EXT_FILE_UNITS, plain.EXT_FILE_SIZE
@@ -71,6 +71,9 @@ def _place(
             continue
         is_batch = state[number, IS_BATCH] != 0
         flags = rows[row, FLAGS]
+        if flags & SKIPPED != 0:
+            state[number, GIVEN_AWAY] += 1
+            continue
         own = flags & OWN != 0
         if own:
             state[number, RECORDS] += 1
@@ -125,7 +128,7 @@ def _place(
                     state[number, DUPLICATES] += 1
                     continue
                 room = (start - state[number, LAST_END]) // LEAST_SIZE
-                if at > following and at <= MAX_UNIT_NUMBER and at - following <= room:
+                if state[number, GIVEN_AWAY] < at - following <= room and at <= MAX_UNIT_NUMBER:
                     gaps[gap_count, 0] = number
                     gaps[gap_count, 1] = following
                     gaps[gap_count, 2] = at

@@ -14,6 +14,7 @@ from typing import Any
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.configviews import TopicConfig, split_topic_group
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id, parse_delay_levels
+from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.store.model import OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
@@ -23,7 +24,6 @@ from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.task import Context
 
-LMQ_PREFIX = "%LMQ%"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 SYSTEM_TOPICS = frozenset(
     {SCHEDULE_TOPIC, "TBW102", "SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT"}

@@ -24,6 +24,7 @@ from rocketfsck.verify.emit import capped, queue_directory, unit_place
 from rocketfsck.verify.finding import Facts, Finding, Scalar, Where
 from rocketfsck.verify.logmap import Ground, LogMap
 from rocketfsck.verify.logreader import LogReader, is_fence
+from rocketfsck.verify.skippedlists import judge_shifted
 from rocketfsck.verify.spans import group_bounds, merge_spans, subtract_spans
 from rocketfsck.verify.task import Context, TaskResult
 from rocketfsck.verify.unitjoin import Missing, UnitRanges, delay_levels_of
@@ -62,6 +63,7 @@ def merge_queues(
     extents = {extent.number: extent for result in queues if result is not None for extent in result.summary}
     yield from capped(_missing_units(context, logs, extents), context.detail_limit)
     yield from capped(_loose_units(context, logs, extents), context.detail_limit)
+    yield from capped(_shifted_units(context, logs), context.detail_limit)
     yield from capped(_delays(context, logs), context.detail_limit)
 
 
@@ -115,6 +117,23 @@ def _missing_units(
                 "reason": BEHIND if behind else REASONS[Missing(reason)],
             }
             yield Finding("XR001", where, facts)
+
+
+def _shifted_units(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:
+    """Units of light queues that are not at their places, by queue."""
+    runs: dict[int, list[list[int]]] = {}
+    skipped: dict[str, int] = {}
+    for log in logs:
+        if log is None:
+            continue
+        for name, count in log.summary.skipped.items():
+            skipped[name] = skipped.get(name, 0) + count
+        units = log.summary.units
+        for run in units.shifted.tolist():
+            runs.setdefault(int(units.numbers[run[0]]), []).append(run)
+    for number, rows in sorted(runs.items()):
+        queue = context.store.queues[number]
+        yield from judge_shifted(context.store, number, rows, skipped.get(queue.topic, 0))
 
 
 def _joined(rows: list[list[int]]) -> Iterator[list[int]]:

@@ -11,7 +11,7 @@ Reference 2, 6.6, 9.2.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from rocketfsck.verify.logreader import LogReader, is_fence_topic
 from rocketfsck.verify.logrows import LogRows
 from rocketfsck.verify.recordrules import Clocks, check_faults, check_version
 from rocketfsck.verify.regionjudge import BadRanges, RegionJudge
+from rocketfsck.verify.skippedlists import MAX_NAMES, lists_in, skipped_names
 from rocketfsck.verify.task import Checked, Collector, LogFileTask, TaskResult
 from rocketfsck.verify.unitjoin import UnitJoin, UnitRanges, delay_levels_of
 
@@ -67,6 +68,7 @@ class LogSummary:
     """What the merging checks need of one commit log file; positions are in the file.
 
     `fence_offset` is the physical offset of the first filler record that a repair put into it, None without.
+    `skipped` counts, by light queue, the records that took a number of it and have no unit.
     """
 
     start_offset: int
@@ -77,6 +79,7 @@ class LogSummary:
     units: UnitRanges
     entries: EntryRanges
     fence_offset: int | None = None
+    skipped: dict[str, int] = field(default_factory=dict)
 
 
 def check_log_file(task: LogFileTask) -> TaskResult:
@@ -123,6 +126,7 @@ class _LogWalk:
         self.max_offsets: Longs = np.zeros(0, np.int64)
         self.fence_offset: int | None = None
         self.known_queues: set[tuple[str, int]] | None = None
+        self.skipped: dict[str, int] = {}
 
     def run(self) -> TaskResult:
         store = self.context.store
@@ -288,13 +292,19 @@ class _LogWalk:
                     self.collector.add(Finding("CL026", where, found))
 
     def _multi_dispatch(self, rows: LogRows) -> None:
-        """Lists of further queues that a broker cannot use."""
+        """Lists of further queues that a broker cannot use, although some brokers write them."""
         for row in np.flatnonzero((rows["faults"] & int(Fault.MULTI_DISPATCH)) != 0).tolist():
-            names, offsets = _listed(
-                self.reader.read(int(rows["properties_pos"][row]), max(int(rows["properties_size"][row]), 0))
-            )
-            if names != offsets:
-                facts = {"queue_count": names, "offset_count": offsets}
+            size = max(int(rows["properties_size"][row]), 0)
+            names, offsets = lists_in(self.reader.read(int(rows["properties_pos"][row]), size))
+            light = skipped_names(names, offsets)
+            if light is not None:
+                where, count = self.once.get("XR037", (rows.place(row), 0))
+                self.once["XR037"] = where, count + 1
+                for name in light:
+                    if name in self.skipped or len(self.skipped) < MAX_NAMES:
+                        self.skipped[name] = self.skipped.get(name, 0) + 1
+            elif _count(names) != _count(offsets):
+                facts = {"queue_count": _count(names), "offset_count": _count(offsets)}
                 self.collector.add(Finding("XR013", rows.place(row), facts))
 
     def _finish(self) -> TaskResult:
@@ -314,7 +324,9 @@ class _LogWalk:
         bad = judge.bad_ranges()
         entries = self.keys.finish(bad, self.base, live_end)
         spans = self._spans(len(units.numbers))
-        summary = LogSummary(self.base, size, live_end, bad, spans, units, entries, self.fence_offset)
+        summary = LogSummary(
+            self.base, size, live_end, bad, spans, units, entries, self.fence_offset, self.skipped
+        )
         checked = Checked(1, size, judge.live_count, entry_count=0)
         return TaskResult(
             self.collector.findings, self.collector.counts, checked, (self._facts(units),), summary
@@ -359,11 +371,5 @@ class _LogWalk:
         )
 
 
-def _listed(properties: bytes) -> tuple[int, int]:
-    """How many queues and offsets a multi-dispatch record lists, as the bytes have it."""
-    counts = []
-    for name in (b"INNER_MULTI_DISPATCH\x01", b"INNER_MULTI_QUEUE_OFFSET\x01"):
-        _, _, rest = properties.partition(name)
-        value = rest.split(b"\x02", 1)[0]
-        counts.append(len(value.split(b",")) if value else 0)
-    return counts[0], counts[1]
+def _count(listed: bytes) -> int:
+    return len(listed.split(b",")) if listed else 0

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from rocketfsck.scan.dispatch import Dispatches
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import Store
-from rocketfsck.verify.emit import unit_place
-from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.skippedlists import is_light, shifted
 from rocketfsck.verify.spans import group_bounds
 from rocketfsck.verify.task import Collector
 from rocketfsck.verify.unitcompare import DispatchRows, UnitComparer
@@ -60,7 +59,9 @@ class UnitRanges:
     the (topic, queueId) of the rows that are -1, in order. `matched` has rows (row, first unit, unit behind
     the last); `missed` rows (row, first queueOffset, last queueOffset, first physical offset, last physical
     offset, record count, Missing); `delays` rows (delay level, milliseconds, unit count, queue number,
-    queueOffset of the first, its physical offset).
+    queueOffset of the first, its physical offset). `shifted` are the light queues' units that are away from
+    their places: rows (row, first queueOffset, last queueOffset, place of the first, unit count, physical
+    offset of the first record).
     """
 
     numbers: NDArray[np.int32]
@@ -68,6 +69,7 @@ class UnitRanges:
     matched: Longs
     missed: Longs
     delays: Longs
+    shifted: Longs
     not_kept_count: int = 0
 
     def names(self, store: Store) -> list[Name]:
@@ -96,6 +98,7 @@ class UnitJoin:
         self._used: dict[int, int] = {}
         self._matched: list[tuple[int, int, int]] = []
         self._missed: list[tuple[int, int, int, int, int, int, int]] = []
+        self._shifts: list[tuple[int, int, int, int, int, int]] = []
         self._not_kept = 0
 
     def add(self, dispatches: Dispatches, delay_level: Longs) -> None:
@@ -178,18 +181,11 @@ class UnitJoin:
             if length:
                 kept, shift = rows.part(slice(0, length)), at - int(rows.index[0])
                 self._match(row, kept.index + shift)
-                self._collector.add(
-                    Finding(
-                        "XR006",
-                        unit_place(self._store.queues[number], at, length, int(kept.offset[0])),
-                        {
-                            "first_queue_offset": int(kept.index[0]),
-                            "last_queue_offset": int(kept.index[-1]),
-                            "shift": shift,
-                        },
-                        count=length,
-                    )
-                )
+                run = (row, int(kept.index[0]), int(kept.index[-1]), at, length, int(kept.offset[0]))
+                if is_light(self._table.names[row][0]) and len(self._shifts) < MAX_RANGES:
+                    self._shifts.append(run)
+                else:
+                    self._collector.add(shifted(self._store, number, run, shift))
             else:
                 length = _length_absent(reader, rows, at)
                 self._miss_part(row, rows.part(slice(0, length)), found[:length], reader)
@@ -264,6 +260,7 @@ class UnitJoin:
             _joined(np.array(self._matched, np.int64).reshape(-1, 3)),
             np.array(self._missed, np.int64).reshape(-1, 7),
             np.array(delays, np.int64).reshape(-1, 6),
+            np.array(self._shifts, np.int64).reshape(-1, 6),
             self._not_kept,
         )
 

@@ -425,7 +425,12 @@ def test_matched_ranges_go_on_from_file_to_file() -> None:
     def ranges(*rows: tuple[int, int, int]) -> UnitRanges:
         none = np.zeros((0, 7), np.int64)
         return UnitRanges(
-            np.array([4, 2], np.int32), (), np.array(rows, np.int64).reshape(-1, 3), none, none[:, :6]
+            np.array([4, 2], np.int32),
+            (),
+            np.array(rows, np.int64).reshape(-1, 3),
+            none,
+            none[:, :6],
+            none[:, :6],
         )
 
     matched = _Matched(5)

@@ -8,7 +8,7 @@ their own. Memory: some 64 MiB a thread for the pieces under way, and what the t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,8 +20,8 @@ from rocketfsck.repair.build.keythread import KeyTaker, KeyThread
 from rocketfsck.repair.build.queuestates import RawNames
 from rocketfsck.scan import carve_plain
 from rocketfsck.scan.build_plain import Longs
-from rocketfsck.scan.buildrows import OFFSET, KeyRows, key_rows, rows_from, unit_rows
-from rocketfsck.scan.columns import RecordBatch, Stop
+from rocketfsck.scan.buildrows import OFFSET, ROW_SIZE, SKIPPED, KeyRows, key_rows, rows_from, unit_rows
+from rocketfsck.scan.columns import Fault, RecordBatch, Stop
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.live import LiveScan
 from rocketfsck.scan.options import ScanOptions
@@ -31,11 +31,14 @@ from rocketfsck.scan.resync import Ground
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.skippedlists import skipped_by
 
 Progress = Callable[[int, int], None]
 """Told how many bytes of the commit log are done, and of how many."""
 
 BLANK_SIZE = 8
+SKIPPED_TABLE = 1 << 40
+"""Number of the walk's own table of names, beside those of the scans."""
 
 
 class UnitTaker(Protocol):
@@ -68,6 +71,7 @@ class _Rows:
 
     units: Longs | None
     keys: KeyRows | None
+    skipped: tuple[tuple[str, int], ...] = ()  # light queues without a unit for a record, and where that is
 
 
 def log_is_large(store: Store) -> bool:
@@ -127,6 +131,8 @@ class _Walk:
         self.table = QueueTable()
         self.total = store.commitlog.size
         self.before = sum(file.size for file in store.commitlog.files[: done.file_count])
+        self.light_names: list[tuple[bytes, int]] = []
+        self.light_numbers: dict[str, int] = {}
         self.collect = unit_rows
         if compiled:
             from rocketfsck.scan import kernels_buildrows
@@ -173,14 +179,45 @@ class _Walk:
         return _Rows(
             None if self.units is None else self.collect(batch, base_offset, self.levels),
             key_rows(batch, base_offset) if self.keys.wanted else None,
+            () if self.units is None else self._skipped(batch, base_offset),
         )
+
+    def _skipped(self, batch: RecordBatch, base_offset: int) -> tuple[tuple[str, int], ...]:
+        """The light queues that records of a batch have a number in, but no unit (`verify.skippedlists`)."""
+        rows = np.flatnonzero((batch["faults"] & int(Fault.MULTI_DISPATCH)) != 0)
+        file = next((file for file in self.store.commitlog.files if file.start_offset == base_offset), None)
+        if not len(rows) or file is None:
+            return ()
+        with FileReader(file.location) as reader:
+            found = [
+                (name, base_offset + int(batch["pos"][row]))
+                for row in rows.tolist()
+                for name in skipped_by(
+                    reader.read(int(batch["properties_pos"][row]), max(int(batch["properties_size"][row]), 0))
+                )
+                or ()
+            ]
+        return tuple(found)
 
     def give(self, rows: _Rows, table: int, names: RawNames, name_count: int) -> None:
         """Hand rows to the takers."""
+        if self.units is not None and rows.skipped:
+            self.units.take_units(
+                self._skipped_rows(rows.skipped), SKIPPED_TABLE, self.light_names, len(self.light_names)
+            )
         if self.units is not None and rows.units is not None:
             self.units.take_units(rows.units, table, names, name_count)
         if rows.keys is not None:
             self.keys.take(rows.keys)
+
+    def _skipped_rows(self, skipped: Iterable[tuple[str, int]]) -> Longs:
+        made = []
+        for name, offset in skipped:
+            number = self.light_numbers.setdefault(name, len(self.light_numbers))
+            if number == len(self.light_names):
+                self.light_names.append((name.encode("utf-8", "surrogatepass"), 0))
+            made.append((number, 0, 0, 0, offset, 0, 0, 0, SKIPPED))
+        return np.array(made, np.int64).reshape(-1, ROW_SIZE)
 
     def walk_alone(self, file: MappedFile, start: int) -> None:
         """Walk a whole file on this thread and take the records from position `start` on."""
@@ -273,4 +310,5 @@ def _rows_from(rows: _Rows, offset: int) -> _Rows:
     return _Rows(
         None if units is None else units[units[:, OFFSET] >= offset],
         None if rows.keys is None else rows_from(rows.keys, offset),
+        tuple(item for item in rows.skipped if item[1] >= offset),
     )

@@ -370,6 +370,33 @@ RULES: tuple[Rule, ...] = (
         unknown=True,
     ),
     Rule(
+        "XR036",
+        "light-units-shifted",
+        INFO,
+        "{unit_count} units of {topic}/{queue_id} are up to {most} places before their queueOffset: the "
+        "broker gave numbers to {record_count} records that it wrote no unit for",
+        "From 5.0.0 on a broker gives a record a number in each light queue of its list, but writes no unit "
+        "if the list ends with another name. Consumers use the places, not the numbers, so the queue is as "
+        "they know it and must stay so.",
+        "dialect",
+        "cross",
+        None,
+        "2.13, 3.4",
+    ),
+    Rule(
+        "XR037",
+        "light-lists-unused",
+        INFO,
+        "{record_count} records list further queues that the broker wrote no units for, first the one at "
+        "{physical_offset}",
+        "From 5.0.0 on a broker gives offsets to light queues only. If the last name of a list is another "
+        "one, it takes the lists for broken and writes no unit for any name.",
+        "dialect",
+        "cross",
+        None,
+        "2.13",
+    ),
+    Rule(
         "XR040",
         "index-gone",
         WARNING,

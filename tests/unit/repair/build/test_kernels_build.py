@@ -31,7 +31,7 @@ _ROWS = st.lists(
         st.sampled_from((91, 120, 1000)),
         _OFFSETS,
         st.sampled_from((1_700_000_000_000, 5, -1)),
-        st.integers(0, 3),
+        st.integers(0, 7),
     ),
     max_size=40,
 )
