@@ -17,7 +17,6 @@ import pytest
 
 from rocketfsck.cli.app import run
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair import fileops
 from rocketfsck.repair.applying import apply_plan
 from rocketfsck.repair.heal_plan import HealOptions, plan_heal
 from rocketfsck.repair.plan import Plan
@@ -28,6 +27,7 @@ from rocketfsck.repair.undoing import undo
 from rocketfsck.scan.messages import Message
 from rocketfsck.store import open_store
 from rocketfsck.verify import Report
+from rocketfsck.writer import fileops
 
 from tests.cases.test_compare import all_messages, copies, diverged, put
 from tests.cases.test_repair_kill import KilledError, counted, killed_at

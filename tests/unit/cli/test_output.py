@@ -6,6 +6,7 @@ import base64
 import csv
 import io
 import json
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rocketfsck.cli.output import Column, Format, open_output, open_rows, to_json
-from rocketfsck.errors import UsageError
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.writer import fileops
 
 COLUMNS = (
     Column("topic", "name"),
@@ -134,3 +136,23 @@ def test_never_into_the_store(tmp_path: Path) -> None:
         with pytest.raises(UsageError), open_output(place, binary=False, forbidden=[tmp_path / "store"]):
             raise AssertionError
     assert not list((tmp_path / "store").iterdir())
+
+
+def test_the_part_is_nobody_elses_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name cannot be guessed; where something has it nevertheless, nothing is written there."""
+    (tmp_path / "victim").write_text("precious")
+    names: list[str] = []
+    monkeypatch.setattr(fileops, "watch", lambda name, path: names.append(path) if name == "create" else None)
+    for _ in range(2):
+        with open_output(tmp_path / "out", binary=True) as stream:
+            stream.write(b"x")
+    assert len({*names}) == 2 and all(len(Path(name).name) > 20 for name in names)
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "0" * 2 * size)
+    part = Path(names[0]).with_name(f".out.{'0' * 16}.part")
+    for make in (lambda: part.symlink_to(tmp_path / "victim"), lambda: part.write_text("precious")):
+        make()
+        with pytest.raises(StoreError, match="cannot be written"), open_output(tmp_path / "out", binary=True):
+            raise AssertionError
+        assert (tmp_path / "victim").read_text() == "precious"
+        assert part.read_text() == "precious"
+        part.unlink()
