@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import random
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rocketfsck.errors import FormatError
+from rocketfsck.formats.config import decode_config
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.record import body_crc
 
@@ -80,9 +81,16 @@ def survey(subject: Subject) -> Ground:
         tuple(path.relative_to(root).as_posix() for path in paths if path.is_dir()),
         sizes,
         {name: tuple(sorted(places)) for name, places in edges.items()},
-        tuple(name for name in files if name.startswith("config/") and contents[name][:1] == b"{"),
+        tuple(name for name in files if name.startswith("config/") and _is_document(contents[name])),
         contents,
     )
+
+
+def _is_document(content: bytes) -> bool:
+    try:
+        return isinstance(decode_config(content), dict)
+    except FormatError:
+        return False
 
 
 def draw_mutations(rng: random.Random, ground: Ground) -> list[Mutation]:
@@ -351,7 +359,7 @@ def _document(rng: random.Random, ground: Ground) -> list[Mutation]:
     content = ground.contents[file]
     if rng.random() < 0.25:
         return [Mutation("write", file, {"data": _broken_json(rng, content).hex()})]
-    place, value, drop = draw_value(rng, json.loads(content))
+    place, value, drop = draw_value(rng, decode_config(content))
     return [Mutation("json", file, {"place": place, "value": value, "drop": drop}, "json")]
 
 

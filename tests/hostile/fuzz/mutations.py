@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rocketfsck.errors import FormatError
+from rocketfsck.formats.config import decode_config
+
 HOLE_SIZE = 1 << 40
 MAX_WHOLE = 1 << 22
 """Files up to this size are changed in memory; of larger ones only what is named."""
@@ -36,7 +39,7 @@ def apply_mutation(root: Path, mutation: Mutation) -> bool:
     path = root / mutation.file
     try:
         return bool(KINDS[mutation.kind](root, path, **mutation.arguments))
-    except (OSError, ValueError, KeyError, IndexError, TypeError):
+    except (OSError, FormatError, ValueError, KeyError, IndexError, TypeError):
         return False
 
 
@@ -226,7 +229,7 @@ def _json(_root: Path, path: Path, place: list[Any], value: Any, drop: bool = Fa
     """A value in a JSON document, by its place from the top."""
     if not _is_plain(path):
         return False
-    document = put_in(json.loads(path.read_bytes()), place, value, drop=drop)
+    document = put_in(decode_config(path.read_bytes()), place, value, drop=drop)
     path.write_text(json.dumps(document))
     return True
 

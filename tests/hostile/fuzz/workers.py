@@ -17,6 +17,7 @@ import struct
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -169,7 +170,10 @@ class Pool:
         results, result_end = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
-        pid = os.fork()
+        with warnings.catch_warnings():
+            # of threads, which nothing here has running when it forks
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
         trace = self.folder / f"trace-{pid or os.getpid()}"
         if not pid:
             try:

@@ -7,8 +7,10 @@ consequence. Reference 1.2, 2.1; fault catalogue C6.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import offset_to_filename
@@ -41,15 +43,20 @@ _FOLLOWING = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """`old` and `new` are names relative to the root; `new` is what the records of the file say."""
+    """`old` and `new` are names relative to the root; `new` is what the records of the file say.
+
+    `circle`: all names of files of which each has the name of another; each gets the name behind its own, the
+    last one the first, which is `old`.
+    """
 
     old: str
     new: str
     size: int
+    circle: tuple[str, ...] = ()
 
 
 def pending_renames(scene: PlanScene) -> tuple[Rename, ...]:
-    """The renames that the report's findings call for."""
+    """The renames that the report's findings call for, in an order in which every name is free in time."""
     asked = {
         finding.where.file
         for finding in one_by_one(scene.findings)
@@ -65,7 +72,31 @@ def pending_renames(scene: PlanScene) -> tuple[Rename, ...]:
         start = int(renamed.new.rpartition("/")[2])
         if start not in taken and renamed.new not in found:
             found[renamed.new] = renamed
-    return tuple(found.values())
+    return _in_order(scene, {renamed.old: renamed for renamed in found.values()})
+
+
+def _in_order(scene: PlanScene, left: dict[str, Rename]) -> tuple[Rename, ...]:
+    """Files whose new name is free first; files that have each other's names in one step."""
+    while kept := [
+        renamed
+        for renamed in left.values()
+        if renamed.new not in left and os.path.lexists(scene.path_of(renamed.new))
+    ]:
+        for renamed in kept:  # the name is that of a file that keeps it
+            del left[renamed.old]
+    done: list[Rename] = []
+    while left:
+        free = next((renamed for renamed in left.values() if renamed.new not in left), None)
+        if free is not None:
+            done.append(left.pop(free.old))
+            continue
+        first = left.pop(min(left))
+        circle, following = [first.old], first.new
+        while following != first.old:
+            circle.append(following)
+            following = left.pop(following).new
+        done.append(replace(first, circle=tuple(circle)))
+    return tuple(done)
 
 
 def leaving_twins(scene: PlanScene) -> dict[str, Finding]:
@@ -173,21 +204,38 @@ def _stated_start(scene: PlanScene, name: str, size: int) -> int | None:
 def plan_rename(scene: PlanScene, _findings: Sequence[Finding] = ()) -> Iterator[Action]:
     """One action a file; it answers what the wrong name is the cause of, too."""
     for renamed in pending_renames(scene):
-        own = [finding for finding in scene.findings if finding.where.file == renamed.old]
+        names = renamed.circle or (renamed.old,)
+        own = [finding for finding in scene.findings if finding.where.file in names]
         rest = [finding for finding in scene.findings if claims(finding)]
+        many = f", and so on: {len(names)} files have each other's names" if renamed.circle else ""
         yield answer(
             "rename-segment",
             renamed.old,
-            f"its records say that it is {renamed.new.rpartition('/')[2]}: give it that name",
+            f"its records say that it is {renamed.new.rpartition('/')[2]}: give it that name{many}",
             [*own, *rest],
-            arguments={"new_name": renamed.new},
-            preconditions=[scene.extent(renamed.old, 0, min(renamed.size, 1 << 20))],
+            arguments={"circle": " ".join(map(_base, names))}
+            if renamed.circle
+            else {"new_name": renamed.new},
+            preconditions=[scene.extent(name, 0, min(renamed.size, 1 << 20)) for name in names],
         )
 
 
 def act_rename(scene: ActScene, action: Action) -> None:
-    """Give the file its name."""
-    scene.tree.rename(action.target, text(action.arguments, "new_name"))
+    """Give the file its name, or all files of a circle theirs."""
+    bases = text(action.arguments, "circle").split()
+    if not bases:
+        scene.tree.rename(action.target, text(action.arguments, "new_name"))
+        return
+    names = [action.target.removesuffix(_base(action.target)) + base for base in bases]
+    between = f"{names[-1]}.renamed"
+    scene.tree.rename(names[-1], between)
+    for old, new in reversed(list(pairwise(names))):
+        scene.tree.rename(old, new)
+    scene.tree.rename(between, names[0])
+
+
+def _base(name: str) -> str:
+    return name.rpartition("/")[2]
 
 
 def plan_offsets(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:

@@ -40,7 +40,7 @@ _QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")
 def plan_stray(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Set aside what does not belong; a commit log file under a wrong name gets the right one."""
     yield from plan_rename(scene, findings)
-    renamed = {item.old for item in pending_renames(scene)}
+    renamed = {name for item in pending_renames(scene) for name in (item.circle or (item.old,))}
     for finding in one_by_one(findings):
         name = finding.where.file
         if name in renamed:

@@ -1,0 +1,73 @@
+"""What the fuzzer found, once corrected: each a store and its changes, as small as it gets, with a name.
+
+`Case` and `Mutation` are the fuzzer's; it prints such rows itself. All laws are held against each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.fuzz.cases import Case, Scenario
+from tests.hostile.fuzz.drawing import survey
+from tests.hostile.fuzz.mutations import Mutation, apply_mutation, copy_store
+from tests.hostile.fuzz.subjects import Subject, build_subjects
+from tests.hostile.fuzz.workers import run_here
+
+CHECK = Scenario("read", ("check", "--level", "full", "{store}", "{told}", "--format", "json"))
+REPAIR = Scenario("repair")
+IN_PLACE = Scenario("repair", ("--in-place",))
+FIRST, SECOND, THIRD = (f"commitlog/{start:020}" for start in (0, 2048, 4096))
+
+FOUND = {
+    "a full index file whose header has a wrong end, and entries behind the log": Case(
+        725,
+        "4.9.8-ghosttail",
+        (
+            Mutation(
+                "set", "index/20261120140657534", {"pos": 24, "data": "ff" * 8}, "index_header.endPhyOffset"
+            ),
+        ),
+        (CHECK, REPAIR),
+    ),
+    "two commit log files with each other's names": Case(
+        301,
+        "ext-4.9.8",
+        (Mutation("swap", SECOND, {"other": FIRST}),),
+        (CHECK, IN_PLACE, REPAIR),
+    ),
+    "three commit log files, each with the next one's name": Case(
+        301,
+        "plain-5.3.3",
+        (Mutation("swap", SECOND, {"other": FIRST}), Mutation("swap", THIRD, {"other": FIRST})),
+        (CHECK, IN_PLACE, REPAIR),
+    ),
+    "commit log files, each with the name of the one behind it": Case(
+        301,
+        "plain-5.3.3",
+        (
+            Mutation("rename", THIRD, {"name": "commitlog/00000000000000006144"}),
+            Mutation("rename", SECOND, {"name": THIRD}),
+            Mutation("rename", FIRST, {"name": SECOND}),
+        ),
+        (CHECK, REPAIR),
+    ),
+}
+
+
+@pytest.fixture(scope="session")
+def subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Subject]]:
+    yield build_subjects(tmp_path_factory.mktemp("subjects"))
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_found(name: str, subjects: dict[str, Subject], tmp_path: Path) -> None:
+    case = FOUND[name]
+    subject = subjects[case.subject]
+    copy_store(subject.path, tmp_path / "tried")
+    for mutation in case.mutations:
+        assert apply_mutation(tmp_path / "tried", mutation), mutation
+    outcome = run_here(case, {subject.name: survey(subject)}, tmp_path)
+    assert outcome.violations == ()
