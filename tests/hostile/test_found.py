@@ -54,6 +54,15 @@ FOUND = {
         ),
         (CHECK, REPAIR),
     ),
+    "files where the directories of queues belong": Case(
+        727,
+        "lmq-4.9.8",
+        (
+            Mutation("to-file", "consumequeue/TopicA", {"data": ""}),
+            Mutation("to-file", "consumequeue/%LMQ%one/0", {"data": "00" * 20}),
+        ),
+        (CHECK, REPAIR, IN_PLACE),
+    ),
 }
 
 
