@@ -54,6 +54,15 @@ FOUND = {
         ),
         (CHECK, REPAIR),
     ),
+    "a file that no check can read, before the repair and after it": Case(
+        480,
+        "ext-4.9.8",
+        (
+            Mutation("shift", "consumequeue_ext/TopicB/1/00000000000000000000", {"pos": 0, "size": -20}),
+            Mutation("truncate", "checkpoint", {"size": 1 << 40}),
+        ),
+        (CHECK, REPAIR, IN_PLACE),
+    ),
     "files where the directories of queues belong": Case(
         727,
         "lmq-4.9.8",

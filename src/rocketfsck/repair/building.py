@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from rocketfsck.errors import StoreError, UsageError
@@ -34,6 +35,7 @@ from rocketfsck.repair.worktree import WorkTree
 from rocketfsck.store.model import Settings, Store, StoreFile
 from rocketfsck.verify.catalog import printable
 from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.report import Report
 from rocketfsck.verify.run import Progress, check_store
 from rocketfsck.writer import fileops
 from rocketfsck.writer.traits import traits_of
@@ -218,7 +220,8 @@ def _checked(
     """The report with what a check of the result and the ledger say."""
     options = CheckOptions(work.plan.level, now_timestamp=work.now_timestamp)  # type: ignore[arg-type]
     found = check_store(after, options, progress=progress)
-    verdict: Judgement = judge(work.plan, found, tree.name_of, lambda: check_store(before, options))
+    check_before = cache(lambda: check_store(before, options))
+    verdict: Judgement = judge(work.plan, found, tree.name_of, check_before)
     losses = [loss for action in work.plan.actions for loss in action.losses]
     ledger = replace(make_ledger(before, after, losses, _same_file), notices=report.ledger.notices)
     report = replace(
@@ -233,8 +236,8 @@ def _checked(
         problem = "what the plan was to correct is still found"
     elif verdict.fresh:
         problem = "the result has problems that the store does not have"
-    elif not found.coverage.complete or any(item.operational for item in found.not_checked):
-        problem = "the result could not be checked as a whole"
+    elif unread := _newly_unread(found, check_before, tree, work.root):
+        problem = f"the result could not be checked as a whole: {unread}"
     elif not ledger.balanced:
         problem = "the loss ledger does not balance: more would be lost than the plan says"
     else:
@@ -253,6 +256,17 @@ def _judged_by_start(
     starts = compare_starts(before, after, work.plan.actions, conf=conf, losses=wanted)
     problem = start_problem(starts)
     return replace(report, starts=starts, problem=problem, kept="" if problem else report.kept)
+
+
+def _newly_unread(found: Report, check_before: Callable[[], Report], tree: WorkTree, root: str) -> str:
+    """What the check of the result could not read, and that of the store could; "" for nothing."""
+    if not found.coverage.complete:
+        return found.coverage.statement
+    unread = {tree.name_of(item.what): item.reason for item in found.not_checked if item.operational}
+    if unread:
+        for item in check_before().not_checked:
+            unread.pop(item.what.removeprefix(f"{root}/"), None)
+    return next((f"{printable(name)} {reason}" for name, reason in sorted(unread.items())), "")
 
 
 def _same_file(old: StoreFile, new: StoreFile) -> bool:

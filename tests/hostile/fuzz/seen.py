@@ -117,7 +117,12 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
 
 
 def unseen_damage(ground: Ground, store: Path, done: Sequence[Mutation]) -> Iterator[str]:
-    """The changes that are still in the store, are of a field that a rule checks, and were not seen."""
+    """The changes of fields that a rule checks, which are still in the store, and were not seen.
+
+    Without the files that a field is compared with it may be anything: other changes are not looked at.
+    """
+    if any(mutation.kind != "set" for mutation in done):
+        return
     for mutation in done:
         if mutation.label.startswith(ELSEWHERE.get(ground.subject.name, ("-",))):
             continue
