@@ -63,6 +63,21 @@ FOUND = {
         ),
         (CHECK, REPAIR, IN_PLACE),
     ),
+    "a FIFO in the place of the checkpoint": Case(
+        1655, "lmq-4.9.8", (Mutation("fifo", "checkpoint", {}),), (CHECK, REPAIR, IN_PLACE)
+    ),
+    "a directory in the place of the checkpoint": Case(
+        1655,
+        "lmq-4.9.8",
+        (Mutation("to-directory", "checkpoint", {"inside": "x"}),),
+        (CHECK, REPAIR, IN_PLACE),
+    ),
+    "a state of a check that somebody changed": Case(
+        1604,
+        "4.4.0-trans",
+        (Mutation("remove", "consumequeue/RMQ_SYS_TRANS_HALF_TOPIC/0", {}),),
+        (Scenario("hostile-resume", (), 2852498034, False),),
+    ),
     "files where the directories of queues belong": Case(
         727,
         "lmq-4.9.8",

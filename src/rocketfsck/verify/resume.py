@@ -1,11 +1,12 @@
 """The state file of a check that can be interrupted: the results of the tasks that finished.
 
-    {"schema_version": 1, "identity": "<64 hex digits>",
+    {"schema_version": 2, "identity": "<64 hex digits>", "digest": "<64 hex digits>",
      "tasks": {"<key>": {"stamp": "<64 hex digits>", "result": ...}}}
 
 `identity` stands for the store (its real path, geometry, dialect) and for what the results depend on (level,
 findings kept a rule); `stamp` for the length and modification time of every file that the task reads. A
-finished task is skipped only while both are the same. Results are in the form of `verify.jsonform`.
+finished task is skipped only while both are the same. `digest` is that of the tasks: a file that somebody
+changed is refused. Results are in the form of `verify.jsonform`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from rocketfsck.verify.jsonform import from_json, to_json
 from rocketfsck.verify.rule import Level
 from rocketfsck.verify.task import TaskResult
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SAVE_INTERVAL = 10.0
 """Seconds between two writes of the state file while tasks end."""
 
@@ -84,7 +85,12 @@ class ResumeState:
         """Write the file, whole or not at all. Raises StoreError."""
         if self._path is None:
             return
-        document = {"schema_version": SCHEMA_VERSION, "identity": self._identity, "tasks": self._tasks}
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            "identity": self._identity,
+            "digest": _digest_of(self._tasks),
+            "tasks": self._tasks,
+        }
         write_atomically(self._path, json.dumps(document))
         self._saved = time.monotonic()
 
@@ -98,4 +104,10 @@ def _read(path: Path, identity: str) -> dict[str, dict[str, Any]]:
         isinstance(entry, dict) and entry.keys() == {"stamp", "result"} for entry in tasks.values()
     ):
         raise UsageError(f"{path}: has tasks that are not as a check writes them")
+    if document.get("digest") != _digest_of(tasks):
+        raise UsageError(f"{path}: was changed since a check wrote it")
     return tasks
+
+
+def _digest_of(tasks: dict[str, dict[str, Any]]) -> str:
+    return hashlib.sha256(json.dumps(tasks).encode("utf-8")).hexdigest()

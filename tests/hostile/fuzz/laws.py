@@ -221,7 +221,7 @@ class Harm:
     """What a start would do, as numbers of which none may grow."""
 
     refused: int
-    deleted: int
+    destroyed: int
     cut: int
     reissued: int
     shifted: int
@@ -229,7 +229,9 @@ class Harm:
     unindexed: int
 
     def worse_than(self, other: Harm) -> str:
-        """Which numbers are larger than another's, as text."""
+        """Which numbers are larger than another's, as text. A start that is refused does nothing else."""
+        if other.refused:
+            return ""
         names = Harm.__slots__
         pairs = ((name, getattr(other, name), getattr(self, name)) for name in names)
         return ", ".join(f"{name} {old} -> {new}" for name, old, new in pairs if new > old)
@@ -245,7 +247,7 @@ def predicted_harm(root: Path, version: str, conf: Path | None) -> Harm | None:
     queues = start.queues
     return Harm(
         int(not start.loads),
-        sum(change.change == "deleted" and change.size > 0 for change in start.files),
+        int(start.queues_destroyed),
         start.losses.cut_record_count,
         sum(queue.reissued_count for queue in queues),
         sum(queue.shifted_count for queue in queues),

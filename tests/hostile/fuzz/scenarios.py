@@ -31,6 +31,8 @@ from tests.hostile.fuzz.mutations import Mutation, apply_mutation, copy_store
 from tests.hostile.fuzz.running import Ended, is_safe_text, run
 from tests.hostile.fuzz.seen import unseen_damage
 
+FULL_CHECK = ("check", "--level", "full", "{store}")
+
 
 @dataclass(slots=True)
 class Scene:
@@ -151,10 +153,7 @@ def run_case(case: Case, ground: Ground, folder: Path) -> Scene:
         for scenario in case.scenarios:
             scene.forged = False
             status = STORIES[scenario.name](scene, scenario)
-            if (
-                scenario.line[:4] == ("check", "--level", "full", "{store}")
-                and "--select" not in scenario.line
-            ):
+            if scenario.line[:4] == FULL_CHECK and not {"--select", "--subset"} & {*scenario.line}:
                 _judge_check(scene, scenario, status, done)
             shutil.rmtree(scene.out)
             scene.out.mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -227,9 +228,9 @@ def test_state_of_another_store_or_level_is_refused(maker: Maker, kernel: Kernel
         "",
         "[]",
         "{}",
-        '{"schema_version": 1, "identity": "ID", "tasks": []}',
-        '{"schema_version": 1, "identity": "ID", "tasks": {"k": {}}}',
-        '{"schema_version": 1, "identity": "ID", "tasks": {"k": 5}}',
+        '{"schema_version": 2, "identity": "ID", "tasks": []}',
+        '{"schema_version": 2, "identity": "ID", "tasks": {"k": {}}}',
+        '{"schema_version": 2, "identity": "ID", "tasks": {"k": 5}}',
     ],
 )
 def test_what_is_no_state_is_refused(tmp_path: Path, text: str) -> None:
@@ -244,7 +245,12 @@ def test_state_that_is_a_directory_or_holds_other_values_is_refused(tmp_path: Pa
         ResumeState(tmp_path, "ID")
     path = tmp_path / "state"
     entry = {"k": {"stamp": "s", "result": {"$map": {}}}}
-    path.write_text(json.dumps({"schema_version": 1, "identity": "ID", "tasks": entry}))
+    whole = {"schema_version": 2, "identity": "ID", "tasks": entry}
+    path.write_text(json.dumps(whole))
+    with pytest.raises(UsageError, match="was changed since a check wrote it"):
+        ResumeState(path, "ID")
+    digest = hashlib.sha256(json.dumps(entry).encode()).hexdigest()
+    path.write_text(json.dumps(whole | {"digest": digest}))
     state = ResumeState(path, "ID")
     assert state.result("k", "other") is None
     assert state.result("none", "s") is None

@@ -8,6 +8,7 @@ reference 4.8, 5, 6.4.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rocketfsck.errors import FormatError, StoreError
@@ -89,6 +90,8 @@ def put_checkpoint(scene: ActScene, checkpoint: Checkpoint, *, zero_tail: bool =
     data = encode_checkpoint(checkpoint)
     if not zero_tail:
         data = data[: CHECKPOINT.size]
+    if scene.tree.exists(CHECKPOINT_NAME) and not os.path.isfile(scene.tree.place(CHECKPOINT_NAME)):  # noqa: PTH113
+        scene.tree.set_aside(CHECKPOINT_NAME)  # a directory, a FIFO: no broker reads it
     if not scene.tree.exists(CHECKPOINT_NAME):
         scene.tree.create(CHECKPOINT_NAME, CHECKPOINT_SIZE)
     elif scene.tree.size(CHECKPOINT_NAME) != CHECKPOINT_SIZE:
