@@ -76,7 +76,7 @@ FOUND = {
         1604,
         "4.4.0-trans",
         (Mutation("remove", "consumequeue/RMQ_SYS_TRANS_HALF_TOPIC/0", {}),),
-        (Scenario("hostile-resume", (), 2852498034, False),),
+        (Scenario("hostile-resume", (), 31, False),),
     ),
     "files where the directories of queues belong": Case(
         727,

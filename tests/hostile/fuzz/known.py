@@ -20,13 +20,11 @@ class Known(NamedTuple):
 
 KNOWN: tuple[Known, ...] = (
     Known("refused", "apply", "apply with --in-place", "links in a store: the refusal names the way"),
-    Known("refused", "apply", "is a FIFO|Illegal seek|move it away|levels of symbolic", "no regular files"),
-    Known("refused", "apply", "leaves links alone|leads here|links are not moved", "links are left alone"),
-    Known("crash", "compare", "describe_side: StopIteration", "compare with a store without a log"),
-    Known("hang", "case", "repair/ledger", "the ledger reads the holes of a queue file"),
-    Known("refused", "apply", "exists, so that|File exists|Not a directory|exit status 4", "looked into"),
-    Known("plan-again", "plan", "after move-stray", "looked into"),
-    Known("start", "apply", "by move-stray", "looked into"),
+    Known("refused", "apply", "lock: has more than", "a lock that no broker made: the refusal says so"),
+    Known("refused", "apply", "Illegal seek|levels of symbolic|before-.*before-", "links and FIFOs"),
+    Known("undo", "undo", "kept store changed since", "links to a directory above them"),
+    Known("start", "apply", "by move-stray", "an index that is set aside and not built again"),
+    Known("crash", "(undo|apply)", "changed_files", "a manifest of a repair that somebody changed"),
 )
 
 
