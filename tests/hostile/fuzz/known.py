@@ -20,11 +20,9 @@ class Known(NamedTuple):
 
 KNOWN: tuple[Known, ...] = (
     Known("refused", "apply", "apply with --in-place", "links in a store: the refusal names the way"),
+    Known("refused", "apply", "leaves links alone|leads here|links are not moved", "links are left alone"),
     Known("refused", "apply", "lock: has more than", "a lock that no broker made: the refusal says so"),
-    Known("refused", "apply", "Illegal seek|levels of symbolic|before-.*before-", "links and FIFOs"),
-    Known("undo", "undo", "kept store changed since", "links to a directory above them"),
     Known("start", "apply", "by move-stray", "an index that is set aside and not built again"),
-    Known("crash", "(undo|apply)", "changed_files", "a manifest of a repair that somebody changed"),
 )
 
 
