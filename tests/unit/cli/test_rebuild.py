@@ -58,6 +58,24 @@ def test_as_json(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert document["queues"]["queues"][0]["gaps"] == []
 
 
+def test_what_is_not_known_is_a_warning(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(store.root / "consumequeue")
+    shutil.rmtree(store.root / "index")
+    command = ["rebuild", "all", str(store.root), "--into", str(tmp_path / "built"), "--no-sync"]
+    assert run([*command, "--broker-version", "5.3.3", "--format", "json"]) == EXIT_CLEAN
+    said = capsys.readouterr()
+    assert "warning: consumequeue_file_size 6000000 is assumed: no file that tells is left" in said.err
+    assert "warning: --broker-conf FILE" in said.err
+    assumed = {item["name"]: item["value"] for item in json.loads(said.out)["assumptions"]}
+    assert assumed == {
+        "consumequeue_file_size": 6_000_000,
+        "slot_count": 5_000_000,
+        "entry_count": 20_000_000,
+    }
+
+
 def test_some_queues(store: Store, tmp_path: Path) -> None:
     assert _run(store, "consumequeue", "--topic", "A", "--queue", "0", "--queue", "2") == EXIT_CLEAN
     made = files(tmp_path / "built", AREAS)

@@ -13,9 +13,21 @@ from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.repairtext import apply_lines, loss_text, plan_lines, undo_lines
 from rocketfsck.repair.ledger import Account, Ledger
 from rocketfsck.repair.matching import OffsetRange
-from rocketfsck.repair.plan import Action, Conflict, Extent, Gain, Loss, Plan, PlannedStore, Unanswered
+from rocketfsck.repair.plan import (
+    Action,
+    Assumption,
+    Conflict,
+    Extent,
+    Gain,
+    Loss,
+    Notice,
+    Plan,
+    PlannedStore,
+    Unanswered,
+)
 from rocketfsck.repair.plan_json import parse_plan
 from rocketfsck.repair.results import ApplyReport, UndoReport
+from rocketfsck.writer.damage import damage_store
 
 from tests.conftest import Directory
 
@@ -80,6 +92,56 @@ def test_preen_only_and_except(store: Path, capsys: Capture) -> None:
     assert "no repair is called 'nonsense'" in capsys.readouterr().err
 
 
+def test_what_is_assumed_is_confirmed(store_dir: Directory, tmp_path: Path, capsys: Capture) -> None:
+    root, plan_path, conf = tmp_path / "store", tmp_path / "plan.json", tmp_path / "broker.conf"
+    shutil.copytree(store_dir("4.9.8-basic"), root)
+    shutil.rmtree(root / "consumequeue")
+    assert run(["plan", str(root), "-o", str(plan_path)]) == 4
+    shown = capsys.readouterr().out
+    assert "  assumed: consumequeue_file_size 6000000 (no file that tells is left: the default)" in shown
+    assert f"Next: rocketfsck apply {plan_path} --assume consumequeue_file_size\n" in shown
+    assert "needs your judgement" in shown and "182 messages can be consumed again" in shown
+    assert run(["apply", str(plan_path)]) == 16
+    said = capsys.readouterr().err
+    assert "--broker-conf FILE of this broker, or --assume consumequeue_file_size" in said
+    conf.write_text("mappedFileSizeConsumeQueue=600\n")
+    assert run(["apply", str(plan_path), "--broker-conf", str(conf)]) == 16
+    assert "is 600 in broker.conf, but the plan was made with 6000000" in capsys.readouterr().err
+    assert run(["plan", str(root), "--broker-conf", str(conf), "-o", str(plan_path)]) == 4
+    shown = capsys.readouterr().out
+    assert "  given: consumequeue_file_size 600" in shown and "provably safe" in shown
+    assert run(["apply", str(plan_path), "--broker-conf", str(conf)]) == 1
+    assert "What this relies on" in capsys.readouterr().out
+    assert run(["undo", str(root)]) == 0
+    run(["plan", str(root), "-o", str(plan_path)])
+    capsys.readouterr()
+    assert (
+        run(["apply", str(plan_path), "--assume", "consumequeue_file_size=6000000", "--format", "json"]) == 1
+    )
+    (size,) = [
+        item
+        for item in json.loads(capsys.readouterr().out)["assumptions"]
+        if item["name"] == "consumequeue_file_size"
+    ]
+    assert size["how"] == "given" and size["evidence"].startswith("confirmed by --assume")
+
+
+def test_a_check_says_that_fillers_are_delivered(
+    store_dir: Directory, tmp_path: Path, capsys: Capture
+) -> None:
+    root, plan_path = tmp_path / "store", tmp_path / "plan.json"
+    damage_store(store_dir("4.4.0-multiseg"), root, ["missing-segment"], 1, write_truth=False)
+    run(["plan", str(root), "-o", str(plan_path)])
+    given = "consumers without a tag filter (`*`) are given 155 filler records in place of lost messages"
+    assert given in capsys.readouterr().out
+    assert run(["apply", str(plan_path)]) == 1
+    assert given in capsys.readouterr().out
+    assert run(["check", str(root)]) == 0
+    shown = capsys.readouterr().out
+    assert "nothing is wrong" in shown
+    assert "(`*`) are given 155 filler records in place of lost messages (XR015)." in shown
+
+
 def test_what_is_refused(store: Path, tmp_path: Path, capsys: Capture) -> None:
     plan_path = tmp_path / "plan.json"
     assert run(["plan", str(store), "-o", str(store / "plan.json")]) == 16
@@ -103,6 +165,8 @@ def test_hostile_names_do_not_reach_the_terminal() -> None:
     action = Action(
         HOSTILE, HOSTILE, HOSTILE, {}, ("a",), (HOSTILE,), (), (loss,) * 20, {HOSTILE: 2}, 9,
         sources=(Extent(HOSTILE, 0, 1, HOSTILE),), regained=(gain,) * 20,
+        assumptions=tuple(Assumption(HOSTILE, HOSTILE, how, HOSTILE) for how in ("bytes", "assumed")),
+        notices=(Notice(HOSTILE, 2),),
     )  # fmt: skip
     item = Unanswered("f", "CL002", HOSTILE, HOSTILE)
     planned = PlannedStore(HOSTILE, HOSTILE, {}, (), "", None, None)
@@ -113,7 +177,8 @@ def test_hostile_names_do_not_reach_the_terminal() -> None:
     )
     report = ApplyReport(
         f"/x {HOSTILE}", "beside", "", (HOSTILE,) * 20, True, True, f"/y/{HOSTILE}", "", {"CL002": 1}, {},
-        (item,), (item,), (item,), Ledger((account,) * 20, None, 1, 2),
+        (item,), (item,), (item,), Ledger((account,) * 20, None, 1, 2, action.notices),
+        action.assumptions,
     )  # fmt: skip
     texts = [
         *plan_lines(plan, Palette(False), 100),

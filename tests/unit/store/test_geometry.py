@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketfsck.store import index_geometry
-from rocketfsck.store.geometry import file_size_of, read_geometry
+from rocketfsck.store.geometry import SETTINGS, file_size_of, read_geometry
 from rocketfsck.store.index_geometry import IndexGuess, infer_index_geometry
 from rocketfsck.store.model import GEOMETRY_DEFAULTS, Geometry, IndexFile, MappedFile, Settings
 
@@ -45,6 +45,31 @@ def test_commitlog_size_from_lengths_and_names(streams: list[list[tuple[int, int
     value, source, note = inferred("commitlog_file_size", *streams)
     assert (value, source) == (size, "inferred")
     assert f"{size} bytes long" in note
+
+
+PROOFS: list[tuple[str, list[list[tuple[int, int]]], bool]] = [
+    ("commitlog_file_size", [[(0, 4096)]], False),  # it may have been cut
+    ("commitlog_file_size", [[(0, 4096), (4096, 4096)]], True),
+    ("commitlog_file_size", [[(8192, 4096)]], True),  # its name counts in that size
+    ("commitlog_file_size", [[(0, 8192)], [(4096, 4096)]], False),  # one against one
+    ("commitlog_file_size", [[(0, 1 << 30)]], True),  # the default
+    ("commitlog_file_size", [[(8192, 5000), (16384, 8192)]], True),  # a length and a distance
+    ("consumequeue_file_size", [[(0, 600)]], True),  # no copy that broke off leaves that
+    ("consumequeue_file_size", [[(0, 20480)]], False),  # but whole blocks
+    ("consumequeue_file_size", [[(0, 20480)], [(0, 20480)]], True),
+    ("consumequeue_file_size", [[(0, 600)], [(0, 400)]], False),
+    ("consumequeue_file_size", [[(0, 600)], [(0, 600)], [(0, 400)]], True),
+]
+
+
+@pytest.mark.parametrize(("name", "streams", "proven"), PROOFS)
+def test_what_proves_a_size(name: str, streams: list[list[tuple[int, int]]], proven: bool) -> None:
+    files = [[mapped(start, size) for start, size in stream] for stream in streams]
+    geometry = read_geometry(Settings(), {name: files}, ())
+    assert (name in geometry.proven) is proven
+    key = SETTINGS[name].names[0]
+    given = read_geometry(Settings(None, {key: "40960"}), {name: files}, ())
+    assert given.proven == frozenset() and (name in given.contradicted) is proven
 
 
 @pytest.mark.parametrize(
@@ -197,14 +222,14 @@ def test_a_cut_file_does_not_decide(tmp_path: Path) -> None:
 
 def test_the_default_length_needs_no_evidence() -> None:
     guess = infer_index_geometry([IndexFile("/nowhere", "1", 420_000_040, 0, 0)])
-    assert (guess.slot_count, guess.entry_count) == (5_000_000, 20_000_000)
+    assert (guess.slot_count, guess.entry_count, guess.proven) == (5_000_000, 20_000_000, True)
 
 
 @pytest.mark.parametrize(("slots", "entries"), [(100, 400), (5_000, 20_000), (1, 1)])
 def test_without_entries_the_default_ratio_is_taken(tmp_path: Path, slots: int, entries: int) -> None:
     guess = infer_index_geometry([write_index(tmp_path / "1", slots, entries, [])])
     assert (guess.slot_count, guess.entry_count) == (slots, entries)
-    assert "nothing tells" in guess.note
+    assert "nothing tells" in guess.note and not guess.proven
 
 
 @pytest.mark.parametrize("size", [0, 40, 60, 65, 1 << 31, (1 << 31) + 64])
