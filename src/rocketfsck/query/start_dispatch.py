@@ -25,6 +25,9 @@ from rocketfsck.scan.dispatch import dispatches_of
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import QueueKind
 
+_NO_TEXT = "\ufffd"
+"""What Java reads where bytes are no UTF-8."""
+
 Ints = NDArray[np.int64]
 QueueName = tuple[str, int]
 Watcher = Callable[[QueueModel, int, Units], None]
@@ -106,10 +109,10 @@ class Dispatcher:
             if first == last:
                 continue
             part = order[first:last]
-            if not is_directory_name(java_decode(self.table.names[int(queue[part[0]])][0])):
-                missed[row[part]] = (
-                    True  # whatever a broker makes of such a name, it is no queue of the topic
-                )
+            topic = java_decode(self.table.names[int(queue[part[0]])][0])
+            # what a broker makes of a name that is no directory's, or no text, is no queue of the topic
+            missed[row[part]] = not is_directory_name(topic) or _NO_TEXT in topic
+            if not is_directory_name(topic):
                 continue
             picked = chosen[part]
             inner = bool((is_main[picked] & is_inner[row[part]]).any())

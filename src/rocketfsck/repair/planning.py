@@ -203,8 +203,8 @@ def _refuse_overlaps(actions: Sequence[Action]) -> None:
 def _unanswered(
     findings: Iterable[Finding], actions: Iterable[Action], reasons: Mapping[str, str]
 ) -> Iterable[Unanswered]:
-    from rocketfsck.repair.repairs.queues import is_impossible
-    from rocketfsck.repair.repairs.reasons import IMPOSSIBLE, REASONS
+    from rocketfsck.repair.repairs.queues import impossible
+    from rocketfsck.repair.repairs.reasons import REASONS
 
     answered = {name for action in actions for name in action.why}
     for finding in findings:
@@ -213,6 +213,6 @@ def _unanswered(
             continue
         reason = NO_REPAIR if rule.repair is None else reasons[rule.repair]
         if reason in (NO_REPAIR, NOT_HERE):
-            reason = IMPOSSIBLE if is_impossible(finding) else REASONS.get(rule.id, reason)
+            reason = impossible(finding) or REASONS.get(rule.id, reason)
         text = reason.format(repair=rule.repair, rule=rule.id)
         yield Unanswered(finding.fingerprint, rule.id, describe(finding), text)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.repair.basis import Name
+from rocketfsck.repair.plan import Action
+from rocketfsck.repair.repairs.answers import answer, notice, whole_file
 from rocketfsck.repair.scene import PlanScene
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.configfiles import load_configs
@@ -33,6 +36,29 @@ def _committed(store: Store) -> Iterator[tuple[Name, int]]:
             yield (topic, queue_id), offset
     for key, offset in views.get("lmqConsumerOffset.json", {}).items():
         yield (key.partition(_SEPARATOR)[0], 0), offset
+
+
+def delay_follows(scene: PlanScene, ends: Mapping[Name, int]) -> Iterator[Action]:
+    """The offsets of delay levels whose queues will end before them: a broker brings them back by itself."""
+    if any(finding.rule == "CF030" for finding in scene.findings):
+        return  # the file is written anew for these
+    configs = load_configs(scene.store)
+    levels = [
+        level
+        for level, offset in configs.views.get("delayOffset.json", {}).items()
+        if offset > ends.get((SCHEDULE_TOPIC, delay_queue_id(level)), offset)
+    ]
+    if levels:
+        name = configs.files["delayOffset.json"]
+        yield answer(
+            "set-delay-offset",
+            name,
+            f"bring the offsets of {len(levels)} delay levels into their queues, which end earlier",
+            [],
+            arguments={"levels": " ".join(map(str, sorted(levels)))},
+            preconditions=whole_file(scene, name),
+            notices=[notice("delay-moved", len(levels))],
+        )
 
 
 def new_end(queue: ConsumeQueue, index: int) -> dict[Name, int]:

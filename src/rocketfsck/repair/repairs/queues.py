@@ -28,9 +28,10 @@ from rocketfsck.repair.repairs.answers import (
     text,
     whole_file,
 )
-from rocketfsck.repair.repairs.committed import committed_behind, new_end
+from rocketfsck.repair.repairs.committed import committed_behind, delay_follows, new_end
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queuemerge import Merger
+from rocketfsck.repair.repairs.reasons import IMPOSSIBLE, NO_TEXT
 from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
 from rocketfsck.store.model import ConsumeQueue, Store
@@ -65,7 +66,7 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
     asked = [finding for finding in scene.findings if _asks(finding, repeated)]
     if not asked:
         return
-    asked = [finding for finding in asked if not is_impossible(finding)]
+    asked = [finding for finding in asked if not impossible(finding)]
     if not asked:
         return
     names: set[Name] = set()
@@ -140,10 +141,18 @@ def _asks(finding: Finding, repeated: set[tuple[str | None, int | None, int | No
     return True
 
 
-def is_impossible(finding: Finding) -> bool:
-    """Whether a finding is about a queue that no broker can make: no directory can have its topic's name."""
+def impossible(finding: Finding) -> str:
+    """Why no broker can make the queue that a finding misses; "" where one can."""
     name = queue_of(finding)
-    return finding.rule.startswith("XR") and name is not None and not is_directory_name(name[0])
+    if not finding.rule.startswith("XR") or name is None:
+        return ""
+    if not is_directory_name(name[0]):
+        return IMPOSSIBLE
+    try:
+        name[0].encode()
+    except UnicodeEncodeError:  # bytes that are no UTF-8; a queue that is there is another matter
+        return NO_TEXT if finding.rule == "XR002" else ""
+    return ""
 
 
 def _is_repeated(finding: Finding, repeated: set[tuple[str | None, int | None, int | None]]) -> bool:
@@ -333,11 +342,13 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
         name = queue_of(finding)
         if finding.rule in ("XR004", "XR010") and name is not None:
             told.setdefault(name, []).append(finding)
+    ends: dict[Name, int] = {}
     for queue in scene.store.queues:
         tail = tail_behind(queue, end)
         if tail is None:
             continue
         first, last, kept = tail
+        ends[queue.topic, queue.queue_id] = first
         why = [
             finding
             for finding in told.get((queue.topic, queue.queue_id), [])
@@ -370,6 +381,7 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
             write_size=sum(file.size for file in files),
             notices=[notice("committed-beyond", committed_behind(scene, new_end(queue, first)))],
         )
+    yield from delay_follows(scene, ends)
 
 
 def tail_behind(queue: ConsumeQueue, end_offset: int) -> tuple[int, int, int] | None:

@@ -301,3 +301,29 @@ def test_words() -> None:
     actions = [Action("", "", "", assumptions=(item,)) for item in (sure, unsure, sure)]
     assert all_assumptions(actions) == (unsure,)
     assert assume_options([sure]) == "" and assume_options([unsure]) == " --assume a"
+
+
+def test_a_topic_whose_bytes_are_no_text_blocks_nothing(tmp_path: Path) -> None:
+    store = make_store(tmp_path, [message(number, "AB"[number % 2], number % 3) for number in range(30)])
+    offset, size = records(store)[7]
+    data = (store.root / "commitlog" / f"{offset // 4096 * 4096:020d}").read_bytes()
+    at = data[offset % 4096 : offset % 4096 + size].index(b"\x01B") + 1
+    change_log(store, offset + at, b"\xff")
+    shutil.rmtree(store.root / "consumequeue")
+    plan = plan_of(open_store(store.root, broker_conf=tmp_path / "broker.conf", version="5.3.3"))
+    (left,) = [item for item in plan.unanswered if item.rule == "XR002"]
+    assert left.reason.startswith("the topic's bytes are no text")
+    report = apply_plan(plan)
+    assert report.published and len(queue_files(store.root)) == 6
+
+
+def test_offsets_of_delay_levels_follow_a_queue_that_is_cut(store_copy: Directory) -> None:
+    root = store_copy("4.9.8-delay")
+    file = root / "commitlog" / "00000000000000000000"
+    file.write_bytes(file.read_bytes()[:3950].ljust(65536, b"\0"))
+    plan = plan_of(open_store(root))
+    (action,) = [item for item in plan.actions if item.name == "set-delay-offset"]
+    assert action.arguments["levels"] and not action.preen
+    assert [notice.kind for notice in action.notices] == ["delay-moved"]
+    report = apply_plan(plan)
+    assert report.published and not report.fresh
