@@ -56,3 +56,12 @@ def is_directory_name(topic: str) -> bool:
     """Whether a topic can be the name of a directory, and of one below the queues' own."""
     encoded = topic.encode("utf-8", "surrogatepass")
     return topic not in ("", ".", "..") and not set(topic) & {"/", "\0"} and len(encoded) <= MAX_NAME_SIZE
+
+
+def is_queue_name(topic: str) -> bool:
+    """Whether the queues of a topic can be found by its name, as Java reads it.
+
+    Not so where no directory can have the name, nor where bytes that are no UTF-8 became U+FFFD: whatever a
+    broker makes of such a topic, no consumer asks for it.
+    """
+    return is_directory_name(topic) and "\ufffd" not in topic

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.dialect import Dialect
-from rocketfsck.formats.filename import is_directory_name
+from rocketfsck.formats.filename import is_directory_name, is_queue_name
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.query.start_index import IndexModel
@@ -24,9 +24,6 @@ from rocketfsck.scan.columns import RecordBatch, Trait
 from rocketfsck.scan.dispatch import dispatches_of
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import QueueKind
-
-_NO_TEXT = "\ufffd"
-"""What Java reads where bytes are no UTF-8."""
 
 Ints = NDArray[np.int64]
 QueueName = tuple[str, int]
@@ -110,8 +107,7 @@ class Dispatcher:
                 continue
             part = order[first:last]
             topic = java_decode(self.table.names[int(queue[part[0]])][0])
-            # what a broker makes of a name that is no directory's, or no text, is no queue of the topic
-            missed[row[part]] = not is_directory_name(topic) or _NO_TEXT in topic
+            missed[row[part]] = not is_queue_name(topic)
             if not is_directory_name(topic):
                 continue
             picked = chosen[part]

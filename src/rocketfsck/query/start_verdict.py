@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import Version, dialect_of
+from rocketfsck.formats.filename import is_queue_name
 from rocketfsck.query.simulate import simulate_starts
 from rocketfsck.query.start_load import NO_AREAS, Areas
 from rocketfsck.query.start_model import Start
@@ -165,7 +166,7 @@ def _verdict(start: Start, alike: tuple[str, ...]) -> StartVerdict:
         reached_count=losses.reached_count,
         unreadable_count=losses.unreadable_count,
         shifted_count=sum(queue.shifted_count for queue in start.queues),
-        reissued_count=sum(queue.reissued_count for queue in start.queues),
+        reissued_count=sum(queue.reissued_count for queue in start.queues if is_queue_name(queue.topic)),
         phantom_count=sum(queue.phantom_count for queue in start.queues),
     )
 
