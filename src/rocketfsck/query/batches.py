@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from rocketfsck.query.queues import Unit
-from rocketfsck.query.serving import ServedFile, ServedQueue
+from rocketfsck.query.serving import BrokerThrowsError, ServedFile, ServedQueue
 
 Boundary = Literal["lower", "upper"]
 
@@ -27,15 +27,22 @@ def last_pos(queue: ServedQueue, file: ServedFile) -> int:
 def find_batch(queue: ServedQueue, queue_offset: int) -> tuple[ServedFile, int] | None:
     """`getBatchMsgIndexBuffer`: the file and position of the unit whose batch holds a queue offset.
 
-    The unit in front of it where no batch does; None where the broker finds none.
+    The unit in front of it where no batch does; None where the broker finds none. Raises BrokerThrowsError
+    for a queue without files.
     """
-    if queue_offset >= queue.max_offset or not queue.files:
+    if queue_offset >= queue.max_offset:
         return None
+    _need_files(queue)
     file = _file_of_offset(queue, queue_offset)
     if file is None:
         return None
     pos = _search(queue, file, queue_offset)
     return None if pos is None else (file, pos)
+
+
+def _need_files(queue: ServedQueue) -> None:
+    if not queue.files:
+        raise BrokerThrowsError("java.lang.NullPointerException")
 
 
 def _file_of_offset(queue: ServedQueue, queue_offset: int) -> ServedFile | None:
@@ -70,9 +77,11 @@ def _search(queue: ServedQueue, file: ServedFile, queue_offset: int) -> int | No
 
 
 def batch_offset_of_time(queue: ServedQueue, timestamp: int, boundary: Boundary) -> int:
-    """`getOffsetInQueueByTime`: the base of the unit that the broker takes for a time, -1 for none."""
-    if not queue.files:
-        return -1
+    """`getOffsetInQueueByTime`: the base of the unit that the broker takes for a time, -1 for none.
+
+    Raises BrokerThrowsError for a queue without files.
+    """
+    _need_files(queue)
     file = _file_of_time(queue, timestamp)
     if first_unit(queue, file) is None:
         return -1

@@ -11,7 +11,7 @@ from typing import Literal
 
 from rocketfsck.query.batches import find_batch
 from rocketfsck.query.queues import Unit
-from rocketfsck.query.serving import ServedFile, ServedLog, ServedQueue
+from rocketfsck.query.serving import ServedFile, ServedLog, ServedQueue, java_int
 from rocketfsck.query.versions import FILTER_SIZE, TRANSFER_COUNT, TRANSFER_SIZE, QueryTraits
 
 Status = Literal[
@@ -127,15 +127,19 @@ class _Pull:
             return False
         if self.count + unit.count > self.max_num:
             return True
-        return self.total_size + unit.size > TRANSFER_SIZE or self.count > TRANSFER_COUNT - 1
+        if java_int(self.total_size + unit.size) > TRANSFER_SIZE:
+            return True
+        return self.count > TRANSFER_COUNT - 1
 
     def _take(self, unit: Unit) -> None:
-        if self.log.select(unit.physical_offset, unit.size) is None:
+        found = self.log.select(unit.physical_offset, unit.size)
+        if found is None:
             if not self.total_size:
                 self.status = "MESSAGE_WAS_REMOVING"
             self.skip_below = self.log.next_file(unit.physical_offset)
             return
-        self.offsets.append(unit.physical_offset)
+        file, pos = found
+        self.offsets.append(file.start_offset + pos)  # offset 0 is answered with the log's first file
         self.total_size += unit.size
         self.count += unit.count
         self.status, self.skip_below = "FOUND", None

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.magic import BORN_HOST_V6
-from rocketfsck.query.queues import Unit, unit_dtype
+from rocketfsck.query.queues import PRE_BLANK_SIZE, Unit, unit_dtype
 from rocketfsck.store.model import QueueKind
 from rocketfsck.store.reading import FileReader
 
 OPEN_FILES = 16
-INT_MAX = (1 << 31) - 1
+PRE_BLANK = struct.pack(">qiq", 0, PRE_BLANK_SIZE, 0)
 _INT, _LONG = struct.Struct(">i"), struct.Struct(">q")
 _SYS_FLAG_POS = 36
 _STORE_TIMESTAMP_POS = {False: 56, True: 68}  # by whether the born host is an IPv6 one
@@ -86,6 +86,11 @@ class Readers:
         return reader.read(pos, size)
 
 
+def java_int(value: int) -> int:
+    """A sum of two ints as Java has it: it wraps."""
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
 def find_file(files: Sequence[ServedFile], file_size: int, offset: int, *, first_at_0: bool) -> int | None:
     """`findMappedFileByOffset`: the number of the file that holds a stream position, None for none.
 
@@ -135,8 +140,7 @@ class ServedLog:
         if number is None:
             return None
         file, pos = self.files[number], offset % self.file_size
-        end = pos + size if pos + size <= INT_MAX else pos + size - (1 << 32)
-        if end > file.wrote_pos:
+        if java_int(pos + size) > file.wrote_pos:
             return None
         if size < 0 or pos + size > file.size:
             raise BrokerThrowsError("java.lang.IllegalArgumentException")
@@ -208,13 +212,18 @@ class ServedQueue:
         found = int(np.searchsorted(self.appended.place, index))
         if found < len(self.appended.place) and self.appended.place[found] == index:
             return self._appended(index, found)
-        data = self.readers.read(file.path, pos, self.unit_size)
+        data = self.readers.read(file.path, pos, self.unit_size) if file.path else self._filled(file, pos)
         row = np.frombuffer(data, unit_dtype(self.kind))[0]
         offset, size, tags = int(row["offset"]), int(row["size"]), int(row["tagsCode"])
         if self.kind == "file":
             return Unit(index, index, 1, offset, size, tags)
         base, count = int(row["msgBaseOffset"]), int(row["batchSize"])
         return Unit(index, base, count, offset, size, tags, int(row["storeTime"]))
+
+    def _filled(self, file: ServedFile, pos: int) -> bytes:
+        """A unit of a new file that is no record's: a pre-blank one in front of the first, else zeros."""
+        is_blank = self.kind == "file" and file.start_offset + pos < self.min_pos
+        return PRE_BLANK if is_blank else bytes(self.unit_size)
 
     def _appended(self, index: int, number: int) -> Unit:
         units = self.appended

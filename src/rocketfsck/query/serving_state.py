@@ -250,13 +250,32 @@ def _queue(
         readers,
         appended,
     )
-    return queue if queue.kind == "file" else replace(queue, min_offset=_batch_min(queue, log.min_offset))
+    if queue.kind == "file":
+        return queue
+    return replace(queue, min_offset=_batch_min(queue, log.min_offset), max_offset=_batch_max(queue))
 
 
 def _batch_min(queue: ServedQueue, min_physical_offset: int) -> int:
-    """The first queue offset of a batch queue: behind its first file where nothing of that is in the log."""
+    """The first queue offset of a batch queue, -1 for none: correctMinOffset.
+
+    Behind the units at the beginning of its first file whose records are gone, be they all of that file.
+    """
     if not queue.files or first_unit(queue, queue.files[0]) is None:
         return -1
-    last = queue.unit(queue.files[0], last_pos(queue, queue.files[0]))
-    gone = last.physical_offset < min_physical_offset
-    return last.queue_offset + last.count if gone else queue.min_offset
+    file = queue.files[0]
+    least = queue.unit(file, 0).queue_offset
+    for pos in range(0, file.wrote_pos, queue.unit_size):
+        unit = queue.unit(file, pos)
+        if unit.physical_offset >= min_physical_offset:
+            break
+        least = unit.queue_offset + unit.count
+    return least
+
+
+def _batch_max(queue: ServedQueue) -> int:
+    """The next queue offset of a batch queue: behind the last unit of its last file, or of the one before."""
+    for file in queue.files[:-3:-1]:
+        if file.wrote_pos >= queue.unit_size:
+            last = queue.unit(file, last_pos(queue, file))
+            return last.queue_offset + last.count
+    return 0

@@ -168,6 +168,8 @@ class Dispatcher:
             if self.rules.dialect.skips_units_below_current:
                 if known < fresh and units.index[known] == 0:
                     return self._one_by_one(model, units, reach)
+                if known < fresh:
+                    model.open_next()
                 self._append(model, units, np.arange(fresh, len(reach)))
                 return np.arange(known, fresh)
             self._append(model, units, np.arange(known, len(reach)))
@@ -181,6 +183,7 @@ class Dispatcher:
                 continue
             below = model.files and index * model.unit_size < model.end_pos
             if below and index != 0 and self.rules.dialect.skips_units_below_current:
+                model.open_next()
                 skipped.append(element)
                 continue
             self._append(model, units, np.array([element]))

@@ -223,6 +223,9 @@ class QueueModel:
             if file.size == self.unit_size:
                 raise StartFailedError(file.relative, ENDLESS_REASON)
             appended = self._first_is_appended(file)
+            if file.is_new and not file.wrote_pos:  # `open_next` made it: its first unit of zeros stays
+                file.wrote_pos, self.phantom_count, self.max_physic_offset = self.unit_size, 1, 0
+                break
             file.wrote_pos = self._valid_count(file, cut_offset) * self.unit_size
             self.phantom_count = int(not appended and not self.valid(self._units_at(file, 0)).all())
             break
@@ -242,6 +245,8 @@ class QueueModel:
         return self._units_at(file, pos)[0]
 
     def _units_at(self, file: OpenFile, pos: int) -> NDArray[Any]:
+        if file.is_new:  # only a file that nothing was put into is read: `open_next`
+            return np.zeros(1, self.dtype)
         with FileReader(file.path) as reader:
             return np.frombuffer(reader.read(pos, self.unit_size), self.dtype)
 
@@ -362,6 +367,11 @@ class QueueModel:
         end = int(units.offset[-1]) + (int(units.size[-1]) if self.counts_ends else 0)
         self.max_physic_offset = self.appended_offset = end
         return place
+
+    def open_next(self) -> None:
+        """A put that is passed over takes the queue's last file first: a full one gets a successor."""
+        if self.files and self.files[-1].wrote_pos >= self.files[-1].size:
+            self._create(self.files[-1].end_offset)
 
     def _create_first(self, index: int) -> None:
         """The first file of a queue; what is in front of the first unit is filled with blank ones."""

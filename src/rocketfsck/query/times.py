@@ -133,12 +133,16 @@ class _TimeSearch:
         """The first file whose last record is of that time or later, or the last whose first is not later.
 
         A file without such a record has the time -1: the first search passes it over, the second takes it.
+        The broker looks at both ends of every file first, and throws where it cannot.
         """
         files = self.queue.files
+        starts = [self._bound(file, 0) for file in files]
+        stops = [self._bound(file, file.size - self.size) for file in files[:-1]]
         if boundary == "lower":
-            reaching = (file for file in files[:-1] if self._bound(file, file.size - self.size) >= timestamp)
+            reaching = (file for file, stop in zip(files, stops, strict=False) if stop >= timestamp)
             return next(reaching, files[-1])
-        return next((file for file in reversed(files) if self._bound(file, 0) <= timestamp), None)
+        begun = (file for file, start in zip(files[::-1], starts[::-1], strict=True) if start <= timestamp)
+        return next(begun, None)
 
     def _bound(self, file: ServedFile, pos: int) -> int:
         if pos + self.size > file.wrote_pos:
