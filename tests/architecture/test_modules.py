@@ -32,7 +32,7 @@ LONG = {
     "query/expression.py": (365, "one grammar: its tokens, its parser and its values"),
     "query/keys.py": (365, "one query, as the broker walks it and as it should be answered"),
     "query/simulate.py": (410, "one start of a broker, step by step"),
-    "query/start_queues.py": (400, "one step of a start, as the versions take it"),
+    "query/start_queues.py": (405, "one step of a start, as the versions take it"),
     "repair/applying.py": (435, "one protocol: its order is what makes it safe"),
     "repair/build/index.py": (370, "one index file being put together"),
     "repair/ledger.py": (430, "one document and what goes into it"),
