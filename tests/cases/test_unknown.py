@@ -79,5 +79,5 @@ def test_no_repair_of_an_index_that_is_not_understood(real_copy: Directory) -> N
     forced = make_plan(open_store(root), report, only=["rebuild-index"])
     (action,) = forced.actions
     assert (action.name, action.preen) == ("rebuild-index", False)
-    assert [(notice.kind, notice.count) for notice in action.notices] == [(NOT_UNDERSTOOD, 1)]
+    assert [(notice.kind, notice.count) for notice in action.notices] == [(NOT_UNDERSTOOD, 2)]
     assert not make_plan(open_store(root), report, only=["rebuild-index"], preen=True).actions

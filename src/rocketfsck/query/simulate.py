@@ -52,6 +52,7 @@ from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import QueueKind, Settings, Store
+from rocketfsck.store.newer import index_note
 
 Cuts = dict[tuple[object, ...], tuple[Ranges, int]]
 """What is cut off, by where and of which files."""
@@ -137,6 +138,9 @@ class _Simulation:
         self.checkpoint = read_start_checkpoint(store)
         self.topic_kinds, self.kinds_known = topic_kinds(store)
         self.notes = notes_of(settings, self.role)
+        newer = index_note(store) if self.role.index_enabled else None
+        if newer is not None:
+            self.notes.append(f"{newer}, so entries to be put are not all counted")
         if store.live.locked:
             self.notes.append("a broker is at work here: its files change, and abort is there while it runs")
         sizes = store.geometry

@@ -51,7 +51,7 @@ def sample_commitlog(files: Sequence[MappedFile], indexes: Sequence[IndexFile], 
     last = next((file for file in files[: -_MAX_EMPTY_FILES - 1 : -1] if _has_data(file)), None)
     newest = _sample_file(last) if last is not None else ((), b"")
     oldest = _sample_file(files[0]) if files and files[0] is not last else ((), b"")
-    pointed = tuple(_records_at(files, _last_offsets(indexes, slot_count)))
+    pointed = tuple(records_at(files, _last_offsets(indexes, slot_count)))
     return LogSample(pointed, newest[0], oldest[0], newest[1] + oldest[1])
 
 
@@ -68,7 +68,7 @@ def _last_offsets(indexes: Sequence[IndexFile], slot_count: int) -> list[int]:
     return sorted({offset for _, offset, _, _ in _ENTRY.iter_unpack(whole)})
 
 
-def _records_at(files: Sequence[MappedFile], offsets: Sequence[int]) -> Iterator[Record]:
+def records_at(files: Sequence[MappedFile], offsets: Sequence[int]) -> Iterator[Record]:
     """The records at these physical offsets, as far as there are any; offsets ascend."""
     starts = [file.start_offset or 0 for file in files]
     for number, group in groupby(offsets, lambda offset: bisect_right(starts, offset) - 1):

@@ -18,6 +18,7 @@ from rocketfsck.store.model import (
     Stray,
     StrayReason,
 )
+from rocketfsck.store.newer import TAG_STORE, writes_more_entries
 from rocketfsck.verify.check_segments import check_segments, is_among_segments, loaded_directories
 from rocketfsck.verify.elsewhere import databases, has_log_elsewhere
 from rocketfsck.verify.facts import Known
@@ -131,6 +132,8 @@ def _whole(index: IndexFile) -> Where:
 
 def _check_databases(store: Store) -> Iterator[Finding]:
     """Databases that hold queues, or that no known version makes: what is in them is not known here."""
+    if writes_more_entries(store):
+        yield Finding("ST045", Where(file=TAG_STORE), {AREAS: "index"})
     for other, known in databases(store):
         areas = QUEUE_AREAS if known else (*QUEUE_AREAS, "index")
         found: Facts = {

@@ -163,6 +163,8 @@ def command(
             from rocketfsck.pipeline.rebuild import rebuild_on
 
             rebuilt = rebuild_on(chosen, store, into, options, scratch=scratch, progress=bar.update)
+    from rocketfsck.store.newer import index_note
+
     whole = not (topics or options.from_offset is not None or options.only_missing)
     starts: tuple[StartVerdict, ...] = ()
     if whole:
@@ -173,6 +175,9 @@ def command(
         )
     if store.live.locked:
         print("A broker is at work in the store: what it appends now is not in.", file=sys.stderr)
+    newer = index_note(store) if options.index else None
+    if newer is not None:
+        print(f"warning: {newer}", file=sys.stderr)
     assumed = _assumed(store, rebuilt)
     for item in assumed:
         value, evidence = visible(str(item.value)), visible(item.evidence)

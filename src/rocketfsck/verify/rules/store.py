@@ -397,4 +397,19 @@ RULES: tuple[Rule, ...] = (
         "1.1",
         unknown=True,
     ),
+    Rule(
+        "ST045",
+        "newer-index",
+        Severity.INFO,
+        "{file}/ is from a broker of 5.4.0 or later, which indexes tags: this version does not write such "
+        "entries",
+        "Every broker from 5.4.0 on makes this directory. It also puts an index entry for the tag of each "
+        "message, which queries by tag need. An index that this version builds lacks these entries, so no "
+        "repair changes the index unless it is forced by name.",
+        "dialect",
+        "quick",
+        None,
+        "4.5",
+        unknown=True,
+    ),
 )

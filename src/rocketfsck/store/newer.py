@@ -1,0 +1,89 @@
+"""Signs that a broker newer than this tool was at work on the index: for those who write one, or predict it.
+
+    rocksdbstore/        made by every broker from 5.4.0 on: it indexes the tag of a message, too
+    entries of records   whose hash is that of none of the record's keys
+
+A sample of the newest entries is looked at, never all. Reference 4.5; ADR 0011.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.indexfile import ENTRY_SIZE, entry_pos
+from rocketfsck.formats.javatext import index_hash, java_decode
+from rocketfsck.formats.properties import parse_properties, split_keys
+from rocketfsck.formats.record import Record
+from rocketfsck.store.model import IndexFile, Store
+from rocketfsck.store.reading import FileReader
+from rocketfsck.store.sampling import records_at
+
+SAMPLE_COUNT = 256
+LEAST_SHARE = 20
+"""One of so many entries must be odd before they are called a feature: single ones are damage."""
+TAG_STORE = "rocksdbstore"
+"""The directory that brokers from 5.4.0 on make, whatever is in it."""
+
+_ENTRY = struct.Struct(">iqii")
+
+
+def writes_more_entries(store: Store) -> bool:
+    """Whether a broker was at work that is known to index more than this version does."""
+    return any(other.relative == TAG_STORE for other in store.others)
+
+
+def index_note(store: Store) -> str | None:
+    """What somebody must know who makes index files for this store; None: they are whole as far as is known.
+
+    Files that cannot be read tell nothing.
+    """
+    strange, looked = 0, 0
+    for file in reversed(store.indexes[-2:]):
+        strange, looked = _count_strange(store, file)
+        if looked:
+            break
+    if LEAST_SHARE * strange >= looked > 0:
+        return (
+            f"{strange} of the {looked} newest index entries are for none of their records' keys: a feature "
+            "that this version does not know, and whose entries it does not write"
+        )
+    if writes_more_entries(store):
+        return (
+            f"{TAG_STORE}/ is from a broker of 5.4.0 or later, which indexes tags, too: this version does "
+            "not write such entries"
+        )
+    return None
+
+
+def _count_strange(store: Store, file: IndexFile) -> tuple[int, int]:
+    """Of the newest entries of a file: how many are of records, but of none of their keys; all of records."""
+    entries = _newest(file, store.geometry.slot_count)
+    offsets = sorted({offset for _, offset, _, _ in entries})
+    hashes = {
+        record.physical_offset: _hashes(record, store)
+        for record in records_at(store.commitlog.files, offsets)
+    }
+    known = [(key_hash, hashes[offset]) for key_hash, offset, _, _ in entries if offset in hashes]
+    return sum(key_hash not in own for key_hash, own in known), len(known)
+
+
+def _newest(file: IndexFile, slot_count: int) -> list[tuple[int, int, int, int]]:
+    try:
+        with FileReader(file.location) as reader:
+            (index_count,) = struct.unpack(">i", reader.read(36, 4))
+            first = max(1, index_count - SAMPLE_COUNT)
+            data = reader.read_upto(entry_pos(first, slot_count), ENTRY_SIZE * max(0, index_count - first))
+    except StoreError:
+        return []
+    return list(_ENTRY.iter_unpack(data[: len(data) // ENTRY_SIZE * ENTRY_SIZE]))
+
+
+def _hashes(record: Record, store: Store) -> set[int]:
+    """The hashes that entries of a record have."""
+    properties = parse_properties(record.properties, store.dialect.property_parser) or {}
+    topic = java_decode(record.topic)
+    keys = split_keys(properties.get("KEYS", ""))
+    if "UNIQ_KEY" in properties:
+        keys.append(properties["UNIQ_KEY"])
+    return {index_hash(topic, key) for key in keys}

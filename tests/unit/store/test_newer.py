@@ -1,0 +1,64 @@
+"""Signs of a newer broker in the index: who makes an index, or predicts one, says what is not known."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rocketfsck.cli.app import run
+from rocketfsck.query.simulate import simulate_start
+from rocketfsck.repair.planning import make_plan
+from rocketfsck.store import open_store
+from rocketfsck.store.newer import index_note, writes_more_entries
+from rocketfsck.verify import CheckOptions, check_store
+from rocketfsck.verify.unknown import unknown_areas
+
+from tests.conftest import Directory
+
+
+def test_entries_of_a_newer_broker(real_copy: Directory) -> None:
+    root = real_copy("5.5.0-batchcq")
+    shutil.rmtree(root / "rocksdbstore")
+    store = open_store(root)
+    assert not writes_more_entries(store)
+    note = index_note(store)
+    assert note is not None
+    assert note.startswith("50 of the 149 newest index entries are for none of their records' keys")
+    assert any(item.startswith(note) for item in simulate_start(store, "5.3.3").notes)
+
+
+def test_a_broker_that_indexes_tags_without_any_index_left(real_copy: Directory) -> None:
+    root = real_copy("5.5.0-batchcq")
+    shutil.rmtree(root / "index")
+    store = open_store(root)
+    note = index_note(store)
+    assert note is not None
+    assert "rocksdbstore/ is from a broker of 5.4.0 or later" in note
+    report = check_store(store, CheckOptions())
+    assert "index" in unknown_areas(report.findings)
+    assert "ST045" in report.counts
+    assert not [action for action in make_plan(store, report).actions if action.name == "rebuild-index"]
+
+
+@pytest.mark.parametrize(
+    "name", ["4.9.8-multiseg", "5.3.3-trans", "4.4.0-basic", "4.9.8-expired", "HEAD-basic"]
+)
+def test_known_brokers_have_no_such_note(name: str, store_dir: Directory) -> None:
+    assert index_note(open_store(store_dir(name))) is None
+
+
+def test_a_single_odd_entry_is_no_feature(store_copy: Directory) -> None:
+    root = store_copy("5.3.3-multiseg")
+    index = sorted((root / "index").iterdir())[-1]
+    with index.open("r+b") as file:
+        file.seek(40 + 4 * 200 + 20 * 5)
+        file.write(b"\1\2\3\4")
+    assert index_note(open_store(root)) is None
+
+
+def test_rebuild_warns(real_dir: Directory, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = run(["rebuild", "index", str(real_dir("5.5.0-batchcq")), "--into", str(tmp_path / "built")])
+    assert status in (0, 4)
+    assert "warning: 50 of the 149 newest index entries" in capsys.readouterr().err
