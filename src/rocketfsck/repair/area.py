@@ -169,7 +169,9 @@ class Area:
 
 
 def real_root(root: Path | str) -> str:
-    """The store's own path, symbolic links resolved; it need not exist."""
+    """The store's own path, symbolic links resolved; it need not exist. UsageError for what is no path."""
+    if "\0" in os.fspath(root):
+        raise UsageError(f"{printable(os.fspath(root))} is no path")
     return os.path.realpath(root)
 
 
@@ -269,6 +271,9 @@ def _read_journal(path: str) -> Journal:
         raise StoreError("is the journal of another version of this program", path=path)
     numbers = {change.base for change in journal.changes}
     numbers |= {item.base for items in _directories(journal) for item in items}
+    paths = (journal.store, *journal.outside, *journal.logs)
+    if not all(text.startswith("/") and "\0" not in text for text in paths):
+        raise StoreError("is a journal with paths that are none", path=path)
     names = [change.path for change in journal.changes]
     names += [
         name for change in journal.changes for name in (change.staged, change.saved) if name is not None

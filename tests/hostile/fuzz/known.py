@@ -19,7 +19,7 @@ class Known(NamedTuple):
 
 
 KNOWN: tuple[Known, ...] = (
-    Known("refused", "apply", "apply with --in-place", "links in a store: the refusal names the way"),
+    Known("refused", "apply", "apply with --in-place|add --outside", "links: the refusal names the way"),
     Known("refused", "apply", "leaves links alone|leads here|links are not moved", "links are left alone"),
     Known("refused", "apply", "lock: has more than", "a lock that no broker made: the refusal says so"),
     Known("start", "apply", "by move-stray", "an index that is set aside and not built again"),

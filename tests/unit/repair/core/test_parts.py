@@ -59,6 +59,12 @@ def test_areas_are_found_by_name_and_journal(root: str, tmp_path: Path) -> None:
         ("changes", [{"base": 0, "path": "x", "staged": "../x", "saved": None}], "leads out"),
         ("changes", [{"base": 0, "path": "x", "staged": None, "saved": "/etc/passwd"}], "leads out"),
         ("changes", 3, "no journal"),
+        ("changes", [{"base": 1, "path": "x", "staged": None, "saved": None}], "leads out"),
+        ("touched", [{"base": 0, "path": "..", "mode": 0, "atime_ns": 0, "mtime_ns": 0}], "leads out"),
+        ("logs", {"/x": 1}, "leads out"),
+        ("outside", ["x\0"], "paths that are none"),
+        ("store", "", "paths that are none"),
+        ("tells", [{"file": "../x", "pos": None, "old": "", "new": ""}], "leads out"),
     ],
 )
 def test_a_journal_that_cannot_be_trusted(root: str, name: str, value: Any, says: str) -> None:
