@@ -144,7 +144,11 @@ def test_the_command_that_an_interrupted_repair_names_finishes(
         undo(scattered, work_dir=work, outside=[other])
     assert stores(tmp_path) == before
     named = 0
-    for number in range(len(names) // 2, len(names), 1 if NIGHTLY else max(len(names) // 14, 1)):
+    half = len(names) // 2
+    moments = (
+        range(half) if what == "undo" else range(half, len(names))
+    )  # what is killed before leaves nothing
+    for number in moments[:: 1 if NIGHTLY else max(half // 7, 1)]:
         if what == "undo":
             run(["apply", plan, *options])
         with killed_at(number), suppress(KilledError):
@@ -163,7 +167,7 @@ def test_the_command_that_an_interrupted_repair_names_finishes(
                 undo(scattered, work_dir=work, outside=[other])
         assert stores(tmp_path) == before, (number, error)
         capsys.readouterr()
-    assert named > 1
+    assert named > 0
 
 
 def test_a_failed_undo_names_itself(scattered: Path, tmp_path: Path) -> None:
