@@ -154,7 +154,31 @@ def test_check_lives_with_a_start_that_cannot_be_predicted(
     ended = cli("check", store, "--level", "quick", "--broker-conf", conf, "--simulate", "5.3.3")
     assert ended.code != 8
     assert "cannot be predicted" in ended.out
+    form = ("--broker-conf", conf, "--format", "json")
+    start = json.loads(cli("check", store, "--level", "quick", "--simulate", "5.3.3", *form).out)["start"]
+    assert (start["covered"], start["harmful"]) == (False, None)
     assert cli("check", store, "--simulate", "tomorrow").code == 16
+
+
+def test_what_is_not_covered_has_a_status_and_a_document(cli: Cli, real_dir: Directory) -> None:
+    store = real_dir("5.5.0-dledger")
+    ended = cli("simulate", store, "--broker", "5.3.3")
+    assert (ended.code, ended.out) == (8, "")
+    assert "the start cannot be predicted: its commit log is DLedger's" in ended.err
+    ended = cli("simulate", store, "--broker", "5.3.3", "--format", "json")
+    document = json.loads(ended.out)
+    assert ended.code == 8
+    assert (document["covered"], document["harmful"]) == (False, None)
+    assert document["not_covered"] == ["its commit log is DLedger's"]
+    covered = json.loads(cli("simulate", store, "--broker", "4.4.0", "--format", "json").out)
+    assert (covered["covered"], covered["not_covered"]) == (True, [])
+
+
+def test_what_was_lost_before_the_start_is_said(cli: Cli, restart_dir: Directory) -> None:
+    ended = cli("simulate", restart_dir("4.4.0-multiseg--missing-middle-commitlog"), "--broker", "4.4.0")
+    assert ended.code == 4
+    assert "loses nothing more; 152 messages cannot be read" in ended.out
+    assert "  196608 to 262144: 152 units" in ended.out
 
 
 def test_check_ranks_by_what_a_start_makes_worse(cli: Cli, restart_dir: Directory) -> None:

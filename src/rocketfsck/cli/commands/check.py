@@ -191,6 +191,7 @@ def _with_start(report: Report, store: Store, version: str) -> tuple[Report, dic
     except StoreError as error:
         return report, {
             "version": version,
+            "covered": False,
             "harmful": None,
             "headline": visible(str(error)),
             "urgent": [],
@@ -198,6 +199,7 @@ def _with_start(report: Report, store: Store, version: str) -> tuple[Report, dic
     report = ranked(report, start)
     return report, {
         "version": start.version,
+        "covered": True,
         "harmful": start.harmful,
         "headline": headline(start),
         "urgent": [

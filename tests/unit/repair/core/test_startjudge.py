@@ -15,11 +15,13 @@ from rocketfsck.cli.starttext import bad_count, verdict_lines, verdict_text
 from rocketfsck.query.start_verdict import StartVerdict
 from rocketfsck.repair.applying import apply_plan
 from rocketfsck.repair.plan import Action, Loss
+from rocketfsck.repair.planning import make_plan
 from rocketfsck.repair.results import ApplyReport
 from rocketfsck.repair.scene import ActScene
 from rocketfsck.repair.startjudge import StartComparison, compare_starts, predict_rebuilt, start_problem
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Settings
+from rocketfsck.verify import CheckOptions, check_store
 
 from tests.unit.query.maker import make, message, reopen
 from tests.unit.repair.core.plans import REPAIRS, plan_of, snapshot
@@ -96,6 +98,21 @@ def test_settings_decide(tmp_path: Path) -> None:
     assert item.before is not None
     assert not item.before.covered and not item.after.covered and item.worse == ()
     assert verdict_text(item.after).startswith("is not covered: ")
+
+
+def test_the_settings_that_decide_are_those_of_the_plan_and_of_the_apply(tmp_path: Path) -> None:
+    """A slave does not dispatch; what `apply` is given comes before what the plan was made with."""
+    store = make(tmp_path, [message(number) for number in range(30)])
+    (store.root / "commitlog/notes.txt").write_text("stray")
+    conf = tmp_path / "plan.conf"
+    conf.write_text((tmp_path / "broker.conf").read_text() + "brokerId=1\nlisten=no\n")
+    told = open_store(store.root, broker_conf=conf, version="5.3.3")
+    plan = make_plan(told, check_store(told, CheckOptions(jobs=1)))
+    assert plan.store.settings == {"brokerId": "1"}
+    given = Settings(None, {**told.settings.values, "storeType": "defaultRocksDB"})
+    report = apply_plan(plan, keep=False, settings=given)
+    assert report.published
+    assert [item.after.covered for item in report.starts] == [False]
 
 
 def test_parts_that_were_rebuilt_are_judged_in_their_place(tmp_path: Path) -> None:
