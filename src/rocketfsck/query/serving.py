@@ -212,7 +212,7 @@ class ServedQueue:
         found = int(np.searchsorted(self.appended.place, index))
         if found < len(self.appended.place) and self.appended.place[found] == index:
             return self._appended(index, found)
-        data = self.readers.read(file.path, pos, self.unit_size) if file.path else self._filled(file, pos)
+        data = self.readers.read(file.path, pos, self.unit_size) if file.path else self._filled(file, index)
         row = np.frombuffer(data, unit_dtype(self.kind))[0]
         offset, size, tags = int(row["offset"]), int(row["size"]), int(row["tagsCode"])
         if self.kind == "file":
@@ -220,9 +220,10 @@ class ServedQueue:
         base, count = int(row["msgBaseOffset"]), int(row["batchSize"])
         return Unit(index, base, count, offset, size, tags, int(row["storeTime"]))
 
-    def _filled(self, file: ServedFile, pos: int) -> bytes:
-        """A unit of a new file that is no record's: a pre-blank one in front of the first, else zeros."""
-        is_blank = self.kind == "file" and file.start_offset + pos < self.min_pos
+    def _filled(self, file: ServedFile, index: int) -> bytes:
+        """A unit of a new file that is no record's: a pre-blank one before the first, else zeros."""
+        first = int(self.appended.place[0]) if len(self.appended.place) else 0
+        is_blank = self.kind == "file" and file == self.files[0] and index < first
         return PRE_BLANK if is_blank else bytes(self.unit_size)
 
     def _appended(self, index: int, number: int) -> Unit:

@@ -107,6 +107,23 @@ def test_pre_blank_units_are_units(tmp_path: Path) -> None:
             assert broker.get_message("Order", 0, 13, 1).status == "FOUND"
 
 
+def test_a_start_fills_what_is_in_front_of_the_first_unit(tmp_path: Path) -> None:
+    """The queue is made anew from records whose first is number 13: units 10 to 12 are pre-blank."""
+    store = make(
+        tmp_path,
+        [message(number) for number in range(5)],
+        version="4.9.8",
+        queue_start_offsets={("Order", 0): 13},
+        end_state=EndState.KILLED,
+    )
+    (file,) = store.queues[0].files
+    file.path.unlink()
+    file.path.parent.rmdir()
+    with BrokerView(reopen(tmp_path, version="4.9.8"), "4.9.8") as broker:
+        assert broker.get_message("Order", 0, 11, 1) == PullAnswer("MESSAGE_WAS_REMOVING", (), 18, 10, 18)
+        assert broker.get_message("Order", 0, 13, 1).offsets == (0,)
+
+
 def test_an_emptied_last_file_answers_times_with_0(tmp_path: Path) -> None:
     """Before the times of records decided, the last file was asked where none was modified late enough."""
     store = make(tmp_path, [message(number) for number in range(20)], version="4.4.0")
