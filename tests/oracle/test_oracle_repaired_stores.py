@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from rocketfsck.errors import UsageError
 from rocketfsck.formats.record import encode_record
 from rocketfsck.repair.applying import apply_plan
 from rocketfsck.repair.filler import FILLER_TOPIC
+from rocketfsck.repair.law import all_assumptions
 from rocketfsck.repair.plan import Loss
 from rocketfsck.repair.planning import make_plan
 from rocketfsck.repair.results import ApplyReport
@@ -207,3 +209,36 @@ def test_the_real_code_appends_and_leaves_it_clean(case: Case, outcome: Outcomes
     assert done.answer.after is not None
     assert puts_not_served(done.answer.after, done.job.append, done.answer.put) == []
     assert problems(done.job.store, case.version, DELAY_LEVELS) == {}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_without_settings_a_repair_is_refused_or_loads(
+    version: str, needs_broker: Needs, tmp_path: Path
+) -> None:
+    """No file sizes are given, and none are the default: nothing is written by what the bytes do not tell."""
+    needs_broker(version)
+    written = write(SCENARIO, version, EndState.CLEAN, tmp_path / "sound")
+    jobs: list[Job] = []
+    refused: set[str] = set()
+    for fault in FAULTS:
+        store = tmp_path / fault
+        conf = tmp_path / "broker.conf"
+        conf.write_text(broker_conf_of(written.options.geometry) + f"messageDelayLevel={DELAY_LEVELS}\n")
+        damage_store(written.store.path, store, [fault], SEED, version=version, broker_conf=conf)
+        opened = open_store(store)
+        plan = make_plan(opened, check_store(opened, CheckOptions(level="full", jobs=1)))
+        assumed = [item.name for item in all_assumptions(plan.actions) if item.how == "assumed"]
+        try:
+            report = apply_plan(plan, keep=False)
+        except UsageError as error:
+            assert assumed and all(name in str(error) for name in assumed)
+            refused.add(fault)
+            continue
+        assert not assumed and (report.published or not plan.actions), (fault, report.problem)
+        jobs.append(_job(written, store, ()))
+    answers = run_jobs(version, jobs)
+    refusals = {
+        job.store.name: answer.refusal for job, answer in zip(jobs, answers, strict=True) if not answer.loaded
+    }
+    assert refusals == {}
+    assert "missing-all-queues" in refused
