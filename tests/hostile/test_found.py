@@ -38,6 +38,15 @@ FOUND = {
         (Mutation("swap", SECOND, {"other": FIRST}),),
         (CHECK, IN_PLACE, REPAIR),
     ),
+    "two commit log files with each other's names, and damage that has nothing to do with it": Case(
+        301,
+        "ext-4.9.8",
+        (
+            Mutation("swap", SECOND, {"other": FIRST}),
+            Mutation("set", "consumequeue_ext/TopicB/0/00000000000000000000", {"pos": 42, "data": "7de0"}),
+        ),
+        (CHECK, IN_PLACE, REPAIR),
+    ),
     "three commit log files, each with the next one's name": Case(
         301,
         "plain-5.3.3",

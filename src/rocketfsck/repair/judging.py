@@ -6,12 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from rocketfsck.repair.plan import Plan, Unanswered
+from rocketfsck.repair.plan import Action, Plan, Unanswered
 from rocketfsck.verify.catalog import RULES, describe
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 
+NAMING = frozenset({"rename-segment", "move-zero-twin"})
+"""Actions that let the log be the one that it was: what a check says elsewhere is mostly a consequence of its
+being another, and need not be."""
+
 _STILL = "the repair did not answer it"
+_OWN_CAUSE = "commit log files with wrong names were not its cause; plan again"
 _NEW = "it was not there before"
 
 Place = tuple[str, str, str | None, int | None]
@@ -37,11 +42,15 @@ def judge(
     says of its neighbourhood may change by a repair.
     """
     answered = {name for action in plan.actions for name in action.why}
+    certain = {name for action in plan.actions if action.name not in NAMING for name in action.why}
     known = {item.fingerprint: item for item in plan.unanswered}
     findings = [_renamed(finding, name_of) for finding in found.findings]
     findings = [finding for finding in findings if RULES[finding.rule].severity > Severity.INFO]
-    unmet = [finding for finding in findings if finding.fingerprint in answered]
-    left = [known[finding.fingerprint] for finding in findings if finding.fingerprint in known]
+    logs = {name for action in plan.actions if action.name in NAMING for name in _targets(action)}
+    still = [finding for finding in findings if finding.fingerprint in answered]
+    unmet = [item for item in still if item.fingerprint in certain or item.where.file in logs]
+    left = [_named(item, _OWN_CAUSE) for item in still if item not in unmet]
+    left += [known[finding.fingerprint] for finding in findings if finding.fingerprint in known]
     others = [finding for finding in findings if finding.fingerprint not in answered | known.keys()]
     fresh: list[Finding] = []
     if others:
@@ -62,6 +71,10 @@ def judge(
             else:
                 fresh.append(finding)
     return Judgement(tuple(_all(unmet, _STILL)), tuple(_all(fresh, _NEW)), tuple(left))
+
+
+def _targets(action: Action) -> Iterable[str]:
+    return (action.target, *(extent.file for extent in action.preconditions))
 
 
 def _renamed(finding: Finding, name_of: Callable[[str], str]) -> Finding:

@@ -160,11 +160,12 @@ def _double(root: Path, path: Path, name: str) -> bool:
 def _swap(root: Path, path: Path, other: str) -> bool:
     """Two files or directories change names."""
     beside = path.with_name(path.name + ".swapping")
-    if path == root / other or not os.path.lexists(root / other):
+    second = root / other
+    if not os.path.lexists(second) or path.is_relative_to(second) or second.is_relative_to(path):
         return False
     path.rename(beside)
-    (root / other).rename(path)
-    beside.rename(root / other)
+    second.rename(path)
+    beside.rename(second)
     return True
 
 
