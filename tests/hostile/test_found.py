@@ -75,6 +75,9 @@ FOUND = {
     "a FIFO in the place of the checkpoint": Case(
         1655, "lmq-4.9.8", (Mutation("fifo", "checkpoint", {}),), (CHECK, REPAIR, IN_PLACE)
     ),
+    "a FIFO in the place of the lock": Case(
+        406, "killed-4.9.8", (Mutation("fifo", "lock", {}),), (CHECK, REPAIR, IN_PLACE)
+    ),
     "a directory in the place of the checkpoint": Case(
         1655,
         "lmq-4.9.8",
@@ -86,6 +89,12 @@ FOUND = {
         "4.4.0-trans",
         (Mutation("remove", "consumequeue/RMQ_SYS_TRANS_HALF_TOPIC/0", {}),),
         (Scenario("hostile-resume", (), 31, False),),
+    ),
+    "files in the place of consumequeue/ and index/": Case(
+        719,
+        "batch-5.3.3",
+        (Mutation("to-file", "index", {"data": "ff"}), Mutation("to-file", "consumequeue", {"data": ""})),
+        (CHECK, REPAIR, IN_PLACE),
     ),
     "files where the directories of queues belong": Case(
         727,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -36,6 +37,9 @@ class StoreLock:
             return  # no broker can hold what is not there, or is no file
         except OSError as error:
             raise StoreError(f"cannot be opened: {os_error_text(error)}", path=self.path) from error
+        if not stat.S_ISREG(os.fstat(self.descriptor).st_mode):
+            self.release()
+            return
         self.renew()
 
     def renew(self) -> None:

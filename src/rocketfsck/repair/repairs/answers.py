@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rocketfsck.errors import StoreError
@@ -132,3 +132,17 @@ def whole_file(scene: PlanScene, file: str) -> tuple[Extent, ...]:
         return (scene.extent(file) if size <= SMALL_SIZE else scene.extent(file, 0, SMALL_SIZE),)
     except StoreError:
         return ()
+
+
+def in_the_way(scene: PlanScene, places: Collection[str]) -> Iterator[Action]:
+    """Files where directories belong that will be built."""
+    for finding in one_by_one(scene.findings):
+        name = finding.where.file
+        if finding.rule == "ST041" and name in places:
+            yield answer(
+                "move-stray",
+                name,
+                "set it aside: a directory belongs there",
+                [finding],
+                preconditions=whole_file(scene, name),
+            )

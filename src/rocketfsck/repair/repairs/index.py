@@ -26,7 +26,16 @@ from rocketfsck.formats.indexfile import (
 from rocketfsck.repair.build import build_index, relink_index_file
 from rocketfsck.repair.checkpointbuild import index_headers
 from rocketfsck.repair.plan import Action, Loss
-from rocketfsck.repair.repairs.answers import answer, by_file, notice, number, one_by_one, text, whole_file
+from rocketfsck.repair.repairs.answers import (
+    answer,
+    by_file,
+    in_the_way,
+    notice,
+    number,
+    one_by_one,
+    text,
+    whole_file,
+)
 from rocketfsck.repair.repairs.misnamed import is_misnamed
 from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
@@ -166,6 +175,7 @@ def is_rebuilt(scene: PlanScene) -> bool:
 def plan_rebuild(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Relink single files where nothing else is wrong; else build the index again."""
     if is_rebuilt(scene) or any(finding.rule not in LINKS for finding in findings):
+        yield from in_the_way(scene, ("index",))
         yield from rebuild_indexes(scene, findings)
         return
     if is_misnamed(scene):

@@ -21,6 +21,7 @@ from rocketfsck.repair.repairs.answers import (
     answer,
     by_file,
     goes_on_after,
+    in_the_way,
     log_file,
     notice,
     number,
@@ -89,7 +90,15 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
     queues = [queue for queue in scene.store.queues if every or (queue.topic, queue.queue_id) in names]
     levels, losses = _told_levels(scene), [*_losses(asked), *_expired(scene, queues)]
     count = sum(number(finding.found, "record_count") for finding in asked if finding.rule in _LOST)
-    yield from _in_the_way(scene, names)
+    yield from in_the_way(
+        scene,
+        {
+            place
+            for tree in TREES.values()
+            for topic, queue_id in names
+            for place in (tree, f"{tree}/{topic}", f"{tree}/{topic}/{queue_id}")
+        },
+    )
     yield answer(
         "rebuild-queue",
         "consumequeue",
@@ -108,22 +117,6 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
             notice("committed-beyond", committed_behind(scene, _new_ends(asked, queues))),
         ],
     )
-
-
-def _in_the_way(scene: PlanScene, names: Iterable[Name]) -> Iterator[Action]:
-    """Files where the directory of one of these queues, or of its topic, belongs."""
-    places = {f"{tree}/{topic}" for tree in TREES.values() for topic, _ in names}
-    places |= {f"{tree}/{topic}/{queue_id}" for tree in TREES.values() for topic, queue_id in names}
-    for finding in one_by_one(scene.findings):
-        name = finding.where.file
-        if finding.rule == "ST041" and name in places:
-            yield answer(
-                "move-stray",
-                name,
-                "set it aside: the directory of a queue belongs there",
-                [finding],
-                preconditions=whole_file(scene, name),
-            )
 
 
 def _asks(finding: Finding, repeated: set[tuple[str | None, int | None, int | None]]) -> bool:
