@@ -12,9 +12,10 @@ import pytest
 
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
+from rocketfsck.formats.consumequeue import BATCH_UNIT
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS
 from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.basis import BASES, StoreAlone, queue_arguments
+from rocketfsck.repair.basis import BASES, StoreAlone, assumptions_of, queue_arguments
 from rocketfsck.repair.law import (
     KINDS,
     all_assumptions,
@@ -25,6 +26,8 @@ from rocketfsck.repair.law import (
 )
 from rocketfsck.repair.plan import Action, Assumption, Notice, Plan
 from rocketfsck.repair.planning import all_repairs, make_plan
+from rocketfsck.repair.repairs.committed import committed_behind, delay_follows, new_end
+from rocketfsck.repair.scene import PlanScene
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.model import Settings
 from rocketfsck.verify import CheckOptions, Report, check_store
@@ -327,3 +330,49 @@ def test_offsets_of_delay_levels_follow_a_queue_that_is_cut(store_copy: Director
     assert [notice.kind for notice in action.notices] == ["delay-moved"]
     report = apply_plan(plan)
     assert report.published and not report.fresh
+
+
+def test_what_all_queues_are_written_by(store_dir: Directory, tmp_path: Path) -> None:
+    every = Action("", "consumequeue", "", {"queues": queue_arguments(None)})
+    row = all_repairs()["rebuild-queue"]
+    store = open_store(store_dir("4.9.8-cqext"))
+    read = {item.name: item.how for item in assumptions_of(StoreAlone(store), every, row.writes_by, ())}
+    assert read["ext_file_size"] == read[SIZE] == "bytes"
+    batch = StoreAlone(open_store(store_dir("5.0.0-innerbatch")))
+    assert BASES["batch_file_size"].read(batch, every) is not None
+    waiting = Finding("XR002", Where("", topic="SCHEDULE_TOPIC_XXXX", queue_id=2))
+    alone = StoreAlone(open_store(store_dir("4.9.8-basic")), (waiting,))
+    levels = BASES["delay_levels"].read(alone, every)
+    assert levels is not None and levels.how == "assumed"
+    silent = open_store(store_dir("4.9.8-basic"), broker_conf=conf(tmp_path, "brokerName=a\n"))
+    levels = BASES["delay_levels"].read(StoreAlone(silent, (waiting,)), every)
+    assert levels is not None and levels.how == "given"
+    assert BASES["delay_levels"].read(StoreAlone(silent), every) is None
+    old = StoreAlone(open_store(store_dir("4.9.8-basic"), version="4.9.8"))
+    assert BASES["queue_kinds"].read(old, every) is None
+
+
+def test_a_version_is_known_if_all_that_are_possible_do_the_same(store_dir: Directory) -> None:
+    action, store = Action("", "index", ""), open_store(store_dir("4.9.8-basic"))
+    (version,) = assumptions_of(StoreAlone(store), action, (), ("multi_dispatch",))
+    assert version.how == "assumed" and "differ in multi_dispatch" in version.evidence
+    (version,) = assumptions_of(StoreAlone(store), action, (), ("rocksdb_consumequeue",))
+    assert version.how == "bytes"
+    given = open_store(store_dir("4.9.8-basic"), version="4.9.7")
+    (version,) = assumptions_of(StoreAlone(given), action, (), ("multi_dispatch",))
+    assert (version.value, version.how) == ("4.9.7", "given")
+
+
+def test_committed_offsets_and_ends(store_copy: Directory) -> None:
+    root = store_copy("5.0.0-innerbatch")
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config" / "lmqConsumerOffset.json").write_text('{"lmqOffsetTable":{"%LMQ%a@%LMQ%g":9}}')
+    store = open_store(root)
+    scene = PlanScene(store, check(store), ())
+    assert committed_behind(scene, {("%LMQ%a", 0): 8}) == 1
+    assert committed_behind(scene, {("%LMQ%a", 0): 9}) == committed_behind(scene, {}) == 0
+    queue = next(queue for queue in store.queues if queue.kind == "batch" and queue.files)
+    base = BATCH_UNIT.parse(queue.files[0].path.read_bytes())["msgBaseOffset"]
+    assert new_end(queue, 0) == {(queue.topic, queue.queue_id): base}
+    odd = replace(scene, findings=(Finding("CF030", Where("config/delayOffset.json")),))
+    assert not [*delay_follows(odd, {("SCHEDULE_TOPIC_XXXX", 0): 0})]
