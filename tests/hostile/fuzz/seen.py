@@ -116,11 +116,22 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
 """By subject: fields that point to something that is not there to be compared."""
 
 
-def unseen_damage(ground: Ground, store: Path, done: Sequence[Mutation]) -> Iterator[str]:
-    """The changes of fields that a rule checks, which are still in the store, and were not seen.
+SEGMENTS = ("commitlog", "consumequeue", "batchconsumequeue", "index")
+"""Directories whose files are checked against each other: one that is cut, or gone, is missed there."""
 
-    Without the files that a field is compared with it may be anything: other changes are not looked at.
+LIKE_EXPIRY = "the first commit log file, and a whole index: brokers delete these themselves"
+
+
+def unseen_damage(ground: Ground, store: Path, done: Sequence[Mutation]) -> Iterator[str]:
+    """The changes that a rule must see and that are still in the store, where none was seen.
+
+    Of several only fields are looked at: without the files that a field is compared with, and beside damage
+    that makes the log another one, it may be anything.
     """
+    if len(done) == 1 and done[0].kind in ("truncate", "remove"):
+        if _is_lost(ground, done[0]):
+            yield f"{done[0].kind} {done[0].file.partition('/')[0]}"
+        return
     if any(mutation.kind != "set" for mutation in done):
         return
     for mutation in done:
@@ -128,6 +139,19 @@ def unseen_damage(ground: Ground, store: Path, done: Sequence[Mutation]) -> Iter
             continue
         if mutation.label in CHECKED and _is_there(ground, store, mutation):
             yield mutation.label
+
+
+def _is_lost(ground: Ground, mutation: Mutation) -> bool:
+    """Whether bytes of segments go that are not zero, and not as brokers delete them (`LIKE_EXPIRY`)."""
+    top = mutation.file.partition("/")[0]
+    if top not in SEGMENTS or ground.subject.name == "dledger-4.9.8":
+        return False
+    names = [name for name in ground.files if f"{name}/".startswith(f"{mutation.file}/")]
+    first = min((name for name in ground.files if name.startswith("commitlog/")), default="")
+    if mutation.kind == "remove" and (top == "index" or first in names):
+        return False
+    size = mutation.arguments.get("size", 0)
+    return any(any(ground.contents[name][size:]) for name in names)
 
 
 def _is_there(ground: Ground, store: Path, mutation: Mutation) -> bool:
