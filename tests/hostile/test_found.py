@@ -90,6 +90,17 @@ FOUND = {
         (Mutation("remove", "consumequeue/RMQ_SYS_TRANS_HALF_TOPIC/0", {}),),
         (Scenario("hostile-resume", (), 31, False),),
     ),
+    "a commit log directory that is a link to itself": Case(
+        2508,
+        "4.9.8-lmq",
+        (Mutation("link", "commitlog", {"target": "@/commitlog"}),),
+        (
+            CHECK,
+            Scenario("read", ("rebuild", "consumequeue", "{store}", "--into", "{out}/built", "--no-sync")),
+            Scenario("read", ("dump", "{store}/commitlog", "-o", "{out}/dumped")),
+            Scenario("read", ("export", "{store}", "--into", "{out}/exported")),
+        ),
+    ),
     "files in the place of consumequeue/ and index/": Case(
         719,
         "batch-5.3.3",

@@ -204,7 +204,8 @@ def name_pair(value: str | bytes | None) -> tuple[str | None, str | None]:
 
 def refuse_inside(path: Path, stores: Sequence[Path]) -> None:
     """Raise UsageError if `path` is one of the files or inside one of the directories that are read."""
-    if any(path.resolve().is_relative_to(store.resolve()) for store in stores):
+    real = Path(os.path.realpath(path))  # unlike Path.resolve, it takes a link to itself
+    if any(real.is_relative_to(os.path.realpath(store)) for store in stores):
         raise UsageError(f"{visible(str(path))} is inside the store that is read; choose another place")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,10 @@ def command(
 
 def _stores(paths: tuple[Path, ...]) -> list[Path]:
     """The files that are read and the stores that they are in: nothing may be written there."""
-    return [*paths, *(root for path in paths if (root := store_root(path.resolve())) is not None)]
+    return [
+        *paths,
+        *(root for path in paths if (root := store_root(Path(os.path.realpath(path)))) is not None),
+    ]
 
 
 def _columns(kinds: dict[str, Kind]) -> tuple[Column, ...]:

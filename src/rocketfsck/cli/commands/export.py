@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +124,7 @@ def command(
 
     for path in (*paths, *commitlog_paths):
         refuse_inside(into, [path])
-        if path.resolve().is_relative_to(into.resolve()):
+        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(into)):
             raise UsageError(f"{visible(str(path))} is inside {visible(str(into))}, which would be replaced")
     options = _options(**choices)
     sources = find_sources(

@@ -6,6 +6,7 @@ directory inside a store stands for the store's files in it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +108,7 @@ def find_targets(path: Path, kind: str | None, hints: StoreHints) -> list[Target
         if kind == ALL:
             raise UsageError("--kind all is for a store or a directory in one")
         return [file_target(path, kind, hints)]
-    base = path.resolve()
+    base = Path(os.path.realpath(path))
     root = store_root(base)
     if root is None:
         return _loose_files(path, kind, hints)
@@ -115,7 +116,8 @@ def find_targets(path: Path, kind: str | None, hints: StoreHints) -> list[Target
     targets = [
         target
         for target in store_targets(hints.open(path if root == base else root))
-        if wanted in (ALL, target.kind) and (root == base or target.path.resolve().is_relative_to(base))
+        if wanted in (ALL, target.kind)
+        and (root == base or Path(os.path.realpath(target.path)).is_relative_to(base))
     ]
     if not targets:
         what = "file" if wanted == ALL else KINDS[wanted][0]
