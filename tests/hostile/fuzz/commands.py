@@ -34,7 +34,7 @@ STATUSES: Mapping[str, frozenset[int]] = {
     "check": frozenset({0, 4, 8, 12}),
     "plan": frozenset({0, 4, 8, 12}),
     "simulate": frozenset({0, 4, 8}),
-    "rebuild": frozenset({0, 4, 8}),
+    "rebuild": frozenset({0, 4, 8, 16}),
     "salvage": frozenset({0, 1, 4, 5, 8, 16}),
     "compare": frozenset({0, 1, 4, 5, 8, 12, 16}),
     "report": frozenset({0, 4, 8, 12}),
@@ -49,7 +49,8 @@ STATUSES: Mapping[str, frozenset[int]] = {
 """The exit statuses that a command may end with on a store, however it is damaged.
 
 16 is there where what is asked may not fit what is there: a directory for `info`, a store without a log for
-`compare`, kinds and filters of `dump`, a place without a record for `salvage`.
+`compare`, kinds and filters of `dump`, a place without a record for `salvage`, extension files for
+`rebuild --only-missing-tail`.
 """
 
 

@@ -157,7 +157,8 @@ def sound_records(root: Path) -> dict[bytes, SoundRecord]:
                 data = file.read(_DATA_LIMIT)
             for pos, raw in _records_in(data):
                 claimed = int.from_bytes(raw[28:36], "big", signed=True)
-                found.setdefault(hashlib.sha256(raw).digest(), SoundRecord(int(name) + pos, claimed))
+                name_of_it = hashlib.sha256(raw[:28] + raw[36:]).digest()  # wherever it says that it is
+                found.setdefault(name_of_it, SoundRecord(int(name) + pos, claimed))
     return found
 
 
