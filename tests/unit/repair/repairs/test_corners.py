@@ -24,6 +24,7 @@ from rocketfsck.repair.scene import PlanScene
 from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.logreader import LogReader
+from rocketfsck.writer.confined import open_root
 from rocketfsck.writer.damage import damage_store
 
 from tests.unit.repair.repairs.conftest import Patient, Patients, bad, names
@@ -175,7 +176,7 @@ def test_files_too_large_or_not_writable_are_errors(
     monkeypatch.setattr(queuemerge, "MAX_FILE_SIZE", 10)
     with pytest.raises(StoreError, match="at most 10"):
         made.merge("consumequeue/GammaZip/0", sick.root / "none")
-    with pytest.raises(StoreError, match="cannot be written"):
+    with open_root(sick.root), pytest.raises(StoreError, match="cannot be written"):
         write_sparse(sick.root / "none" / "x", b"1")
 
 
