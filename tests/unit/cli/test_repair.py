@@ -35,6 +35,12 @@ HOSTILE = "a\x1b[31m\udcff\u202eb"
 Capture = pytest.CaptureFixture[str]
 
 
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines are 100 wide, wherever the tests run."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 @pytest.fixture
 def store(restart_dir: Directory, tmp_path: Path) -> Path:
     return Path(shutil.copytree(restart_dir("4.9.8-basic--torn-tail"), tmp_path / "store"))
