@@ -36,8 +36,6 @@ LONG = {
     "repair/applying.py": (435, "one protocol: its order is what makes it safe"),
     "repair/build/index.py": (370, "one index file being put together"),
     "repair/ledger.py": (430, "one document and what goes into it"),
-    "repair/repairs/commitlog.py": (440, "a table of repairs with the few lines that each of them takes"),
-    "repair/repairs/queues.py": (540, "a table of repairs with the few lines that each of them takes"),
     "repair/salvage.py": (380, "one job from carving to writing"),
 }  # fmt: skip
 """Longer modules: how long each may get, and why it is one."""

@@ -38,7 +38,7 @@ from rocketfsck.repair.planning import all_repairs
 from rocketfsck.repair.repairs.answers import whole_file
 from rocketfsck.repair.repairs.heal import spans_text
 from rocketfsck.repair.repairs.misnamed import is_unsettled
-from rocketfsck.repair.repairs.queues import cut_queues
+from rocketfsck.repair.repairs.queueends import cut_queues
 from rocketfsck.repair.scene import PlanScene, hash_bytes
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.verify.options import CheckOptions

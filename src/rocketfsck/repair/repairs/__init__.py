@@ -1,14 +1,26 @@
 """The repairs: one module a family, `ALL` is the table of actions.
 
-misnamed, segments    names, lengths and strays          queues, queuemerge    consume queues
-commitlog             fences, cuts and BLANKs            index                 index files
-checkpoint            checkpoint, abort, epochs, timer   config                the files in config/
-heal                  what comes from another copy
+misnamed, segments    names, lengths and strays          queues, queuemerge    consume queues built again
+commitlog             the log's tail cut or sealed       queueends             their ends cut or sealed
+fences                filler over damage, and BLANKs     leftovers             ghost queues and empty files
+checkpoint            checkpoint, abort, epochs, timer   index                 index files
+heal                  what comes from another copy       config                the files in config/
 """
 
 from __future__ import annotations
 
-from rocketfsck.repair.repairs import checkpoint, commitlog, config, heal, index, misnamed, queues, segments
+from rocketfsck.repair.repairs import (
+    checkpoint,
+    commitlog,
+    config,
+    heal,
+    index,
+    leftovers,
+    misnamed,
+    queueends,
+    queues,
+    segments,
+)
 from rocketfsck.repair.table import Repair
 
 ALL: tuple[Repair, ...] = tuple(
@@ -18,6 +30,8 @@ ALL: tuple[Repair, ...] = tuple(
             *segments.ROWS,
             *heal.ROWS,
             *commitlog.ROWS,
+            *leftovers.ROWS,
+            *queueends.ROWS,
             *queues.ROWS,
             *index.ROWS,
             *checkpoint.ROWS,

@@ -6,10 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rocketfsck.errors import StoreError
+from rocketfsck.repair.basis import Name
 from rocketfsck.repair.plan import Action, Extent, Loss, Notice, Scalar
 from rocketfsck.repair.scene import PlanScene
-from rocketfsck.store.model import MappedFile, Store
+from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
 from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.emit import TREES
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.task import is_aggregate
 
@@ -146,3 +148,27 @@ def in_the_way(scene: PlanScene, places: Collection[str]) -> Iterator[Action]:
                 [finding],
                 preconditions=whole_file(scene, name),
             )
+
+
+def queue_of(finding: Finding) -> Name | None:
+    """The queue that a finding is about, by its place or by its file; None where neither says."""
+    where = finding.where
+    if where.topic is not None and where.queue_id is not None:
+        return where.topic, where.queue_id
+    parts = where.file.split("/")
+    if len(parts) >= 3 and parts[0] in (*TREES.values(), "consumequeue_ext"):
+        try:
+            return parts[1], int(parts[2])
+        except ValueError:
+            return None
+    return None
+
+
+def files_of_queues(scene: PlanScene, queues: Iterable[ConsumeQueue]) -> list[Extent]:
+    """The preconditions that all files of these queues are as they were."""
+    return [
+        extent
+        for queue in queues
+        for file in (*queue.files, *(queue.ext.files if queue.ext is not None else ()))
+        for extent in whole_file(scene, file.relative)
+    ]

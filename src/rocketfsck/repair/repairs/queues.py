@@ -1,7 +1,8 @@
-"""Repairs of consume queues: built again from the log, cut where the log ends, sealed, set aside.
+"""Consume queues built again from the log.
 
 A queue is built from the log and laid over what is there (`queuemerge`); extension files are built with it,
-without the filter bit maps, which are in no file. Fault catalogue Q1 to Q11; reference 3, 6.6.
+without the filter bit maps, which are in no file. One action builds all queues that are wrong, whichever
+finding asks for it. Fault catalogue Q1 to Q11; reference 3, 6.6.
 """
 
 from __future__ import annotations
@@ -15,27 +16,25 @@ from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.formats.filename import is_directory_name
 from rocketfsck.repair.basis import Name, queue_arguments, queues_of
 from rocketfsck.repair.build import build_queues
-from rocketfsck.repair.logedit import read_log_end
 from rocketfsck.repair.plan import Action, Extent, Loss
 from rocketfsck.repair.repairs.answers import (
     answer,
-    by_file,
-    goes_on_after,
+    files_of_queues,
     in_the_way,
-    log_file,
     notice,
     number,
     one_by_one,
+    queue_of,
     text,
-    whole_file,
 )
-from rocketfsck.repair.repairs.committed import committed_behind, delay_follows, new_end
+from rocketfsck.repair.repairs.committed import committed_behind
+from rocketfsck.repair.repairs.leftovers import plan_wrong_trees
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queuemerge import Merger
 from rocketfsck.repair.repairs.reasons import IMPOSSIBLE, NO_TEXT
 from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
-from rocketfsck.store.model import ConsumeQueue, Store
+from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.emit import TREES, queue_directory
 from rocketfsck.verify.finding import Finding, Severity
@@ -43,8 +42,6 @@ from rocketfsck.verify.logreader import LogReader
 from rocketfsck.verify.task import is_aggregate
 from rocketfsck.verify.unitreader import UnitReader
 from rocketfsck.verify.unitruns import Kind, kinds_of
-
-BLOCK_COUNT = 1 << 15
 
 _NOT_BUILT = frozenset({"CL027", "ST023", "CF011"})
 """Rules that ask for a queue to be built again where that alone does not help, or need not be."""
@@ -64,7 +61,7 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
         for finding in one_by_one(scene.findings)
         if finding.rule == "CL027"
     }
-    asked = [finding for finding in scene.findings if _asks(finding, repeated)]
+    asked = [finding for finding in scene.findings if asks_to_build(finding, repeated)]
     if not asked:
         return
     asked = [finding for finding in asked if not impossible(finding)]
@@ -106,7 +103,7 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
         why,
         arguments={"queues": queue_arguments(None if every else names)}
         | ({"delay_levels": levels} if levels else {}),
-        preconditions=[*_files_of(scene, queues), *_log_end(scene)],
+        preconditions=[*files_of_queues(scene, queues), *_log_end(scene)],
         losses=losses,
         gains={"record": count} if count else {},
         write_size=sum(queue.mapped_files.size for queue in queues)
@@ -119,7 +116,9 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
     )
 
 
-def _asks(finding: Finding, repeated: set[tuple[str | None, int | None, int | None]]) -> bool:
+def asks_to_build(finding: Finding, repeated: set[tuple[str | None, int | None, int | None]]) -> bool:
+    """Whether a finding asks for its queue to be built again; `repeated` are the places (topic, queue, queue
+    offset) for which the log itself has two records: no queue has room for both."""
     rule = RULES[finding.rule]
     if finding.rule == "ST010":
         area = finding.where.file.partition("/")[0]
@@ -161,20 +160,6 @@ def _is_repeated(finding: Finding, repeated: set[tuple[str | None, int | None, i
         and low - 1 <= offset <= high + 1
         for topic, queue_id, offset in repeated
     )
-
-
-def queue_of(finding: Finding) -> Name | None:
-    """The queue that a finding is about, by its place or by its file; None where neither says."""
-    where = finding.where
-    if where.topic is not None and where.queue_id is not None:
-        return where.topic, where.queue_id
-    parts = where.file.split("/")
-    if len(parts) >= 3 and parts[0] in (*TREES.values(), "consumequeue_ext"):
-        try:
-            return parts[1], int(parts[2])
-        except ValueError:
-            return None
-    return None
 
 
 def _note(names: set[Name], every: bool, queues: Sequence[ConsumeQueue]) -> str:
@@ -255,15 +240,6 @@ def _expired(scene: PlanScene, queues: Iterable[ConsumeQueue]) -> Iterator[Loss]
                 yield Loss("unit", count, queue.topic, queue.queue_id, first, first + count - 1)
 
 
-def _files_of(scene: PlanScene, queues: Iterable[ConsumeQueue]) -> list[Extent]:
-    return [
-        extent
-        for queue in queues
-        for file in (*queue.files, *(queue.ext.files if queue.ext is not None else ()))
-        for extent in whole_file(scene, file.relative)
-    ]
-
-
 def _log_end(scene: PlanScene) -> list[Extent]:
     """The beginning of every commit log file: that the log is still the one that was looked at."""
     found = []
@@ -307,296 +283,13 @@ def _replace(scene: ActScene, scratch: Path, directory: str) -> None:
     scene.tree.adopt(scratch / directory, directory)
 
 
-def planned_log_end(scene: PlanScene) -> int | None:
-    """Where the log will end once its tail is cut; None where no finding says."""
-    cuts = []
-    for finding in one_by_one(scene.findings):
-        file = log_file(scene.store, finding.where.file)
-        if finding.rule in ("CL002", "CL021", "CL022", "CL030") and file is not None:
-            if not goes_on_after(scene, file):
-                cuts.append((file.start_offset or 0) + (finding.where.start or 0))
-        elif finding.rule == "XR004":
-            cuts.append(number(finding.found, "log_end", -1))
-    return min((cut for cut in cuts if cut >= 0), default=None)
-
-
-def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Action]:
-    """An action for every queue whose last units point behind the log's end."""
-    rules = {finding.rule for finding in scene.findings}
-    end = (
-        planned_log_end(scene)
-        if end_offset is None
-        else min(end_offset, planned_log_end(scene) or end_offset)
-    )
-    if end is None or is_unsettled(scene) or rules & {"ST019", "ST020"}:
-        return
-    told: dict[Name, list[Finding]] = {}
-    for finding in one_by_one(scene.findings):
-        name = queue_of(finding)
-        if finding.rule in ("XR004", "XR010") and name is not None:
-            told.setdefault(name, []).append(finding)
-    ends: dict[Name, int] = {}
-    for queue in scene.store.queues:
-        tail = tail_behind(queue, end)
-        if tail is None:
-            continue
-        first, last, kept = tail
-        ends[queue.topic, queue.queue_id] = first
-        why = [
-            finding
-            for finding in told.get((queue.topic, queue.queue_id), [])
-            if (finding.where.queue_offset or 0) >= first
-        ]
-        directory = queue_directory(queue.topic, queue.queue_id, queue.kind)
-        files = [
-            file for file in queue.files if (file.start_offset or 0) + file.size > first * queue.unit_size
-        ]
-        yield answer(
-            "cut-queue",
-            directory,
-            f"write zeros over the {last - first} last units of {queue.topic}/{queue.queue_id}: they point "
-            "behind the end of the log",
-            why,
-            arguments={"end_offset": end},
-            preconditions=[extent for file in files for extent in whole_file(scene, file.relative)],
-            losses=[
-                Loss(
-                    "unit",
-                    last - first,
-                    queue.topic,
-                    queue.queue_id,
-                    first,
-                    last - 1,
-                    start_offset=kept,
-                    valid=False,
-                )
-            ],
-            write_size=sum(file.size for file in files),
-            notices=[notice("committed-beyond", committed_behind(scene, new_end(queue, first)))],
-        )
-    yield from delay_follows(scene, ends)
-
-
-def tail_behind(queue: ConsumeQueue, end_offset: int) -> tuple[int, int, int] | None:
-    """Indexes `start:end` of the units at a queue's end that point to `end_offset` or behind it, and the
-    first one's offset; None where there are none, or not all units from there on do. Raises StoreError."""
-    if not queue.files:
-        return None
-    with UnitReader(queue) as reader:
-        first = reader.find_offset(end_offset)
-        last, lowest = first, -1
-        for index in range(first, reader.end_index, BLOCK_COUNT):
-            units = reader.units(index, min(BLOCK_COUNT, reader.end_index - index))
-            rows = kinds_of(units) == Kind.UNIT
-            if not rows.any():
-                break
-            if int(units["offset"][rows].min()) < end_offset:
-                return None
-            lowest = int(units["offset"][rows][0]) if lowest < 0 else lowest
-            last = index + int(rows.nonzero()[0][-1]) + 1
-    return (first, last, lowest) if last > first else None
-
-
 def plan_rebuild(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Whatever the findings are, all queues that are wrong in one action."""
     yield from rebuild_queues(scene)
-    yield from _wrong_trees(scene, findings)
-
-
-def _wrong_trees(scene: PlanScene, findings: Iterable[Finding]) -> Iterator[Action]:
-    """Queues of zeros in the tree of the other kind: the topic has its messages in the one it is in."""
-    for finding in one_by_one(findings):
-        topic = finding.where.topic
-        if finding.rule != "ST023" or topic is None:
-            continue
-        for kind in ("batch", "file"):
-            queues = [item for item in scene.store.queues if item.topic == topic and item.kind == kind]
-            if queues and all(_is_empty(queue) for queue in queues):
-                directory = f"{TREES[kind]}/{topic}"
-                yield answer(
-                    "remove-ghost-queue",
-                    directory,
-                    "set the queues aside: they are empty, and the topic has queues of the other kind",
-                    [finding],
-                    preconditions=_files_of(scene, queues),
-                )
-                break
-
-
-def _is_empty(queue: ConsumeQueue) -> bool:
-    with UnitReader(queue) as reader:
-        for low, high in reader.with_data(reader.first_index, reader.end_index):
-            for index in range(low, high, BLOCK_COUNT):
-                if reader.units(index, min(BLOCK_COUNT, high - index)).view("u1").any():
-                    return False
-    return True
-
-
-def plan_cut(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """Cut what points behind the log; what does so in the middle of a queue is built again."""
-    del findings
-    yield from cut_queues(scene)
-
-
-def act_cut_queue(scene: ActScene, action: Action) -> None:
-    """Zeros over the units; files that are left without any set aside."""
-    store = scene.reopen()
-    queue = _queue_at(store, action.target)
-    end = number(action.arguments, "end_offset")
-    known = read_log_end(store)
-    if known is not None and known.end_offset > end:
-        raise StoreError(f"the log goes on behind {end}", path=action.target)
-    tail = tail_behind(queue, end)
-    if tail is None:
-        return
-    pos = tail[0] * queue.unit_size
-    for file in reversed(queue.files):
-        start = file.start_offset or 0
-        # A last file of zeros is a message to a broker. Only a first file that says where the queue goes on
-        # has to stay.
-        if start >= pos and (file is not queue.files[0] or start == 0):
-            scene.tree.set_aside(file.relative)
-        elif start + file.size > pos:
-            scene.tree.zero(file.relative, max(pos - start, 0), file.size)
-
-
-def _queue_at(store: Store, directory: str) -> ConsumeQueue:
-    for queue in store.queues:
-        if queue_directory(queue.topic, queue.queue_id, queue.kind) == directory:
-            return queue
-    raise StoreError("is no queue any more", path=directory)
-
-
-def plan_zero_units(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """Old units behind the end of a queue become zeros."""
-    rebuilt = {queue_of(finding) for finding in scene.findings if _asks(finding, set())}
-    for finding in one_by_one(findings):
-        name = queue_of(finding)
-        queue = next((item for item in scene.store.queues if (item.topic, item.queue_id) == name), None)
-        if queue is None or name in rebuilt:
-            continue
-        directory = queue_directory(queue.topic, queue.queue_id, queue.kind)
-        same = [other for other in one_by_one(findings) if queue_of(other) == name]
-        first = min(other.where.queue_offset or 0 for other in same)
-        files = [
-            file for file in queue.files if (file.start_offset or 0) + file.size > first * queue.unit_size
-        ]
-        yield answer(
-            "zero-stale-units",
-            directory,
-            f"write zeros over old units behind the end of {queue.topic}/{queue.queue_id}",
-            same,
-            arguments={"queue_offset": first},
-            preconditions=[extent for file in files for extent in whole_file(scene, file.relative)],
-            losses=[
-                Loss(
-                    "unit",
-                    sum(number(other.found, "unit_count", 1) for other in same),
-                    queue.topic,
-                    queue.queue_id,
-                    valid=False,
-                )
-            ],
-            write_size=sum(file.size for file in files),
-            notices=[notice("committed-beyond", committed_behind(scene, new_end(queue, first)))],
-        )
-    if any(queue_of(finding) in rebuilt for finding in one_by_one(findings)):
-        for action in rebuild_queues(scene):
-            own = [finding.fingerprint for finding in one_by_one(findings) if queue_of(finding) in rebuilt]
-            yield replace(action, why=(*action.why, *own), rules=(*action.rules, "CQ004"))
-
-
-def act_zero_units(scene: ActScene, action: Action) -> None:
-    """Zeros from a queue offset to the end of the queue's files."""
-    queue = _queue_at(scene.reopen(), action.target)
-    pos = number(action.arguments, "queue_offset") * queue.unit_size
-    for file in queue.files:
-        start = file.start_offset or 0
-        if start + file.size > pos:
-            scene.tree.zero(file.relative, max(pos - start, 0), file.size)
-
-
-def plan_empty_files(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """Last files of queues, and index files, in which nothing is."""
-    for name, found in by_file(one_by_one(findings)).items():
-        if name == "index":
-            yield from _empty_indexes(scene, found)
-        else:
-            yield answer(
-                "remove-empty-file",
-                name,
-                "set the file aside: nothing is in it",
-                found,
-                preconditions=whole_file(scene, name),
-            )
-
-
-def _empty_indexes(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    empty = {finding.where.file for finding in scene.findings if finding.rule == "IX019"}
-    for file in scene.store.indexes:
-        if file.relative in empty:
-            yield answer(
-                "remove-empty-file",
-                file.relative,
-                "set the file aside: it holds no entry",
-                findings,
-                preconditions=whole_file(scene, file.relative),
-            )
-
-
-def plan_ghosts(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """Queues of no topic whose messages are all gone."""
-    if is_unsettled(scene):
-        return
-    for finding in one_by_one(findings):
-        name = queue_of(finding)
-        queues = [item for item in scene.store.queues if (item.topic, item.queue_id) == name]
-        if queues:
-            queue = queues[0]
-            yield answer(
-                "remove-ghost-queue",
-                finding.where.file,
-                "set the queue aside: its topic is unknown and none of its messages is left",
-                [finding],
-                preconditions=_files_of(scene, queues),
-                losses=[
-                    Loss(
-                        "unit",
-                        number(finding.found, "unit_count"),
-                        queue.topic,
-                        queue.queue_id,
-                        kept_in="set aside",
-                    )
-                ],
-            )
-
-
-def act_set_aside(scene: ActScene, action: Action) -> None:
-    """Move the file or directory out of the tree."""
-    if scene.tree.exists(action.target):
-        scene.tree.set_aside(action.target)
+    yield from plan_wrong_trees(scene, findings)
 
 
 ROWS: tuple[Repair, ...] = (
-    Repair(
-        "remove-ghost-queue",
-        300,
-        "set aside a queue that nothing belongs to",
-        plan_ghosts,
-        act_set_aside,
-        answers=("ST023",),
-    ),
-    Repair(
-        "cut-queue",
-        310,
-        "cut units that point behind the log",
-        plan_cut,
-        act_cut_queue,
-        answers=("XR010",),
-    ),
-    Repair(
-        "zero-stale-units", 320, "write zeros over old units behind a queue", plan_zero_units, act_zero_units
-    ),
     Repair(
         "rebuild-queue",
         330,
@@ -614,5 +307,4 @@ ROWS: tuple[Repair, ...] = (
         traits=("skips_units_below_current", "max_physic_offset_is_end"),
         answers=("CQ004", "ST010", "ST026"),
     ),
-    Repair("remove-empty-file", 325, "set aside files that nothing is in", plan_empty_files, act_set_aside),
 )

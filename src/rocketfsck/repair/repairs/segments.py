@@ -16,9 +16,11 @@ from rocketfsck.repair.repairs.answers import (
     notice,
     number,
     one_by_one,
+    queue_of,
     whole_file,
 )
-from rocketfsck.repair.repairs.commitlog import end_file, fence_file
+from rocketfsck.repair.repairs.fences import end_file, fence_file
+from rocketfsck.repair.repairs.leftovers import act_set_aside
 from rocketfsck.repair.repairs.misnamed import (
     claims,
     is_unsettled,
@@ -27,7 +29,7 @@ from rocketfsck.repair.repairs.misnamed import (
     pending_renames,
     plan_rename,
 )
-from rocketfsck.repair.repairs.queues import act_set_aside, queue_of, rebuild_queues
+from rocketfsck.repair.repairs.queues import rebuild_queues
 from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
 from rocketfsck.store.model import MappedFile

@@ -12,7 +12,8 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT
 from rocketfsck.repair.basis import EVERY
 from rocketfsck.repair.plan import Action
-from rocketfsck.repair.repairs.queues import queue_of, tail_behind
+from rocketfsck.repair.repairs.answers import queue_of
+from rocketfsck.repair.repairs.queueends import tail_behind
 from rocketfsck.verify.finding import Finding, Where
 
 from tests.unit.repair.repairs.conftest import Patients, bad, names

@@ -1,0 +1,264 @@
+"""Fences: filler records over damage, or in the place of a missing commit log file; and BLANKs.
+
+Whichever finding asks for it, the fence of a file is one action with all that is damaged in it. What is
+overwritten is set aside first. Fault catalogue C1 to C3; reference 2.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE
+from rocketfsck.repair.logedit import (
+    QueueFrames,
+    blank_pos_of,
+    frames_in,
+    is_fenceable,
+    keep_bytes,
+    losses_of,
+    time_at,
+    write_blank,
+    write_fence,
+)
+from rocketfsck.repair.plan import Action, Extent, Loss, Notice
+from rocketfsck.repair.repairs.answers import (
+    Span,
+    answer,
+    goes_on_after,
+    log_file,
+    merge_ranges,
+    notice,
+    number,
+    one_by_one,
+    rules_in,
+    text,
+)
+from rocketfsck.repair.repairs.index import rebuild_indexes
+from rocketfsck.repair.repairs.misnamed import claims, hidden_record
+from rocketfsck.repair.scene import ActScene, PlanScene
+from rocketfsck.store.model import MappedFile, Store
+from rocketfsck.verify.finding import Finding
+
+KEPT = "set aside"
+_INNER = ("CL001", "CL003", "CL020")
+"""Rules of damage with records behind it in the same file."""
+FENCE_LIMIT = 4096
+"""Missing files that are made and fenced at most; a larger gap is no gap in one store."""
+
+
+def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
+    """The one action that fences all that is damaged in a file, and what follows from it.
+
+    It is the same whichever finding asks for it.
+    """
+    store, base = scene.store, file.start_offset or 0
+    asked = _fence_ranges(scene, file)
+    spans = [span for span in merge_ranges(span for _, span in asked) if is_fenceable(span[1] - span[0])]
+    why = [
+        finding for finding, (start, end) in asked if any(low <= start and end <= high for low, high in spans)
+    ]
+    if any(finding.rule == "CL020" for finding in why):
+        why += [finding for finding in scene.findings if claims(finding)]
+    else:
+        why += _lost_units(scene, [(base + low, base + high) for low, high in spans])
+    if not spans:
+        yield from end_file(scene, file)
+        return
+    frames = [frame for low, high in spans for frame in frames_in(store, base + low, base + high)]
+    yield answer(
+        "salvage-log",
+        file.relative,
+        f"fill {sum(high - low for low, high in spans)} bytes of damage from {base + spans[0][0]} on with "
+        "filler records, so that what follows stays readable",
+        why,
+        arguments={
+            "ranges": " ".join(f"{base + low}-{base + high}" for low, high in spans),
+            "store_timestamps": " ".join(str(time_at(store, base + low)) for low, _ in spans),
+            "version": str(store.dialect.version),
+        },
+        preconditions=[
+            scene.extent(file.relative, min(low, file.size), min(high, file.size)) for low, high in spans
+        ],
+        losses=[
+            *losses_of(frames, KEPT),
+            *(
+                Loss("byte", high - low, start_offset=base + low, end_offset=base + high, kept_in=KEPT)
+                for low, high in spans
+            ),
+        ],
+        write_size=sum(high - low for low, high in spans),
+        notices=[_delivered(frames)],
+    )
+    yield from end_file(scene, file)
+    yield from index_follows(scene)
+
+
+def _delivered(frames: Iterable[QueueFrames]) -> Notice | None:
+    """Units that lead to filler records from now on: who consumes by them is given the filler."""
+    return notice("fillers-delivered", sum(len(item.offset) for item in frames))
+
+
+def _lost_units(scene: PlanScene, spans: Sequence[Span]) -> list[Finding]:
+    """The findings on units of records that are lost in these physical offsets: filler answers them."""
+    return [
+        finding
+        for finding in one_by_one(scene.findings)
+        if finding.rule in ("XR010", "XR011")
+        and any(
+            low <= number(finding.found, "first_offset", -1)
+            and number(finding.found, "last_offset", high) < high
+            for low, high in spans
+        )
+    ]
+
+
+def _fence_ranges(scene: PlanScene, file: MappedFile) -> list[tuple[Finding, Span]]:
+    """What is to be fenced in a file (positions), each with the finding that says so."""
+    whole = scene.store.geometry.commitlog_file_size
+    limit = blank_pos_of(whole)
+    mid_log = file.size <= whole and goes_on_after(scene, file)
+    found: list[tuple[Finding, Span]] = []
+    for finding in one_by_one(scene.findings):
+        if finding.where.file != file.relative:
+            continue
+        start, end = finding.where.start or 0, min(finding.where.end or 0, limit)
+        if finding.rule in ("CL001", "CL003"):
+            found.append((finding, (start, end)))
+        elif finding.rule == "CL020" and (hidden := hidden_record(scene, file, start)) is not None:
+            found.append((finding, (start - BLANK_HEADER_SIZE, hidden)))
+        elif finding.rule == "CL002" and mid_log:
+            found.append((finding, (start, _last_unit(scene, file, start, limit))))
+        elif finding.rule in ("CL030", "ST017") and mid_log:
+            found.append((finding, (0, _last_unit(scene, file, 0, limit))))
+        elif finding.rule == "CL019" and mid_log:
+            found.append((finding, (start, _last_unit(scene, file, start, limit))))
+    return found
+
+
+def _last_unit(scene: PlanScene, file: MappedFile, start: int, limit: int) -> int:
+    """Where in `start:limit` of a file the last record ends that a unit points to; `start` without any."""
+    base = file.start_offset or 0
+    frames = frames_in(scene.store, base + start, base + limit)
+    ends = [int((frame.offset + frame.size).max()) - base for frame in frames]
+    return max([start, *(end for end in ends if end <= limit)])
+
+
+def end_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
+    """The BLANK that ends a file, behind what is fenced in it. The same whichever finding asks for it."""
+    whole, base = scene.store.geometry.commitlog_file_size, file.start_offset or 0
+    limit = blank_pos_of(whole)
+    tails = [span for finding, span in _fence_ranges(scene, file) if finding.rule not in _INNER]
+    fenced = [end for start, end in tails if is_fenceable(end - start)]
+    own = [finding for finding in one_by_one(scene.findings) if finding.where.file == file.relative]
+    why = [finding for finding in own if finding.rule in ("CL018", "CL019")]
+    starts = [finding.where.start or 0 for finding in why] + [start for start, _ in tails]
+    why += [finding for finding in own if finding.rule in ("CL002", "CL030", "ST017") and tails]
+    if file.size > whole or not why:
+        return
+    pos = max(fenced) if fenced else min(starts)
+    if pos > limit:
+        return
+    end = min(pos + BLANK_HEADER_SIZE, file.size)
+    yield answer(
+        "write-blank",
+        file.relative,
+        f"end the file with a BLANK at {base + pos}, so that readers go on in the next",
+        why,
+        arguments={"start_offset": base + pos},
+        preconditions=[scene.extent(file.relative, pos, end)] if pos < end else [],
+        write_size=BLANK_HEADER_SIZE,
+        notices=[notice("file-ends-early", 1)] if tails else [],
+    )
+
+
+def fence_missing_files(scene: PlanScene, following: MappedFile, finding: Finding) -> Iterator[Action]:
+    """Files that are not there, between others of the commit log."""
+    store = scene.store
+    size, limit = store.geometry.commitlog_file_size, following.start_offset or 0
+    first = number(finding.expected, "start_offset", -1)
+    if first < 0 or (limit - first) % size or not 0 < (limit - first) // size <= FENCE_LIMIT:
+        return
+    directory = following.relative.rpartition("/")[0]
+    timestamp = time_at(store, first)
+    for start in range(first, limit, size):
+        name = f"{directory}/{offset_to_filename(start)}"
+        inside = frames_in(store, start, start + size)
+        end = max([start, *(int((frame.offset + frame.size).max()) for frame in inside)])
+        if end > start + blank_pos_of(size):
+            return
+        yield answer(
+            "fence-gap",
+            name,
+            "make a file of filler records in the place of the missing one, so that offsets go on",
+            [finding, *_lost_units(scene, [(first, limit)])],
+            arguments={
+                "start_offset": start,
+                "end_offset": end,
+                "size": size,
+                "store_timestamp": timestamp,
+                "version": str(store.dialect.version),
+            },
+            preconditions=[Extent(name, 0, None, None)],
+            losses=losses_of(inside),
+            write_size=size,
+            notices=[notice("file-made-up", 1), _delivered(inside)],
+        )
+    yield from index_follows(scene)
+
+
+def index_follows(scene: PlanScene) -> Iterator[Action]:
+    """Entries of records that are gone go with them."""
+    if rules_in(scene) & {"XR022", "XR023", "XR029", "XR030"}:
+        yield from rebuild_indexes(scene)
+
+
+def acted_log_file(store: Store, action: Action) -> MappedFile:
+    """The commit log file that an action is about; raises StoreError where it is not there."""
+    file = log_file(store, action.target)
+    if file is None:
+        raise StoreError("is no commit log file any more", path=action.target)
+    return file
+
+
+def act_fence(scene: ActScene, action: Action) -> None:
+    """Fill the ranges with filler records."""
+    store = scene.reopen()
+    file = acted_log_file(store, action)
+    base = file.start_offset or 0
+    ranges = [part.split("-") for part in text(action.arguments, "ranges").split()]
+    times = text(action.arguments, "store_timestamps").split()
+    for (low, high), timestamp in zip(ranges, times, strict=True):
+        start, end = int(low), int(high)
+        if not base <= start < end <= base + file.size:
+            raise StoreError(f"does not hold the offsets {start} to {end}", path=action.target)
+        keep_bytes(scene.tree, file.relative, start - base, end - base)
+        version = text(action.arguments, "version")
+        write_fence(scene.tree, store, file, start, end, version=version, timestamp=int(timestamp))
+
+
+def act_fence_gap(scene: ActScene, action: Action) -> None:
+    """Make the file that is missing, filled with filler records to its BLANK."""
+    start, size = number(action.arguments, "start_offset"), number(action.arguments, "size")
+    if scene.tree.exists(action.target):
+        raise StoreError("exists", path=action.target)
+    scene.tree.create(action.target, size)
+    store = scene.reopen()
+    file = acted_log_file(store, action)
+    timestamp = number(action.arguments, "store_timestamp", 1)
+    version = text(action.arguments, "version")
+    end = number(action.arguments, "end_offset")
+    if end > start:
+        write_fence(scene.tree, store, file, start, end, version=version, timestamp=timestamp)
+    write_blank(scene.tree, file.relative, end - start)
+    scene.tree.set_mtime(file.relative, timestamp * 1_000_000)
+
+
+def act_write_blank(scene: ActScene, action: Action) -> None:
+    """Write the BLANK."""
+    file = acted_log_file(scene.reopen(), action)
+    pos = number(action.arguments, "start_offset") - (file.start_offset or 0)
+    if not 0 <= pos <= blank_pos_of(file.size):
+        raise StoreError("has no room for a BLANK there", path=action.target)
+    write_blank(scene.tree, file.relative, pos)

@@ -1,0 +1,225 @@
+"""Ends of consume queues: units that point behind the log, and old units behind a queue's last, become zeros.
+
+Fault catalogue Q3, Q7; reference 3.4, 6.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rocketfsck.errors import StoreError
+from rocketfsck.repair.basis import Name
+from rocketfsck.repair.logedit import read_log_end
+from rocketfsck.repair.plan import Action, Loss
+from rocketfsck.repair.repairs.answers import (
+    answer,
+    goes_on_after,
+    log_file,
+    notice,
+    number,
+    one_by_one,
+    queue_of,
+    whole_file,
+)
+from rocketfsck.repair.repairs.committed import committed_behind, delay_follows, new_end
+from rocketfsck.repair.repairs.misnamed import is_unsettled
+from rocketfsck.repair.repairs.queues import asks_to_build, rebuild_queues
+from rocketfsck.repair.scene import ActScene, PlanScene
+from rocketfsck.repair.table import Repair
+from rocketfsck.store.model import ConsumeQueue, Store
+from rocketfsck.verify.emit import queue_directory
+from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.unitreader import UnitReader
+from rocketfsck.verify.unitruns import Kind, kinds_of
+
+_BLOCK_COUNT = 1 << 15
+
+
+def planned_log_end(scene: PlanScene) -> int | None:
+    """Where the log will end once its tail is cut; None where no finding says."""
+    cuts = []
+    for finding in one_by_one(scene.findings):
+        file = log_file(scene.store, finding.where.file)
+        if finding.rule in ("CL002", "CL021", "CL022", "CL030") and file is not None:
+            if not goes_on_after(scene, file):
+                cuts.append((file.start_offset or 0) + (finding.where.start or 0))
+        elif finding.rule == "XR004":
+            cuts.append(number(finding.found, "log_end", -1))
+    return min((cut for cut in cuts if cut >= 0), default=None)
+
+
+def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Action]:
+    """An action for every queue whose last units point behind the log's end."""
+    rules = {finding.rule for finding in scene.findings}
+    end = (
+        planned_log_end(scene)
+        if end_offset is None
+        else min(end_offset, planned_log_end(scene) or end_offset)
+    )
+    if end is None or is_unsettled(scene) or rules & {"ST019", "ST020"}:
+        return
+    told: dict[Name, list[Finding]] = {}
+    for finding in one_by_one(scene.findings):
+        name = queue_of(finding)
+        if finding.rule in ("XR004", "XR010") and name is not None:
+            told.setdefault(name, []).append(finding)
+    ends: dict[Name, int] = {}
+    for queue in scene.store.queues:
+        tail = tail_behind(queue, end)
+        if tail is None:
+            continue
+        first, last, kept = tail
+        ends[queue.topic, queue.queue_id] = first
+        why = [
+            finding
+            for finding in told.get((queue.topic, queue.queue_id), [])
+            if (finding.where.queue_offset or 0) >= first
+        ]
+        directory = queue_directory(queue.topic, queue.queue_id, queue.kind)
+        files = [
+            file for file in queue.files if (file.start_offset or 0) + file.size > first * queue.unit_size
+        ]
+        yield answer(
+            "cut-queue",
+            directory,
+            f"write zeros over the {last - first} last units of {queue.topic}/{queue.queue_id}: they point "
+            "behind the end of the log",
+            why,
+            arguments={"end_offset": end},
+            preconditions=[extent for file in files for extent in whole_file(scene, file.relative)],
+            losses=[
+                Loss(
+                    "unit",
+                    last - first,
+                    queue.topic,
+                    queue.queue_id,
+                    first,
+                    last - 1,
+                    start_offset=kept,
+                    valid=False,
+                )
+            ],
+            write_size=sum(file.size for file in files),
+            notices=[notice("committed-beyond", committed_behind(scene, new_end(queue, first)))],
+        )
+    yield from delay_follows(scene, ends)
+
+
+def tail_behind(queue: ConsumeQueue, end_offset: int) -> tuple[int, int, int] | None:
+    """Indexes `start:end` of the units at a queue's end that point to `end_offset` or behind it, and the
+    first one's offset; None where there are none, or not all units from there on do. Raises StoreError."""
+    if not queue.files:
+        return None
+    with UnitReader(queue) as reader:
+        first = reader.find_offset(end_offset)
+        last, lowest = first, -1
+        for index in range(first, reader.end_index, _BLOCK_COUNT):
+            units = reader.units(index, min(_BLOCK_COUNT, reader.end_index - index))
+            rows = kinds_of(units) == Kind.UNIT
+            if not rows.any():
+                break
+            if int(units["offset"][rows].min()) < end_offset:
+                return None
+            lowest = int(units["offset"][rows][0]) if lowest < 0 else lowest
+            last = index + int(rows.nonzero()[0][-1]) + 1
+    return (first, last, lowest) if last > first else None
+
+
+def plan_cut(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Cut what points behind the log; what does so in the middle of a queue is built again."""
+    del findings
+    yield from cut_queues(scene)
+
+
+def act_cut_queue(scene: ActScene, action: Action) -> None:
+    """Zeros over the units; files that are left without any set aside."""
+    store = scene.reopen()
+    queue = _queue_at(store, action.target)
+    end = number(action.arguments, "end_offset")
+    known = read_log_end(store)
+    if known is not None and known.end_offset > end:
+        raise StoreError(f"the log goes on behind {end}", path=action.target)
+    tail = tail_behind(queue, end)
+    if tail is None:
+        return
+    pos = tail[0] * queue.unit_size
+    for file in reversed(queue.files):
+        start = file.start_offset or 0
+        # A last file of zeros is a message to a broker. Only a first file that says where the queue goes on
+        # has to stay.
+        if start >= pos and (file is not queue.files[0] or start == 0):
+            scene.tree.set_aside(file.relative)
+        elif start + file.size > pos:
+            scene.tree.zero(file.relative, max(pos - start, 0), file.size)
+
+
+def _queue_at(store: Store, directory: str) -> ConsumeQueue:
+    for queue in store.queues:
+        if queue_directory(queue.topic, queue.queue_id, queue.kind) == directory:
+            return queue
+    raise StoreError("is no queue any more", path=directory)
+
+
+def plan_zero_units(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Old units behind the end of a queue become zeros."""
+    rebuilt = {queue_of(finding) for finding in scene.findings if asks_to_build(finding, set())}
+    for finding in one_by_one(findings):
+        name = queue_of(finding)
+        queue = next((item for item in scene.store.queues if (item.topic, item.queue_id) == name), None)
+        if queue is None or name in rebuilt:
+            continue
+        directory = queue_directory(queue.topic, queue.queue_id, queue.kind)
+        same = [other for other in one_by_one(findings) if queue_of(other) == name]
+        first = min(other.where.queue_offset or 0 for other in same)
+        files = [
+            file for file in queue.files if (file.start_offset or 0) + file.size > first * queue.unit_size
+        ]
+        yield answer(
+            "zero-stale-units",
+            directory,
+            f"write zeros over old units behind the end of {queue.topic}/{queue.queue_id}",
+            same,
+            arguments={"queue_offset": first},
+            preconditions=[extent for file in files for extent in whole_file(scene, file.relative)],
+            losses=[
+                Loss(
+                    "unit",
+                    sum(number(other.found, "unit_count", 1) for other in same),
+                    queue.topic,
+                    queue.queue_id,
+                    valid=False,
+                )
+            ],
+            write_size=sum(file.size for file in files),
+            notices=[notice("committed-beyond", committed_behind(scene, new_end(queue, first)))],
+        )
+    if any(queue_of(finding) in rebuilt for finding in one_by_one(findings)):
+        for action in rebuild_queues(scene):
+            own = [finding.fingerprint for finding in one_by_one(findings) if queue_of(finding) in rebuilt]
+            yield replace(action, why=(*action.why, *own), rules=(*action.rules, "CQ004"))
+
+
+def act_zero_units(scene: ActScene, action: Action) -> None:
+    """Zeros from a queue offset to the end of the queue's files."""
+    queue = _queue_at(scene.reopen(), action.target)
+    pos = number(action.arguments, "queue_offset") * queue.unit_size
+    for file in queue.files:
+        start = file.start_offset or 0
+        if start + file.size > pos:
+            scene.tree.zero(file.relative, max(pos - start, 0), file.size)
+
+
+ROWS: tuple[Repair, ...] = (
+    Repair(
+        "cut-queue",
+        310,
+        "cut units that point behind the log",
+        plan_cut,
+        act_cut_queue,
+        answers=("XR010",),
+    ),
+    Repair(
+        "zero-stale-units", 320, "write zeros over old units behind a queue", plan_zero_units, act_zero_units
+    ),
+)
