@@ -162,7 +162,7 @@ class BrokerView:
         """The storeTimestamp of the record there, as the broker's decoder finds it."""
         if not self.log.select(offset, 4):
             return None
-        found = self.log.message_at(offset, max_body_size=0)
+        found = self.log.record_at(offset)
         return found.store_timestamp if isinstance(found, Message) else None
 
     def _has_bytes(self, offset: int) -> bool:
@@ -172,7 +172,7 @@ class BrokerView:
 
     def holds_record(self, offset: int) -> bool:
         """`lookMessageByOffset`: whether a record that the broker can decode stands at a physical offset."""
-        found = self.log.message_at(offset, max_body_size=0) if self.log.select(offset, 4) else None
+        found = self.log.record_at(offset) if self.log.select(offset, 4) else None
         return isinstance(found, Message) and self.log.select(offset, found.total_size)
 
     def get_message(self, topic: str, queue_id: int, offset: int, max_num: int = 32) -> PullAnswer:

@@ -272,7 +272,7 @@ class _KeySearch:
         if not used:
             return None
         last = max(used, key=lambda step: step.end_offset)
-        found = self.view.log.message_at(last.end_offset, max_body_size=0)
+        found = self.view.log.record_at(last.end_offset)
         is_live = isinstance(found, Message) and self.view.liveness(last.end_offset) is not False
         return None if is_live else last
 

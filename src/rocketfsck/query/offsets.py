@@ -106,14 +106,13 @@ def _offsets_of(view: QueueView) -> QueueOffsets:
     first = last = None
     if view.min_index < view.end_index:
         first, last = _time_at(view, view.min_index), _time_at(view, view.end_index - 1)
-    stale_count = view.used_end_index - view.end_index
     bounds = (view.min_offset, view.max_offset)
-    return QueueOffsets(queue.topic, queue.queue_id, queue.kind, *bounds, first, last, stale_count)
+    return QueueOffsets(queue.topic, queue.queue_id, queue.kind, *bounds, first, last, view.stale_count)
 
 
 def _time_at(view: QueueView, index: int) -> int | None:
     unit = view.unit(index)
-    found = None if unit is None else view.log.message_at(unit.physical_offset, max_body_size=0)
+    found = None if unit is None else view.log.record_at(unit.physical_offset)
     return found.store_timestamp if isinstance(found, Message) else None
 
 

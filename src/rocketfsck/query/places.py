@@ -227,7 +227,7 @@ class _TimeSearch:
         return self._times[index]
 
     def _stored(self, unit: Unit) -> int | None:
-        found = self.queue.log.message_at(unit.physical_offset, max_body_size=0)
+        found = self.queue.log.record_at(unit.physical_offset)
         return found.store_timestamp if isinstance(found, Message) else None
 
     def first(self, is_late: Callable[[int], bool]) -> int:

@@ -8,6 +8,8 @@ time, and the part of a queue's last file that is not a hole. Reference 3.1, 3.3
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -27,6 +29,9 @@ PRE_BLANK_SIZE = (1 << 31) - 1
 BLOCK_COUNT = 1 << 16
 STALE_LIMIT = 1 << 16
 """As many units at the end of a queue are compared with their records before it is taken as it is."""
+
+_HEAD = struct.Struct(">iiIi")
+"""The first four numbers of a record: totalSize, magic, bodyCRC, queueId."""
 
 Units = NDArray[Any]
 
@@ -88,19 +93,41 @@ class QueueView(OpenFiles):
         Units at the end that lead to no live record of this queue are taken for such remains. A next start
         may take them for good ones: `serving_state` has what a broker then serves.
         """
-        end = self.used_end_index
-        least = max(end - STALE_LIMIT, self.start_index)
-        last = end
-        while last > least:
-            unit = self.unit(last - 1)
-            if unit is None or unit.is_pre_blank or self.leads(unit):
-                return last
-            last -= 1
-        return end
+        return self._end[0]
+
+    @property
+    def stale_count(self) -> int:
+        """How many units behind `end_index` point somewhere."""
+        return self._end[1]
+
+    @cached_property
+    def _end(self) -> tuple[int, int]:
+        """`end_index` and `stale_count`. Where no unit leads anywhere, all of them count."""
+        passed = 0
+        elsewhere: set[tuple[int, int]] = set()
+        for first, units, used in self._used_from_end():
+            for row in reversed(used.tolist()):
+                if passed >= STALE_LIMIT:
+                    return self.used_end_index, 0
+                unit = self._made(first + row, units[row])
+                place = (unit.physical_offset, unit.size)
+                if place not in elsewhere:
+                    if unit.is_pre_blank or self.leads(unit):
+                        return unit.index + 1, passed
+                    elsewhere.add(place)
+                passed += 1
+        return self.used_end_index, 0
 
     @cached_property
     def used_end_index(self) -> int:
         """Index behind the last unit that points somewhere, be it of an earlier life of the queue."""
+        for first, _, used in self._used_from_end():
+            return first + int(used[-1]) + 1
+        return self.start_index
+
+    def _used_from_end(self) -> Iterator[tuple[int, Units, NDArray[np.intp]]]:
+        """Blocks of units from the end on, without holes: the first one's index, the units, and the rows of
+        those that point somewhere, at least one."""
         size = self.queue.unit_size
         block = BLOCK_COUNT * size
         for number in reversed(range(len(self.files))):
@@ -113,9 +140,8 @@ class QueueView(OpenFiles):
                     units = np.frombuffer(reader.read(low, high - low), unit_dtype(self.queue.kind))
                     used = np.flatnonzero((units["offset"] >= 0) & (units["size"] > 0))
                     if len(used):
-                        return (self.starts[number] + low) // size + int(used[-1]) + 1
+                        yield (self.starts[number] + low) // size, units, used
                     high = low
-        return self.start_index
 
     def file_end_index(self, index: int) -> int:
         """The index behind the last unit of the file that holds the unit `index`; 0 without files."""
@@ -134,7 +160,9 @@ class QueueView(OpenFiles):
         reader = self.reader(number)
         if pos + size > reader.size:
             return None
-        row = np.frombuffer(reader.read(pos, size), unit_dtype(self.queue.kind))[0]
+        return self._made(index, np.frombuffer(reader.read(pos, size), unit_dtype(self.queue.kind))[0])
+
+    def _made(self, index: int, row: np.void) -> Unit:
         offset, unit_size, tags = int(row["offset"]), int(row["size"]), int(row["tagsCode"])
         if self.queue.kind == "file":
             return Unit(index, index, 1, offset, unit_size, tags)
@@ -226,13 +254,21 @@ class QueueView(OpenFiles):
         """
         if unit.physical_offset < self.log.min_offset:
             return True
-        found = self.log.message_at(unit.physical_offset, max_body_size=0)
+        head = self.log.read(unit.physical_offset, _HEAD.size)
+        if head is None or not self._may_be_of(unit, *_HEAD.unpack(head)):
+            return False
+        found = self.log.record_at(unit.physical_offset)
         return (
             isinstance(found, Message)
             and found.total_size == unit.size
             and (self.queue.topic, self.queue.queue_id) in queues_of(found)
             and self.log.is_live(unit.physical_offset)
         )
+
+    def _may_be_of(self, unit: Unit, total_size: int, _magic: int, _body_crc: int, queue_id: int) -> bool:
+        """Whether a record with this head may be the one of the unit: no other needs to be looked at."""
+        further = self.queue.queue_id == 0 and self.queue.topic.startswith(LMQ_PREFIX)
+        return total_size == unit.size and (queue_id == self.queue.queue_id or further)
 
     def is_of(self, unit: Unit, message: Message) -> bool:
         """Whether a unit of this queue was made for this record."""

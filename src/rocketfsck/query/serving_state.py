@@ -155,7 +155,7 @@ class _Started(Serving):
 
     def _batch(self, offset: int) -> tuple[int, int, int]:
         """The base, the number of messages and the time of a record, for its batch unit."""
-        message = self.view.message_at(offset, max_body_size=0)
+        message = self.view.record_at(offset)
         if not isinstance(message, Message):
             raise StoreError("the record that a start dispatches cannot be read", offset=offset)
         properties = message.properties or {}

@@ -117,8 +117,8 @@ class StoreView:
         if place[0].allocated_size <= self.walk_limit or self.log.is_walked(offset):
             return self.log.is_live(offset)
         following = (place[0].start_offset or 0) + place[0].size
-        if isinstance(self.log.message_at(following, max_body_size=0), Message):
-            message = self.log.message_at(offset, max_body_size=0)
+        if isinstance(self.log.record_at(following), Message):
+            message = self.log.record_at(offset)
             if isinstance(message, Message) and self._dispatched(message, offset)[0].state in _SOUND:
                 return True
         return None
