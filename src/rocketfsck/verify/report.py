@@ -214,13 +214,24 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
     }
 
 
+_KINDS: Mapping[str, tuple[type, ...]] = {name: (int, type(None)) for name in Where.__slots__} | {
+    "file": (str,),
+    "topic": (str, type(None)),
+}
+
+
 def finding_from_json(document: Mapping[str, Any]) -> Finding:
     """The finding that `finding_to_json` wrote; raises KeyError, TypeError or ValueError for others."""
     if document["rule"] not in RULES:
         raise ValueError(f"no rule {document['rule']}")
+    where = Where(**_with_text(document["where"]))
+    for name in Where.__slots__:
+        value = getattr(where, name)
+        if not isinstance(value, _KINDS[name]) or isinstance(value, bool):
+            raise TypeError(f"where.{name} is {value!r}")
     return Finding(
         document["rule"],
-        Where(**_with_text(document["where"])),
+        where,
         _with_text(document["found"]),
         _with_text(document["expected"]),
         int(document["count"]),

@@ -142,6 +142,7 @@ class SoundRecord:
 
     place: int
     physical_offset: int
+    size: int
 
 
 def sound_records(root: Path) -> dict[bytes, SoundRecord]:
@@ -158,7 +159,7 @@ def sound_records(root: Path) -> dict[bytes, SoundRecord]:
             for pos, raw in _records_in(data):
                 claimed = int.from_bytes(raw[28:36], "big", signed=True)
                 name_of_it = hashlib.sha256(raw[:28] + raw[36:]).digest()  # wherever it says that it is
-                found.setdefault(name_of_it, SoundRecord(int(name) + pos, claimed))
+                found.setdefault(name_of_it, SoundRecord(int(name) + pos, claimed, len(raw)))
     return found
 
 
@@ -210,7 +211,7 @@ def lost_records(
         for key, record in before.items()
         if key not in after
         and not any(
-            start <= offset < end
+            start < offset + record.size and offset < end
             for start, end in losses
             for offset in (record.place, record.physical_offset)
         )

@@ -228,7 +228,7 @@ def _times(_root: Path, path: Path, mtime_ns: int) -> bool:
 
 def _json(_root: Path, path: Path, place: list[Any], value: Any, drop: bool = False) -> bool:
     """A value in a JSON document, by its place from the top."""
-    if not _is_plain(path):
+    if not _is_plain(path) or path.stat().st_size > MAX_WHOLE:
         return False
     document = put_in(decode_config(path.read_bytes()), place, value, drop=drop)
     path.write_text(json.dumps(document))

@@ -159,6 +159,13 @@ def test_what_is_no_report_is_refused(document: Any) -> None:
         Report.from_json(document)
 
 
+@pytest.mark.parametrize("where", [{"file": 5}, {"file": None}, {"file": "f", "topic": 7}, {"start": "1"}])
+def test_a_place_of_other_kinds_of_values_is_refused(where: dict[str, Any]) -> None:
+    document = finding_to_json(Finding("CL001", Where(file="f"))) | {"where": where}
+    with pytest.raises(TypeError, match="where"):
+        finding_from_json(document)
+
+
 def test_the_next_command_names_no_file_that_is_missing(tmp_path: Path) -> None:
     (diagnosis,) = diagnose([Finding("CP006", Where(file="checkpoint"))], str(tmp_path))
     assert diagnosis.next_command == f"rocketfsck info {tmp_path}"
