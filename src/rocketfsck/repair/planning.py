@@ -201,18 +201,20 @@ def _refuse_overlaps(actions: Sequence[Action]) -> None:
 
 
 def _unanswered(
-    findings: Iterable[Finding], actions: Iterable[Action], reasons: Mapping[str, str]
+    findings: Iterable[Finding], actions: Sequence[Action], reasons: Mapping[str, str]
 ) -> Iterable[Unanswered]:
     from rocketfsck.repair.repairs.queues import impossible
-    from rocketfsck.repair.repairs.reasons import REASONS
+    from rocketfsck.repair.repairs.reasons import HIDDEN, REASONS
 
     answered = {name for action in actions for name in action.why}
+    hidden = any("CL020" in action.rules for action in actions)
     for finding in findings:
         rule = RULES[finding.rule]
         if rule.severity is Severity.INFO or finding.fingerprint in answered:
             continue
         reason = NO_REPAIR if rule.repair is None else reasons[rule.repair]
         if reason in (NO_REPAIR, NOT_HERE):
-            reason = impossible(finding) or REASONS.get(rule.id, reason)
+            later = HIDDEN if hidden and rule.repair == "rebuild-queue" else ""
+            reason = impossible(finding) or later or REASONS.get(rule.id, reason)
         text = reason.format(repair=rule.repair, rule=rule.id)
         yield Unanswered(finding.fingerprint, rule.id, describe(finding), text)

@@ -44,6 +44,8 @@ from rocketfsck.verify.finding import Finding
 KEPT = "set aside"
 _INNER = ("CL001", "CL003", "CL020")
 """Rules of damage with records behind it in the same file."""
+_OF_QUEUES = frozenset({"XR001", "XR002", "XR005", "XR006", "XR007", "XR008"})
+"""Rules of queues that differ from the log; what a BLANK hides may be the cause, or something else."""
 FENCE_LIMIT = 4096
 """Missing files that are made and fenced at most; a larger gap is no gap in one store."""
 
@@ -60,7 +62,9 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
         finding for finding, (start, end) in asked if any(low <= start and end <= high for low, high in spans)
     ]
     if any(finding.rule == "CL020" for finding in why):
-        why += [finding for finding in scene.findings if claims(finding)]
+        hidden = min(finding.where.start or 0 for finding in why if finding.rule == "CL020")
+        lost = base + hidden - BLANK_HEADER_SIZE, base + file.size
+        why += [finding for finding in scene.findings if claims(finding) and not _is_elsewhere(finding, lost)]
     else:
         why += _lost_units(scene, [(base + low, base + high) for low, high in spans])
     if not spans:
@@ -93,6 +97,15 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
     )
     yield from end_file(scene, file)
     yield from index_follows(scene)
+
+
+def _is_elsewhere(finding: Finding, hidden: Span) -> bool:
+    """Whether a finding on a queue is of bytes that no BLANK hides: what comes back does not answer it."""
+    if finding.rule not in _OF_QUEUES:
+        return False
+    low, high = hidden
+    offset = finding.where.physical_offset
+    return offset is None or not low <= offset < high
 
 
 def _delivered(frames: Iterable[QueueFrames]) -> Notice | None:

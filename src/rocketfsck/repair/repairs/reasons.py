@@ -8,6 +8,7 @@ _OWN = "the record is as its producer sent it, or nobody can tell what it was; b
 _COPY = "only another copy of the store can tell: rocketfsck compare"
 
 IMPOSSIBLE = "no directory can have the topic's name, so that no broker can make a queue for it"
+HIDDEN = "a BLANK hides records that the queue may need: plan again once this plan is applied"
 NO_TEXT = "the topic's bytes are no text, so that a broker makes a queue of another name for it"
 
 REASONS: Mapping[str, str] = {

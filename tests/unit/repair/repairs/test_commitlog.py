@@ -10,6 +10,7 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.magic import FENCE_TOPIC
+from rocketfsck.repair.applying import apply_plan
 from rocketfsck.repair.filler import FILLER_TOPIC, filler_records
 from rocketfsck.repair.logedit import (
     Fillers,
@@ -28,6 +29,7 @@ from rocketfsck.repair.plan import Scalar
 from rocketfsck.repair.repairs.answers import merge_ranges
 from rocketfsck.store.model import ConsumeQueue, MappedFileQueue
 from rocketfsck.verify.logreader import LogReader, is_fence
+from rocketfsck.writer.damage import damage_store
 
 from tests.unit.repair.repairs.conftest import Patients, bad, names
 
@@ -226,3 +228,24 @@ def test_filler_of_one_size_is_what_would_be_built_for_each_place(version: str) 
             store_timestamp=1_700_000_000_000,
         )
         assert made == built and len(made) == size
+
+
+@pytest.mark.parametrize("fault", ["unit-ghost", "queue-behind"])
+def test_damage_of_queues_beside_an_early_blank_is_left_to_the_next_plan(
+    fault: str, patient: Patients
+) -> None:
+    """The log that is whole again answers what the BLANK made of the queues, and nothing else."""
+    sick = patient("4.9.8-multiseg")
+    for name in ("blank-early", fault):
+        damage_store(sick.root, None, [name], 1, in_place=True, write_truth=False)
+    first = sick.plan()
+    (fence,) = [action for action in first.actions if action.name == "salvage-log"]
+    assert {"CL020", "XR010"} <= {*fence.rules} and "XR001" not in fence.rules
+    left = [item for item in first.unanswered if item.rule == "XR001"]
+    assert left and all(item.reason.startswith("a BLANK hides records") for item in left)
+    report = apply_plan(first)
+    assert report.published and not report.unmet and not report.fresh
+    second = sick.plan()
+    assert "rebuild-queue" in names(second)
+    report = apply_plan(second)
+    assert report.published and not report.fresh and "XR001" not in report.after
