@@ -6,6 +6,7 @@ broker would have answered instead.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,6 +14,9 @@ from rocketfsck.query.pulls import PullAnswer
 from rocketfsck.query.queues import Unit
 from rocketfsck.query.trace import Trace
 from rocketfsck.scan.messages import Message
+
+BROKER = "broker"
+"""The way to a message that a broker would have answered with."""
 
 STALE = "its record is stale: behind the end of the log, left by a truncation"
 """Why a record that is whole is no answer."""
@@ -46,7 +50,7 @@ class Found:
 
     `live` is False for a record of an earlier life of the log, behind its end, and None where that was not
     looked at because the whole file would have had to be walked. `queues` are its places in consume queues,
-    its own first. `via` names the ways that led to it: "id", "unit", "index", "scan".
+    its own first. `via` names the ways that led to it: "id", "unit", "index", "scan", or "broker" alone.
     """
 
     message: Message
@@ -90,3 +94,13 @@ class Answer:
     leads: tuple[Lead, ...] = ()
     trace: Trace | None = None
     pull: PullAnswer | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it is known of every message that it is one: a stale record may be among them otherwise."""
+        return is_settled(self.found)
+
+
+def is_settled(found: Iterable[Found]) -> bool:
+    """Whether each of these is known to be live or stale. What a broker answers is its answer either way."""
+    return all(item.live is not None or item.via == (BROKER,) for item in found)

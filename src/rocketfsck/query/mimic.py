@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rocketfsck.query.answers import Answer, Found, Lead, Outcome
+from rocketfsck.query.answers import BROKER, Answer, Found, Lead, Outcome
 from rocketfsck.query.broker import BrokerView
 from rocketfsck.query.pulls import PullAnswer
 from rocketfsck.query.trace import Trace
@@ -35,7 +35,7 @@ def answer_of(
         for offset in offsets:
             message = view.log.message_at(offset)
             if isinstance(message, Message):
-                found.append(view.found(message, offset, "broker"))
+                found.append(view.found(message, offset, BROKER))
             else:
                 leads.append(Lead(offset, "the answer", "the bytes there are no record"))
     outcome = Outcome.FOUND if found or leads else Outcome.NOT_FOUND

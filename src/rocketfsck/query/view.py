@@ -27,13 +27,15 @@ _SOUND = (UnitState.AGREES, UnitState.EXPIRED)
 class StoreView:
     """What all queries share.
 
-    `walk_limit` (bytes) bounds what is read of a file to tell stale records from live ones.
+    `walk_limit` (bytes) bounds what is read of a file to tell stale records from live ones; with `walks`
+    larger files are walked, too, where nothing less tells.
     """
 
-    def __init__(self, store: Store, *, walk_limit: int = WALK_LIMIT) -> None:
+    def __init__(self, store: Store, *, walk_limit: int = WALK_LIMIT, walks: bool = False) -> None:
         self.store = store
         self.log = LogView(store)
         self.walk_limit = walk_limit
+        self.walks = walks
         self._queues: dict[tuple[str, int], QueueView | None] = {}
 
     def __enter__(self) -> Self:
@@ -121,7 +123,7 @@ class StoreView:
             message = self.log.record_at(offset)
             if isinstance(message, Message) and self._dispatched(message, offset)[0].state in _SOUND:
                 return True
-        return None
+        return self.log.is_live(offset) if self.walks else None
 
     def _dispatched(self, message: Message, offset: int) -> list[Dispatched]:
         places = []

@@ -290,17 +290,30 @@ def test_stale_units_show(cli: Cli, store_dir: Directory) -> None:
     assert "2 stale units behind the end" in cli("query", "offsets", store_dir("4.9.8-ghosttail")).out
 
 
-def test_a_record_not_looked_at_says_so(cli: Cli, tmp_path: Path) -> None:
+def test_an_incomplete_answer_says_so(cli: Cli, tmp_path: Path) -> None:
     geometry = type(GEOMETRY)(
         commitlog_file_size=1 << 20, consumequeue_file_size=2000, slot_count=8, entry_count=400
     )
     store = make(
         tmp_path, [message(number, body=bytes([1]) * 40_000) for number in range(12)], geometry=geometry
     )
-    words = "was not looked at: --via both does"
-    assert words in cli("query", "key", store.root, "Order", "k3").out
-    assert "live" in cli("query", "key", store.root, "Order", "k3", "-v").out
-    assert words not in cli("query", "key", store.root, "Order", "k3", "--via", "both").out
+    (found,) = find_by_key(store, "Order", "k3").found
+    unique = found.message.unique_key
+    for command in (["key", "Order", "k3"], ["unique-key", "Order", unique], ["life", unique]):
+        arguments = ["query", command[0], store.root, *command[1:]]
+        ended = cli(*arguments, "--via", "index")
+        assert ended.code == 8
+        assert "the answer is incomplete" in ended.out
+        said = json.loads(cli(*arguments, "--via", "index", "--format", "json").out)
+        assert (said["outcome"], said["complete"]) == ("found", False)
+        for via in ("auto", "both"):
+            ended = cli(*arguments, "--via", via)
+            assert ended.code == 0
+            assert "incomplete" not in ended.out
+    answered = cli("query", "key", store.root, "Order", "k3", "--broker", "5.3.3", "-v")
+    assert answered.code == 0  # a broker does not look
+    assert "incomplete" not in answered.out
+    assert "not looked at" in answered.out
 
 
 def test_hostile_names_stay_on_their_line(cli: Cli, tmp_path: Path) -> None:

@@ -342,6 +342,26 @@ def test_a_large_file_is_not_walked_for_one_message(store: Store) -> None:
         assert view.liveness(1 << 40) is False
 
 
+def test_a_walk_tells_stale_records_in_a_large_file(store_dir: Directory) -> None:
+    store = open_store(store_dir("4.9.8-ghosttail"))
+    with StoreView(store) as view:
+        end = view.log.end_offset
+        stale = next(
+            found
+            for offset in range(end, end + 2500)
+            if isinstance(found := view.log.record_at(offset), Message)
+        )
+    key = (stale.topic, stale.unique_key or "")
+    with StoreView(store, walk_limit=0) as view:
+        answer = find_by_key(store, *key, unique=True, view=view)
+        assert [found.live for found in answer.found] == [None]
+        assert not answer.is_complete
+    with StoreView(store, walk_limit=0, walks=True) as view:
+        answer = find_by_key(store, *key, unique=True, view=view)
+        assert answer.outcome is Outcome.NOT_FOUND
+        assert answer.is_complete
+
+
 def test_a_look_up_reads_little(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
     original = FileReader.read_into

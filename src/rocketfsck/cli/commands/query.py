@@ -14,6 +14,7 @@ from rocketfsck.cli.query.options import (
     QueryGroup,
     asked_options,
     asked_progress,
+    asked_view,
     broker_option,
     exit_code,
     message_options,
@@ -33,7 +34,7 @@ def command() -> None:
     to the answer.
 
     Exit status: 0 found, 4 not found (or hidden by the index, with --via both), 12 an unknown topic, 16 no
-    message id, 20 an id that leads to two messages.
+    message id, 20 an id that leads to two messages; 8 is added where the answer is incomplete.
     """
 
 
@@ -68,13 +69,13 @@ def by_id(
         from rocketfsck.query.broker import BrokerView
         from rocketfsck.query.mimic import broker_by_id
 
-        with BrokerView(store, broker) as view:
-            answer = broker_by_id(view, message_id)
+        with BrokerView(store, broker) as asker:
+            answer = broker_by_id(asker, message_id)
     else:
-        with asked_progress(asked, "query id") as progress:
-            answer = find_by_id(store, message_id, reading=reading, via=via, progress=progress)
+        with asked_view(store, via) as view, asked_progress(asked, "query id") as progress:
+            answer = find_by_id(store, message_id, reading=reading, via=via, view=view, progress=progress)
     write_answer(asked, store, "rocketfsck.query.id", answer)
-    return exit_code(answer.outcome)
+    return exit_code(answer.outcome, answer.found)
 
 
 @command.command("offset", cls=Command)
@@ -113,14 +114,16 @@ def by_offset(
         from rocketfsck.query.broker import BrokerView
         from rocketfsck.query.mimic import broker_by_offset
 
-        with BrokerView(store, broker, state=state) as view:
-            answer = broker_by_offset(view, topic, queue_id, queue_offset, max_count)
+        with BrokerView(store, broker, state=state) as asker:
+            answer = broker_by_offset(asker, topic, queue_id, queue_offset, max_count)
     else:
-        with asked_progress(asked, "query offset") as progress:
-            answer = find_by_offset(store, topic, queue_id, queue_offset, via=via, progress=progress)
+        with asked_view(store, via) as view, asked_progress(asked, "query offset") as progress:
+            answer = find_by_offset(
+                store, topic, queue_id, queue_offset, via=via, view=view, progress=progress
+            )
     write_answer(asked, store, "rocketfsck.query.offset", answer)
     hidden = via == "both" and bool(answer.hidden)
-    return exit_code(answer.outcome) | (NOT_FOUND_CODE if hidden else 0)
+    return exit_code(answer.outcome, answer.found) | (NOT_FOUND_CODE if hidden else 0)
 
 
 def _by_key(context: click.Context, topic: str, key: str, *, unique: bool, **told: Any) -> int:
@@ -140,10 +143,10 @@ def _by_key(context: click.Context, topic: str, key: str, *, unique: bool, **tol
         from rocketfsck.query.broker import BrokerView
         from rocketfsck.query.mimic import broker_by_key
 
-        with BrokerView(store, broker) as view:
-            answer = broker_by_key(view, topic, key, unique=unique, **window)
+        with BrokerView(store, broker) as asker:
+            answer = broker_by_key(asker, topic, key, unique=unique, **window)
     else:
-        with asked_progress(asked, "query key") as progress:
+        with asked_view(store, via) as view, asked_progress(asked, "query key") as progress:
             answer = find_by_key(
                 store,
                 topic,
@@ -151,12 +154,13 @@ def _by_key(context: click.Context, topic: str, key: str, *, unique: bool, **tol
                 unique=unique,
                 via=via,
                 max_body_size=asked.max_body_size,
+                view=view,
                 progress=progress,
                 **window,
             )
     write_answer(asked, store, "rocketfsck.query.key", answer)
     hidden = via == "both" and bool(answer.hidden)
-    return exit_code(answer.outcome) | (NOT_FOUND_CODE if hidden else 0)
+    return exit_code(answer.outcome, answer.found) | (NOT_FOUND_CODE if hidden else 0)
 
 
 @command.command("key", cls=Command)
@@ -312,10 +316,10 @@ def life(context: click.Context, /, name: str, via: Any, **told: Any) -> int:
         raise UsageError("a message id or unique key has at least one character")
     asked = Asked(context, **told)
     store = asked.open()
-    with asked_progress(asked, "query life") as progress:
-        found = message_life(store, name, via=via, progress=progress)
+    with asked_view(store, via) as view, asked_progress(asked, "query life") as progress:
+        found = message_life(store, name, via=via, view=view, progress=progress)
     write_life(asked, store, found)
-    return exit_code(found.outcome)
+    return exit_code(found.outcome, found.records)
 
 
 @command.command("offsets", cls=Command)

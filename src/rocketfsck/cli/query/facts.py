@@ -10,10 +10,12 @@ from rocketfsck.cli.output import Column
 from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.query.found import FoundText, found_row, note_of
 from rocketfsck.cli.query.options import FOUND_CODE, NOT_FOUND_CODE, Asked
+from rocketfsck.cli.query.traces import NOT_SETTLED
 from rocketfsck.cli.query.writing import write
 from rocketfsck.cli.table import aligned
 from rocketfsck.cli.text import count_of, shorten, timestamp, visible
 from rocketfsck.errors import EXIT_OPERATIONAL, FormatError
+from rocketfsck.query.answers import is_settled
 
 if TYPE_CHECKING:
     from rocketfsck.query.life import Life
@@ -72,6 +74,8 @@ def write_life(asked: Asked, store: Store, life: Life) -> None:
             for place in life.index.get(found.offset, ()):
                 where = f"{visible(place.file)} slot {place.slot} entry {place.entry}"
                 yield palette.dim(f"    key {shorten(visible(place.key), NAME_SHOWN)}: {where}")
+        if not is_settled(life.records):
+            yield palette.warning(NOT_SETTLED)
         if life.events:
             yield palette.bold("timeline")
         yield from aligned(
@@ -96,7 +100,12 @@ def write_life(asked: Asked, store: Store, life: Life) -> None:
         for event in life.events:
             yield {"kind": "event", **{"event" if k == "kind" else k: v for k, v in asdict(event).items()}}
 
-    head = {"outcome": life.outcome.value, "why": life.why or None, "uniqKey": life.unique_key}
+    head = {
+        "outcome": life.outcome.value,
+        "why": life.why or None,
+        "complete": is_settled(life.records),
+        "uniqKey": life.unique_key,
+    }
     columns = (Column("body", "blob"),) if asked.body == "base64" else ()
     write(asked, store, "rocketfsck.query.life", lines, lambda: head, columns, rows())
 

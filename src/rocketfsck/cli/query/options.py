@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +14,11 @@ from rocketfsck.cli.base import Command, settings_of
 from rocketfsck.cli.output import Format
 from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.params import StorePath, Timestamp, output_options, store_options
+from rocketfsck.errors import EXIT_OPERATIONAL
 
 if TYPE_CHECKING:
-    from rocketfsck.query.answers import Outcome
+    from rocketfsck.query.answers import Found, Outcome
+    from rocketfsck.query.view import StoreView
     from rocketfsck.store import Store
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -83,15 +85,25 @@ def asked_progress(asked: Asked, what: str) -> Iterator[Callable[[int, int], Non
         yield bar.update
 
 
-def exit_code(outcome: Outcome) -> int:
-    """The exit status of an answer."""
+def asked_view(store: Store, via: str) -> StoreView:
+    """The store for a query: a large file is walked where nothing less tells whether a message in it is live,
+    unless the index alone is asked."""
+    from rocketfsck.query.view import StoreView
+
+    return StoreView(store, walks=via != "index")
+
+
+def exit_code(outcome: Outcome, found: Iterable[Found] = ()) -> int:
+    """The exit status of an answer with these messages."""
+    from rocketfsck.query.answers import is_settled
+
     codes = {
         "found": FOUND_CODE,
         "not-found": NOT_FOUND_CODE,
         "unknown-topic": UNKNOWN_TOPIC_CODE,
         "ambiguous": AMBIGUOUS_CODE,
     }
-    return codes[outcome.value]
+    return codes[outcome.value] | (0 if is_settled(found) else EXIT_OPERATIONAL)
 
 
 def store_argument(function: Decorated) -> Decorated:

@@ -14,6 +14,11 @@ from rocketfsck.query.trace import IndexStep, Trace
 
 SHOWN_ENTRIES = 50
 
+NOT_SETTLED = (
+    "the answer is incomplete: whether each of these messages is live, or stale behind the end of the log, "
+    "was not looked at; --via auto looks"
+)
+
 
 def trace_lines(trace: Trace, palette: Palette, *, everything: bool = False) -> Iterator[str]:
     """How a query got to its answer, file by file; long chains are cut unless `everything` is wanted."""
@@ -66,10 +71,8 @@ def answer_lines(answer: Answer, palette: Palette) -> Iterator[str]:
             if not answer.found
             else palette.dim(visible(answer.why, keep_backslash=True))
         )
-    if any(found.live is None for found in answer.found):
-        yield palette.dim(
-            "whether the log's last file ends before one of them was not looked at: --via both does"
-        )
+    if not answer.is_complete:
+        yield palette.warning(NOT_SETTLED)
     if answer.hidden:
         offsets = ", ".join(map(str, answer.hidden[:10])) + (" …" if len(answer.hidden) > 10 else "")
         what = count_of(len(answer.hidden), "message")
@@ -100,6 +103,7 @@ def answer_values(answer: Answer, *, traced: bool) -> dict[str, Any]:
     head: dict[str, Any] = {
         "outcome": answer.outcome.value,
         "why": answer.why or None,
+        "complete": answer.is_complete,
         "hidden": list(answer.hidden),
         "leads": [_values(lead) for lead in answer.leads],
     }
