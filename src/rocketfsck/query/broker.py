@@ -29,6 +29,7 @@ from rocketfsck.query.pulls import PullAnswer, commit_log_offset, pull
 from rocketfsck.query.selecting import index_step, is_time_matched, select_offsets
 from rocketfsck.query.serving import Readers, ServedQueue
 from rocketfsck.query.serving_state import Serving, State, serve, usual_state
+from rocketfsck.query.start_settings import refuse_unanswered
 from rocketfsck.query.times import offset_of_time
 from rocketfsck.query.trace import Trace
 from rocketfsck.query.versions import MAX_BATCH_NUM, QUERY_ROUNDS, traits_of
@@ -138,7 +139,9 @@ class BrokerView:
         """The physical offsets of the records that a query by key returns, in the order returned.
 
         A broker asks the index up to three times, each time for what is older than the oldest so far.
+        Raises StoreError where the log cannot be read, be it only by this tool.
         """
+        refuse_unanswered(self.store, self.traits.dialect, queues=False)
         given: list[int] = []
         last_time = end_timestamp
         for _ in range(QUERY_ROUNDS):
@@ -171,7 +174,11 @@ class BrokerView:
         return head is not None and self.log.select(offset, max(int.from_bytes(head, "big", signed=True), 4))
 
     def holds_record(self, offset: int) -> bool:
-        """`lookMessageByOffset`: whether a record that the broker can decode stands at a physical offset."""
+        """`lookMessageByOffset`: whether a record that the broker can decode stands at a physical offset.
+
+        Raises StoreError where the log cannot be read, be it only by this tool.
+        """
+        refuse_unanswered(self.store, self.traits.dialect, queues=False)
         found = self.log.record_at(offset) if self.log.select(offset, 4) else None
         return isinstance(found, Message) and self.log.select(offset, found.total_size)
 

@@ -22,7 +22,7 @@ from rocketfsck.scan.live import LiveScan
 from rocketfsck.scan.messages import MAX_BODY_SIZE, Message, read_message
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.store.model import MappedFile, Store
+from rocketfsck.store.model import MappedFile, OtherKind, Store
 from rocketfsck.store.openfiles import OpenFiles
 from rocketfsck.store.reading import FileReader
 
@@ -55,6 +55,11 @@ class LogView:
     def files(self) -> list[MappedFile]:
         """The files whose names say where they start."""
         return self._open.files
+
+    @cached_property
+    def is_partial(self) -> bool:
+        """Whether records may be in a DLedger log, too, which is not read here."""
+        return any(other.kind is OtherKind.DLEDGER_DATA for other in self.store.others)
 
     @property
     def min_offset(self) -> int:

@@ -250,9 +250,11 @@ class QueueView(OpenFiles):
         """Whether a unit leads to a live record of this queue, at whatever place: a broker may count units
         otherwise than records (a further queue whose number the record does not have, units that shifted).
 
-        A unit whose record has expired does: nothing speaks against it.
+        A unit whose record has expired does, or is in a log that is not read here: nothing speaks against it.
         """
         if unit.physical_offset < self.log.min_offset:
+            return True
+        if self.log.is_partial and self.log.place(unit.physical_offset) is None:
             return True
         head = self.log.read(unit.physical_offset, _HEAD.size)
         if head is None or not self._may_be_of(unit, *_HEAD.unpack(head)):

@@ -38,7 +38,7 @@ from rocketfsck.query.simulate import start_files
 from rocketfsck.query.start_dispatch import QueueName
 from rocketfsck.query.start_load import LoadedQueue, OpenFile
 from rocketfsck.query.start_queues import QueueModel, Units
-from rocketfsck.query.start_settings import NotCoveredError, refuse_unknown
+from rocketfsck.query.start_settings import NotCoveredError, refuse_unanswered, refuse_unknown
 from rocketfsck.query.versions import QueryTraits
 from rocketfsck.scan.messages import Message
 from rocketfsck.store.model import ConsumeQueue, MappedFile, QueueKind, Store
@@ -169,6 +169,7 @@ class _Started(Serving):
 
 class _Running(Serving):
     def __init__(self, store: Store, view: LogView, traits: QueryTraits, readers: Readers) -> None:
+        refuse_unanswered(store, traits.dialect, queues=True)
         sizes = store.geometry
         files = [
             OpenFile(str(file.path), file.relative, file.start_offset or 0, file.size, file.size)

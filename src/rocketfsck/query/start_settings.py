@@ -41,10 +41,13 @@ class Role:
 
 
 class NotCoveredError(StoreError):
-    """The start of a store like this is not described here. `reasons` say why, each a clause."""
+    """What a broker does with a store like this is not described here. `reasons` say why, each a clause;
+    `what` is what cannot be done."""
 
-    def __init__(self, reasons: tuple[str, ...], *, path: str) -> None:
-        super().__init__(f"the start cannot be predicted: {'; '.join(reasons)}", path=path)
+    def __init__(
+        self, reasons: tuple[str, ...], *, path: str, what: str = "the start cannot be predicted"
+    ) -> None:
+        super().__init__(f"{what}: {'; '.join(reasons)}", path=path)
         self.reasons = reasons
 
 
@@ -53,6 +56,26 @@ def refuse_unknown(store: Store, settings: Settings, dialect: Dialect) -> None:
 
     What the settings say decides; without them the files do.
     """
+    reasons = _not_read(store, settings, dialect)
+    if reasons:
+        raise NotCoveredError(reasons, path=str(store.root))
+
+
+def refuse_unanswered(store: Store, dialect: Dialect, *, queues: bool) -> None:
+    """Raise NotCoveredError for a store whose commit log is kept in a form that is not read here, or with
+    `queues` its queues: what a running broker answers cannot be told.
+
+    Queues that are kept in both forms have the same units.
+    """
+    settings = store.settings
+    doubled = bool(store.queues) and not (settings.get("storeType") or "").startswith("defaultRocksDB")
+    left_out = () if queues and not doubled else (QUEUES_REASON,)
+    reasons = tuple(reason for reason in _not_read(store, settings, dialect) if reason not in left_out)
+    if reasons:
+        raise NotCoveredError(reasons, path=str(store.root), what="what a broker answers cannot be told")
+
+
+def _not_read(store: Store, settings: Settings, dialect: Dialect) -> tuple[str, ...]:
     rocksdb = _rocksdb_queues(store)
     store_type = settings.get("storeType")
     told_rocksdb = rocksdb if store_type is None else store_type.startswith("defaultRocksDB")
@@ -66,9 +89,7 @@ def refuse_unknown(store: Store, settings: Settings, dialect: Dialect) -> None:
         (dialect.rocksdb_consumequeue and (told_rocksdb or double), QUEUES_REASON),
         *((True, reason) for reason in _log_elsewhere(store)),
     )
-    reasons = tuple(reason for applies, reason in asked if applies)
-    if reasons:
-        raise NotCoveredError(reasons, path=str(store.root))
+    return tuple(reason for applies, reason in asked if applies)
 
 
 def _rocksdb_queues(store: Store) -> bool:

@@ -1,0 +1,111 @@
+"""Answers of released brokers, recorded just before they stopped: pulls one by one, bounds, records by place.
+
+The stores are those of tests/data/real with file queues; `test_simulate_real` has the bounds after a start.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from rocketfsck.query import BrokerView, find_by_expression
+from rocketfsck.query.offsets import queue_offsets
+from rocketfsck.query.serving_state import State
+from rocketfsck.query.start_settings import NotCoveredError
+from rocketfsck.store import open_store
+
+from tests.conftest import Directory, Document
+
+COMPACTED = {"5.5.0-compaction": {"KeptCompact"}}
+"""Topics that a broker answers pulls of from its compacted log: offsets and places are those of that log."""
+
+ASKED: tuple[tuple[str, State], ...] = (
+    ("5.5.0-batchcq", "running"),
+    ("5.5.0-batchcq", "started"),
+    ("5.5.0-combine", "running"),  # the queues' files; a start with queues in RocksDB, too, is not predicted
+    ("5.5.0-compaction", "running"),
+    ("5.5.0-compaction", "started"),
+    ("5.5.0-full-killed", "running"),
+    ("5.5.0-full-killed", "started"),
+    ("5.5.0-long", "running"),
+    ("5.5.0-long", "started"),
+    ("5.5.0-pop-kv-killed", "running"),
+    ("5.5.0-pop-kv-killed", "started"),
+    ("5.5.0-timer", "running"),
+    ("5.5.0-timer", "started"),
+)
+
+
+@pytest.mark.parametrize(("name", "state"), ASKED)
+def test_recorded_answers(name: str, state: State, real_dir: Directory, real_manifest: Document) -> None:
+    manifest = real_manifest(name)
+    version, live = manifest["brokerVersion"], manifest["live"]
+    store = open_store(real_dir(name), version=version)
+    # Until it stopped the broker went on writing: what is due, what is checked, what is revived.
+    later = Counter(
+        (found.message.topic, found.message.queue_id)
+        for found in find_by_expression(store, "offset >= 0", start_offset=live["maxPhyOffset"])
+    )
+    count = 0
+    wrong: list[tuple[object, ...]] = []
+    with BrokerView(store, version, state=state) as broker:
+        for told in live["queues"]:
+            topic, queue_id = name_of_queue = told["topic"], told["queueId"]
+            queue = broker.queue(topic, queue_id)
+            assert queue is not None
+            bounds = (queue.min_offset, queue.max_offset - later.pop(name_of_queue, 0))
+            if bounds != (told["minOffset"], told["maxOffset"]):
+                wrong.append((topic, queue_id, told["minOffset"], told["maxOffset"], bounds))
+            if topic in COMPACTED.get(name, ()):
+                continue
+            for pull in told["getMessage"]:
+                found = broker.get_message(topic, queue_id, pull["offset"], 1)
+                records = [(item["startOffset"], item["size"]) for item in pull.get("messages", ())]
+                said = (found.status, found.next_begin_offset, list(found.offsets))
+                if said != (pull["status"], pull["nextBeginOffset"], [offset for offset, _ in records]):
+                    wrong.append((topic, queue_id, pull["offset"], said))
+                at = broker.commit_log_offset(topic, queue_id, pull["offset"])
+                assert [at] * len(records) == [offset for offset, _ in records]
+                read = [getattr(broker.log.record_at(offset), "total_size", None) for offset, _ in records]
+                assert read == [size for _, size in records]
+                count += 1
+        looked = live["lookMessageByOffset"]
+        assert [broker.holds_record(told["offset"]) for told in looked] == [told["found"] for told in looked]
+    assert wrong == []
+    assert not later
+    assert count > 20
+
+
+@pytest.mark.parametrize("name", ["4.9.7-dledger-mixed", "5.5.0-dledger", "5.5.0-rocksdb-cq"])
+def test_what_cannot_be_read_is_not_answered(name: str, real_dir: Directory, real_manifest: Document) -> None:
+    manifest = real_manifest(name)
+    told = next(queue for queue in manifest["live"]["queues"] if queue["maxOffset"])
+    place = (told["topic"], told["queueId"])
+    store = open_store(real_dir(name), version=manifest["brokerVersion"])
+    states: tuple[State | None, ...] = (None, "running")
+    for state in states:
+        with BrokerView(store, manifest["brokerVersion"], state=state) as broker:
+            with pytest.raises(NotCoveredError, match="what a broker answers cannot be told"):
+                broker.get_message(*place, 0)
+            looked = manifest["live"]["lookMessageByOffset"][-1]
+            if "dledger" not in name:
+                assert broker.holds_record(looked["offset"])
+                continue
+            with pytest.raises(NotCoveredError, match="DLedger"):
+                broker.holds_record(looked["offset"])
+            with pytest.raises(NotCoveredError, match="DLedger"):
+                broker.query_message(told["topic"], "any")
+
+
+def test_units_that_point_into_a_dledger_log_are_not_stale(
+    real_dir: Directory, real_manifest: Document
+) -> None:
+    live = real_manifest("4.9.7-dledger-mixed")["live"]["queues"]
+    found = {
+        (row.topic, row.queue_id): (row.min_offset, row.max_offset, row.stale_count)
+        for row in queue_offsets(open_store(real_dir("4.9.7-dledger-mixed")))
+    }
+    assert found == {
+        (told["topic"], told["queueId"]): (told["minOffset"], told["maxOffset"], 0) for told in live
+    }
