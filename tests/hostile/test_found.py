@@ -101,6 +101,12 @@ FOUND = {
             Scenario("read", ("export", "{store}", "--into", "{out}/exported")),
         ),
     ),
+    "an empty commit log, healed from its replica": Case(
+        11692,
+        "4.4.0-trans",
+        (Mutation("truncate", FIRST, {"size": 0}),),
+        (CHECK, Scenario("heal"), Scenario("heal", ("--in-place",))),
+    ),
     "files in the place of consumequeue/ and index/": Case(
         719,
         "batch-5.3.3",

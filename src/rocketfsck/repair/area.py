@@ -269,6 +269,9 @@ def _read_journal(path: str) -> Journal:
     assert isinstance(journal, Journal)
     if journal.schema_version != SCHEMA_VERSION or journal.state not in STATES or journal.mode not in MODES:
         raise StoreError("is the journal of another version of this program", path=path)
+    kept = [item for items in _directories(journal) for item in items]
+    if not all(0 <= item.mode <= 0o7777 for item in kept):
+        raise StoreError("is a journal with permissions that are none", path=path)
     numbers = {change.base for change in journal.changes}
     numbers |= {item.base for items in _directories(journal) for item in items}
     paths = (journal.store, *journal.outside, *journal.logs)

@@ -169,7 +169,7 @@ def _heal_action(
     scene: PlanScene, start: int, parts: Sequence[SlotPart], spans: Sequence[tuple[int, int, MappedFile]]
 ) -> Action:
     store, size = scene.store, scene.store.geometry.commitlog_file_size
-    file = next((item for item in files_of(store) if item.start_offset == start), None)
+    file = next((item for item in store.commitlog.files if item.start_offset == start), None)
     name = _new_name(store, start) if file is None else file.relative
     count = sum(part.record_count for part in parts)
     sources, checked = [], []
@@ -206,10 +206,12 @@ def _heal_action(
 
 
 def _new_name(store: Store, start: int) -> str:
-    """The name of a file that is not there: beside the one before it, else the first."""
-    before = [file for file in files_of(store) if (file.start_offset or 0) < start]
-    near = before[-1] if before else files_of(store)[0]
-    return f"{near.relative.rpartition('/')[0]}/{offset_to_filename(start)}"
+    """The name of a file that is not there: beside the one before it, else the first, be that empty."""
+    files = files_of(store) or store.commitlog.files
+    before = [file for file in files if (file.start_offset or 0) < start]
+    near = (*before[-1:], *files)[:1]
+    above = near[0].relative.rpartition("/")[0] if near else "commitlog"
+    return f"{above}/{offset_to_filename(start)}"
 
 
 def _cuts(scene: PlanScene, chosen: Chosen) -> Iterator[Action]:

@@ -61,6 +61,7 @@ def test_areas_are_found_by_name_and_journal(root: str, tmp_path: Path) -> None:
         ("changes", 3, "no journal"),
         ("changes", [{"base": 1, "path": "x", "staged": None, "saved": None}], "leads out"),
         ("touched", [{"base": 0, "path": "..", "mode": 0, "atime_ns": 0, "mtime_ns": 0}], "leads out"),
+        ("made", [{"base": 0, "path": "x", "mode": 1 << 40, "atime_ns": 0, "mtime_ns": 0}], "permissions"),
         ("logs", {"/x": 1}, "leads out"),
         ("outside", ["x\0"], "paths that are none"),
         ("store", "", "paths that are none"),
