@@ -71,6 +71,18 @@ def _fuzz(first: int, count: int) -> None:
     assert f"mutants      {count}\n" in ended.stdout
 
 
+def test_several_workers_come_to_an_end(tmp_path: Path) -> None:
+    grounds = {name: survey(subject) for name, subject in build_subjects(tmp_path).items()}
+    with Pool(grounds, tmp_path, 3) as pool:
+        outcomes = list(pool.run(draw_case(seed, grounds) for seed in range(6)))
+        workers = list(pool._workers)
+    assert sorted(outcome.case.seed for outcome in outcomes) == list(range(6))
+    assert len(workers) == 3
+    for worker in workers:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(worker.pid, os.WNOHANG)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, COUNT, CHUNK))
 def test_mutants_of_all_commands(first: int) -> None:

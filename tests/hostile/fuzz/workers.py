@@ -189,8 +189,7 @@ class Pool:
     def _end(self, worker: _Worker) -> int:
         for descriptor in (worker.tasks, worker.results):
             os.close(descriptor)
-        if worker.case is not None:
-            os.kill(worker.pid, signal.SIGKILL)
+        os.kill(worker.pid, signal.SIGKILL)  # its pipes may be open in workers forked after it
         _, status = os.waitpid(worker.pid, 0)
         worker.trace.unlink(missing_ok=True)
         return status
