@@ -19,6 +19,7 @@ from rocketfsck.cli.app import run
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.applying import apply_plan
 from rocketfsck.repair.heal_plan import HealOptions, plan_heal
+from rocketfsck.repair.law import all_assumptions
 from rocketfsck.repair.plan import Plan
 from rocketfsck.repair.plan_json import parse_plan, plan_text, read_plan
 from rocketfsck.repair.planning import make_plan
@@ -70,7 +71,8 @@ def heal(a: Path, b: Path, options: HealOptions = OPTIONS, *, in_place: bool = F
     made, before = plan_heal(open_store(a), open_store(b), options)
     plan = parse_plan(plan_text(made).encode())
     assert plan == made and tree(a) == original
-    applied = apply_plan(plan, in_place=in_place)
+    assumed = [item.name for item in all_assumptions(plan.actions) if item.how == "assumed"]
+    applied = apply_plan(plan, in_place=in_place, assume=assumed)
     assert not applied.problem, (applied.unmet, applied.fresh, applied.ledger)
     assert applied.ledger.balanced
     mended = open_store(a)
