@@ -9,6 +9,7 @@ directory than those that were opened as roots, also if directories are replaced
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ _STEP = _PATH_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _roots: weakref.WeakSet[Root] = weakref.WeakSet()
+_roots_lock = threading.Lock()  # threads look for their place while others open roots
 
 
 class Root:
@@ -37,7 +39,8 @@ class Root:
         self.descriptor = descriptor
         self.only = only
         self._close = weakref.finalize(self, os.close, descriptor)
-        _roots.add(self)
+        with _roots_lock:
+            _roots.add(self)
 
     def __truediv__(self, name: str) -> Place:
         return Place(self, name)
@@ -53,7 +56,8 @@ class Root:
 
     def close(self) -> None:
         """Give the handle back; nothing can be written below any more."""
-        _roots.discard(self)
+        with _roots_lock:
+            _roots.discard(self)
         self._close()
 
     @property
@@ -129,7 +133,9 @@ def place_at(path: str | os.PathLike[str]) -> Place:
     For writers of many files: they open the directory that they fill as a root, and name files by paths.
     """
     text = os.fspath(path)
-    holding = [root for root in list(_roots) if root.holds(text)]
+    with _roots_lock:
+        roots = list(_roots)
+    holding = [root for root in roots if root.holds(text)]
     if not holding:
         raise UsageError(f"{text!a} is in no directory that was opened for writing")
     return max(holding, key=lambda root: len(root.path)).place_of(text)
