@@ -58,7 +58,9 @@ def test_rebuilt_is_what_was_written(compiled: bool, made: tuple[WriteOptions, l
         write_store(root, sent, options)
         conf = Path(folder) / "broker.conf"
         ext = f"enableConsumeQueueExt={str(options.consumequeue_ext).lower()}\n"
-        conf.write_text(broker_conf(options.geometry) + "\n" + ext, "ascii")
+        conf.write_text(
+            broker_conf(options.geometry, message_index=options.message_index) + "\n" + ext, "ascii"
+        )
         store = open_store(root, broker_conf=conf, version=options.version)
         chosen = RebuildOptions(
             queues=True,

@@ -43,7 +43,7 @@ def _check(store: tuple[WriteOptions, list[Event]]) -> None:
     options, events = store
     with tempfile.TemporaryDirectory() as folder:
         root, settings_file = Path(folder) / "store", Path(folder) / "broker.conf"
-        settings_file.write_text(broker_conf(options.geometry))
+        settings_file.write_text(broker_conf(options.geometry, message_index=options.message_index))
         write_store(root, events, options)
         opened = open_store(root, version=options.version, broker_conf=settings_file)
         report = check_store(opened, CheckOptions(jobs=1, now_timestamp=START_TIME + A_DAY))

@@ -76,8 +76,8 @@ def write_options(draw: st.DrawFn) -> WriteOptions:
     )
 
 
-def broker_conf(geometry: Geometry) -> str:
-    """The settings that state this geometry."""
+def broker_conf(geometry: Geometry, *, message_index: bool = True) -> str:
+    """The settings that state this geometry, and whether messages are indexed."""
     return "\n".join((
         f"mappedFileSizeCommitLog={geometry.commitlog_file_size}",
         f"mappedFileSizeConsumeQueue={geometry.consumequeue_file_size}",
@@ -85,6 +85,7 @@ def broker_conf(geometry: Geometry) -> str:
         f"mappedFileSizeConsumeQueueExt={geometry.ext_file_size}",
         f"maxHashSlotNum={geometry.slot_count}",
         f"maxIndexNum={geometry.entry_count}",
+        f"messageIndexEnable={str(message_index).lower()}",
     ))  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from math import isfinite
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, Protocol
 
+from rocketfsck.cli.storepath import resolved
 from rocketfsck.cli.text import visible
 from rocketfsck.errors import StoreError, UsageError
 
@@ -204,8 +205,8 @@ def name_pair(value: str | bytes | None) -> tuple[str | None, str | None]:
 
 def refuse_inside(path: Path, stores: Sequence[Path]) -> None:
     """Raise UsageError if `path` is one of the files or inside one of the directories that are read."""
-    real = Path(os.path.realpath(path))  # unlike Path.resolve, it takes a link to itself
-    if any(real.is_relative_to(os.path.realpath(store)) for store in stores):
+    real = resolved(path)
+    if any(real.is_relative_to(resolved(store)) for store in stores):
         raise UsageError(f"{visible(str(path))} is inside the store that is read; choose another place")
 
 

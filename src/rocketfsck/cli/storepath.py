@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,14 @@ def open_named_store(command: str, path: Path, **told: Any) -> Store:
             path=str(path),
         )
     return open_store(path, **told)
+
+
+def resolved(path: Path) -> Path:
+    """The path without symbolic links; of a link that leads to itself, the link."""
+    try:
+        return path.resolve()  # a URL has a way of its own
+    except RuntimeError:
+        return Path(os.path.realpath(path))
 
 
 def _hint(command: str, path: Path, meant: tuple[Path, ...]) -> str:

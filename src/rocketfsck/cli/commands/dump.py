@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from rocketfsck.cli.output import BINARY_FORMATS, Column, Format, open_output, o
 from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.params import NumberRange, StorePath, Timestamp, output_options, store_options
 from rocketfsck.cli.progress import Progress, progress
+from rocketfsck.cli.storepath import resolved
 from rocketfsck.errors import UsageError
 
 
@@ -108,10 +108,7 @@ def command(
 
 def _stores(paths: tuple[Path, ...]) -> list[Path]:
     """The files that are read and the stores that they are in: nothing may be written there."""
-    return [
-        *paths,
-        *(root for path in paths if (root := store_root(Path(os.path.realpath(path)))) is not None),
-    ]
+    return [*paths, *(root for path in paths if (root := store_root(resolved(path))) is not None)]
 
 
 def _columns(kinds: dict[str, Kind]) -> tuple[Column, ...]:

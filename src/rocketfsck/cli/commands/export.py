@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.output import plain_values, refuse_inside, to_json
 from rocketfsck.cli.params import NumberRange, StorePath, Timestamp, store_options
 from rocketfsck.cli.progress import progress
+from rocketfsck.cli.storepath import resolved
 from rocketfsck.cli.text import byte_size, count_of, visible
 from rocketfsck.cli.writeoptions import ByteSize
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
@@ -124,7 +124,7 @@ def command(
 
     for path in (*paths, *commitlog_paths):
         refuse_inside(into, [path])
-        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(into)):
+        if resolved(path).is_relative_to(resolved(into)):
             raise UsageError(f"{visible(str(path))} is inside {visible(str(into))}, which would be replaced")
     options = _options(**choices)
     sources = find_sources(

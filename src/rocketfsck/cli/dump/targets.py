@@ -6,13 +6,13 @@ directory inside a store stands for the store's files in it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocketfsck.cli.dump.kinds import KINDS
+from rocketfsck.cli.storepath import resolved
 from rocketfsck.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def find_targets(path: Path, kind: str | None, hints: StoreHints) -> list[Target
         if kind == ALL:
             raise UsageError("--kind all is for a store or a directory in one")
         return [file_target(path, kind, hints)]
-    base = Path(os.path.realpath(path))
+    base = resolved(path)
     root = store_root(base)
     if root is None:
         return _loose_files(path, kind, hints)
@@ -116,8 +116,7 @@ def find_targets(path: Path, kind: str | None, hints: StoreHints) -> list[Target
     targets = [
         target
         for target in store_targets(hints.open(path if root == base else root))
-        if wanted in (ALL, target.kind)
-        and (root == base or Path(os.path.realpath(target.path)).is_relative_to(base))
+        if wanted in (ALL, target.kind) and (root == base or resolved(target.path).is_relative_to(base))
     ]
     if not targets:
         what = "file" if wanted == ALL else KINDS[wanted][0]
