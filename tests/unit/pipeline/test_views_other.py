@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,11 @@ from rocketfsck.store import Store, open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.report import finding_from_json
+from rocketfsck.verify.unitreader import UnitReader
+from rocketfsck.verify.unitruns import BLOCK_COUNT
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
-from tests.unit.pipeline.viewing import read
+from tests.unit.pipeline.viewing import read, rows_of
 
 NOW = 1_800_000_000_000
 UNIT = ("index", "kind", "offset", "size", "tags_code")
@@ -130,6 +134,46 @@ def test_broker_stores(store_dir: Directory, name: str) -> None:
 @pytest.mark.parametrize("name", RESTART_NAMES)
 def test_damaged_stores(restart_dir: Directory, name: str) -> None:
     _compare(restart_dir(name))
+
+
+def test_holes_of_a_queue_file_are_not_read(store_copy: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = store_copy("4.9.8-basic")
+    queue = next(queue for queue in open_store(root).queues if queue.files)
+    before = read("consumequeue", root)
+    with (root / queue.files[-1].relative).open("r+b") as file:
+        unit = file.read(20)
+        far = (1 << 39) // 20 * 20
+        for pos in (far, (1 << 40) // 20 * 20 - 20):  # a unit in the middle, and the last one
+            file.seek(pos)
+            file.write(unit)
+    reads = 0
+    read_units = UnitReader.units
+
+    def units(self: UnitReader, index: int, count: int) -> Any:
+        nonlocal reads
+        reads += 1
+        assert reads < 1000
+        return read_units(self, index, count)
+
+    monkeypatch.setattr(UnitReader, "units", units)
+    rows = read("consumequeue", root)
+    far_away = [row for row in rows if row["pos"] >= far]
+    assert [row for row in rows if row["pos"] < far] == before
+    assert [row["pos"] for row in far_away] == [far, (1 << 40) // 20 * 20 - 20]
+    assert {row["offset"] for row in far_away} == {int.from_bytes(unit[:8], "big")}
+
+
+def test_a_queue_file_that_became_shorter_is_an_error(store_copy: Directory) -> None:
+    root = store_copy("4.9.8-basic")
+    queue = next(queue for queue in open_store(root).queues if queue.files)
+    path = root / queue.files[-1].relative
+    os.truncate(path, 2 * 20 * BLOCK_COUNT)
+    parts = plan_parts("consumequeue", [replace(one, listed=1) for one in find_sources([root])], Wanted())
+    assert [row for part in parts for row in rows_of(part, Wanted())]
+    os.truncate(path, 20 * BLOCK_COUNT)  # what is missing had no data
+    with pytest.raises(StoreError, match=path.name):
+        for part in parts:
+            rows_of(part, Wanted())
 
 
 @pytest.mark.parametrize("name", FEW)

@@ -1,7 +1,8 @@
 """The view `consumequeue`: one row a unit of a consume queue, by queue and place.
 
 Units of `kind` `unit`, and `invalid` ones, which are damage; `zero` and `pre_blank`, which fill files, only
-with `live_only` off. A part is a run of files of several queues. Reference 3.1, 3.3, 3.7.
+with `live_only` off; without them holes are not read. A part is a run of files of several queues.
+Reference 3.1, 3.3, 3.7.
 """
 
 from __future__ import annotations
@@ -159,10 +160,32 @@ class _RangeReader:
     def batches(self) -> Iterator[pa.RecordBatch]:
         with UnitReader(self.range.queue) as reader:
             while self.next < self.range.end:
+                if self.wanted.live_only:
+                    self._pass_holes(reader)
                 count = min(BLOCK_COUNT, self.range.end - self.next)
-                units = reader.units(self.next, count)
-                yield self._batch(self.next, units)
-                self.next += count
+                if count:
+                    units = reader.units(self.next, count)
+                    yield self._batch(self.next, units)
+                    self.next += count
+
+    def _pass_holes(self, reader: UnitReader) -> None:
+        """Go on to the first block that has data: units in holes are zeros, no rows.
+
+        Whole blocks are passed over, so that batches are the same with holes and without.
+        """
+        size = reader.unit_size
+        pos, found = self.next * size, self.range.end * size
+        for number, start in enumerate(reader.starts):
+            if start >= found:
+                break
+            file = reader.reader(number)
+            if file.size < reader.files[number].size:
+                return  # it became shorter: reading it says so
+            data = next(file.data_extents(max(pos - start, 0)), None)
+            if data is not None:
+                found = min(found, max(start + data[0], pos))
+        skipped = (found - pos) // size
+        self.next += skipped if found == self.range.end * size else skipped // BLOCK_COUNT * BLOCK_COUNT
 
     def _batch(self, first: int, units: NDArray[Any]) -> pa.RecordBatch:
         import pyarrow as pa
