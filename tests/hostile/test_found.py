@@ -122,6 +122,39 @@ FOUND = {
         ),
         (CHECK, REPAIR, IN_PLACE),
     ),
+    "a link at the root that leads to the commit log beside it": Case(
+        882,
+        "4.4.0-trans",
+        (
+            Mutation("remove", "consumequeue/RMQ_SYS_TRANS_HALF_TOPIC", {}),
+            Mutation("link", "\x1b[31mred", {"target": "@/commitlog"}),
+        ),
+        (CHECK, REPAIR, Scenario("repair", ("--preen",))),
+    ),
+    "a FIFO in the place of a queue's file": Case(
+        7979,
+        "5.3.3-propcrc",
+        (Mutation("fifo", f"consumequeue/CrcB/1/{0:020}", {}),),
+        (CHECK, REPAIR, IN_PLACE),
+    ),
+    "a directory in the place of a queue's file": Case(
+        11878,
+        "wide-5.1.4",
+        (Mutation("to-directory", f"consumequeue/TopicB/1/{0:020}", {"inside": f"{0:020}"}),),
+        (CHECK, REPAIR, IN_PLACE),
+    ),
+    "a FIFO in the place of a commit log file": Case(
+        8784, "plain-5.3.3", (Mutation("fifo", SECOND, {}),), (CHECK, REPAIR, IN_PLACE)
+    ),
+    "a link to a device": Case(
+        2236,
+        "plain-4.4.0",
+        (
+            Mutation("set", "index/20231114221320000", {"pos": 76, "data": "ff" * 4}),
+            Mutation("link", "device", {"target": "/dev/full"}),
+        ),
+        (CHECK, REPAIR, IN_PLACE),
+    ),
 }
 
 

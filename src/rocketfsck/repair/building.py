@@ -291,7 +291,7 @@ def _make_ready(
     write_file(area.place("plan.json"), plan_to_json(work.plan))
     write_file(area.place("result.json"), report.to_json())
     write_file(area.place("ledger.json"), {"kind": "rocketfsck.ledger", **to_members(report.ledger)})
-    after = {} if work.in_place else list_files(os.fspath(tree.root))
+    after = {} if work.in_place else list_files(os.fspath(tree.root), near=[work.root])
     write_file(area.place(MANIFESTS), {"before": dict(then), "after": after})
     sync_tree(area.root.itself)
     if work.in_place:

@@ -1,7 +1,8 @@
 """Makes a tree that reads like a store: hard links to its files, directories of its own.
 
-A symbolic link that leads out of the store is followed; what it leads to is in the tree as if it were in the
-store. Others stay links. Owners, permissions, attributes and times of directories are those of the store's.
+A symbolic link to a file or directory out of the store is followed; what it leads to is in the tree as
+if it were in the store. Others stay links. Owners, permissions, attributes and times of directories are those
+of the store's.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Cloner:
         self, entry: os.DirEntry[str], target: Place, name: str, near: tuple[str, ...], depth: int
     ) -> None:
         if entry.is_symlink():
-            if not leads_elsewhere(entry.path, near):
+            is_special = os.path.exists(entry.path) and not (entry.is_file() or entry.is_dir())  # noqa: PTH110
+            if is_special or not leads_elsewhere(entry.path, near):
                 fileops.symlink(os.readlink(entry.path), target)  # noqa: PTH115
                 if entry.is_file() or entry.is_dir():
                     self._pins.setdefault(name, "is a symbolic link: a repair leaves links alone")

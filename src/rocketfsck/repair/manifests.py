@@ -7,7 +7,7 @@ directory that it leads to is looked into only if it is elsewhere: neither in th
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
@@ -20,15 +20,19 @@ _SHOWN = 3
 _MAX_DEPTH = 64
 
 
-def list_files(root: str, outside: Mapping[str, str] | None = None) -> dict[str, str]:
+def list_files(
+    root: str, outside: Mapping[str, str] | None = None, near: Sequence[str] = ()
+) -> dict[str, str]:
     """The manifest of a store.
 
-    `outside` are the directories outside of its root: their names, and where they are. Raises StoreError.
+    `outside` are the directories outside of its root: their names, and where they are. `near` are real paths
+    that count as the store, too: the place of the store where `root` is a tree of it elsewhere, so that links
+    into the store are listed alike in both places. Raises StoreError.
     """
     found: dict[str, str] = {}
     try:
         for name, place in {"": root, **(outside or {})}.items():
-            found.update(_below(place, name, (os.path.realpath(root), os.path.realpath(place))))
+            found.update(_below(place, name, (os.path.realpath(root), os.path.realpath(place), *near)))
     except OSError as error:
         raise StoreError(f"cannot be read: {os_error_text(error)}", path=root) from error
     return found

@@ -116,7 +116,7 @@ def make_plan(
         level=report.level,
         tool_version=__version__,
         actions=ordered,
-        unanswered=tuple(_unanswered(report.findings, ordered, reasons)),
+        unanswered=tuple(_unanswered(store, report.findings, ordered, reasons)),
         counts={rule: count for rule, count in report.counts.items() if count},
     )
 
@@ -201,9 +201,9 @@ def _refuse_overlaps(actions: Sequence[Action]) -> None:
 
 
 def _unanswered(
-    findings: Iterable[Finding], actions: Sequence[Action], reasons: Mapping[str, str]
+    store: Store, findings: Iterable[Finding], actions: Sequence[Action], reasons: Mapping[str, str]
 ) -> Iterable[Unanswered]:
-    from rocketfsck.repair.repairs.queues import impossible
+    from rocketfsck.repair.repairs.queues import impossible, occupied
     from rocketfsck.repair.repairs.reasons import HIDDEN, REASONS
 
     answered = {name for action in actions for name in action.why}
@@ -214,7 +214,9 @@ def _unanswered(
             continue
         reason = NO_REPAIR if rule.repair is None else reasons[rule.repair]
         if reason in (NO_REPAIR, NOT_HERE):
-            later = HIDDEN if hidden and rule.repair == "rebuild-queue" else ""
-            reason = impossible(finding) or later or REASONS.get(rule.id, reason)
+            asks = rule.repair == "rebuild-queue"
+            later = HIDDEN if hidden and asks else ""
+            here = impossible(finding) or (occupied(store, finding) if asks else "")
+            reason = here or later or REASONS.get(rule.id, reason)
         text = reason.format(repair=rule.repair, rule=rule.id)
         yield Unanswered(finding.fingerprint, rule.id, describe(finding), text)

@@ -80,10 +80,10 @@ def _exchange_back(area: Area, force: bool) -> str:
     manifests = read_manifests(area)
     published = standing(area) == "new"
     new = here if published else kept
-    changed = changed_files(manifests["after"], list_files(new)) if os.path.lexists(new) else []
+    changed = changed_files(manifests["after"], list_files(new, near=[here])) if os.path.lexists(new) else []
     if published:
         _refuse(changed, force, here, "the store changed since it was repaired")
-        spoiled = changed_files(manifests["before"], list_files(kept))
+        spoiled = changed_files(manifests["before"], list_files(kept, near=[here]))
         _refuse(spoiled, force, kept, "the kept store changed since")
         _refuse_distance(area)
         tells = area.journal.tells

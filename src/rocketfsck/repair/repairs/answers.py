@@ -136,15 +136,20 @@ def whole_file(scene: PlanScene, file: str) -> tuple[Extent, ...]:
         return ()
 
 
-def in_the_way(scene: PlanScene, places: Collection[str]) -> Iterator[Action]:
-    """Files where directories belong that will be built."""
+def in_the_way(
+    scene: PlanScene,
+    places: Collection[str],
+    rules: Collection[str] = ("ST041",),
+    note: str = "set it aside: a directory belongs there",
+) -> Iterator[Action]:
+    """What other things than belong there have the names of what will be built: `rules` say so."""
     for finding in one_by_one(scene.findings):
         name = finding.where.file
-        if finding.rule == "ST041" and name in places:
+        if finding.rule in rules and name in places:
             yield answer(
                 "move-stray",
                 name,
-                "set it aside: a directory belongs there",
+                note,
                 [finding],
                 preconditions=whole_file(scene, name),
             )

@@ -27,6 +27,7 @@ from rocketfsck.repair.repairs.answers import (
     Span,
     answer,
     goes_on_after,
+    in_the_way,
     log_file,
     merge_ranges,
     notice,
@@ -201,6 +202,10 @@ def fence_missing_files(scene: PlanScene, following: MappedFile, finding: Findin
         end = max([start, *(int((frame.offset + frame.size).max()) for frame in inside)])
         if end > start + blank_pos_of(size):
             return
+        moved = list(
+            in_the_way(scene, {name}, ("ST003", "ST004"), "set it aside: a file of the log belongs there")
+        )
+        yield from moved
         yield answer(
             "fence-gap",
             name,
@@ -213,7 +218,7 @@ def fence_missing_files(scene: PlanScene, following: MappedFile, finding: Findin
                 "store_timestamp": timestamp,
                 "version": str(store.dialect.version),
             },
-            preconditions=[Extent(name, 0, None, None)],
+            preconditions=[] if moved else [Extent(name, 0, None, None)],
             losses=losses_of(inside),
             write_size=size,
             notices=[notice("file-made-up", 1), _delivered(inside)],

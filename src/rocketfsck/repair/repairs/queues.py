@@ -12,8 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from rocketfsck.formats.filename import is_directory_name
+from rocketfsck.formats.filename import filename_to_offset, is_directory_name
 from rocketfsck.repair.basis import Name, queue_arguments, queues_of
 from rocketfsck.repair.build import build_queues
 from rocketfsck.repair.plan import Action, Extent, Loss
@@ -31,10 +32,10 @@ from rocketfsck.repair.repairs.committed import committed_behind
 from rocketfsck.repair.repairs.leftovers import plan_wrong_trees
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queuemerge import Merger
-from rocketfsck.repair.repairs.reasons import IMPOSSIBLE, NO_TEXT
+from rocketfsck.repair.repairs.reasons import IMPOSSIBLE, NO_FILE, NO_TEXT
 from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.repair.table import Repair
-from rocketfsck.store.model import ConsumeQueue
+from rocketfsck.store.model import ConsumeQueue, Store, StrayReason
 from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.emit import TREES, queue_directory
 from rocketfsck.verify.finding import Finding, Severity
@@ -45,6 +46,9 @@ from rocketfsck.verify.unitruns import Kind, kinds_of
 
 _NOT_BUILT = frozenset({"CL027", "ST023", "CF011"})
 """Rules that ask for a queue to be built again where that alone does not help, or need not be."""
+_NO_FILES = frozenset(
+    {StrayReason.SPECIAL, StrayReason.DIRECTORY, StrayReason.DANGLING, StrayReason.UNREADABLE}
+)
 _LOST = frozenset({"XR001", "XR002"})
 
 
@@ -64,7 +68,7 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
     asked = [finding for finding in scene.findings if asks_to_build(finding, repeated)]
     if not asked:
         return
-    asked = [finding for finding in asked if not impossible(finding)]
+    asked = [finding for finding in asked if not (impossible(finding) or occupied(scene.store, finding))]
     if not asked:
         return
     names: set[Name] = set()
@@ -144,6 +148,24 @@ def impossible(finding: Finding) -> str:
         name[0].encode()
     except UnicodeEncodeError:  # bytes that are no UTF-8; a queue that is there is another matter
         return NO_TEXT if finding.rule == "XR002" else ""
+    return ""
+
+
+def occupied(store: Store, finding: Finding) -> str:
+    """Why a queue cannot be merged with what is there; "" where it can: a FIFO, a socket, a device, a
+    directory or a link to nowhere has the name of one of its files. No repair reads or moves these."""
+    name, size = queue_of(finding), store.geometry.consumequeue_file_size
+    directory = None if name is None else queue_directory(*name, "file")
+    for stray in store.strays:
+        above, _, last = stray.relative.rpartition("/")
+        start = filename_to_offset(last)
+        if (
+            stray.reason in _NO_FILES
+            and start is not None
+            and not (start % UNIT_SIZE or start % size)  # others are set aside
+            and (above == directory or (directory is None and above.startswith(f"{TREES['file']}/")))
+        ):
+            return NO_FILE
     return ""
 
 
