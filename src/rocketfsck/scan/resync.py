@@ -59,12 +59,20 @@ class Ground:
             return
         # a header starts with the zero bytes of its totalSize
         found = self.carve(max(pos, end - 3), other_base)
-        end = min(end, self.size if found is None else found)
+        end = min(self._header_at(pos, end), self.size if found is None else found)
         yield Region(pos, end, RegionKind.ZERO)
         if found is None:
             yield from self._to_the_end(end, self._last_nonzero(end), RegionKind.DAMAGED, Reason.GARBAGE)
         elif found > end:
             yield Region(end, found, RegionKind.DAMAGED, Reason.GARBAGE)
+
+    def _header_at(self, pos: int, end: int) -> int:
+        """Where a record's or BLANK's header begins whose first bytes are the last zeros before `end`, not in
+        front of `pos`; `end` where the magic of none follows."""
+        for start in range(max(pos, end - 3), end):
+            if self.reader.read_upto(start + 4, 4) in _MAGIC_BYTES:
+                return start
+        return end
 
     def _after_blank(self, pos: int, other_base: int) -> Iterator[Region]:
         total_size, _ = _HEAD.unpack(self.reader.read(pos, BLANK_HEADER_SIZE))

@@ -192,6 +192,21 @@ def test_garbage_behind_zeros(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("size", [20, 200, 1500, 70_000, 1 << 24])
+def test_garbage_that_begins_with_a_header_behind_zeros_begins_with_its_zeros(
+    tmp_path: Path, size: int
+) -> None:
+    one = log(b"one")
+    moved = bytearray(record(BASE, body=b"moved"))  # not where it says: no record of this log
+    moved[:4] = size.to_bytes(4, "big")
+    _, regions = scan(_write(tmp_path, one + bytes(500) + moved))
+    assert outline(regions)[1:] == [
+        ("zero", "", len(one), len(one) + 500),
+        ("damaged", "garbage", len(one) + 500, len(one) + 500 + len(moved)),
+        ("zero", "", len(one) + 500 + len(moved), FILE_SIZE),
+    ]
+
+
 def test_a_copy_of_a_record_in_a_body_is_not_taken_for_one(tmp_path: Path) -> None:
     inner = record(BASE + 3, body=b"inner")
     data = bytearray(log(inner * 3, b"next"))
