@@ -118,6 +118,7 @@ def repairs_page(repairs: Iterable[Repair]) -> str:
             f"{repair.summary[0].upper()}{repair.summary[1:].rstrip('.')}.\n",
             f"- Answers: {', '.join(rules) or 'what `rocketfsck compare --heal` finds'}",
             f"- Writes by: {', '.join(map(_code, by)) or 'nothing but the bytes that it changes'}",
+            *([f"- Left out without: {', '.join(map(_code, repair.needs))}"] if repair.needs else []),
             f"- Areas: {', '.join(map(_code, repair.areas)) or 'that of the file that it changes'}\n",
         ]
     return "\n".join(lines).rstrip("\n") + "\n"

@@ -8,11 +8,14 @@ An action is provably safe (`preen`) if and only if
 
 Rows of the table of repairs declare what their actions write by and their areas; planners give each action
 its losses and notices. Only this module draws the conclusion, and only it says what `apply` must be told.
+
+An action is judged in its plan: after those that its repair `needs`. Without them it is not safe, and no plan
+has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rocketfsck.errors import UsageError
@@ -187,6 +190,23 @@ def judge(scene: PlanScene, action: Action, repair: Repair) -> Action:
         and not any(loss.valid for loss in action.losses)
     )
     return replace(action, assumptions=assumptions, notices=notices, preen=safe)
+
+
+def dependents(
+    actions: Iterable[Action], left_out: Collection[str], table: Mapping[str, Repair]
+) -> list[tuple[Action, str]]:
+    """The actions that rely on others that are left out, each with the name of what it needs.
+
+    `left_out` are names of repairs; what relies on a dependent is a dependent, too.
+    """
+    found: list[tuple[Action, str]] = []
+    gone = {*left_out}
+    for action in sorted(actions, key=lambda action: table[action.name].order):
+        missing = [name for name in table[action.name].needs if name in gone]
+        if missing:
+            gone.add(action.name)
+            found.append((action, missing[0]))
+    return found
 
 
 def assumed_by_rebuilding(store: Store, rows: Iterable[tuple[Repair, Action]]) -> tuple[Assumption, ...]:

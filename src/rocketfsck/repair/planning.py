@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from rocketfsck import __version__
 from rocketfsck.errors import UsageError
-from rocketfsck.repair.law import judge, unknown_in
+from rocketfsck.repair.law import dependents, judge, unknown_in
 from rocketfsck.repair.links import pin_on, pins_of
 from rocketfsck.repair.manifests import outside_directories
 from rocketfsck.repair.opening import describe_store
@@ -34,6 +34,7 @@ NOT_ASKED = "left out: only other repairs were asked for"
 NOT_PREEN = "{repair} is not provably safe; plan without --preen to have it"
 LINKED = "a symbolic link is there, or leads there: a repair changes neither links nor what they lead to"
 NOT_BUILT = "there is no automatic {repair}"
+NOT_ALONE = "{repair} is right only together with {needed}, which is left out"
 NOT_UNDERSTOOD = "{repair} would change what this version does not understand; --only {repair} forces it"
 
 
@@ -70,7 +71,8 @@ def make_plan(
 
     `preen` leaves only what is provably safe. `only` and `except_` name repairs, as a plan does: with `only`,
     what must follow a repair that is named comes with it. What would change an area
-    that holds something unknown is left out, unless `only` names it. Raises UsageError for a name that no
+    that holds something unknown is left out, unless `only` names it. What needs an action that is left out,
+    for whichever reason, is left out with it. Raises UsageError for a name that no
     repair has, or a report of another state of the store; StoreError if the store cannot be read.
     """
     table = all_repairs() if repairs is None else repairs
@@ -83,19 +85,19 @@ def make_plan(
     outside = outside_directories(str(store.root), store.commitlog.locations)
     pins = pins_of(str(store.root), [str(path) for path in outside if path.is_dir()])
     made: list[Action] = []
+    left: list[Action] = []
     reasons: dict[str, str] = {}
     asked_by: dict[Key, list[str]] = {}
     for name, findings in _by_repair(report.findings, only).items():
         repair = table.get(name)
         if repair is None:
             reasons[name] = NOT_BUILT
-        elif name in except_:
-            reasons[name] = NOT_ASKED
         else:
-            reasons[name] = NOT_HERE
+            reasons[name] = NOT_ASKED if name in except_ else NOT_HERE
             for action in repair.plan(scene, findings):
-                if action.name in except_ or (only and not {name, action.name} & {*only}):
+                if {name, action.name} & {*except_} or (only and not {name, action.name} & {*only}):
                     reasons[name] = NOT_ASKED
+                    left.append(action)
                     continue
                 asked_by.setdefault(_key(action), []).append(name)
                 made.append(action)
@@ -107,8 +109,15 @@ def make_plan(
             reason = LINKED
         if reason:
             reasons |= dict.fromkeys(asked_by[_key(action)], reason.replace("{repair}", action.name))
+            left.append(action)
         else:
             kept.append(judged)
+    keys = {_key(action) for action in kept}
+    left_out = {action.name for action in left if _key(action) not in keys}
+    for action, needed in dependents(kept, left_out, table):
+        kept.remove(action)
+        reason = NOT_ALONE.replace("{repair}", action.name).replace("{needed}", needed)
+        reasons |= dict.fromkeys({*asked_by[_key(action)]} - left_out, reason)
     ordered = _ordered(kept, table)
     _refuse_overlaps(ordered)
     return Plan(

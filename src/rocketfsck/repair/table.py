@@ -29,6 +29,9 @@ class Repair:
     store that the acts change or take something from, () for that of the action's target.
 
     `answers` are rules that the repair can answer beside those that name it.
+
+    `needs` are repairs whose actions the acts of this one take for done: where an action of one of them is
+    wanted and left out of a plan, those of this one are left out with it (`repair.law.dependents`).
     """
 
     name: str
@@ -40,3 +43,4 @@ class Repair:
     writes_by: tuple[str, ...] = ()
     traits: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()

@@ -245,6 +245,7 @@ def _repairs(repairs: list[Repair], palette: Palette, columns: int) -> Iterator[
             ("answers", ", ".join(rules_of(known)) or "what `rocketfsck compare --heal` finds"),
             ("writes by", ", ".join(writes_by) or "nothing but the bytes that it changes"),
             ("takes from", ", ".join(known.areas) or "the file that it changes"),
+            *([("is left out without", ", ".join(known.needs))] if known.needs else []),
         ]
         for title, text in rows:
             yield from wrapped(f"{title}: {text}", columns, "  ")

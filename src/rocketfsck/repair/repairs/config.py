@@ -257,5 +257,12 @@ ROWS: tuple[Repair, ...] = (
     Repair("restore-config", 700, "restore a config file", plan_restore, act_restore),
     Repair("set-queue-type", 705, "let topics.json name the kind of queues", plan_queue_type, act_queue_type),
     Repair("cut-config", 710, "cut a config file behind its value", plan_cut, act_cut),
-    Repair("set-delay-offset", 720, "bring delay offsets into their queues", plan_delay, act_delay),
+    Repair(
+        "set-delay-offset",
+        720,
+        "bring delay offsets into their queues",
+        plan_delay,
+        act_delay,
+        needs=("cut-queue",),
+    ),
 )

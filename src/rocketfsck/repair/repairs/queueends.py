@@ -218,6 +218,8 @@ ROWS: tuple[Repair, ...] = (
         plan_cut,
         act_cut_queue,
         answers=("XR010",),
+        # where the log ends after them: a start that takes up what they leave out has no units for it
+        needs=("zero-stale-tail", "cut-log"),
     ),
     Repair(
         "zero-stale-units", 320, "write zeros over old units behind a queue", plan_zero_units, act_zero_units

@@ -21,6 +21,7 @@ from rocketfsck.repair.law import (
     all_assumptions,
     assume_options,
     confirmed,
+    dependents,
     notice_text,
     total_notices,
 )
@@ -214,6 +215,32 @@ def test_all_records_of_a_stale_tail_are_named(restart_dir: Directory, tmp_path:
     named = sum(loss.count for loss in action.losses if loss.what == "record")
     assert named == tail.found["record_count"] and not action.preen
     assert all(loss.kept_in for loss in action.losses)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"preen": True}, {"except_": ["zero-stale-tail"]}, {"only": ["cut-queue"]}],
+    ids=["preen", "except", "only"],
+)
+def test_what_needs_a_repair_is_left_out_with_it(store_dir: Directory, options: dict[str, object]) -> None:
+    """Queues cut at the log's end without zeros behind that end miss what the next start takes up there."""
+    root = store_dir("4.9.8-ghosttail")
+    assert {"zero-stale-tail", "cut-queue"} <= {action.name for action in plan_of(open_store(root)).actions}
+    plan = plan_of(open_store(root), **options)
+    assert not {"zero-stale-tail", "cut-queue"} & {action.name for action in plan.actions}
+    reasons = {item.rule: item.reason for item in plan.unanswered}
+    assert reasons["XR004"] == "cut-queue is right only together with zero-stale-tail, which is left out"
+    assert "cut-queue" not in reasons["CL021"]
+
+
+def test_what_needs_a_dependent_is_one_too() -> None:
+    actions = [Action(name, "", "") for name in ("set-delay-offset", "cut-queue", "rebuild-index")]
+    found = dependents(actions, {"zero-stale-tail"}, all_repairs())
+    assert [(action.name, needed) for action, needed in found] == [
+        ("cut-queue", "zero-stale-tail"),
+        ("set-delay-offset", "cut-queue"),
+    ]
+    assert dependents(actions, {"write-blank"}, all_repairs()) == []
 
 
 def test_an_area_with_something_unknown_is_left_alone(store_dir: Directory, tmp_path: Path) -> None:
