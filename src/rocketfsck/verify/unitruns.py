@@ -200,9 +200,22 @@ def shape_of(runs: list[Run], files_start: int) -> Shape:
             unit_count += run.count
             end, last_offset, last_end = run.end, run.last_offset, run.last_end
         else:
-            flaws += [flaw for flaw in waiting if flaw.rule != "CQ001"]
+            flaws += _behind(waiting)
             waiting = []
             flaws.append(Flaw("CQ004", run))
             stale.append((run.start, run.end))
-    flaws += [flaw for flaw in waiting if flaw.rule != "CQ001"]
+    flaws += _behind(waiting)
     return Shape(files_start, end, pre_blank_count, unit_count, last_end, tuple(flaws), tuple(stale))
+
+
+def _behind(flaws: list[Flaw]) -> list[Flaw]:
+    """What was taken for a part of the queue, once it turns out that no unit of the queue follows.
+
+    Zeros are the rest of the file then. Pre-blank units hold no places of lost records there: brokers that
+    come to them count them as units, and number what comes next behind them.
+    """
+    return [
+        replace(flaw, rule="CQ004") if flaw.rule == "CQ003" else flaw
+        for flaw in flaws
+        if flaw.rule != "CQ001"
+    ]

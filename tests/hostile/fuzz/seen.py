@@ -165,8 +165,6 @@ def _is_there(ground: Ground, store: Path, mutation: Mutation) -> bool:
     with path.open("rb") as file:
         file.seek(pos)
         there = file.read(len(data))
-    if mutation.label == "consumequeue_unit.size" and data == b"\x7f\xff\xff\xff":
-        return (
-            False  # of an empty unit: brokers fill queues with such (0, 2147483647, 0) units, CQ003 notes it
-        )
+    if mutation.label == "consumequeue_unit.size" and data == b"\x7f\xff\xff\xff" and pos == 8:
+        return False  # of an empty unit: brokers begin queues with such (0, 2147483647, 0) units
     return there == data and ground.contents[mutation.file][pos : pos + len(data)] != data

@@ -122,6 +122,35 @@ def test_cq004_stale_units_behind_the_end(copy: Copy) -> None:
     assert result.rules == {"CQ004", "XR005"}
 
 
+@pytest.mark.parametrize("distance", [0, 2])
+def test_cq004_pre_blanks_behind_the_end(copy: Copy, distance: int) -> None:
+    """A broker counts those that directly follow the last unit, and others once it comes to them."""
+    store = copy("5.1.3-collisions")
+    file = store.files("consumequeue")[0]
+    end = next(number for number, unit in enumerate(store.units(file)) if not unit[1]) + distance
+    store.unit(file, end, *PRE_BLANK)
+    store.unit(file, end + 1, *PRE_BLANK)
+    result = store.check()
+    finding = result.one("CQ004")
+    assert place(finding) == (file, 20 * end, end)
+    assert finding.found["unit_count"] == 2
+    assert result.rules == {"CQ004"}
+
+
+def test_cq004_pre_blanks_between_the_end_and_stale_units(copy: Copy) -> None:
+    store = copy("5.1.3-collisions")
+    file = store.files("consumequeue")[0]
+    units = store.units(file)
+    end = next(number for number, unit in enumerate(units) if not unit[1])
+    store.unit(file, end, *PRE_BLANK)
+    store.unit(file, end + 1, *units[3])
+    found = [finding for finding in store.check().findings if finding.rule == "CQ004"]
+    assert [(place(finding), finding.count) for finding in found] == [
+        ((file, 20 * end, end), 1),
+        ((file, 20 * end + 20, end + 1), 1),
+    ]
+
+
 def test_cq005_garbage(copy: Copy) -> None:
     store = copy("5.1.3-collisions")
     file = store.files("consumequeue")[0]

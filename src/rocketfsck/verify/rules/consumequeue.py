@@ -54,7 +54,8 @@ RULES: tuple[Rule, ...] = (
         WARNING,
         "{unit_count} units from queue offset {queue_offset} on lie behind the end of the queue",
         "Left by a truncation, which moves the end and leaves the bytes. Restart adopts them if the gap "
-        "closes.",
+        "closes. Pre-blank units belong to the start of a queue only: a broker counts those that directly "
+        "follow its last unit as units.",
         "heuristic",
         "cross",
         "zero-stale-units",
