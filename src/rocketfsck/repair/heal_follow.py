@@ -36,7 +36,9 @@ DERIVED = frozenset(
 )
 """Repairs of what brokers derive from the log."""
 
-LOG = frozenset({"salvage-log", "fence-gap", "cut-log", "flip-bit", "zero-stale-tail", "write-blank"})
+LOG = frozenset(
+    {"salvage-log", "fence-gap", "cut-log", "flip-bit", "zero-stale-tail", "trim-segment", "write-blank"}
+)
 """Repairs of damage in the log. What neither copy has is left: a third one may have it."""
 
 _OF_SOUND_LOGS = frozenset({"finish-recovery"})

@@ -3,6 +3,7 @@
     damage with sound records behind it    fence: filler records in its place         salvage-log, fence-gap
     damage with nothing behind it          cut: zeros from the last sound record on   cut-log
     old or foreign bytes behind the end    seal: zeros, so that no start finds them   zero-stale-tail
+    the same behind a file's length        these zeros are taken away again           trim-segment
     a body that one flipped bit explains   the bit turned back                        flip-bit
     a file that ends without a BLANK       the BLANK                                  write-blank
 
@@ -30,6 +31,7 @@ from rocketfsck.repair.repairs.answers import (
     log_file,
     number,
     one_by_one,
+    whole_file,
 )
 from rocketfsck.repair.repairs.fences import (
     KEPT,
@@ -42,7 +44,7 @@ from rocketfsck.repair.repairs.fences import (
     fence_missing_files,
     index_follows,
 )
-from rocketfsck.repair.repairs.misnamed import is_misnamed
+from rocketfsck.repair.repairs.misnamed import is_misnamed, is_zero, is_zero_from
 from rocketfsck.repair.repairs.queueends import cut_queues
 from rocketfsck.repair.repairs.queues import rebuild_queues
 from rocketfsck.repair.repairs_onebit import ONE_BIT
@@ -111,6 +113,7 @@ def plan_cut_log(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
             continue
         base = file.start_offset or 0
         yield _cut(scene, "cut-log", file, start, found, "cut the log behind its last whole record")
+        yield from _trim(scene, file, start)
         yield from _tail_follows(scene, base + start)
 
 
@@ -124,6 +127,7 @@ def plan_zero_stale_tail(scene: PlanScene, findings: Sequence[Finding]) -> Itera
             start = min(finding.where.start or 0 for finding in found)
             note = "write zeros over what lies behind the end of the log, so that no start takes it up again"
             yield _cut(scene, "zero-stale-tail", file, start, found, note)
+            yield from _trim(scene, file, start)
             if not goes_on_after(scene, file):
                 yield from _tail_follows(scene, (file.start_offset or 0) + start)
 
@@ -159,6 +163,26 @@ def _cut(
     )
 
 
+def _trim(scene: PlanScene, file: MappedFile, start: int) -> Iterator[Action]:
+    """What is behind the length of a file whose bytes from a position on become zeros. Where they are zeros
+    already, `resize-segment` does it."""
+    found = [
+        finding
+        for finding in one_by_one(scene.findings)
+        if finding.rule == "ST001" and finding.where.file == file.relative
+    ]
+    size = min((number(finding.expected, "size") for finding in found), default=0)
+    if 0 < size < file.size and start <= size and not is_zero(scene, file.relative, size):
+        yield answer(
+            "trim-segment",
+            file.relative,
+            f"give the file its {size} bytes; what is taken away is zeros by then",
+            found,
+            arguments={"size": size},
+            preconditions=whole_file(scene, file.relative),
+        )
+
+
 def _tail_follows(scene: PlanScene, end_offset: int) -> Iterator[Action]:
     """What refers to the log behind its new end goes, too."""
     yield from cut_queues(scene, end_offset)
@@ -174,6 +198,15 @@ def plan_write_blank(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[
         if file is not None:
             yield from fence_file(scene, file)
             yield from end_file(scene, file)
+
+
+def act_trim(scene: ActScene, action: Action) -> None:
+    """Set the length; only zeros are taken away."""
+    file = acted_log_file(scene.reopen(), action)
+    size = number(action.arguments, "size")
+    if not is_zero_from(file.location, size):
+        raise StoreError(f"is not zero behind its length {size}", path=action.target)
+    scene.tree.resize(file.relative, size)
 
 
 def act_cut(scene: ActScene, action: Action) -> None:
@@ -216,6 +249,16 @@ ROWS: tuple[Repair, ...] = (
         plan_cut_log,
         act_cut,
         answers=("CL030",),
+    ),
+    Repair(
+        "trim-segment",
+        215,
+        "take away the zeros that a cut left behind a file's length",
+        lambda _scene, _findings: (),  # cuts plan it
+        act_trim,
+        writes_by=("commitlog_file_size",),
+        answers=("ST001",),
+        needs=("zero-stale-tail", "cut-log"),
     ),
     Repair(
         "salvage-log",

@@ -115,14 +115,19 @@ def leaving_twins(scene: PlanScene) -> dict[str, Finding]:
 def is_zero(scene: PlanScene, name: str, start: int = 0) -> bool:
     """Whether a file holds nothing but zeros from a position on; not so if it cannot be read."""
     try:
-        with FileReader(scene.path_of(name)) as reader:
-            return all(
-                not any(reader.read(pos, min(_CHUNK_SIZE, high - pos)))
-                for low, high in reader.data_extents(start)
-                for pos in range(low, high, _CHUNK_SIZE)
-            )
+        return is_zero_from(scene.path_of(name), start)
     except StoreError:
         return False
+
+
+def is_zero_from(location: str, start: int) -> bool:
+    """Whether a file holds nothing but zeros from a position on. Raises StoreError."""
+    with FileReader(location) as reader:
+        return all(
+            not any(reader.read(pos, min(_CHUNK_SIZE, high - pos)))
+            for low, high in reader.data_extents(start)
+            for pos in range(low, high, _CHUNK_SIZE)
+        )
 
 
 def is_misnamed(scene: PlanScene) -> bool:

@@ -31,12 +31,38 @@ def test_zeros_behind_a_file_are_taken_away_and_nothing_else(patient: Patients) 
     assert not bad(after)
 
 
+@pytest.mark.parametrize("only", [(), ("zero-stale-tail",)])
+def test_what_becomes_zeros_behind_a_file_is_taken_away(only: tuple[str, ...], patient: Patients) -> None:
+    sick = patient("4.9.8-multiseg")
+    name = "commitlog/" + sorted(path.name for path in sick.file("commitlog").iterdir())[-1]
+    size = sick.file(name).stat().st_size
+    with sick.file(name).open("ab") as stream:
+        stream.write(b"\x55" * 512)
+    plan, after = sick.mend(only=only)
+    assert names(plan) == ["zero-stale-tail", "trim-segment"]
+    assert not plan.unanswered
+    assert sick.mended(name).stat().st_size == size
+    assert not bad(after)
+    assert not names(sick.plan(except_=["zero-stale-tail"]))
+
+
+def test_only_zeros_are_trimmed(patient: Patients) -> None:
+    sick = patient("4.9.8-multiseg")
+    name = "commitlog/" + sorted(path.name for path in sick.file("commitlog").iterdir())[-1]
+    with sick.file(name).open("ab") as stream:
+        stream.write(b"\x55" * 512)
+    (trim,) = [action for action in sick.plan().actions if action.name == "trim-segment"]
+    with pytest.raises(StoreError, match="not zero behind its length"):
+        sick.act(trim)
+
+
 def test_data_behind_a_file_is_left(patient: Patients) -> None:
+    """In the middle of the log. Behind the log's end it is zeroed, and so taken away."""
     sick = patient("4.4.0-multiseg")
-    with sick.file("commitlog/00000000000000393216").open("ab") as stream:
+    with sick.file("commitlog/00000000000000131072").open("ab") as stream:
         stream.write(b"data")
     plan = sick.plan()
-    assert "resize-segment" not in names(plan)
+    assert not {"resize-segment", "trim-segment"} & {*names(plan)}
     assert "ST001" in {item.rule for item in plan.unanswered}
 
 
