@@ -16,13 +16,14 @@ from rocketfsck.store.model import GEOMETRY_DEFAULTS, Store
 from rocketfsck.writer import fileops
 from rocketfsck.writer.confined import Place
 
-LOOKED_AT = ("messageIndexEnable", "messageIndexSafe", *START_SETTINGS)
+INDEX_SWITCH = "messageIndexEnable"
+LOOKED_AT = (INDEX_SWITCH, "messageIndexSafe", *START_SETTINGS)
 """Settings beside sizes that a check, or a predicted start, looks at."""
 
 
 def describe_store(store: Store) -> PlannedStore:
     """How a store is to be opened again."""
-    evidence, settings = store.dialect_evidence, store.settings.values
+    evidence = store.dialect_evidence
     return PlannedStore(
         root=str(store.root),
         version=str(store.dialect.version),
@@ -33,9 +34,16 @@ def describe_store(store: Store) -> PlannedStore:
         log_end_offset=store.commitlog.end_offset,
         versions=tuple(map(str, evidence.versions)),
         version_given=evidence.given,
-        settings={name: settings[name] for name in LOOKED_AT if name in settings},
+        settings=_told_settings(store),
         delay_levels_given=store.delay_levels_source == "given",
     )
+
+
+def _told_settings(store: Store) -> dict[str, str]:
+    """What a broker.conf sets of what is looked at; a default where it sets none of that: there was one."""
+    values = store.settings.values
+    told = {name: values[name] for name in LOOKED_AT if name in values}
+    return told or ({} if store.settings.path is None else {INDEX_SWITCH: "true"})
 
 
 def _is_told(store: Store) -> bool:
@@ -78,4 +86,6 @@ def open_planned(
         given=planned.version_given,
         versions=versions or (store.dialect.version,),
     )
-    return replace(store, dialect_evidence=evidence)
+    # sizes were put in a file for this opening alone: what a broker.conf leaves out says nothing without one
+    read = store.settings if planned.settings else replace(store.settings, path=None)
+    return replace(store, dialect_evidence=evidence, settings=read)

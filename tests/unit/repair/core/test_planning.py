@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -106,6 +107,27 @@ def test_the_same_action_is_planned_once_and_bugs_are_told(damaged: Path) -> Non
     overlapping = replace(one, target="g", preconditions=(Extent("g", 0, 5, ""), Extent("g", 4, 8, "")))
     (action,) = make_plan(store, report, repairs=_table([overlapping])).actions
     assert action == replace(overlapping, preen=True)
+
+
+@pytest.mark.parametrize("conf", [None, "brokerName=a\n", "messageIndexEnable=false\n"])
+def test_what_a_check_says_without_an_index_is_said_again(
+    conf: str | None, store_copy: Directory, tmp_path: Path
+) -> None:
+    """Only a broker.conf that somebody gave shows that the index is wanted."""
+    root = store_copy(NAME)
+    shutil.rmtree(root / "index")
+    with (root / "checkpoint").open("r+b") as checkpoint:
+        checkpoint.seek(16)
+        checkpoint.write(bytes(8))  # indexMsgTimestamp
+    given = tmp_path / "given.conf"
+    given.write_text(conf or "")
+    store = open_store(root, broker_conf=given if conf else None)
+    expected = {None: {"XR031"}, "brokerName=a\n": {"XR040"}}.get(conf, set())
+    again = open_planned(describe_store(store), root, (), open_root(tmp_path) / "conf")
+    for opened in (store, again):
+        report = check_store(opened, CheckOptions(jobs=1))
+        assert {rule for rule, count in report.counts.items() if count} & {"XR031", "XR040"} == expected
+    assert describe_store(again) == describe_store(store)
 
 
 def test_the_store_is_opened_as_it_was(store_copy: Directory, tmp_path: Path) -> None:
