@@ -320,7 +320,7 @@ _EDGES: tuple[Callable[[OutgoingMessage], OutgoingMessage], ...] = (
     lambda message: replace(message, properties=_serialized(message, end=False)),
     lambda message: replace(message, properties=_serialized(message, end=True)),
     lambda message: replace(message, flag=-1, sys_flag=MULTI_TAGS),
-    lambda message: replace(message, born_timestamp=0),
+    lambda message: replace(message, born_timestamp=1),
     lambda message: replace(message, body=b"\xda\xa3\x20\xa7" * 8),
 )
 """Messages that are unusual and right: each is something that a producer can send."""
