@@ -131,6 +131,12 @@ FOUND = {
         ),
         (CHECK, REPAIR, Scenario("repair", ("--preen",))),
     ),
+    "a link to a device in the place of a queue's directory": Case(
+        1638,
+        "wide-5.1.4",
+        (Mutation("link", "consumequeue/TopicB/1", {"target": "/dev/full"}),),
+        (CHECK, IN_PLACE, Scenario("repair", ("--in-place", "--preen"))),
+    ),
     "a FIFO in the place of a queue's file": Case(
         7979,
         "5.3.3-propcrc",

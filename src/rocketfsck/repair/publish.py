@@ -189,7 +189,7 @@ def _at(bases: Sequence[Root], item: Change | Directory) -> Place:
 
 def _sync_touched(area: Area, bases: Sequence[Root]) -> None:
     for directory in (*area.journal.made, *area.journal.removed, *area.journal.touched):
-        if fileops.exists(_at(bases, directory)):
+        if fileops.is_directory(_at(bases, directory)):
             fileops.sync(_at(bases, directory))
 
 

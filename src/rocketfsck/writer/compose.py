@@ -340,11 +340,7 @@ def _unpacked(draft: Draft, dialect: Dialect, options: WriteOptions) -> Iterable
         raise MessageError(f"{dialect.version} has no batches")
     if draft.topic in options.batch_topics:
         raise MessageError(f"a legacy batch in the batch topic {draft.topic}")
-    shared = (
-        property_bytes(draft.properties, dialect, options.property_map_capacity)
-        if _shares_properties(dialect)
-        else b""
-    )
+    shared = _shared_properties(draft, options)
     separator = PROPERTY_SEPARATOR.encode()
     for item in _check_batch(draft):
         own = item.properties
@@ -353,9 +349,17 @@ def _unpacked(draft: Draft, dialect: Dialect, options: WriteOptions) -> Iterable
         yield replace(draft, flag=item.flag, body=item.body, properties=property_bytes(whole, dialect))
 
 
-def _shares_properties(dialect: Dialect) -> bool:
-    """Whether the batch's own properties are added to each of its records (2.12)."""
-    return dialect.version.since("4.8.0") and not dialect.version.since("HEAD")
+def _shared_properties(draft: Draft, options: WriteOptions) -> bytes:
+    """The batch's own properties, where each of its records gets them (2.12).
+
+    A broker adds the map that it reads out of the request, so raw bytes do not keep their form here.
+    """
+    dialect = options.dialect
+    if not dialect.version.since("4.8.0") or dialect.version.since("HEAD"):
+        return b""
+    own = draft.properties
+    read = as_map(own, dialect) if isinstance(own, bytes) else own
+    return property_bytes(read, dialect, options.property_map_capacity)
 
 
 def _inner_batch(draft: Draft, options: WriteOptions) -> Draft:

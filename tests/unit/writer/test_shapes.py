@@ -14,6 +14,7 @@ from rocketfsck.formats.config import decode_config
 from rocketfsck.formats.configviews import topic_configs
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT
 from rocketfsck.formats.indexfile import decode_header, index_file_size
+from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.store.model import Geometry
 from rocketfsck.writer import (
     EndState,
@@ -242,3 +243,19 @@ def test_physic_time_passes_over_messages_that_nobody_waits_for(tmp_path: Path) 
         written = write_store(tmp_path / f"store-{sync_flush}", events, options)
         assert written.checkpoint.physic_msg_timestamp == expected
         assert written.checkpoint.logics_msg_timestamp == NOW + 3
+
+
+def test_the_crc_property_of_a_batch_follows_a_separator(tmp_path: Path) -> None:
+    """A broker adds the batch's properties as a map: raw bytes without a last separator get one."""
+    batch = OutgoingMessage(
+        "T",
+        store_timestamp=NOW,
+        properties=b"KEYS\x01k",
+        kind=Kind.LEGACY_BATCH,
+        items=(InnerItem(b"body", b"", 0),),
+    )
+    put: list[PutRecord] = []
+    options = _options(version="5.2.0", append_property_crc=True)
+    write_store(tmp_path / "store", [batch], options, on_put=put.append)
+    [record] = [item.record for item in put]
+    assert record.properties.startswith(b"KEYS\x01k\x02__CRC32#\x01")
