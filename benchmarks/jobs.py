@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import zlib
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,8 @@ from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.regions import Region
-from rocketfsck.scan.tiling import log_window, scan_log_file
+from rocketfsck.scan.source import ReadAhead
+from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.entryfeed import LogEntryFeed
@@ -42,7 +42,7 @@ def scan_file(log: LogFile, *, compiled: bool = True, threads: int = 0) -> None:
     table, batch = QueueTable(), new_batch()
     with FileReader(log.path) as reader:
         options = ScanOptions()
-        source = log_window(reader, options, compiled=compiled, threaded=jobs > 1)
+        source = ReadAhead(reader, threaded=jobs > 1)
         for found in scan_log_file(
             reader, 0, options, table, compiled=compiled, batch=batch, source=source, jobs=jobs
         ):
@@ -66,19 +66,6 @@ def on_two_threads(job: Job) -> Job:
     return run
 
 
-def by_copies(job: Job) -> Job:
-    """A job whose files are not mapped."""
-
-    def run() -> None:
-        os.environ["ROCKETFSCK_READ"] = "copy"
-        try:
-            job()
-        finally:
-            del os.environ["ROCKETFSCK_READ"]
-
-    return run
-
-
 def log_rows(log: LogFile, rounds: int, goal: float | None) -> Iterator[Row]:
     """The scan of one file: on all cores, on one thread alone, two files on two threads."""
 
@@ -91,14 +78,12 @@ def log_rows(log: LogFile, rounds: int, goal: float | None) -> Iterator[Row]:
             "scan": lambda: scan_file(log),
             "alone": alone,
             "two": on_two_threads(alone),
-            "copies": by_copies(lambda: scan_file(log)),
         }
         least = interleaved(jobs, rounds)
     rate = f"{log.record_count / least['scan'] / 1e6:.1f} M records/s"
     name = f"full scan on all cores, {log.name}"
     yield _row(name, least["scan"], "sum of the file", least["sum"], goal, rate=rate)
     yield _row(f"… on one thread, {log.name}", least["alone"], "sum of the file", least["sum"])
-    yield _row(f"… by copies, {log.name}", least["copies"], "sum of the file", least["sum"])
     throughput = 2 * least["alone"] / least["two"]
     wanted = 1.8 if goal is not None and goal > 6 else None
     yield Row(

@@ -53,7 +53,7 @@ def interleaved(jobs: Mapping[str, Job], rounds: int) -> dict[str, float]:
 def read_anew(path: Path) -> None:
     """Read a file from its disk: its pages in the cache are then what a reading leaves, not a writing.
 
-    That is what decides how quickly they are copied or mapped (`scan.mapping`), and pages that were not used
+    That decides how quickly they are copied or mapped, and pages that were not used
     for a while may have been given up.
     """
     with path.open("rb", buffering=0) as file:

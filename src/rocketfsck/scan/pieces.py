@@ -129,7 +129,7 @@ class Worker(Generic[Rows]):
         if self.reader is None or self.window is None or self.reader.path != path:
             self._leave_file()
             self.reader = self.given or FileReader(path)
-            self.window = ReadAhead(self.reader, buffer_size=self.buffer_size, threaded=False, mapped=True)
+            self.window = ReadAhead(self.reader, buffer_size=self.buffer_size, threaded=False)
         return self.reader, self.window
 
     def _first(self, reader: FileReader, window: ReadAhead, task: PieceTask, file_size: int) -> int:
@@ -143,7 +143,6 @@ class Worker(Generic[Rows]):
             found = self.carve(
                 window.buffer, window.start, window.end, window.file_pos, base, base, file_size, reader.size
             )
-            window.check()
             if found >= 0:
                 return window.file_pos + found if window.file_pos + found < task.end else NOWHERE
             window.start = max(window.start, window.end - HEADER_SIZE + 1)
@@ -169,7 +168,6 @@ class Worker(Generic[Rows]):
                 batch,
                 self.table,
             )
-            window.check()
             pos = window.file_pos + window.start
             if stop == Stop.BATCH_FULL and batch.record_count:
                 self._drain(piece)

@@ -6,8 +6,6 @@ next buffer itself, so that no core is idle whichever of the two, reading or che
 Every buffer has room in front of what is read into it: the unfinished end of the buffer before is copied
 there, so that whoever walks the bytes always sees a whole piece. Memory is bounded by the buffers whatever
 the file; a file that shrinks or fails under the reading is a StoreError with its name and the position.
-
-Where that is allowed and quicker, the window is one over the mapped file (`scan.mapping`), as long as it is.
 """
 
 from __future__ import annotations
@@ -22,12 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.scan.crew import taken
-from rocketfsck.scan.mapping import MappedFile, map_file
 from rocketfsck.store.reading import FileReader
 
 BUFFER_SIZE = 2 << 20
-MAPPED_STEP = 20 << 20
-"""How far a window over a mapped file goes on at a time, at most."""
 BUFFER_COUNT = 6
 FRONT_SIZE = (4 << 20) + (128 << 10)
 """Room for the unfinished record of the buffer before: the default limit of a record (reference 2.9)."""
@@ -53,14 +48,11 @@ class ReadAhead:
         "_free",
         "_generation",
         "_low",
-        "_mapped",
         "_next",
         "_orders",
         "_reader",
         "_ready",
-        "_step",
         "_thread",
-        "_threaded",
         "_work",
         "buffer",
         "buffer_size",
@@ -79,20 +71,17 @@ class ReadAhead:
         buffer_count: int = BUFFER_COUNT,
         front_size: int = FRONT_SIZE,
         threaded: bool = True,
-        mapped: bool = False,
         start: int = 0,
         end: int | None = None,
     ) -> None:
         """`threaded` says whether a thread reads ahead (in files that are longer than two buffers): right
-        where cores are free, not where every core already walks a file of its own. `mapped` allows a window
-        over the mapped file, to whoever has kernels alone read it and calls `check` after each. Where `start`
-        or `end` are given, only what lies between them is wanted of the file, and nothing behind `end` is
-        read."""
+        where cores are free, not where every core already walks a file of its own. Where `start` or `end` are
+        given, only what lies between them is wanted of the file, and nothing behind `end` is read."""
         self._reader = reader
         self.size = reader.size if end is None else min(end, reader.size)
         length = self.size - start
         self.buffer_size = max(min(buffer_size, length), 1)
-        self._threaded = threaded = threaded and length > 2 * self.buffer_size
+        threaded = threaded and length > 2 * self.buffer_size
         self.front_size = max(front_size, LEAST_FRONT_SIZE) if length > self.buffer_size else 0
         count = buffer_count if threaded else 2 if length > self.buffer_size else 1
         # np.empty: pages that nothing is read into, most of the front room among them, are never touched
@@ -109,13 +98,9 @@ class ReadAhead:
         self._answers: SimpleQueue[tuple[Order, BaseException | None]] = SimpleQueue()
         self._ready: dict[int, Answer] = {}  # answers of this generation that were not asked for yet
         self._thread: threading.Thread | None = None
-        self._step = self.buffer_size
-        self._mapped: MappedFile | None = map_file(reader) if mapped else None
-        if self._mapped is not None:
-            self.buffer = self._mapped.array
-            self.file_pos = self._low = self.start = self.end = 0
-        elif threaded:
-            self._start_thread()
+        if threaded:
+            self._thread = threading.Thread(target=self._serve, name="rocketfsck-read", daemon=True)
+            self._thread.start()
 
     def __enter__(self) -> Self:
         return self
@@ -126,31 +111,12 @@ class ReadAhead:
         self.close()
 
     def close(self) -> None:
-        """End the thread, or the map; closing twice does nothing."""
+        """End the thread; closing twice does nothing."""
         if self._thread is not None:
             self._orders.clear()
             self._work.put(False)
             self._thread.join()
             self._thread = None
-        if self._mapped is not None:
-            self._mapped.close()
-            self._mapped = None
-            self.buffer = self._buffers[0]
-
-    def check(self) -> None:
-        """Raises StoreError if the window showed bytes that could not be had (a mapped file's only)."""
-        if self._mapped is not None:
-            self._mapped.check()
-
-    def copy(self) -> None:
-        """Have the window show copies only from here on: then its bytes stay what they are."""
-        if self._mapped is not None:
-            pos = self.file_pos + self.start
-            self.check()
-            self.close()
-            self._move_far(pos)
-            if self._threaded:
-                self._start_thread()
 
     @property
     def window_end(self) -> int:
@@ -161,19 +127,14 @@ class ReadAhead:
         """Make `pos` (at most the file's size) the window's start; what the buffer still has stays in it."""
         if self.file_pos + self._low <= pos <= self.file_pos + self.end:
             self.start = pos - self.file_pos
-        elif self._mapped is not None:
-            self._low = self.start = self.end = pos
         else:
-            self._move_far(pos)
-
-    def _move_far(self, pos: int) -> None:
-        self._generation += 1
-        for number, _, _ in self._ready.values():
-            self._free.append(number)
-        self._ready.clear()
-        self._next = pos
-        self.file_pos = pos - self.front_size
-        self._low = self.start = self.end = self.front_size
+            self._generation += 1
+            for number, _, _ in self._ready.values():
+                self._free.append(number)
+            self._ready.clear()
+            self._next = pos
+            self.file_pos = pos - self.front_size
+            self._low = self.start = self.end = self.front_size
 
     def extend(self) -> bool:
         """Put more bytes behind the window's end, keeping those in it; False at the end of the file or
@@ -182,14 +143,6 @@ class ReadAhead:
         pos = self.file_pos + self.end
         if pos >= self.size or kept > self.front_size:
             return False
-        if self._mapped is not None:
-            size = min(self._step, self._mapped.room // 2, self.size - pos)
-            if self._mapped.ask(pos, pos + size):
-                self.end += size
-                self._step = min(2 * self._step, MAPPED_STEP)
-                return True
-            self.copy()
-            return self.extend()
         number, size = self._take(pos)
         target = self._buffers[number]
         low = self.front_size - kept
@@ -253,10 +206,6 @@ class ReadAhead:
             except BaseException as error:  # noqa: BLE001 - raised again by the thread that walks
                 return error
         return None
-
-    def _start_thread(self) -> None:
-        self._thread = threading.Thread(target=self._serve, name="rocketfsck-read", daemon=True)
-        self._thread.start()
 
     def _serve(self) -> None:
         while self._work.get():

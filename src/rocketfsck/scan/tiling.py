@@ -83,7 +83,7 @@ def scan_log_file(
     scanner, carver = implementation(compiled)
     rows = new_batch() if batch is None else batch
     file_size = max(options.file_size, reader.size)
-    with source or log_window(reader, options, compiled=compiled) as window:
+    with source or ReadAhead(reader) as window:
         ground = Ground(reader, window, carver, base_offset, file_size)
         run_number, other_base, pos = 0, base_offset, 0
         while pos < reader.size:
@@ -116,17 +116,9 @@ def scan_log_file(
                 run_number += 1
             pos = end
             if stop != Stop.LIMIT:
-                window.copy()
                 for region in ground.between(pos, stop, other_base):
                     yield region
                     pos = region.end
-
-
-def log_window(
-    reader: FileReader, options: ScanOptions, *, compiled: bool, threaded: bool = True
-) -> ReadAhead:
-    """The window to scan a log file with."""
-    return ReadAhead(reader, threaded=threaded, mapped=compiled and options.body_range is None)
 
 
 def fill_batch(
@@ -161,7 +153,6 @@ def fill_batch(
             batch,
             table,
         )
-        window.check()
         if stop not in (Stop.LIMIT, Stop.NEED_BYTES):
             return stop
         if window.file_pos + window.start >= until:

@@ -1,6 +1,6 @@
 """Reading the files of a store: read-only descriptors, `preadv`, no mmap.
 
-A mapped file that shrinks kills the process that reads it (but see `scan.mapping`); a file read by `preadv`
+A mapped file that shrinks kills the process that reads it; a file read by `preadv`
 that shrinks is an error with a name and a position, which is what everything here raises (`StoreError`). Only
 regular files are opened: a FIFO would block for ever, a device may answer a read with anything.
 """

@@ -25,7 +25,8 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.queuetrack import UNKNOWN, QueueRows, QueueTracker, find_stale_row
 from rocketfsck.scan.regions import Region, RegionKind
 from rocketfsck.scan.sorting import distinct
-from rocketfsck.scan.tiling import log_window, scan_log_file
+from rocketfsck.scan.source import ReadAhead
+from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.bodies import BodyCheck
 from rocketfsck.verify.crossfiles import merge_log_files
@@ -138,9 +139,7 @@ class _LogWalk:
             self.keys = KeyJoin(
                 store, feed, self.collector, compiled=self.compiled, relative=self.file.relative
             )
-            window = log_window(
-                self.reader, options, compiled=self.compiled, threaded=self.context.read_ahead
-            )
+            window = ReadAhead(self.reader, threaded=self.context.read_ahead)
             for item in scan_log_file(
                 self.reader,
                 self.base,

@@ -135,7 +135,6 @@ def test_records_longer_than_pieces(tmp_path: Path, shared_count: list[int]) -> 
 def test_a_record_that_fits_in_no_buffer(
     tmp_path: Path, shared_count: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ROCKETFSCK_READ", "copy")
     monkeypatch.setattr(pieces, "ReadAhead", partial(ReadAhead, front_size=1000))
     data = log(*bodies(20), b"x" * 2500, *bodies(20))
     found = same(write(tmp_path, data))

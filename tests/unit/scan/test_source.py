@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import subprocess
@@ -12,15 +13,17 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import StoreError
+from rocketfsck.scan import shared
 from rocketfsck.scan.columns import new_batch
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.regions import Region
 from rocketfsck.scan.source import LEAST_FRONT_SIZE, ReadAhead
 from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store.reading import FileReader
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
-from tests.unit.scan.logmaker import BASE, log, scan
+from tests.unit.scan.logmaker import BASE, closed, log, scan
 
 DATA = random.Random(11).randbytes(10_000)
 
@@ -161,3 +164,44 @@ def test_a_record_of_the_size_of_a_file_is_read_in_bounded_memory(tmp_path: Path
     small = len(log(b"next"))
     assert rows == str([(path.stat().st_size - small - 64, 0), (small, 0)])
     assert int(peak) < 160
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(3, 40))]
+)
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_log_that_is_written_to_under_the_scan(
+    seed: int, jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the scan finds then, it tiles the file and ends."""
+    pytest.importorskip("numba")
+    for name, size in (("PIECE_SIZE", 9000), ("SHARED_FROM", 18_000), ("BUFFER_SIZE", 700)):
+        monkeypatch.setattr(shared, name, size)
+    rng = random.Random(seed)
+    data = closed(log(*([bytes([65 + n % 26]) * (n * 7 % 300) for n in range(400)])), 150_000)
+    path = tmp_path / "log"
+    path.write_bytes(data)
+    stopped = threading.Event()
+
+    def write() -> None:
+        with path.open("r+b", buffering=0) as file:
+            while not stopped.is_set():
+                place = rng.randrange(len(data) - 8)
+                odd = rng.choice((rng.randbytes(4), b"\x7f\xff\xff\xff", data[:4]))
+                for written in (odd, data[place : place + 4]):
+                    file.seek(place)
+                    file.write(written)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(20):
+            with FileReader(path) as reader:
+                found = scan_log_file(reader, BASE, ScanOptions(), QueueTable(), compiled=True, jobs=jobs)
+                regions = [item for item in found if isinstance(item, Region)]
+            assert regions[0].start == 0
+            assert regions[-1].end == len(data)
+            assert all(one.end == two.start for one, two in itertools.pairwise(regions))
+    finally:
+        stopped.set()
+        writer.join()
