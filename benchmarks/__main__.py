@@ -125,7 +125,7 @@ Only ratios can be carried to another machine; all figures are those of the prod
 - *full scan*: `scan_log_file`, that is frame and fields of every record, CRC of every body, properties, key
   hashes, columns, regions, on all cores, as a check does it where cores are free; the line *on one thread*
   says what one core alone takes, *two files on two threads* what two cores make of two files.
-- *index file, structure*: `check_index_file` at the level `cross` (a second core takes half of the entries);
+- *index file, structure*: `check_index_file` at the level `cross`;
   *and keys*: that, and every entry met by the keys of the log's records (`KeyJoin`), whose columns are
   made before.
 - *whole check*: `check_store` at the level `full`, every rule, over commit log, consume queues and index of

@@ -19,14 +19,12 @@ from rocketfsck.scan.intrinsics import (
     high_product,
     load_i32,
     load_i64,
-    load_u32,
     native_i32,
     native_i64,
     prefetch,
     store_i32,
     store_i64,
 )
-from rocketfsck.scan.intrinsics_index import chain_terms, multiply_residue
 from rocketfsck.scan.jit import entry, inlined
 
 ENTRY_SIZE = 20
@@ -42,19 +40,6 @@ MAX_TIME_DIFF = 0x7FFFFFFF
     STATE_MOST,
     STATE_LAST,  # phyOffset of the last entry
 ) = range(6)
-
-# what `link_products` and `head_products` keep from call to call
-(
-    PROOF_PUT,  # product of (slot, entry) over the entries
-    PROOF_FOUND,  # product of (slot, prevIndex) over the entries, and of (slot, head) over the slots
-    PROOF_PUT_TOO,  # of both there are two: a multiplication need not wait for the one before
-    PROOF_FOUND_TOO,
-    PROOF_FLAGS,  # as `chain_terms` gives them
-    PROOF_LAST,  # phyOffset of the last entry
-    PROOF_USED,  # slots that are not 0
-) = range(7)
-PROOF_LANES = 16
-FLAG_HASH, FLAG_TIME, FLAG_OFFSET, FLAG_LINK = (1 << 16 * number for number in range(4))
 
 NEGATIVE_HASH = 1
 NEGATIVE_TIME = 2
@@ -147,94 +132,6 @@ def replay(
     store_i64(state + 8 * STATE_LEAST, least)
     store_i64(state + 8 * STATE_MOST, most)
     store_i64(state + 8 * STATE_LAST, last)
-
-
-@entry
-def link_products(
-    entries: int,
-    count: int,
-    first: int,
-    slot_count: int,
-    multiplier: int,
-    shift: int,
-    point: int,
-    terms: int,
-    state: int,
-) -> None:
-    """Multiplies the terms of entries `first` to `first + count - 1` into the products of a ChainProof.
-
-    The term of (slot, number) is `point` + slot * 2**32 + number, everything times 8; that of (slot, 0) is 1,
-    times 8. Nothing is branched on
-    and nothing is looked up: bytes that the products are not good for only leave a flag. At `terms` is room
-    for 2 * BLOCK numbers.
-    """
-    put = native_i64(state + 8 * PROOF_PUT)
-    found = native_i64(state + 8 * PROOF_FOUND)
-    put_too = native_i64(state + 8 * PROOF_PUT_TOO)
-    found_too = native_i64(state + 8 * PROOF_FOUND_TOO)
-    flags = native_i64(state + 8 * PROOF_FLAGS)
-    last = native_i64(state + 8 * PROOF_LAST)
-    given = (point, slot_count, multiplier, shift)
-    whole = count - count % PROOF_LANES
-    base = 0
-    while base < whole:
-        size = min(BLOCK, whole - base)
-        target = terms
-        for index in range(base, base + size, PROOF_LANES):
-            at = entries + ENTRY_SIZE * index
-            flags |= chain_terms(at, first + index, last, given, target)
-            last = load_i64(at + ENTRY_SIZE * (PROOF_LANES - 1) + 4)
-            target += 16 * PROOF_LANES
-        for place in range(terms, terms + 16 * size, 16 * PROOF_LANES):
-            for term in range(place, place + 8 * PROOF_LANES, 16):
-                put = multiply_residue(put, native_i64(term))
-                put_too = multiply_residue(put_too, native_i64(term + 8))
-                found = multiply_residue(found, native_i64(term + 8 * PROOF_LANES))
-                found_too = multiply_residue(found_too, native_i64(term + 8 * PROOF_LANES + 8))
-        base += size
-    for index in range(whole, count):
-        at = entries + ENTRY_SIZE * index
-        key_hash = load_u32(at)
-        offset = load_i64(at + 4)
-        previous = load_u32(at + 16)
-        number = first + index
-        base = point + ((key_hash - (key_hash * multiplier >> shift) * slot_count) << 35)
-        put = multiply_residue(put, base + 8 * number)
-        found = multiply_residue(found, base + 8 * previous if previous != 0 else 8)
-        flags |= FLAG_HASH if load_i32(at) < 0 else 0
-        flags |= FLAG_TIME if load_i32(at + 12) < 0 else 0
-        flags |= FLAG_OFFSET if offset < last else 0
-        flags |= FLAG_LINK if previous >= number else 0
-        last = offset
-    store_i64(state + 8 * PROOF_PUT, put)
-    store_i64(state + 8 * PROOF_FOUND, found)
-    store_i64(state + 8 * PROOF_PUT_TOO, put_too)
-    store_i64(state + 8 * PROOF_FOUND_TOO, found_too)
-    store_i64(state + 8 * PROOF_FLAGS, flags)
-    store_i64(state + 8 * PROOF_LAST, last)
-
-
-@entry
-def head_products(slots: int, count: int, first: int, point: int, state: int) -> None:
-    """Multiplies the terms of `count` big-endian slots from `first` on into the products of a ChainProof."""
-    found = native_i64(state + 8 * PROOF_FOUND)
-    found_too = native_i64(state + 8 * PROOF_FOUND_TOO)
-    used = native_i64(state + 8 * PROOF_USED)
-    for index in range(0, count - 1, 2):
-        base = point + ((first + index) << 35)
-        head = load_u32(slots + 4 * index)
-        head_too = load_u32(slots + 4 * index + 4)
-        found = multiply_residue(found, base + 8 * head if head != 0 else 8)
-        found_too = multiply_residue(found_too, base + (1 << 35) + 8 * head_too if head_too != 0 else 8)
-        used += (1 if head != 0 else 0) + (1 if head_too != 0 else 0)
-    if count % 2 == 1:
-        head = load_u32(slots + 4 * (count - 1))
-        base = point + ((first + count - 1) << 35)
-        found = multiply_residue(found, base + 8 * head if head != 0 else 8)
-        used += 1 if head != 0 else 0
-    store_i64(state + 8 * PROOF_FOUND, found)
-    store_i64(state + 8 * PROOF_FOUND_TOO, found_too)
-    store_i64(state + 8 * PROOF_USED, used)
 
 
 @entry

@@ -1,20 +1,17 @@
 """Checks of one index file by itself: length, header, entries, slots and chains.
 
-Putting the entries in order, block by block, gives what every link and every slot must be (of large files it
-is first asked whether there is any need to: `ChainProof`); following the links is left to `chains`, for
-chains that differ. What entries say of records is compared in
-`check_log_file`, where the records pass. Reference 4, 9.4.
+The entries are put in order, block by block, as the broker put them: that gives what every link and every
+slot must be. `chains` follows the links, of chains that differ only. `check_log_file` compares entries with
+records, where the records pass. Reference 4, 9.4.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.scan.chainproof import SLOT_LIMIT, ChainProof
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.replay import IndexReplay
 from rocketfsck.verify.chains import MISMATCH_LIMIT, WrongLinks, classify_links, walk_damaged
@@ -34,9 +31,6 @@ from rocketfsck.verify.indexreader import (
 )
 from rocketfsck.verify.spans import find_span
 from rocketfsck.verify.task import Checked, Collector, Context, IndexFileTask, TaskResult
-
-SHARED_COUNT = 1 << 19
-"""Entries from which on two threads share a file, where a core is free."""
 
 __all__ = ["IndexExtent", "check_index_file", "merge_index_files"]
 
@@ -109,59 +103,24 @@ class _IndexWalk:
         if reader.last_entry and reader.any_byte(0):
             self.collector.add(Finding("IX018", reader.entry_place(0)))
         compiled = compiled_wanted(ENTRY_SIZE * self.used)
-        if compiled and 1 < reader.slot_count <= SLOT_LIMIT:
-            used_slots, counts = self._proved()
-        else:
-            replay = IndexReplay(reader.slot_count, compiled=compiled, limit=MISMATCH_LIMIT)
-            counts = self._walk(replay, 1, self.used, read_ahead=self.context.read_ahead)
-            used_slots = self._judge(replay)
-        header_check.values(used_slots)
+        replay = IndexReplay(reader.slot_count, compiled=compiled, limit=MISMATCH_LIMIT)
+        counts = self._walk(replay)
+        self._slots(replay)
+        header_check.values(int(np.count_nonzero(replay.heads)))
         self._behind()
         return IndexExtent(self.used, *ends_of(reader, self.used), *counts.values())
 
-    def _proved(self) -> tuple[int, _Pointing]:
-        """The way of large files. Where a core is free, it takes the second half of the entries."""
-        reader = self.reader
-        proof = ChainProof(reader.slot_count)
-        if not self.context.read_ahead or self.used < SHARED_COUNT:
-            counts = self._walk(proof, 1, self.used, read_ahead=False)
-        else:
-            middle = self.used // 2
-            other = proof.fork(self._offset_of(middle))
-            with ThreadPoolExecutor(1, "rocketfsck-index") as pool:
-                further = pool.submit(self._walk, other, middle + 1, self.used, read_ahead=False)
-                counts = self._walk(proof, 1, middle, read_ahead=False)
-                counts.absorb(further.result())
-            proof.absorb(other)
-        self._tell_entries(counts.flagged)
-        for _, slots in reader.slot_blocks():
-            proof.put_slots(slots)
-        if proof.holds:
-            return proof.used_slot_count, counts
-        replay = IndexReplay(reader.slot_count, compiled=True, limit=MISMATCH_LIMIT)
-        for first, block in reader.blocks(1, self.used, read_ahead=self.context.read_ahead):
-            replay.put(block, first)
-        return self._judge(replay), counts
-
-    def _judge(self, replay: IndexReplay) -> int:
-        """Say what is wrong with the chains; in how many slots there are entries."""
-        self._slots(replay)
-        return int(np.count_nonzero(replay.heads))
-
-    def _walk(
-        self, chains: ChainProof | IndexReplay, first: int, last: int, *, read_ahead: bool
-    ) -> _Pointing:
-        """Put the entries from `first` to `last`, and look where they point."""
+    def _walk(self, replay: IndexReplay) -> _Pointing:
+        """Put all entries in use, and look where they point."""
         counts = _Pointing()
-        for number, data in self.reader.blocks(first, last, read_ahead=read_ahead):
-            chains.put(data, number)
-            flags, least, most = chains.take_facts()
+        for number, data in self.reader.blocks(1, self.used, read_ahead=self.context.read_ahead):
+            replay.put(data, number)
+            flags, least, most = replay.take_facts()
             if flags:
                 counts.flagged.append((number, data.size // ENTRY_SIZE))
             if not self._inside(least, most):
                 self._pointing(number, data.view(entry_dtype())["phyOffset"].astype(np.int64), counts)
-        if isinstance(chains, IndexReplay):
-            self._tell_entries(counts.flagged)
+        self._tell_entries(counts.flagged)
         return counts
 
     def _tell_entries(self, flagged: list[tuple[int, int]]) -> None:
@@ -297,13 +256,6 @@ class _Pointing:
         if len(rows):
             self.count[name] = self.count.get(name, 0) + len(rows)
             self.first.setdefault(name, (first + int(rows[0]), int(offset[rows[0]])))
-
-    def absorb(self, further: _Pointing) -> None:
-        """Count in what was found in the entries behind."""
-        for name, count in further.count.items():
-            self.count[name] = self.count.get(name, 0) + count
-            self.first.setdefault(name, further.first[name])
-        self.flagged += further.flagged
 
     def values(self) -> tuple[int, int, int, int, int, int]:
         """The last six fields of an IndexExtent."""

@@ -3,15 +3,18 @@ implementations say the same."""
 
 from __future__ import annotations
 
+import itertools
 import random
 import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rocketfsck.scan.replay import EntryFlag, IndexReplay
+from rocketfsck.scan.replay import ENTRY_DTYPE, EntryFlag, IndexReplay
 from rocketfsck.store import open_store
 
 from tests.conftest import STORE_NAMES, Directory
@@ -128,6 +131,63 @@ def test_files_that_brokers_wrote(name: str, store_dir: Directory) -> None:
 
 def _slot_count(path: Path) -> int:
     return open_store(path.parent.parent).geometry.slot_count
+
+
+@pytest.mark.parametrize("place", [0, 1, 15, 16, 255, 256, 257, 600])
+@pytest.mark.parametrize("field", ["hash", "previous", "slot"])
+def test_every_entry_counts(place: int, field: str) -> None:
+    """In whole blocks of the kernel and behind them, by one bit."""
+    entries, heads = put(50, [7 * number % 211 for number in range(601)])
+    entries = entries.copy()
+    slots = np.array(heads, ">i4")
+    if field == "slot":
+        slots[place % 50] ^= 1
+    else:
+        entries.view(ENTRY_DTYPE)[field][place] ^= 1
+    replay = both(entries, 50)
+    wrong_slot = replay.first_wrong_slot(slots.view(np.uint8), 0)
+    assert replay.wrong_count or wrong_slot >= 0
+    assert (wrong_slot == place % 50) == (field == "slot")
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        [5, -(1 << 63), (1 << 63) - 1, 0],
+        [-7, (1 << 63) - 1],
+        [-(1 << 63), 3],
+        [3, 3],
+        [4, 3],
+        [(1 << 63) - 1, -(1 << 63)],
+        [-1, 0],
+        [-2, -1],
+    ],
+)
+def test_strange_offsets_are_told_exactly(offsets: list[int]) -> None:
+    entries = put(2, [0] * len(offsets))[0].copy()
+    entries.view(ENTRY_DTYPE)["offset"] = offsets
+    replay = both(entries, 2)
+    assert (replay.least_offset, replay.most_offset) == (min(offsets), max(offsets))
+    falls = any(two < one for one, two in itertools.pairwise([-1, *offsets]))
+    assert replay.flags == (EntryFlag.FALLING_OFFSET if falls else EntryFlag(0))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(2, 4), st.lists(st.integers(0, 8), min_size=2, max_size=40), st.randoms(use_true_random=False)
+)
+def test_no_other_order_of_the_same_links_is_sound(
+    slot_count: int, hashes: list[int], rng: random.Random
+) -> None:
+    """Links and heads of a sound file at other places: each number as often as it should be."""
+    entries, found = put(slot_count, hashes)
+    fields, heads = entries.copy().view(ENTRY_DTYPE), np.array(found, ">i4")
+    links = [*fields["previous"].tolist(), *heads.tolist()]
+    mixed = rng.sample(links, len(links))
+    fields["previous"], heads[:] = mixed[: len(fields)], mixed[len(fields) :]
+    replay = both(fields.view(np.uint8), slot_count)
+    sound = not replay.wrong_count and replay.first_wrong_slot(heads.view(np.uint8), 0) < 0
+    assert sound == (mixed == links)
 
 
 def test_wrong_sizes_are_refused() -> None:
