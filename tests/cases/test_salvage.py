@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from rocketfsck.cli.app import run
+from rocketfsck.formats.magic import FENCE_TOPIC
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
-from rocketfsck.repair.filler import FILLER_TOPIC
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.messages import Message, read_messages
 from rocketfsck.scan.options import ScanOptions
@@ -46,7 +46,7 @@ def messages_of(commitlog: Path) -> list[tuple[Message, bytes]]:
             found += [
                 (message, reader.read(message.pos, message.total_size))
                 for message in read_messages(reader, int(path.name), ScanOptions())
-                if not message.faults & WRONG and message.topic_bytes != FILLER_TOPIC
+                if not message.faults & WRONG and message.topic_bytes != FENCE_TOPIC
             ]
     return found
 

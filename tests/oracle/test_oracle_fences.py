@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.formats.host import decode_host
-from rocketfsck.repair.filler import FILLER_TOPIC, filler_records
+from rocketfsck.formats.magic import FENCE_TOPIC
+from rocketfsck.repair.filler import filler_records
 from rocketfsck.scan.messages import Message, read_messages
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.store.reading import FileReader
@@ -119,7 +120,7 @@ def test_what_is_behind_a_fence_is_served(
         assert answer.final.max_offset == untouched.final.max_offset
         assert _rows(answer.final, fenced[0].lost) == expected
         assert puts_not_served(answer.final, APPENDED, untouched.put) == []
-        assert not any(topic.encode() == FILLER_TOPIC for topic, _ in answer.final.queues)
+        assert not any(topic.encode() == FENCE_TOPIC for topic, _ in answer.final.queues)
     assert answers[0].final.keys["Appended", "k3"].served == untouched.final.keys["Appended", "k3"].served
 
 
@@ -142,7 +143,7 @@ def test_a_queue_that_the_broker_rebuilds_closes_ranks(
     places = [(queue, row[0], row[1]) for queue, rows in rows_served(answer.final).items() for row in rows]
     assert before.keys() - fenced.lost <= {place[2] for place in places}
     assert not fenced.lost & {place[2] for place in places}
-    assert not any(topic.encode() == FILLER_TOPIC for topic, _ in answer.final.queues)
+    assert not any(topic.encode() == FENCE_TOPIC for topic, _ in answer.final.queues)
     lost = [before[offset] for offset in fenced.lost]
     for queue, served_offset, physical_offset in places:
         if physical_offset not in before:
@@ -161,7 +162,7 @@ def test_a_broker_that_demands_property_crcs_takes_a_fence(
     path = min((jobs[1].store / "commitlog").iterdir())
     with path.open("r+b") as stream:  # one digit of the first fence's CRC
         data = stream.read()
-        at = data.index(b"__CRC32#", data.index(FILLER_TOPIC)) + 9
+        at = data.index(b"__CRC32#", data.index(FENCE_TOPIC)) + 9
         stream.seek(at)
         stream.write(bytes([data[at] ^ 1]))
     forced = [replace(job, append=(), settings={**job.settings, "forceVerifyPropCRC": True}) for job in jobs]

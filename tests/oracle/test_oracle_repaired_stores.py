@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import UsageError
+from rocketfsck.formats.magic import FENCE_TOPIC
 from rocketfsck.formats.record import encode_record
 from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.filler import FILLER_TOPIC
 from rocketfsck.repair.law import all_assumptions
 from rocketfsck.repair.plan import Loss
 from rocketfsck.repair.planning import make_plan
@@ -190,7 +190,7 @@ def test_every_survivor_is_served_by_queue_offset(case: Case, outcome: Outcomes)
         (name, message.queue_offset)
         for name, queue in done.before.queues.items()
         for message in queue.messages
-        if (message.fields or {}).get("topic") == FILLER_TOPIC.decode()
+        if (message.fields or {}).get("topic") == FENCE_TOPIC.decode()
     }
     more = {(queue, row[0]) for queue, rows in served.items() for row in {*rows} - {*expected.get(queue, [])}}
     assert more <= fences

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.formats.magic import is_in_consume_queue
-from rocketfsck.repair.filler import FILLER_TOPIC
+from rocketfsck.formats.magic import FENCE_TOPIC, is_in_consume_queue
 from rocketfsck.repair.salvage import SalvageOptions, find_records, write_store
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.messages import Message, read_messages
@@ -43,7 +42,7 @@ def _messages(store: Path) -> list[Message]:
     for path in sorted((store / "commitlog").iterdir()):
         with FileReader(path) as reader:
             found += list(read_messages(reader, int(path.name), ScanOptions()))
-    return [m for m in found if not m.faults & Fault.BODY_CRC and m.topic_bytes != FILLER_TOPIC]
+    return [m for m in found if not m.faults & Fault.BODY_CRC and m.topic_bytes != FENCE_TOPIC]
 
 
 def _damage(store: Path, first: int = 1) -> None:
@@ -108,7 +107,7 @@ def test_what_was_salvaged_is_served(
         assert answer.loaded, answer.refusal
         assert expected <= _served(answer.final)
         assert puts_not_served(answer.final, APPENDED, answers[0].put) == []
-        assert not any(topic.encode() == FILLER_TOPIC for topic, _ in answer.final.queues)
+        assert not any(topic.encode() == FENCE_TOPIC for topic, _ in answer.final.queues)
 
 
 @pytest.mark.parametrize("run", [run for run in RUNS if "multiseg" in run[0]], ids="-by-".join)

@@ -6,7 +6,7 @@ of queues, topics and days, which are bounded (`query.counting`), and not with m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,13 +20,12 @@ from rocketfsck.pipeline.statisticskeys import KeyCounts, KeySketch
 from rocketfsck.query.counting import Account, FileRun, Tally, count_file, live_batches, merged
 from rocketfsck.query.statistics import LogStatistics, plan_runs, statistics_of
 from rocketfsck.store.areas import demand_listed
+from rocketfsck.store.reading import Progress
 
 if TYPE_CHECKING:
     from rocketfsck.scan.columns import RecordBatch
     from rocketfsck.scan.queues import QueueTable
     from rocketfsck.store.reading import FileReader
-
-Progress = Callable[[int, int], None]
 
 LOG_AREA = frozenset({"commitlog"})
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.scan.columns import KEY_WORD, RecordBatch
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import among
@@ -40,16 +41,14 @@ GAP_SIZE = 64 << 10
 
 _MASK = np.uint64(0xFFFFFFFFFFFFFFFF)
 
-Ints = NDArray[np.int64]
-
 
 @dataclass(slots=True)
 class Frequent:
     """Counters of the most frequent hashes. `total` is how many were counted; `error` see above."""
 
     capacity: int = CAPACITY
-    hashes: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    counts: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    hashes: Longs = field(default_factory=lambda: np.empty(0, np.int64))
+    counts: Longs = field(default_factory=lambda: np.empty(0, np.int64))
     total: int = 0
     error: int = 0
 
@@ -64,7 +63,7 @@ class Frequent:
         self.error += other.error
         self._take(other.hashes, other.counts)
 
-    def _take(self, hashes: Ints, counts: Ints) -> None:
+    def _take(self, hashes: Longs, counts: Longs) -> None:
         both = np.concatenate([self.hashes, hashes])
         if not len(both):
             return
@@ -150,7 +149,7 @@ class KeyCounts:
     counts: dict[tuple[bytes, bytes], int] = field(default_factory=dict)
     dropped: int = 0
 
-    def add(self, batch: RecordBatch, table: QueueTable, reader: FileReader, wanted: Ints) -> None:
+    def add(self, batch: RecordBatch, table: QueueTable, reader: FileReader, wanted: Longs) -> None:
         """Count the keys of a batch whose hashes are among `wanted` (ascending)."""
         chosen = among(batch["key_hash"].astype(np.int64), wanted) & (batch["key_kind"] == KEY_WORD)
         rows = np.flatnonzero(chosen)
@@ -186,7 +185,7 @@ class KeyCounts:
             self.counts = dict(ordered[: MAX_KEYS // 2])
 
 
-def _pieces(reader: FileReader, pos: Ints, sizes: Ints) -> Iterator[tuple[int, int, NDArray[np.uint8]]]:
+def _pieces(reader: FileReader, pos: Longs, sizes: Longs) -> Iterator[tuple[int, int, NDArray[np.uint8]]]:
     """Bytes that hold the keys `at:stop`, from the first on: near keys in one read, of bounded size."""
     ends = pos + sizes
     far = np.flatnonzero(pos[1:] > ends[:-1] + GAP_SIZE) + 1
@@ -200,7 +199,7 @@ def _pieces(reader: FileReader, pos: Ints, sizes: Ints) -> Iterator[tuple[int, i
             at = stop
 
 
-def _gathered(data: NDArray[np.uint8], starts: Ints, sizes: Ints, queues: Ints) -> pa.Array:
+def _gathered(data: NDArray[np.uint8], starts: Longs, sizes: Longs, queues: Longs) -> pa.Array:
     """Keys as Arrow bytes, each behind the eight bytes of its queue's number."""
     widths = sizes + 8
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(widths)])

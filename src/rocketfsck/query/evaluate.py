@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Flags
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import (
     TRANSACTION_MASK,
@@ -31,7 +32,6 @@ from rocketfsck.scan.queues import QueueTable
 Failed = Callable[[str], None]
 """Told why the content of a message is not known."""
 
-Flags = NDArray[np.bool_]
 Sides = tuple[Flags, Flags]
 """Rows that surely match, rows that may."""
 

@@ -24,7 +24,7 @@ from rocketfsck.formats.messageid import (
 )
 from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome
 from rocketfsck.query.keys import Via, find_by_key
-from rocketfsck.query.scanning import Progress, scan_log
+from rocketfsck.query.scanning import scan_log
 from rocketfsck.query.trace import ScanStep, Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.columns import RecordBatch
@@ -32,6 +32,7 @@ from rocketfsck.scan.messages import Message, MessageFilter
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct
 from rocketfsck.store.model import Store
+from rocketfsck.store.reading import Progress
 
 Reading = Literal["either", "offset", "unique"]
 

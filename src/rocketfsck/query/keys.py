@@ -21,13 +21,14 @@ from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN, index_hash
 from rocketfsck.formats.magic import is_indexed
 from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome
 from rocketfsck.query.chains import Chains, Entry
-from rocketfsck.query.scanning import Progress, scan_log
+from rocketfsck.query.scanning import scan_log
 from rocketfsck.query.selecting import index_step
 from rocketfsck.query.trace import EntryStep, IndexStep, ScanStep, Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.columns import Stop
 from rocketfsck.scan.messages import MAX_BODY_SIZE, Message, MessageFilter
 from rocketfsck.store.model import IndexFile, Store
+from rocketfsck.store.reading import Progress
 
 Via = Literal["auto", "index", "scan", "both"]
 

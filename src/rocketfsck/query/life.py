@@ -31,11 +31,11 @@ from rocketfsck.query.answers import Answer, Found, Lead, Outcome, UnitState
 from rocketfsck.query.chains import Chains
 from rocketfsck.query.ids import find_by_id, find_unique_anywhere
 from rocketfsck.query.keys import Via
-from rocketfsck.query.scanning import Progress
 from rocketfsck.query.trace import Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.messages import Message
 from rocketfsck.store.model import Store
+from rocketfsck.store.reading import Progress
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"

@@ -18,13 +18,14 @@ from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome
 from rocketfsck.query.keys import Via
 from rocketfsck.query.queues import QueueView, Unit, places_of
-from rocketfsck.query.scanning import Progress, scan_log
+from rocketfsck.query.scanning import scan_log
 from rocketfsck.query.trace import ScanStep, Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.messages import Message, MessageFilter
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import Store
+from rocketfsck.store.reading import Progress
 
 PROBE_LIMIT = 4096
 """As many units that lead to no record are passed over in search of one that does."""

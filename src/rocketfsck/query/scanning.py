@@ -18,10 +18,7 @@ from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.live import LiveScan
 from rocketfsck.scan.messages import MAX_BODY_SIZE, Message, read_message
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.store.reading import FileReader
-
-Progress = Callable[[int, int], None]
-"""Told how many bytes of the log are done, and of how many."""
+from rocketfsck.store.reading import FileReader, Progress
 
 
 class Wanted(Protocol):

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from rocketfsck.query.answers import Found
 from rocketfsck.query.evaluate import Expression
-from rocketfsck.query.scanning import Progress, scan_log
+from rocketfsck.query.scanning import scan_log
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.messages import MAX_BODY_SIZE
 from rocketfsck.store.model import Store
+from rocketfsck.store.reading import Progress
 
 
 def find_by_expression(

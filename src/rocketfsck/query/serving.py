@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.magic import BORN_HOST_V6
 from rocketfsck.query.queues import PRE_BLANK_SIZE, Unit, unit_dtype
 from rocketfsck.store.model import QueueKind
@@ -30,8 +30,6 @@ PRE_BLANK = struct.pack(">qiq", 0, PRE_BLANK_SIZE, 0)
 _INT, _LONG = struct.Struct(">i"), struct.Struct(">q")
 _SYS_FLAG_POS = 36
 _STORE_TIMESTAMP_POS = {False: 56, True: 68}  # by whether the born host is an IPv6 one
-
-Ints = NDArray[np.int64]
 
 
 class BrokerThrowsError(StoreError):
@@ -173,13 +171,13 @@ class Appended:
     `base`, `count` and `store_timestamp` are those of batch units.
     """
 
-    place: Ints
-    offset: Ints
-    size: Ints
-    tags: Ints
-    base: Ints
-    count: Ints
-    store_timestamp: Ints
+    place: Longs
+    offset: Longs
+    size: Longs
+    tags: Longs
+    base: Longs
+    count: Longs
+    store_timestamp: Longs
 
 
 NO_UNITS = Appended(*(np.zeros(0, np.int64) for _ in range(7)))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.filename import is_directory_name, is_queue_name
 from rocketfsck.formats.javatext import java_decode
@@ -25,7 +26,6 @@ from rocketfsck.scan.dispatch import dispatches_of
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import QueueKind
 
-Ints = NDArray[np.int64]
 QueueName = tuple[str, int]
 Watcher = Callable[[QueueModel, int, Units], None]
 
@@ -140,14 +140,14 @@ class Dispatcher:
         size = self.rules.queue_sizes[kind]
         return QueueModel(LoadedQueue(topic, queue_id, kind, directory, size, []), self.rules.dialect)
 
-    def _append(self, model: QueueModel, units: Units, chosen: Ints) -> None:
+    def _append(self, model: QueueModel, units: Units, chosen: Longs) -> None:
         if len(chosen):
             taken = Units(units.index[chosen], units.offset[chosen], units.size[chosen], units.tags[chosen])
             place = model.append(taken)
             if self.watch is not None:
                 self.watch(model, place, taken)
 
-    def _to_batch_queue(self, model: QueueModel, units: Units, next_base: Ints) -> None:
+    def _to_batch_queue(self, model: QueueModel, units: Units, next_base: Longs) -> None:
         highest = np.maximum.accumulate(np.append(model.max_physic_offset, units.offset))[:-1]
         chosen = np.flatnonzero(units.offset > highest)
         if not len(chosen):
@@ -158,7 +158,7 @@ class Dispatcher:
         if was_empty:
             model.min_base_offset = int(units.index[chosen[0]])
 
-    def _to_queue(self, model: QueueModel, units: Units) -> Ints:
+    def _to_queue(self, model: QueueModel, units: Units) -> Longs:
         """Append what is not there yet; which elements were passed over though they are not there."""
         reach = units.offset + units.size if model.counts_ends else units.offset
         if _rises(reach) and _rises(units.index):
@@ -176,7 +176,7 @@ class Dispatcher:
             return np.zeros(0, np.int64)
         return self._one_by_one(model, units, reach)
 
-    def _one_by_one(self, model: QueueModel, units: Units, reach: Ints) -> Ints:
+    def _one_by_one(self, model: QueueModel, units: Units, reach: Longs) -> Longs:
         skipped: list[int] = []
         for element, (index, end) in enumerate(zip(units.index.tolist(), reach.tolist(), strict=True)):
             if end <= model.max_physic_offset:
@@ -190,5 +190,5 @@ class Dispatcher:
         return np.array(skipped, np.int64)
 
 
-def _rises(column: Ints) -> bool:
+def _rises(column: Longs) -> bool:
     return bool((column[1:] > column[:-1]).all())

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, IndexHeader, decode_header
@@ -19,8 +20,6 @@ from rocketfsck.store.model import Geometry
 from rocketfsck.store.reading import FileReader
 
 DIRECTORY_REASON = "java.io.FileNotFoundException: {name} (Is a directory)"
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -86,7 +85,7 @@ class IndexModel:
                 )
             )
 
-    def put(self, offset: Ints, key_count: Ints, rolled_back: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def put(self, offset: Longs, key_count: Longs, rolled_back: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Index records in order, by physicalOffset and number of keys; which of them now have all entries.
 
         A record below the newest file's endPhyOffset is passed over, whoever it was that put it there.
@@ -106,7 +105,7 @@ class IndexModel:
             self._last()  # whatever the record, the file is there before it is looked at
         return taken
 
-    def _put_entries(self, offset: Ints, keys: Ints) -> None:
+    def _put_entries(self, offset: Longs, keys: Longs) -> None:
         ends = np.cumsum(keys)
         total, done = int(ends[-1]) if len(ends) else 0, 0
         while done < total:
@@ -130,7 +129,7 @@ class IndexModel:
         self.changes.append(FileChange(f"index/{number}?", "created", self.file_size, "it is put into"))
         return self.files[-1]
 
-    def covers(self, offset: Ints) -> NDArray[np.bool_]:
+    def covers(self, offset: Longs) -> NDArray[np.bool_]:
         """Which physical offsets lie in what the files on disk say they hold.
 
         Not those of a file that was cut and is mapped at its full length: its chains begin with what it lost.
@@ -142,12 +141,12 @@ class IndexModel:
         )
         return _lie_in(offset, kept)
 
-    def lacks(self, offset: Ints) -> NDArray[np.bool_]:
+    def lacks(self, offset: Longs) -> NDArray[np.bool_]:
         """Which physical offsets no file on disk covers; without an index, of those that one did."""
         missing = ~self.covers(offset)
         return missing if self.enabled else missing & self.covered_before(offset)
 
-    def covered_before(self, offset: Ints) -> NDArray[np.bool_]:
+    def covered_before(self, offset: Longs) -> NDArray[np.bool_]:
         """Which physical offsets lie in the files that are deleted."""
         return _lie_in(offset, self._deleted_ranges)
 
@@ -172,7 +171,7 @@ class IndexModel:
         )
 
 
-def _lie_in(offset: Ints, ranges: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:
+def _lie_in(offset: Longs, ranges: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:
     found = np.zeros(len(offset), np.bool_)
     for begin, end in ranges:
         found |= (offset >= begin) & (offset <= end)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.filename import offset_to_filename
@@ -23,8 +24,6 @@ CHUNK_UNITS = 1 << 16
 FAR = (1 << 63) - 1
 EMPTY_FILE_REASON = "java.lang.IllegalArgumentException: newPosition < 0: (-{unit_size} < 0)"
 ENDLESS_REASON = "the truncation never ends: a file of this queue holds a single unit"
-
-Ints = NDArray[np.int64]
 
 
 class StartFailedError(Exception):
@@ -40,10 +39,10 @@ class StartFailedError(Exception):
 class Units:
     """Appended units, in order: queueOffset of the record, the log's offset, size and tagsCode of each."""
 
-    index: Ints
-    offset: Ints
-    size: Ints
-    tags: Ints
+    index: Longs
+    offset: Longs
+    size: Longs
+    tags: Longs
 
 
 class QueueModel:
@@ -297,7 +296,7 @@ class QueueModel:
                 self.min_base_offset = int(units["msgBaseOffset"][found[0]])
                 return
 
-    def _first_file_offsets(self, pos: int) -> Ints:
+    def _first_file_offsets(self, pos: int) -> Longs:
         """The physical offsets of the first file's units from `pos` on.
 
         Those that the start appended have records that are there: they stand for any offset.
@@ -388,7 +387,7 @@ class QueueModel:
         self.files.append(OpenFile("", relative, start_offset, size, 0, is_new=True))
 
 
-def _searched(offset: Ints, wanted: int) -> tuple[int, int]:
+def _searched(offset: Longs, wanted: int) -> tuple[int, int]:
     """The two neighbours where the broker's binary search ends; it need not find what is not sorted."""
     low, high = 0, len(offset) - 1
     while high - low > 1:

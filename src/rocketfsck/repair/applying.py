@@ -37,9 +37,8 @@ from rocketfsck.repair.publish import bring, perform, standing, take_back
 from rocketfsck.repair.results import ApplyReport, undo_command
 from rocketfsck.repair.table import Repair
 from rocketfsck.store.model import Settings, Store
-from rocketfsck.store.reading import os_error_text
+from rocketfsck.store.reading import Progress, os_error_text
 from rocketfsck.verify.catalog import printable
-from rocketfsck.verify.run import Progress
 from rocketfsck.writer import fileops
 
 KEPT = ("journal.json", "set-aside", "plan.json", "result.json", "ledger.json", "manifests.json")

@@ -33,10 +33,11 @@ from rocketfsck.repair.table import Repair
 from rocketfsck.repair.tells import find_tells
 from rocketfsck.repair.worktree import WorkTree
 from rocketfsck.store.model import Settings, Store, StoreFile
+from rocketfsck.store.reading import Progress
 from rocketfsck.verify.catalog import printable
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
-from rocketfsck.verify.run import Progress, check_store
+from rocketfsck.verify.run import check_store
 from rocketfsck.writer import fileops
 from rocketfsck.writer.traits import traits_of
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.scan.carve_plain import NOT_FOUND
 from rocketfsck.scan.columns import Fault, RecordBatch, Stop, new_batch
 from rocketfsck.scan.jit import compiled_wanted
@@ -28,10 +29,6 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.scan.tiling import RecordScanner
 from rocketfsck.store.reading import FileReader
-
-Longs = NDArray[np.int64]
-Progress = Callable[[int, int], None]
-"""Bytes done and bytes in all."""
 
 COLUMNS: dict[str, str] = {
     "source": "i4",  # number of the file

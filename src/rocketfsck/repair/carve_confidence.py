@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.javatext import INT64_MAX
-from rocketfsck.repair.carve import Found, Longs
+from rocketfsck.repair.carve import Found
 from rocketfsck.scan.columns import Fault, Trait
-
-Flags = NDArray[np.bool_]
 
 
 class Level(IntEnum):

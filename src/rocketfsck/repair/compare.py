@@ -25,7 +25,6 @@ from rocketfsck.repair.carve import carved_rows
 from rocketfsck.repair.compare_bytes import (
     Chunk,
     Part,
-    Progress,
     Unlike,
     chunks_of,
     files_of,
@@ -49,7 +48,7 @@ from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.areas import demand_listed
 from rocketfsck.store.model import MappedFile, OtherKind, Store
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import FileReader, Progress
 
 __all__ = ["SIDES", "Comparison", "Copy", "Different", "Lack", "Side", "compare_stores", "describe_side"]
 

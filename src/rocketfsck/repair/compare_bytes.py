@@ -8,15 +8,14 @@ Equal blocks are skipped at the speed of reading; who looks at records looks onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rocketfsck.errors import UsageError
+from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.javatext import INT64_MAX
-from rocketfsck.repair.carve import Longs
-from rocketfsck.repair.carve_confidence import Flags
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 
@@ -26,8 +25,6 @@ NOWHERE = INT64_MAX
 
 Part = tuple[int, int]
 """Physical offsets, half-open."""
-
-Progress = Callable[[int, int], None]
 
 Files = tuple[MappedFile, ...]
 

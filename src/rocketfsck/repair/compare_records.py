@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.repair.carve import COLUMNS, Found, Longs, carved_rows
-from rocketfsck.repair.carve_confidence import Flags
+from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.repair.carve import COLUMNS, Found, carved_rows
 from rocketfsck.repair.compare_bytes import (
     BLOCK_SIZE,
     Files,

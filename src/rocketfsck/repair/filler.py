@@ -14,12 +14,9 @@ from collections.abc import Iterator
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.formats.host import Host
-from rocketfsck.formats.magic import MIN_RECORD_SIZE, TRANSACTION_ROLLBACK
+from rocketfsck.formats.magic import FENCE_TOPIC, MIN_RECORD_SIZE, TRANSACTION_ROLLBACK
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
 from rocketfsck.formats.record import encode_record, make_record
-
-FILLER_TOPIC = b"rocketfsck_fence"
-"""The topic of a fence; a record too short for it has as many letters of it as fit."""
 
 RECORD_SIZE_LIMIT = 128 << 10
 """Bytes of the largest filler record: below every maxMessageSize in use (4 MiB is the default, 2.9)."""
@@ -109,7 +106,7 @@ def _record(offset: int, size: int, store_timestamp: int, store_host: Host, with
     if len(store_host.address) == 16 and room <= 12:
         store_host = NO_HOST
     room -= len(store_host.address) - 4
-    topic = FILLER_TOPIC[:room]
+    topic = FENCE_TOPIC[:room]
     body = bytes(room - len(topic))
     flag = 0
     while True:

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import UsageError
-from rocketfsck.repair.carve import Found, Longs
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.repair.carve import Found
 from rocketfsck.repair.carve_confidence import judge
 from rocketfsck.repair.carve_sources import SourceFile
 from rocketfsck.repair.compare import SIDES, describe_side, require_logs
-from rocketfsck.repair.salvage import Progress, Salvage, SalvageOptions, carve_all, finish_story
+from rocketfsck.repair.salvage import Salvage, SalvageOptions, StageProgress, carve_all, finish_story
 from rocketfsck.repair.salvage_choose import Fate, choose, find_overlapped
 from rocketfsck.repair.salvage_layout import place_kept
 from rocketfsck.store.model import Store
@@ -31,7 +32,7 @@ def heal_stores(
     options: SalvageOptions,
     *,
     prefer: str | None = None,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
 ) -> Salvage:
     """What a store healed from both would hold; nothing is written yet.
 

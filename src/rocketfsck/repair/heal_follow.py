@@ -17,11 +17,12 @@ from rocketfsck.repair.heal_tree import TriedStore
 from rocketfsck.repair.plan import Action, Extent, Unanswered
 from rocketfsck.repair.planning import make_plan
 from rocketfsck.repair.scene import PlanScene
+from rocketfsck.store.reading import Progress
 from rocketfsck.verify.catalog import RULES, describe
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.rule import Level
-from rocketfsck.verify.run import Progress, check_store
+from rocketfsck.verify.run import check_store
 
 DERIVED = frozenset(
     {

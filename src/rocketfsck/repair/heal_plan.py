@@ -41,10 +41,11 @@ from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queueends import cut_queues
 from rocketfsck.repair.scene import PlanScene, hash_bytes
 from rocketfsck.store.model import MappedFile, Store
+from rocketfsck.store.reading import Progress
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rule import Level
-from rocketfsck.verify.run import Progress, check_store
+from rocketfsck.verify.run import check_store
 
 PARTED = "the histories part before: behind their first difference nothing is the same in both"
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE
-from rocketfsck.repair.carve import Found, Longs
-from rocketfsck.repair.carve_confidence import Flags
+from rocketfsck.repair.carve import Found
 from rocketfsck.repair.compare_bytes import LogBytes, Part, left_in_file, range_of
 from rocketfsck.repair.compare_records import BAD, Group, by_queue, carve_files, is_in
 from rocketfsck.repair.logedit import blank_bytes

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
-from rocketfsck.repair.matching import RANGE_LIMIT, Longs, OffsetRange, Rows, match_rows, pair_rows, runs_of
+from rocketfsck.repair.matching import RANGE_LIMIT, OffsetRange, Rows, match_rows, pair_rows, runs_of
 from rocketfsck.repair.plan import Loss, Notice
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.jit import compiled_wanted

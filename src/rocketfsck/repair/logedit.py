@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK
 from rocketfsck.formats.properties import (
     CRC32,
@@ -42,8 +42,6 @@ PHYSICAL_OFFSET_POS = 28
 _KNOWN_SIZE = 1 << 16
 _EDGE_SIZE = 256
 """More than a filler record has in front of and behind its body of zeros."""
-
-Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,12 +279,10 @@ def keep_bytes(tree: WorkTree, file: str, start: int, end: int) -> str:
     name = f"{file}.bytes-{start}-{end}"
     made = False
     with FileReader(tree.place(file)) as reader:
-        for low, high in reader.data_extents(start, min(end, reader.size)):
-            for pos in range(max(low, start), high, COPY_SIZE):
-                data = reader.read(pos, min(COPY_SIZE, high - pos))
-                if any(data):
-                    if not made:
-                        tree.create(name, end - start)
-                        made = True
-                    tree.write(name, pos - start, data)
+        for pos, data in reader.data_chunks(start, end):
+            if any(data):
+                if not made:
+                    tree.create(name, end - start)
+                    made = True
+                tree.write(name, pos - start, data)
     return tree.set_aside(name) if made else ""

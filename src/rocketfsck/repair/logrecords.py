@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.repair.logedit import QueueFrames
 from rocketfsck.repair.plan import Loss
@@ -23,7 +23,6 @@ from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 
-Longs = NDArray[np.int64]
 _BAD = int(Fault.BODY_CRC | Fault.PROPERTY_CRC)
 
 

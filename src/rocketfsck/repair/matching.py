@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
+
 RANGE_LIMIT = 1000
 
-Longs = NDArray[np.int64]
 Columns = tuple[Longs, Longs, Longs]
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from rocketfsck.verify.report import Report
 
 LayoutChoice = Literal["auto", "keep", "pack"]
-Progress = Callable[[str, int, int], None]
+StageProgress = Callable[[str, int, int], None]
 """What is being done, bytes done and bytes in all."""
 
 LEAST_FILE_SIZE = 4 * min_filler_size()
@@ -132,7 +132,7 @@ class SalvagedStore:
 
 
 def find_records(
-    paths: Sequence[Path], options: SalvageOptions, *, progress: Progress | None = None
+    paths: Sequence[Path], options: SalvageOptions, *, progress: StageProgress | None = None
 ) -> Salvage:
     """Carve the paths and decide what of it is taken, and where to.
 
@@ -183,7 +183,7 @@ def finish_story(
     return Salvage(options, story, version, note, origin)
 
 
-def carve_all(sources: Sequence[SourceFile], progress: Progress | None) -> Found:
+def carve_all(sources: Sequence[SourceFile], progress: StageProgress | None) -> Found:
     """Every record of these files. Raises StoreError."""
     carver = Carver()
     total, done = sum(source.size for source in sources), 0
@@ -266,7 +266,7 @@ def write_store(
     into: Path,
     *,
     ledger_path: Path | None = None,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
 ) -> SalvagedStore:
     """Write the store and its ledger; both appear when they are whole.
 

@@ -25,14 +25,14 @@ from rocketfsck.writer.confined import place_at
 if TYPE_CHECKING:
     from rocketfsck.formats.dialect import Version
     from rocketfsck.query.start_verdict import StartVerdict
-    from rocketfsck.repair.salvage import Progress, Salvage
+    from rocketfsck.repair.salvage import Salvage, StageProgress
     from rocketfsck.verify.report import Report
 
 _CHUNK_SIZE = 1 << 20
 
 
 def fill_store(
-    building: Path, salvage: Salvage, progress: Progress | None
+    building: Path, salvage: Salvage, progress: StageProgress | None
 ) -> tuple[Report, tuple[StartVerdict, ...]]:
     """Write everything below a directory; what a check of it finds, and what brokers will do with it.
 

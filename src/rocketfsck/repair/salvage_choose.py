@@ -12,10 +12,10 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from rocketfsck.repair.carve import Found, Longs
-from rocketfsck.repair.carve_confidence import Confidence, Flags, Level
-from rocketfsck.repair.filler import FILLER_TOPIC
+from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.formats.magic import FENCE_TOPIC, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from rocketfsck.repair.carve import Found
+from rocketfsck.repair.carve_confidence import Confidence, Level
 from rocketfsck.scan.sorting import among, distinct
 
 
@@ -63,8 +63,8 @@ def choose(found: Found, confidence: Confidence, level: Level, *, in_place: bool
 def is_fence(found: Found) -> Flags:
     """Filler records of an earlier repair."""
     topics = [topic for topic, _ in found.table.names] + [b""]
-    whole = np.array([topic == FILLER_TOPIC for topic in topics])
-    begun = np.array([bool(topic) and FILLER_TOPIC.startswith(topic) for topic in topics])
+    whole = np.array([topic == FENCE_TOPIC for topic in topics])
+    begun = np.array([bool(topic) and FENCE_TOPIC.startswith(topic) for topic in topics])
     queue = found["queue_index"]
     flags: Flags = whole[queue] | (begun[queue] & (found["body_size"] == 0))
     flags &= (found["sys_flag"] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK

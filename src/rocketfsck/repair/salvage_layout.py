@@ -15,8 +15,9 @@ from typing import Literal
 
 import numpy as np
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
-from rocketfsck.repair.carve import Found, Longs
+from rocketfsck.repair.carve import Found
 from rocketfsck.repair.filler import RECORD_SIZE_LIMIT, min_filler_size
 from rocketfsck.repair.salvage_choose import takes_queue_offset
 

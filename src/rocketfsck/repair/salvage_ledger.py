@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import MAGIC_BLANK
-from rocketfsck.repair.carve import Found, Longs
+from rocketfsck.repair.carve import Found
 from rocketfsck.repair.carve_confidence import Confidence, level_of, names_of
 from rocketfsck.repair.carve_sources import SkippedFile, SourceFile
 from rocketfsck.repair.salvage_choose import FATES, Fate, takes_queue_offset
@@ -38,7 +39,6 @@ SCHEMA_VERSION = 1
 GAP_LIMIT = 1000
 """Missing ranges of one queue that are told one by one."""
 
-_BLOCK_SIZE = 1 << 20
 _BLANK_MAGIC = MAGIC_BLANK.to_bytes(4, "big", signed=True)
 
 
@@ -99,11 +99,9 @@ def find_gaps(source: SourceFile, found: Found, rows: Longs) -> list[Gap]:
 def _what(reader: FileReader, start: int, end: int) -> str:
     if reader.read_upto(start + 4, 4) == _BLANK_MAGIC and end - start >= 8:
         return "blank"
-    for low, high in reader.data_extents(start, end):
-        for pos in range(max(low, start), high, _BLOCK_SIZE):
-            data = np.frombuffer(reader.read(pos, min(_BLOCK_SIZE, high - pos)), np.uint8)
-            if nonzero_index(data, 0, len(data)) < len(data):
-                return "bytes"
+    for _, data in reader.data_chunks(start, end):
+        if nonzero_index(np.frombuffer(data, np.uint8), 0, len(data)) < len(data):
+            return "bytes"
     return "zero"
 
 

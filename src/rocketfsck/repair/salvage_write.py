@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import BORN_HOST_V6, STORE_HOST_V6
 from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE
 from rocketfsck.formats.record import Blank, encode_blank
-from rocketfsck.repair.carve import Found, Longs
+from rocketfsck.repair.carve import Found
 from rocketfsck.repair.carve_sources import SourceFile
 from rocketfsck.repair.filler import iterate_filler_records
 from rocketfsck.repair.salvage_layout import Placement

@@ -14,6 +14,7 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Bytes, Longs
 from rocketfsck.formats.indexfile import ENTRY_SIZE, slot_of, time_diff
 from rocketfsck.formats.javatext import INT64_MIN, int64
 from rocketfsck.formats.magic import MIN_RECORD_SIZE
@@ -32,8 +33,6 @@ from rocketfsck.scan.buildrows import (
     TIME,
 )
 
-Longs = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
 _ENTRY = struct.Struct(">iqii")
 _UNITS = (struct.Struct(">qiq"), struct.Struct(">qiqqqhii"), struct.Struct(">hqqh"))
 

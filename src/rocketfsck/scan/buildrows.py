@@ -10,14 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs, Words
 from rocketfsck.formats.magic import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.scan.columns import RecordBatch, Trait
 from rocketfsck.scan.dispatch import dispatches_of
-
-Longs = NDArray[np.int64]
-Words = NDArray[np.int32]
 
 # the columns of a dispatch
 (

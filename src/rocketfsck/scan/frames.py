@@ -13,6 +13,7 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.magic import MIN_RECORD_SIZE
 from rocketfsck.scan.carve_plain import NOT_FOUND
 
@@ -20,8 +21,6 @@ HEAD_SIZE = 8  # totalSize and magic
 
 _MAGIC = re.compile(rb"\xda\xa3\x20[\xa7\xab]")
 _SIZE = struct.Struct(">i")
-
-Longs = NDArray[np.int64]
 
 
 def find_header(buffer: NDArray[np.uint8], start: int, end: int, most: int) -> int:

@@ -10,13 +10,9 @@ from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Bytes, Longs, Words
 from rocketfsck.scan.options import PropertyParser
-
-Bytes = NDArray[np.uint8]
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,26 +23,26 @@ class Pairs:
     value of the last of its name, at the place of the first.
     """
 
-    starts: Ints
-    name_start: Ints
-    name_size: Ints
-    value_start: Ints
-    value_size: Ints
+    starts: Words
+    name_start: Words
+    name_size: Words
+    value_start: Words
+    value_size: Words
 
 
 class Gatherer(Protocol):
     """What `gather` and the compiled function of the same name are."""
 
-    def __call__(self, buffer: Bytes, starts: Longs, sizes: Longs) -> tuple[Ints, Bytes]: ...
+    def __call__(self, buffer: Bytes, starts: Longs, sizes: Longs) -> tuple[Words, Bytes]: ...
 
 
 class Splitter(Protocol):
     """What `split_pairs` and the compiled function of the same name are."""
 
-    def __call__(self, data: Bytes, offsets: Ints, parser: PropertyParser) -> Pairs: ...
+    def __call__(self, data: Bytes, offsets: Words, parser: PropertyParser) -> Pairs: ...
 
 
-def gather(buffer: Bytes, starts: Longs, sizes: Longs) -> tuple[Ints, Bytes]:
+def gather(buffer: Bytes, starts: Longs, sizes: Longs) -> tuple[Words, Bytes]:
     """The ranges `buffer[start:start + size]` one after the other: offsets, one more than ranges, and bytes.
 
     Raises ValueError for a range outside of the buffer, or 2 GiB and more in all.
@@ -57,7 +53,7 @@ def gather(buffer: Bytes, starts: Longs, sizes: Longs) -> tuple[Ints, Bytes]:
     return offsets, buffer[index]
 
 
-def offsets_of(buffer: Bytes, starts: Longs, sizes: Longs) -> Ints:
+def offsets_of(buffer: Bytes, starts: Longs, sizes: Longs) -> Words:
     """Where each range begins when they are put side by side; checks them as `gather` says."""
     if len(starts) != len(sizes):
         raise ValueError(f"{len(starts)} starts, {len(sizes)} sizes")
@@ -70,7 +66,7 @@ def offsets_of(buffer: Bytes, starts: Longs, sizes: Longs) -> Ints:
     return offsets.astype(np.int32)
 
 
-def split_pairs(data: Bytes, offsets: Ints, parser: PropertyParser) -> Pairs:
+def split_pairs(data: Bytes, offsets: Words, parser: PropertyParser) -> Pairs:
     """Take properties apart: those of record r are `data[offsets[r]:offsets[r + 1]]`, valid UTF-8."""
     starts = [0]
     rows: list[tuple[int, int, int, int]] = []

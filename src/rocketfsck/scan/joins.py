@@ -15,10 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.scan import join_kernels
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.mismatches import MISMATCH_LIMIT, Ints, Mismatches, Output, int64_columns, kernel_of
+from rocketfsck.scan.mismatches import MISMATCH_LIMIT, Mismatches, Output, int64_columns, kernel_of
 
 __all__ = ["EntryCode", "EntryFeed", "EntryJoin", "Mismatches", "StoredEntries", "put_rows"]
 
@@ -66,7 +67,7 @@ class Agreed:
 class EntryFeed(Protocol):
     """The index entries that point into the log file, in the order in which they were put."""
 
-    def read(self, count: int) -> Ints:
+    def read(self, count: int) -> Longs:
         """Up to `count` further entries, an array of 5 columns: number, physical offset, keyHash, timeDiff,
         the beginTimestamp that the file had when the entry was put. No rows: the end."""
         ...
@@ -90,10 +91,10 @@ def put_rows(
     begin_timestamp: int,
     start: int,
     end: int,
-    room: Ints,
+    room: Longs,
     *,
     compiled: bool = False,
-) -> Ints:
+) -> Longs:
     """The entries of a block that point into `start:end` of the log, as an `EntryFeed` gives them.
 
     `entries` are as on disk, `number` is the first one's. The rows are written to the front of `room`, which
@@ -124,7 +125,7 @@ class EntryJoin:
     def __init__(self, feed: EntryFeed, *, compiled: bool = False, limit: int = MISMATCH_LIMIT) -> None:
         self._feed = feed
         self._compiled = compiled
-        self._entries: Ints = np.zeros((ENTRY_WINDOW, 5), np.int64)
+        self._entries: Longs = np.zeros((ENTRY_WINDOW, 5), np.int64)
         self._wanted = ENTRY_WINDOW
         self._progress = np.zeros(12, np.int64)
         self._progress[5] = 1

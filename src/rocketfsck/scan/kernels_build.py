@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Bytes, Longs
 from rocketfsck.formats.magic import MIN_RECORD_SIZE
 from rocketfsck.scan import build_plain as plain
 from rocketfsck.scan import buildrows
-from rocketfsck.scan.build_plain import Bytes, Longs
 from rocketfsck.scan.columns import Trait
 from rocketfsck.scan.intrinsics import native_i32, native_i64, prefetch, store_i32, store_i64
 from rocketfsck.scan.jit import entry, inlined

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.magic import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketfsck.scan import buildrows
-from rocketfsck.scan.buildrows import Longs
 from rocketfsck.scan.columns import RecordBatch, Trait
 from rocketfsck.scan.dispatch import UNKNOWN_LEVEL_DELAY
 from rocketfsck.scan.jit import entry

@@ -8,14 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rocketfsck.scan import crc, frames
 from rocketfsck.scan.carve_plain import NOT_FOUND
 from rocketfsck.scan.crc import crc32
 from rocketfsck.scan.intrinsics import load_i32, lowest_bit, mask_magic, native_i64, store_i64
 from rocketfsck.scan.jit import entry, helper
-
-Longs = NDArray[np.int64]
 
 
 @helper

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rocketfsck.scan.gather import Bytes, Ints, Longs, Pairs, offsets_of
+from rocketfsck.formats.arrays import Bytes, Longs, Words
+from rocketfsck.scan.gather import Pairs, offsets_of
 from rocketfsck.scan.jit import entry
 from rocketfsck.scan.options import PropertyParser
 
@@ -92,7 +93,7 @@ def _split(
     return count
 
 
-def gather(buffer: Bytes, starts: Longs, sizes: Longs) -> tuple[Ints, Bytes]:
+def gather(buffer: Bytes, starts: Longs, sizes: Longs) -> tuple[Words, Bytes]:
     """As `scan.gather.gather`."""
     offsets = offsets_of(buffer, starts, sizes)
     out = np.empty(int(offsets[-1]), np.uint8)
@@ -100,7 +101,7 @@ def gather(buffer: Bytes, starts: Longs, sizes: Longs) -> tuple[Ints, Bytes]:
     return offsets, out
 
 
-def split_pairs(data: Bytes, offsets: Ints, parser: PropertyParser) -> Pairs:
+def split_pairs(data: Bytes, offsets: Words, parser: PropertyParser) -> Pairs:
     """As `scan.gather.split_pairs`. Raises ValueError for offsets that are no ranges of the data."""
     sizes = np.diff(offsets)
     if len(sizes) and (offsets[0] < 0 or sizes.min() < 0 or offsets[-1] > len(data)):

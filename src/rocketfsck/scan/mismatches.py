@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.scan import join_kernels
 
 MISMATCH_LIMIT = 8192
 """Mismatches that one call gives back; further ones are only counted."""
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,49 +27,49 @@ class Mismatches:
     `count` how many neighbours this row stands for.
     """
 
-    rows: Ints
+    rows: Longs
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
-    def code(self) -> Ints:
+    def code(self) -> Longs:
         return self.rows[:, join_kernels.CODE]
 
     @property
-    def queue(self) -> Ints:
+    def queue(self) -> Longs:
         return self.rows[:, join_kernels.QUEUE]
 
     @property
-    def row(self) -> Ints:
+    def row(self) -> Longs:
         return self.rows[:, join_kernels.ROW]
 
     @property
-    def offset(self) -> Ints:
+    def offset(self) -> Longs:
         return self.rows[:, join_kernels.OFFSET]
 
     @property
-    def end(self) -> Ints:
+    def end(self) -> Longs:
         return self.rows[:, join_kernels.END]
 
     @property
-    def number(self) -> Ints:
+    def number(self) -> Longs:
         return self.rows[:, join_kernels.NUMBER]
 
     @property
-    def number_end(self) -> Ints:
+    def number_end(self) -> Longs:
         return self.rows[:, join_kernels.NUMBER_END]
 
     @property
-    def found(self) -> Ints:
+    def found(self) -> Longs:
         return self.rows[:, join_kernels.FOUND]
 
     @property
-    def expected(self) -> Ints:
+    def expected(self) -> Longs:
         return self.rows[:, join_kernels.EXPECTED]
 
     @property
-    def count(self) -> Ints:
+    def count(self) -> Longs:
         return self.rows[:, join_kernels.COUNT]
 
 

@@ -9,13 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketfsck.scan.columns import RecordBatch
-
-Longs = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 UNKNOWN = -1
 RECENT_COUNT = 9

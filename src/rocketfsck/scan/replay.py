@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
+
 LINK_LIMIT = 1 << 16
 """Wrong links that a replay keeps; further ones are only counted."""
 ENTRY_SIZE = 20
 ENTRY_DTYPE = np.dtype([("hash", ">i4"), ("offset", ">i8"), ("time", ">i4"), ("previous", ">i4")])
 PLACE_BITS = 20
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
-
-Ints = NDArray[np.int64]
 
 
 class EntryFlag(IntFlag):
@@ -37,10 +37,10 @@ class EntryFlag(IntFlag):
 class WrongLinks:
     """Columns of entries whose prevIndex is not the entry put before them into their slot (0: none)."""
 
-    entry: Ints
-    previous: Ints
-    expected: Ints
-    slot: Ints
+    entry: Longs
+    previous: Longs
+    expected: Longs
+    slot: Longs
     further_count: int
 
 
@@ -165,7 +165,7 @@ class IndexReplay:
         state[5] = offset[-1]
         state[2] |= int(flags)
 
-    def _expected(self, slots: Ints, first: int) -> Ints:
+    def _expected(self, slots: Longs, first: int) -> Longs:
         # one sort of (slot, place) brings the entries of a slot together, in the order of their putting
         ordered = np.sort(slots << PLACE_BITS | np.arange(len(slots)))
         order, ordered = ordered & ((1 << PLACE_BITS) - 1), ordered >> PLACE_BITS

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
@@ -18,9 +18,14 @@ from typing import Self, cast
 from rocketfsck.errors import StoreError
 
 PathLike = str | os.PathLike[str]
+Progress = Callable[[int, int], None]
+"""Told how many bytes of what is read are done, and of how many; called from one thread."""
 
 MAX_READ_SIZE = 1 << 30
 """One system call asks for no more: Linux gives at most 2 GiB - 4096 in a single read."""
+
+CHUNK_SIZE = 1 << 20
+"""Bytes that whoever copies or goes through a file has in memory."""
 
 _FILE_KINDS = (
     (stat.S_ISDIR, "a directory"),
@@ -172,6 +177,12 @@ class FileReader:
                 return
             yield data, min(hole, limit)
             pos = hole
+
+    def data_chunks(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """What `start:end` holds besides holes, in pieces of at most CHUNK_SIZE bytes: position and bytes."""
+        for low, high in self.data_extents(start, end):
+            for pos in range(low, high, CHUNK_SIZE):
+                yield pos, self.read(pos, min(CHUNK_SIZE, high - pos))
 
 
 def read_at(path: PathLike, pos: int, size: int) -> bytes:

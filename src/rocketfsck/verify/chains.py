@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.scan.sorting import among, distinct
 from rocketfsck.verify.finding import Finding, Where
-from rocketfsck.verify.indexreader import BLOCK_COUNT, IndexReader, Longs
+from rocketfsck.verify.indexreader import BLOCK_COUNT, IndexReader
 
 MISMATCH_LIMIT = 1 << 16
 """Wrong links and heads that are classified one by one; more are counted."""

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dledger import (
     DLEDGER_INDEX,
     ENTRY_HEADER_SIZE,
@@ -63,7 +64,6 @@ REASONS = (
 )
 NUMBER, NO_FILE, NO_ENTRY, INDEX, TERM, SIZE, GAP = range(1, 8)
 
-Longs = NDArray[np.int64]
 Rows = NDArray[Any]
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.elsewhere import has_queues_elsewhere
 from rocketfsck.verify.emit import capped, queue_directory, unit_place
@@ -34,7 +34,6 @@ from rocketfsck.verify.unitruns import BLOCK_COUNT, Kind, kinds_of
 LOOK_LIMIT = 2000
 """Units without a record whose place in the log is read, per queue; further ones are judged like the last."""
 
-Longs = NDArray[np.int64]
 Name = tuple[str, int]
 
 REASONS = {

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Flags
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.logrows import LogRows
-from rocketfsck.verify.spans import Flags, true_spans
+from rocketfsck.verify.spans import true_spans
 from rocketfsck.verify.task import Collector, aggregate
 
 ROW_LIMIT = 1000

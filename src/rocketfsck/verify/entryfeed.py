@@ -15,6 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.scan.joins import StoredEntries, put_rows
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.store.model import Store
@@ -36,8 +37,6 @@ MAX_SORTED = 1 << 21
 LEAST_COUNT = WINDOW_FRONT // 2
 """Entries that are seen at once: what agrees needs those of a whole record and two more."""
 BACK_COUNT = WINDOW_FRONT // 2
-
-Ints = NDArray[np.int64]
 
 
 def split_number(number: int) -> tuple[int, int]:
@@ -78,7 +77,7 @@ class LogEntryFeed:
         self._reader: IndexReader | None = None
         self._open_index = -1
         self._window: ReadAhead | None = None
-        self._sorted: Ints | None = None
+        self._sorted: Longs | None = None
         parts = [part for index in range(len(store.indexes)) if (part := self._part(index)) is not None]
         self._parts = sorted(parts, key=lambda part: part.first)
         self._next = self._parts[0].start if self._parts else 0
@@ -101,7 +100,7 @@ class LogEntryFeed:
     ) -> None:
         self._close()
 
-    def read(self, count: int) -> Ints:
+    def read(self, count: int) -> Longs:
         """Up to `count` further entries: number, offset, keyHash, timeDiff, begin timestamp."""
         if self._sorted is None:
             return self._read(count)
@@ -153,7 +152,7 @@ class LogEntryFeed:
             last = part.last
         return True
 
-    def _read(self, count: int) -> Ints:
+    def _read(self, count: int) -> Longs:
         while (entries := self._entries()) is not None:
             index, first = self._parts[0].index, self._next
             block = entries[: ENTRY_SIZE * count].view(entry_dtype())

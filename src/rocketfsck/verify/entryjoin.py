@@ -10,8 +10,8 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.joins import EntryCode, EntryJoin, Mismatches
 from rocketfsck.store.model import Store
@@ -30,7 +30,6 @@ MAX_LOOSE = 1 << 16
 LOOK_LIMIT = 2000
 """Entries out of order whose place in the log is read, per commit log file."""
 
-Longs = NDArray[np.int64]
 
 BEYOND, IN_DAMAGE, NOWHERE = 1, 2, 3
 """Where entries without a record point to: behind the log's end, into damaged bytes, into the middle."""

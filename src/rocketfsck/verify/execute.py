@@ -9,10 +9,10 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from rocketfsck.engine import Engine
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.store.reading import Progress
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.planning import Unit
 from rocketfsck.verify.report import Coverage, NotChecked
@@ -28,12 +28,6 @@ from rocketfsck.verify.task import (
 
 TASK_MINIMUM = 200
 """Findings that a task may keep, however many tasks there are."""
-
-
-class Progress(Protocol):
-    """Told how far a check is, in bytes of the files that its tasks go through; called from one thread."""
-
-    def __call__(self, done_byte_count: int, total_byte_count: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.store.model import ConsumeQueue, MappedFileQueue
 from rocketfsck.verify.emit import add_rows, unit_place
 from rocketfsck.verify.finding import Finding, Where
@@ -29,7 +30,6 @@ SPAN_SIZE = 1 << 20
 WALK_LIMIT = 100_000
 """Extension units walked one by one in a queue's gaps between addresses."""
 
-Longs = NDArray[np.int64]
 
 _SIZE = struct.Struct(">h")
 _NO_FILES = MappedFileQueue((), 0, ())

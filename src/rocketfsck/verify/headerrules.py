@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Flags
 from rocketfsck.formats.magic import (
     INNER_BATCH,
     NEED_UNWRAP,
@@ -39,8 +39,6 @@ RECONSUME_LIMIT = 1 << 16
 
 BATCH_FLAGS = NEED_UNWRAP | INNER_BATCH
 TRANSACTION_PROPERTIES = (TRAN_MSG.encode(), PGROUP.encode())
-
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.replay import IndexReplay
 from rocketfsck.verify.chains import MISMATCH_LIMIT, WrongLinks, classify_links, walk_damaged
@@ -26,7 +27,6 @@ from rocketfsck.verify.indexreader import (
     HEADER_SIZE,
     Entries,
     IndexReader,
-    Longs,
     entry_dtype,
 )
 from rocketfsck.verify.spans import find_span

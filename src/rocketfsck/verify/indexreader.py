@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.store.model import Geometry, IndexFile
 from rocketfsck.store.reading import FileReader
@@ -30,7 +31,6 @@ BLOCK_COUNT = 1 << 16
 SPAN_COUNT = 1 << 12
 WINDOW_FRONT = 128
 
-Longs = NDArray[np.int64]
 Entries = NDArray[Any]
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.indexfile import ENTRY_SIZE, SLOT_SIZE, entry_pos, slot_pos
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.store.model import IndexFile
@@ -49,7 +50,6 @@ WEST, EAST = 12 * HOUR, 14 * HOUR
 SLACK = HOUR
 """Milliseconds that clocks may differ and a put may wait."""
 
-Longs = NDArray[np.int64]
 Columns = NDArray[Any]
 
 _ENTRY = np.dtype([("hash", ">i4"), ("offset", ">i8"), ("rest", ">i8")])

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait
 from rocketfsck.scan.dispatch import Dispatches, dispatches_of
@@ -47,8 +48,6 @@ __all__ = ["LogSummary", "QueueSpan", "check_log_file", "merge_log_files"]
 
 PREPARED_LIMIT = 2000
 """Half messages outside the batch that are looked up one by one in a file."""
-
-Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

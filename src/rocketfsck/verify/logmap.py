@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.scan.sorting import distinct
 from rocketfsck.store.model import Store
 from rocketfsck.verify.elsewhere import has_log_elsewhere
 from rocketfsck.verify.regionjudge import DAMAGED, STALE
 from rocketfsck.verify.spans import find_span
 from rocketfsck.verify.task import TaskResult
-
-Longs = NDArray[np.int64]
 
 
 class Ground(IntEnum):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.magic import (
     TRANSACTION_MASK,
     TRANSACTION_ROLLBACK,
@@ -15,8 +16,6 @@ from rocketfsck.formats.magic import (
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.verify.finding import Where
-
-Longs = NDArray[np.int64]
 
 
 class LogRows:

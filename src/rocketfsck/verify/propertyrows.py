@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Bytes, Flags, Longs
 from rocketfsck.formats.properties import CRC32
 from rocketfsck.scan.columns import Trait
 from rocketfsck.store.reading import FileReader
@@ -29,9 +29,6 @@ TARGETS = (b"REAL_TOPIC", b"REAL_QID")
 PIECE_SIZE = 1 << 20
 CRC_TRAILER_SIZE = 20
 
-Longs = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-Bytes = NDArray[np.uint8]
 
 _CRC_HEAD = np.frombuffer(CRC32.encode() + b"\x01", np.uint8)
 

@@ -15,6 +15,7 @@ from rocketfsck import __version__
 from rocketfsck.engine import Engine, LocalEngine, core_count
 from rocketfsck.errors import StoreError
 from rocketfsck.store.model import OtherKind, Store, StrayReason
+from rocketfsck.store.reading import Progress
 from rocketfsck.verify.advice import continue_command, plan_command
 from rocketfsck.verify.baseline import read_baseline
 from rocketfsck.verify.catalog import RULES, UNKNOWN_RULES, describe
@@ -24,7 +25,7 @@ from rocketfsck.verify.check_dledger import check_dledger
 from rocketfsck.verify.check_layout import check_layout
 from rocketfsck.verify.diagnoses import diagnose, next_commands
 from rocketfsck.verify.elsewhere import has_log_elsewhere, has_queues_elsewhere
-from rocketfsck.verify.execute import Executed, Progress, execute
+from rocketfsck.verify.execute import Executed, execute
 from rocketfsck.verify.facts import Known, gather
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.options import CheckOptions

@@ -12,9 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rocketfsck.formats.javatext import java_decode, parse_int64, split_java
 from rocketfsck.formats.properties import LMQ_PREFIX, MULTI_DISPATCH_SEPARATOR
 from rocketfsck.store.model import Store
@@ -26,8 +23,6 @@ MAX_NAMES = 1 << 14
 
 FIRST, LAST, AT, COUNT, OFFSET = range(1, 6)
 """Columns of rows on shifted units, behind the queue: first and last queueOffset, place, number, record."""
-
-Longs = NDArray[np.int64]
 
 
 def is_light(topic: bytes) -> bool:

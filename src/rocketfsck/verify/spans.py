@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Longs = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from rocketfsck.formats.arrays import Flags, Longs
 
 
 def true_spans(flags: Flags) -> tuple[Longs, Longs]:

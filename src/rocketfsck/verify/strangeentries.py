@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.scan.joins import EntryCode, Mismatches
 from rocketfsck.store.model import Geometry, Store
 from rocketfsck.store.newer import writes_more_entries
@@ -41,8 +41,6 @@ RUN_LIMIT = 1 << 14
 MAX_TIME_DIFF = 0x7FFFFFFF
 INDEX, ENTRY, OFFSET, DISTINCT, COUNT, HASH = range(6)
 WIDTH = 6
-
-Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

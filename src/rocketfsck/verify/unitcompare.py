@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.scan.dispatch import UNKNOWN_TAGS
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import add_rows, unit_place
@@ -22,9 +22,6 @@ from rocketfsck.verify.unitreader import MAX_EXT_ADDRESS, StreamReader, Units
 MAX_DELAYS = 64
 FIELD_LIMIT = 64
 """Rows of one field and piece that become findings."""
-
-Longs = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.scan.dispatch import Dispatches
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import Store
@@ -35,7 +36,6 @@ MAX_SEARCHES = 5000
 """Searches by offset for the misplaced units of one piece of a queue."""
 MAX_INDEX = 1 << 60
 
-Longs = NDArray[np.int64]
 Name = tuple[str, int]
 
 COLUMNS = ("queue", "index", "count", "offset", "size", "time", "tags")

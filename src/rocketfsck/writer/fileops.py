@@ -311,15 +311,22 @@ def copy(source: Place | str, target: Place) -> None:
         descriptor = open_file(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             if not _reflink(os.fspath(source), descriptor):
-                os.ftruncate(descriptor, reader.size)
-                for start, end in reader.data_extents():
-                    for pos in range(start, end, COPY_SIZE):
-                        _before("write", target)
-                        write_all(descriptor, reader.read(pos, min(COPY_SIZE, end - pos)), pos)
+                copy_data(reader, descriptor, target)
             give_traits(descriptor, traits_of(os.fspath(source)))
         finally:
             os.close(descriptor)
     set_times(target, status.st_atime_ns, status.st_mtime_ns)
+
+
+def copy_data(reader: FileReader, descriptor: int, target: Place) -> None:
+    """Give an open file of zeros, `target`, the length and the bytes of another; holes stay holes.
+
+    Raises StoreError if the other one cannot be read, OSError if the target cannot be written.
+    """
+    os.ftruncate(descriptor, reader.size)
+    for pos, data in reader.data_chunks():
+        _before("write", target)
+        write_all(descriptor, data, pos)
 
 
 def _reflink(source: str, descriptor: int) -> bool:

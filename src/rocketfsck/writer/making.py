@@ -29,7 +29,7 @@ from rocketfsck.writer.truth import PutRecord, WrittenStore
 from rocketfsck.writer.writing import describe
 
 OnPut = Callable[[PutRecord], None]
-Progress = Callable[[int, int | None], None]
+FillProgress = Callable[[int, int | None], None]
 """Told how many bytes of the commit log are done, and of how many, where that is known."""
 
 Sums = Mapping[str, int]
@@ -121,7 +121,7 @@ def _line_writer(file: SideFile, options: WriteOptions) -> OnPut:
     return write
 
 
-def fill_from(source: MessageSource, progress: Progress | None = None) -> Fill:
+def fill_from(source: MessageSource, progress: FillProgress | None = None) -> Fill:
     """Puts the messages of an input; InputError, with the row, for one that a broker would refuse."""
 
     def fill(writer: StoreWriter, on_put: OnPut | None) -> Sums:

@@ -12,14 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Bytes
 from rocketfsck.scan.replay import ENTRY_DTYPE, EntryFlag, IndexReplay
 from rocketfsck.store import open_store
 
 from tests.conftest import STORE_NAMES, Directory
-
-Bytes = NDArray[np.uint8]
 
 
 def put(slot_count: int, hashes: list[int]) -> tuple[Bytes, list[int]]:

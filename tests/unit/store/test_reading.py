@@ -158,3 +158,22 @@ def test_extents_where_the_file_system_cannot_tell(file: Path, monkeypatch: pyte
         monkeypatch.setattr(os, "lseek", fail(5))
         with pytest.raises(StoreError, match="cannot be read: no"):
             list(reader.data_extents())
+
+
+def test_chunks_leave_holes_out_and_stay_in_the_range(tmp_path: Path) -> None:
+    path = tmp_path / "chunks"
+    with path.open("wb") as stream:
+        stream.truncate(64 << 20)
+        stream.seek(8 << 20)
+        stream.write(b"x" * (reading.CHUNK_SIZE + 4096))
+        stream.seek(32 << 20)
+        stream.write(b"y" * 4096)
+    start = 8 << 20
+    with FileReader(path) as reader:
+        assert [(pos, len(data), data[:1]) for pos, data in reader.data_chunks()] == [
+            (start, reading.CHUNK_SIZE, b"x"),
+            (start + reading.CHUNK_SIZE, 4096, b"x"),
+            (32 << 20, 4096, b"y"),
+        ]
+        assert list(reader.data_chunks(start + 10, start + 13)) == [(start + 10, b"xxx")]
+        assert list(reader.data_chunks(40 << 20)) == []

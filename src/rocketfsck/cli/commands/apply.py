@@ -75,16 +75,12 @@ def command(
     if output is not None:
         refuse_inside(output, stores)
     with progress("check the result") as bar:
-
-        def advance(done_byte_count: int, total_byte_count: int) -> None:
-            bar.update(done_byte_count, total_byte_count)
-
         report = apply_plan(
             plan,
             in_place=in_place,
             work_dir=work_dir,
             keep=not no_undo,
-            progress=advance,
+            progress=bar.update,
             assume=assume,
             settings=settings,
             outside=outside,

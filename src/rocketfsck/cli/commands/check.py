@@ -242,11 +242,7 @@ def _check(store: Store, options: CheckOptions, path: Path, engine: Engine) -> R
     from rocketfsck.verify.run import check_store
 
     with progress(f"check {os.fspath(path)}") as bar:
-
-        def advance(done_byte_count: int, total_byte_count: int) -> None:
-            bar.update(done_byte_count, total_byte_count)
-
-        return check_store(store, options, engine=engine, progress=advance)
+        return check_store(store, options, engine=engine, progress=bar.update)
 
 
 def _rows(report: Report, output_format: Format) -> Iterator[dict[str, Any]]:

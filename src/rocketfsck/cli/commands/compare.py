@@ -151,12 +151,8 @@ def _plan(
     if work_dir is not None and not work_dir.is_dir():
         raise UsageError(f"{work_dir} is no directory")
     with progress("heal") as bar:
-
-        def advance(done_byte_count: int, total_byte_count: int) -> None:
-            bar.update(done_byte_count, total_byte_count)
-
         options = HealOptions(prefer == "B", level, jobs, work_dir)
-        plan, report = plan_heal(*stores, options, progress=advance)
+        plan, report = plan_heal(*stores, options, progress=bar.update)
     if output is not None:
         with open_output(output, binary=False, forbidden=roots) as stream:
             stream.write(plan_text(plan))

@@ -120,11 +120,7 @@ def _check(store: Store, level: Any, jobs: int, path: Path) -> Report:
     from rocketfsck.verify.run import check_store
 
     with progress(f"check {os.fspath(path)}") as bar:
-
-        def advance(done_byte_count: int, total_byte_count: int) -> None:
-            bar.update(done_byte_count, total_byte_count)
-
-        return check_store(store, CheckOptions(level=level, jobs=jobs), progress=advance)
+        return check_store(store, CheckOptions(level=level, jobs=jobs), progress=bar.update)
 
 
 def _write_text(plan: Plan, path: Path, output: Path | None, stream: Any, colored: bool) -> None:

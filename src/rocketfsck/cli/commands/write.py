@@ -18,7 +18,7 @@ from rocketfsck.cli.writeoptions import ByteSize, shape_options, write_options
 from rocketfsck.errors import EXIT_CLEAN, UsageError
 
 if TYPE_CHECKING:
-    from rocketfsck.writer.making import Made, Progress
+    from rocketfsck.writer.making import FillProgress, Made
     from rocketfsck.writer.manifest import ManifestLevel
     from rocketfsck.writer.options import WriteOptions
 
@@ -115,7 +115,7 @@ def _from_input(
     start_time: int,
     level: ManifestLevel,
     manifest_file: Path | None,
-    update: Progress,
+    update: FillProgress,
 ) -> Made:
     from rocketfsck.writer.inputs import open_messages
     from rocketfsck.writer.making import fill_from, make_store
@@ -139,7 +139,7 @@ def _from_seed(
     start_time: int,
     level: ManifestLevel,
     manifest_file: Path | None,
-    update: Progress,
+    update: FillProgress,
 ) -> Made:
     from rocketfsck.writer.synth import parse_mix, synthesize
 

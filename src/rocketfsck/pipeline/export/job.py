@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -45,6 +45,7 @@ from rocketfsck.pipeline.export.work import export_part
 from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.views.model import Part, Wanted
 from rocketfsck.pipeline.views.table import plan_parts, schema_of
+from rocketfsck.store.reading import Progress
 from rocketfsck.writer.publish import building_directory
 
 TASK_SIZE = 256 << 20
@@ -58,8 +59,6 @@ BODY_COLUMNS = frozenset({"body", "body_crc_ok"})
 DEFAULT_PARTITION: dict[str, tuple[str, ...]] = {"messages": ("topic", DATE), "consumequeue": ("topic",)}
 ORDER = ("broker", "offset")
 IN_LOG_ORDER = ("messages", "regions")
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

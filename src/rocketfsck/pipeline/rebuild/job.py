@@ -46,9 +46,10 @@ from rocketfsck.repair.build.run import (
     inputs_of,
     write_checkpoint,
 )
-from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large
+from rocketfsck.repair.build.walk import LogWalked, log_is_large
 from rocketfsck.repair.logedit import read_log_end
 from rocketfsck.store.model import Store
+from rocketfsck.store.reading import Progress
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.pipeline.rebuild.places import attempt_directory, publish
 from rocketfsck.pipeline.rebuild.segment import BUCKET_COUNT, bucket_of, units_path
 from rocketfsck.pipeline.rebuild.spill import SpillReader
@@ -23,7 +24,7 @@ from rocketfsck.repair.build.files import make_directory
 from rocketfsck.repair.build.model import BuiltQueue
 from rocketfsck.repair.build.queues import QueueBuilder
 from rocketfsck.repair.build.queuestates import Name, QueueStates
-from rocketfsck.scan.build_plain import REFUSED_NAME, Longs
+from rocketfsck.scan.build_plain import REFUSED_NAME
 from rocketfsck.scan.buildrows import BASE, INDEX, ROW_SIZE
 from rocketfsck.store.model import ConsumeQueue, Store
 

@@ -25,7 +25,7 @@ from typing import Self
 import numpy as np
 
 from rocketfsck.errors import StoreError
-from rocketfsck.scan.build_plain import Longs
+from rocketfsck.formats.arrays import Longs
 
 MAGIC = b"rfspill1"
 COLUMN_SIZE = 3

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Bytes, Words
 from rocketfsck.formats.javatext import java_decode, java_encode
-from rocketfsck.scan.gather import Bytes, Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +34,7 @@ def numbers(values: NDArray[Any]) -> pa.Array:
     return pa.array(np.ascontiguousarray(values))
 
 
-def binary(offsets: Ints, data: Bytes, valid: NDArray[np.bool_] | None = None) -> pa.Array:
+def binary(offsets: Words, data: Bytes, valid: NDArray[np.bool_] | None = None) -> pa.Array:
     """Ranges of bytes; null where `valid` is False."""
     import pyarrow as pa
 
@@ -42,7 +42,7 @@ def binary(offsets: Ints, data: Bytes, valid: NDArray[np.bool_] | None = None) -
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
-def texts(offsets: Ints, data: Bytes, valid: NDArray[np.bool_] | None = None) -> pa.Array:
+def texts(offsets: Words, data: Bytes, valid: NDArray[np.bool_] | None = None) -> pa.Array:
     """Ranges of bytes as Java decodes them."""
     import pyarrow as pa
 
@@ -53,7 +53,7 @@ def texts(offsets: Ints, data: Bytes, valid: NDArray[np.bool_] | None = None) ->
         return pa.array([None if one is None else java_decode(one) for one in raw.to_pylist()], pa.string())
 
 
-def readable(offsets: Ints, data: Bytes) -> tuple[Ints, Bytes]:
+def readable(offsets: Words, data: Bytes) -> tuple[Words, Bytes]:
     """The same ranges with whatever is not UTF-8 replaced, as Java replaces it."""
     import pyarrow as pa
 
@@ -83,7 +83,7 @@ def chosen(codes: NDArray[Any], values: Sequence[str | None]) -> pa.Array:
 
 
 def lists(
-    kind: pa.DataType, offsets: Ints, values: pa.Array, valid: NDArray[np.bool_] | None = None
+    kind: pa.DataType, offsets: Words, values: pa.Array, valid: NDArray[np.bool_] | None = None
 ) -> pa.Array:
     """Lists of the type `kind` (a list or a map), row i being `values[offsets[i]:offsets[i + 1]]`."""
     import pyarrow as pa

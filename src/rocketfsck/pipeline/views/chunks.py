@@ -14,10 +14,11 @@ import numpy as np
 import numpy.ma  # np.unique would import it in whatever thread comes first
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Bytes, Longs, Words
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.scan.arrow import LogBatch
 from rocketfsck.scan.columns import KEY_WORD
-from rocketfsck.scan.gather import Bytes, Ints, Longs, Pairs, gatherer, splitter
+from rocketfsck.scan.gather import Pairs, gatherer, splitter
 from rocketfsck.scan.options import PropertyParser
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Chunk:
         values: NDArray[Any] = self.log.batch[name][self.rows]
         return values
 
-    def bytes_of(self, starts: Longs, sizes: Longs) -> tuple[Ints, Bytes]:
+    def bytes_of(self, starts: Longs, sizes: Longs) -> tuple[Words, Bytes]:
         """Ranges of file positions side by side."""
         return self._gather(self._buffer, starts - self._low, sizes)
 
@@ -66,13 +67,13 @@ class Chunk:
         return found
 
     @cached_property
-    def properties(self) -> tuple[Ints, Bytes]:
+    def properties(self) -> tuple[Words, Bytes]:
         """The properties' bytes, as on disk."""
         sizes = np.maximum(self["properties_size"], 0).astype(np.int64)
         return self.bytes_of(self["properties_pos"], sizes)
 
     @cached_property
-    def readable(self) -> tuple[Ints, Bytes]:
+    def readable(self) -> tuple[Words, Bytes]:
         """The properties in valid UTF-8."""
         return arrays.readable(*self.properties)
 
@@ -124,7 +125,7 @@ class Chunk:
         found = np.flatnonzero(wanted & is_chosen[batch["key_record"]])
         return batch["key_record"][found], found
 
-    def _key_bytes(self, found: Rows) -> tuple[Ints, Bytes]:
+    def _key_bytes(self, found: Rows) -> tuple[Words, Bytes]:
         batch = self.log.batch
         return self.bytes_of(batch["key_pos"][found], batch["key_size"][found].astype(np.int64))
 

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
+from rocketfsck.store.reading import FileReader
 from rocketfsck.writer import fileops
 from rocketfsck.writer.confined import Root, place_at
 
@@ -24,6 +25,23 @@ def write_part(path: Path, data: memoryview | bytes, pos: int, file_size: int, t
     try:
         mtime_ns = None if timestamp is None else _nanoseconds(timestamp)
         fileops.write_part(place_at(path), data, pos, file_size, mtime_ns)
+    except OSError as error:
+        raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
+
+
+def copy_part(source: str, path: Path) -> None:
+    """Take a file of the store over as a part that is written on; holes stay holes.
+
+    Raises StoreError if it cannot be read or the part cannot be written.
+    """
+    try:
+        place = place_at(path)
+        descriptor = fileops.open_part(place)
+        try:
+            with FileReader(source) as reader:
+                fileops.copy_data(reader, descriptor, place)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
 

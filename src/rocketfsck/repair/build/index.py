@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.arrays import Bytes
 from rocketfsck.formats.indexfile import (
     ENTRY_SIZE,
     INDEX_HEADER_SIZE,
@@ -28,20 +29,18 @@ from rocketfsck.formats.indexfile import (
     entry_pos,
     index_file_size,
 )
-from rocketfsck.repair.build.files import make_directory, opened, set_time, write_part
+from rocketfsck.repair.build.files import copy_part, make_directory, opened, set_time, write_part
 from rocketfsck.repair.build.indexparts import FileNames, read_header, slots_of_entries, write_slots
 from rocketfsck.repair.build.model import BuiltIndexFile, IndexBuild
-from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk_log
+from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.scan import build_plain
-from rocketfsck.scan.build_plain import Bytes
 from rocketfsck.scan.buildrows import KeyRows, rows_from
 from rocketfsck.store.model import IndexFile, Store
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import FileReader, Progress
 from rocketfsck.writer import fileops
 from rocketfsck.writer.confined import place_at
 
 CHUNK_SIZE = 1 << 20
-COPY_SIZE = 1 << 20
 EMPTY = IndexHeader(0, 0, 0, 0, 0, 0)
 
 
@@ -288,12 +287,7 @@ class IndexBuilder:
         self._before = None
         make_directory(self.directory)
         path = self._building_path(len(self.files))
-        with FileReader(file.location) as reader:
-            write_part(path, b"", 0, self._file_size, None)
-            for start, end in reader.data_extents():
-                for pos in range(start, end, COPY_SIZE):
-                    data = reader.read(pos, min(COPY_SIZE, end - pos))
-                    write_part(path, data, pos, self._file_size, None)
+        copy_part(file.location, path)
         slots = self._read_slots(path)
         self._current = _Filling(path, header, slots, header.begin_timestamp, file.name)
 

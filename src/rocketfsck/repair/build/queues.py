@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import EXT_END_MARK, PRE_BLANK_UNIT
 from rocketfsck.repair.build.files import make_directory, opened, write_part
 from rocketfsck.repair.build.model import BuiltQueue, QueueBuild, QueueGap
@@ -30,12 +31,11 @@ from rocketfsck.repair.build.queuestates import (
     queue_directory,
 )
 from rocketfsck.repair.build.unitwriter import MAX_UNITS, Area, UnitWriter
-from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk_log
+from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.scan import build_plain
-from rocketfsck.scan.build_plain import Longs
 from rocketfsck.scan.buildrows import QUEUE
 from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import FileReader, Progress
 from rocketfsck.writer import fileops
 from rocketfsck.writer.confined import place_at
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.filename import is_directory_name
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.scan.build_plain import IS_BATCH, LEFT_OUT, NEW_STATE, REFUSED_NAME, STATE_SIZE, Longs
+from rocketfsck.scan.build_plain import IS_BATCH, LEFT_OUT, NEW_STATE, REFUSED_NAME, STATE_SIZE
 
 Name = tuple[str, int]
 RawNames = Sequence[tuple[bytes, int]]

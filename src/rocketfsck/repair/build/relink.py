@@ -105,12 +105,10 @@ def _entry_count(reader: FileReader, header: IndexHeader, slot_count: int, limit
         if any(last) and not (stated < room and any(behind)):
             return stated
     count = 0
-    for start, end in reader.data_extents(first, first + room * ENTRY_SIZE):
-        for pos in range(start, end, 1 << 20):
-            data = np.frombuffer(reader.read(pos, min(1 << 20, end - pos)), np.uint8)
-            rows = np.flatnonzero(data)
-            if len(rows):
-                count = (pos + int(rows[-1]) - first) // ENTRY_SIZE + 1
+    for pos, data in reader.data_chunks(first, first + room * ENTRY_SIZE):
+        rows = np.flatnonzero(np.frombuffer(data, np.uint8))
+        if len(rows):
+            count = (pos + int(rows[-1]) - first) // ENTRY_SIZE + 1
     return count
 
 

@@ -21,10 +21,11 @@ from rocketfsck.repair.build.model import IndexBuild, QueueBuild
 from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queue_build, writes_ext
 from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.resumable import ResumableDirectory, State, resumable_directory
-from rocketfsck.repair.build.walk import LogWalked, Progress, log_is_large, walk_log
+from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.store.areas import demand_listed
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.opening import open_store
+from rocketfsck.store.reading import Progress
 from rocketfsck.verify.elsewhere import databases
 
 SAVE_SECONDS = 5.0

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
+from rocketfsck.formats.arrays import Bytes, Longs
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.repair.build.files import make_directory, write_part
 from rocketfsck.repair.build.queuestates import Name, queue_directory
-from rocketfsck.scan.build_plain import PENDING_SIZE, RUN_SIZE, UNIT_SIZES, Bytes, Longs
+from rocketfsck.scan.build_plain import PENDING_SIZE, RUN_SIZE, UNIT_SIZES
 from rocketfsck.store.reading import FileReader
 
 MAX_UNITS = 1 << 19

@@ -15,11 +15,11 @@ from typing import Protocol
 import numpy as np
 
 from rocketfsck.engine import core_count
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.delay import parse_delay_levels
 from rocketfsck.repair.build.keythread import KeyTaker, KeyThread
 from rocketfsck.repair.build.queuestates import RawNames
 from rocketfsck.scan import carve_plain
-from rocketfsck.scan.build_plain import Longs
 from rocketfsck.scan.buildrows import OFFSET, ROW_SIZE, SKIPPED, KeyRows, key_rows, rows_from, unit_rows
 from rocketfsck.scan.columns import Fault, RecordBatch, Stop
 from rocketfsck.scan.jit import compiled_wanted
@@ -30,11 +30,8 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.resync import Ground
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.store.model import MappedFile, Store
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import FileReader, Progress
 from rocketfsck.verify.skippedlists import skipped_by
-
-Progress = Callable[[int, int], None]
-"""Told how many bytes of the commit log are done, and of how many."""
 
 BLANK_SIZE = 8
 SKIPPED_TABLE = 1 << 40

@@ -33,7 +33,6 @@ from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding
 
-_CHUNK_SIZE = 1 << 20
 _ASKING = frozenset({"CL006", "ST003", "ST004", "ST005"})
 _FOLLOWING = frozenset({
     "ST010", "ST011", "ST013", "ST016", "ST017", "ST020", "CL019", "CL028", "CF011", "CF023", "CF030",
@@ -123,11 +122,7 @@ def is_zero(scene: PlanScene, name: str, start: int = 0) -> bool:
 def is_zero_from(location: str, start: int) -> bool:
     """Whether a file holds nothing but zeros from a position on. Raises StoreError."""
     with FileReader(location) as reader:
-        return all(
-            not any(reader.read(pos, min(_CHUNK_SIZE, high - pos)))
-            for low, high in reader.data_extents(start)
-            for pos in range(low, high, _CHUNK_SIZE)
-        )
+        return not any(any(data) for _, data in reader.data_chunks(start))
 
 
 def is_misnamed(scene: PlanScene) -> bool:

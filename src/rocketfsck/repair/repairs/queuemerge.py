@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT_SIZE
 from rocketfsck.formats.filename import filename_to_offset, offset_to_filename
 from rocketfsck.repair.logedit import live_rows
@@ -31,7 +32,6 @@ MAX_FILE_SIZE = 1 << 30
 LOOK_LIMIT = 100_000
 """Units of a queue whose place in the log is looked at one by one; further ones are not kept."""
 
-Longs = NDArray[np.int64]
 Units = NDArray[np.void]
 
 

@@ -14,7 +14,6 @@ from rocketfsck.store.reading import FileReader
 from rocketfsck.writer import fileops
 from rocketfsck.writer.confined import place_at
 
-_CHUNK_SIZE = 1 << 20
 _MAX_DEPTH = 64
 
 
@@ -59,13 +58,11 @@ def _copy_directory(source: str, target: str, above: tuple[tuple[int, int], ...]
 
 def copy_file(source: str, target: str) -> None:
     """Copy one regular file to a new name, with its holes and its time of modification."""
+    place = place_at(target)
     with FileReader(source) as reader:
-        descriptor = fileops.create_file(place_at(target), 0o644)
+        descriptor = fileops.create_file(place, 0o644)
         try:
-            os.ftruncate(descriptor, reader.size)
-            for start, end in reader.data_extents():
-                for pos in range(start, end, _CHUNK_SIZE):
-                    fileops.write_all(descriptor, reader.read(pos, min(_CHUNK_SIZE, end - pos)), pos)
+            fileops.copy_data(reader, descriptor, place)
         finally:
             os.close(descriptor)
-        fileops.set_times(place_at(target), reader.mtime_ns, reader.mtime_ns)
+        fileops.set_times(place, reader.mtime_ns, reader.mtime_ns)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.indexfile import (
     ENTRY,
     ENTRY_SIZE,
@@ -21,8 +22,6 @@ from rocketfsck.formats.indexfile import (
 from rocketfsck.store.model import Geometry, IndexFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.damage.model import Place
-
-Longs = NDArray[np.int64]
 
 
 class IndexScene:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.indexfile import ENTRY_SIZE, entry_pos
 from rocketfsck.formats.javatext import INT64_MAX
@@ -27,11 +28,11 @@ from rocketfsck.writer.commitlog import CommitLog, make_room
 from rocketfsck.writer.consumequeue import QueueState, put_unit
 from rocketfsck.writer.filesums import RunningCrc, crc32_of_zeros
 from rocketfsck.writer.indexfile import IndexFileState, IndexService, fetch_file, put_key
-from rocketfsck.writer.making import Fill, OnPut, Progress, Sums
+from rocketfsck.writer.making import Fill, FillProgress, OnPut, Sums
 from rocketfsck.writer.storewriter import StoreWriter
 from rocketfsck.writer.streams import write_at
 from rocketfsck.writer.synth.flushing import Flusher, background_flushing
-from rocketfsck.writer.synth.kernelinput import KernelInput, Numbers, kernel_input
+from rocketfsck.writer.synth.kernelinput import KernelInput, kernel_input
 from rocketfsck.writer.synth.plan import Plan
 
 ROWS = 1 << 15
@@ -43,16 +44,16 @@ INDEX_CHUNK_SIZE = 1 << 20
 class Columns:
     """What the kernels tell of the records in the buffer, one row a record, one row a key."""
 
-    queue: Numbers
-    size: Numbers
-    offset: Numbers
-    time: Numbers
-    tags: Numbers
-    key_hash: Numbers
-    key_record: Numbers
+    queue: Longs
+    size: Longs
+    offset: Longs
+    time: Longs
+    tags: Longs
+    key_hash: Longs
+    key_record: Longs
 
 
-def bulk_fill(plan: Plan, size: int | None, limit: int, progress: Progress | None = None) -> Fill:
+def bulk_fill(plan: Plan, size: int | None, limit: int, progress: FillProgress | None = None) -> Fill:
     """Puts the messages of a plain plan, as `synthesis.story_fill` does."""
 
     def fill(writer: StoreWriter, on_put: OnPut | None) -> Sums:
@@ -108,7 +109,7 @@ class _Bulk:
         topic, queue_id = divmod(queue, self.plan.mix.queues)
         return self.plan.topics[topic], queue_id
 
-    def run(self, progress: Progress | None) -> None:
+    def run(self, progress: FillProgress | None) -> None:
         """Everything, buffer by buffer."""
         log, options = self.writer.log, self.writer.options
         stop = kernels.STOP_BUFFER

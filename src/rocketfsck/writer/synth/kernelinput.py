@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.host import Host, encode_host
 from rocketfsck.formats.javatext import int64, java_hash
 from rocketfsck.formats.properties import CLUSTER, KEYS, TAGS, UNIQ_KEY, WAIT, tags_code
@@ -26,7 +27,6 @@ from rocketfsck.writer.synth.plan import (
     largest_record,
 )
 
-Numbers = NDArray[np.int64]
 BUFFER_SIZE = 4 << 20
 _FIXED_VALUES = {WAIT: "true", CLUSTER: CLUSTER_NAME}
 _PLACES = {UNIQ_KEY: kernels.UNIQUE, KEYS: kernels.KEYS, TAGS: kernels.TAGS}
@@ -37,7 +37,7 @@ class Pieces:
     """Byte strings side by side; piece n is `data[places[n]:places[n + 1]]`."""
 
     data: NDArray[np.uint8]
-    places: Numbers
+    places: Longs
 
     @property
     def address(self) -> int:
@@ -54,17 +54,17 @@ def pieces_of(texts: Sequence[bytes]) -> Pieces:
 class KernelInput:
     """All arguments of `make_records` that never change, and the parameters, in the kernel's order."""
 
-    parameters: Numbers
+    parameters: Longs
     buffer: NDArray[np.uint8]
-    thresholds: Numbers
-    aliases: Numbers
+    thresholds: Longs
+    aliases: Longs
     topics: Pieces
-    topic_hashes: Numbers
-    producers: Numbers
+    topic_hashes: Longs
+    producers: Longs
     prefixes: Pieces
     tags: Pieces
-    tag_codes: Numbers
-    order: Numbers
+    tag_codes: Longs
+    order: Longs
     names: Pieces
     fragments: Pieces
 
@@ -94,7 +94,7 @@ def kernel_input(plan: Plan, options: WriteOptions, external_crc: int) -> Kernel
     )
 
 
-def _numbers(values: Sequence[int]) -> Numbers:
+def _numbers(values: Sequence[int]) -> Longs:
     return np.array(values, np.int64)
 
 
@@ -102,7 +102,7 @@ def _host_number(host: Host) -> int:
     return int64(int.from_bytes(encode_host(host), "big"))
 
 
-def _parameters(plan: Plan, options: WriteOptions, largest: int, external_crc: int) -> Numbers:
+def _parameters(plan: Plan, options: WriteOptions, largest: int, external_crc: int) -> Longs:
     chosen = plan.mix
     values: dict[int, Any] = {
         kernels.P_SEED: int64(mix(plan.seed)),

@@ -9,7 +9,7 @@ from pathlib import Path
 from rocketfsck.errors import UsageError
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.writer.inputs import DEFAULT_START_TIME
-from rocketfsck.writer.making import PROGRESS_EVERY, Fill, Made, OnPut, Progress, Sums, make_store
+from rocketfsck.writer.making import PROGRESS_EVERY, Fill, FillProgress, Made, OnPut, Sums, make_store
 from rocketfsck.writer.manifest import ManifestLevel
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.storewriter import StoreWriter, put
@@ -33,7 +33,7 @@ def synthesize(
     start_time: int = DEFAULT_START_TIME,
     manifest: ManifestLevel = ManifestLevel.BRIEF,
     manifest_path: Path | None = None,
-    progress: Progress | None = None,
+    progress: FillProgress | None = None,
 ) -> Made:
     """Make a store at `path` of made-up messages.
 
@@ -88,7 +88,7 @@ def is_bulk(plan: Plan, options: WriteOptions, size: int | None, limit: int, man
     return plain and compiled_wanted(expected)
 
 
-def story_fill(plan: Plan, size: int | None, limit: int, progress: Progress | None = None) -> Fill:
+def story_fill(plan: Plan, size: int | None, limit: int, progress: FillProgress | None = None) -> Fill:
     """Puts messages one by one through the writer."""
 
     def fill(writer: StoreWriter, on_put: OnPut | None) -> Sums:
@@ -108,7 +108,7 @@ def story_fill(plan: Plan, size: int | None, limit: int, progress: Progress | No
     return fill
 
 
-def _bulk_fill(plan: Plan, size: int | None, limit: int, progress: Progress | None) -> Fill:
+def _bulk_fill(plan: Plan, size: int | None, limit: int, progress: FillProgress | None) -> Fill:
     from rocketfsck.writer.synth.bulk import bulk_fill
 
     return bulk_fill(plan, size, limit, progress)

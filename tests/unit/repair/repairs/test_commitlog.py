@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.magic import FENCE_TOPIC
 from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.filler import FILLER_TOPIC, filler_records
+from rocketfsck.repair.filler import filler_records
 from rocketfsck.repair.logedit import (
     Fillers,
     QueueFrames,
@@ -35,10 +34,6 @@ from tests.unit.repair.repairs.conftest import Patients, bad, names
 
 FILE = "commitlog/00000000000000000000"
 SEGMENT = 65536
-
-
-def test_verify_and_repair_mean_the_same_filler() -> None:
-    assert FILLER_TOPIC == FENCE_TOPIC
 
 
 def test_ranges_are_merged() -> None:
