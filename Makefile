@@ -17,18 +17,26 @@ comma  := ,
 space  := $(subst ,, )
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types imports unit coverage spark spark-lowest oracle nightly bench specs transcripts kaitai clean
+.PHONY: help install hooks demo test lint types imports unit coverage spark spark-lowest oracle nightly bench lock upgrade
+.PHONY: specs transcripts kaitai clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml
+# What installs and what packages are built with (pyspark comes as source); locked like the rest.
+BUILDERS := pip hatchling editables setuptools wheel
+LOCKED   := --quiet --constraint constraints.txt
+
+$(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install $(LOCKED) --upgrade pip
+	$(BIN)/python -m pip install $(LOCKED) --build-constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 install: $(STAMP) ## build .venv with rocketfsck and everything its tests need
+
+hooks: $(STAMP) ## have git run the checks of `make lint types imports` before each commit
+	$(BIN)/pre-commit install
 
 demo: $(STAMP) ## damage a broker-written store in several ways, check it, explain what was found
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python examples/demo.py
@@ -84,6 +92,22 @@ nightly: $(STAMP) ## the long suites: tens of thousands of mutants, deep propert
 bench: $(STAMP) ## measure the scan, the check and the index replay against a memory read
 	$(BIN)/python -m benchmarks
 
+LOCKER := build/locker
+
+$(LOCKER)/.installed:
+	$(PYTHON) -m venv $(LOCKER)
+	$(LOCKER)/bin/python -m pip install --quiet uv
+	@touch $@
+
+# The oldest Python decides which versions there are; what differs on later ones has a marker.
+lock: $(LOCKER)/.installed ## add to constraints.txt what pyproject.toml newly asks for; the rest keeps its version
+	printf '%s\n' $(BUILDERS) | $(LOCKER)/bin/uv pip compile --quiet --universal --python-version 3.11 --all-extras \
+	  --no-emit-index-url --annotation-style line --custom-compile-command 'make upgrade' $(UPGRADE) \
+	  --output-file constraints.txt pyproject.toml - >/dev/null
+
+upgrade: UPGRADE := --upgrade
+upgrade: lock ## renew every version in constraints.txt, which `make install` installs
+
 specs: $(STAMP) ## write anew what is generated in specs/
 	$(BIN)/python specs/build.py
 
@@ -91,4 +115,4 @@ transcripts: $(STAMP) ## record anew the command transcripts that document the c
 	ROCKETFSCK_TRANSCRIPTS=write $(BIN)/pytest -q tests/cases -k transcript
 
 clean: ## remove what make made
-	rm -rf $(VENV) $(LOWEST) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis tests/kaitai/node_modules
+	rm -rf $(VENV) $(LOWEST) $(LOCKER) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis tests/kaitai/node_modules

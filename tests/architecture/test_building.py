@@ -1,0 +1,92 @@
+"""What builds this project: the lock file, the hooks and the editor's settings say what the Makefile does."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent.parent
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+LOCKED = [
+    Requirement(line.partition("#")[0])
+    for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    if line.partition("#")[0].strip()
+]
+PYTHONS = [line.split()[-1] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
+"""The versions of Python that are supported."""
+
+
+def _prerequisites(target: str) -> list[str]:
+    (found,) = re.findall(rf"^{target}: (?!.*:=)([^#\n]*)", MAKEFILE, re.MULTILINE)
+    return str(found).split()
+
+
+def _locked(python: str) -> dict[str, Requirement]:
+    """What is installed on Linux with this Python."""
+    machine = {
+        "python_version": python,
+        "python_full_version": f"{python}.9",
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+    }
+    return {
+        canonicalize_name(one.name): one
+        for one in LOCKED
+        if one.marker is None or one.marker.evaluate(machine)
+    }
+
+
+def test_the_lock_file_gives_one_version_and_no_place() -> None:
+    """A hash or an address would bind an installation to one registry."""
+    assert len(LOCKED) > 100
+    assert [one for one in LOCKED if one.url or [part.operator for part in one.specifier] != ["=="]] == []
+    text = (ROOT / "constraints.txt").read_text("utf-8")
+    assert re.findall(r"https?:|--\w+|file:", text) == []
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_lock_file_has_what_the_project_asks_for(python: str) -> None:
+    """Run `make lock` after a change of the dependencies."""
+    locked = _locked(python)
+    extras = chain.from_iterable(PROJECT["optional-dependencies"].values())
+    asked = [Requirement(text) for text in (*PROJECT["dependencies"], *extras)]
+    assert len(asked) > 20
+    unmet = []
+    for wanted in asked:
+        found = locked.get(canonicalize_name(wanted.name))
+        version = next(iter(found.specifier)).version if found else ""
+        if wanted.name != "rocketfsck" and not (version and wanted.specifier.contains(version)):
+            unmet.append((str(wanted), version))
+    assert unmet == []
+
+
+def test_the_virtualenv_is_built_from_the_lock_file() -> None:
+    (built,) = re.findall(r"^\$\(STAMP\):.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
+    assert re.findall(r"pip install (.*)", str(built)) == [
+        "$(LOCKED) --upgrade pip",
+        "$(LOCKED) --build-constraint constraints.txt --editable '.[dev]'",
+    ]
+    assert re.findall(r"^LOCKED +:= (.*)", MAKEFILE, re.MULTILINE) == ["--quiet --constraint constraints.txt"]
+    builders = re.findall(r"^BUILDERS := (.*)", MAKEFILE, re.MULTILINE)[0].split()
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["build-system"]["requires"]
+    assert {Requirement(text).name for text in needed} <= {*builders} <= _locked(PYTHONS[0]).keys()
+
+
+def test_the_hooks_are_the_checks_of_ci() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text("utf-8")
+    run = re.findall(r"^ +entry: make --silent (\w+)$", hooks, re.MULTILINE)
+    assert len(run) == hooks.count("- id:")
+    assert run == ["lint", "types", "imports"]
+    assert _prerequisites("test")[: len(run)] == run
+
+
+def test_editors_wrap_where_ruff_does() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["ruff"]
+    assert f"max_line_length = {settings['line-length']}\n" in (ROOT / ".editorconfig").read_text("utf-8")
