@@ -15,10 +15,10 @@ from typing import Generic, TypeVar
 
 from rocketfsck.scan.carve_plain import HEADER_SIZE
 from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
-from rocketfsck.scan.crew import in_order
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.source import ReadAhead
+from rocketfsck.scan.threads import in_order
 from rocketfsck.store.reading import FileReader
 
 PIECE_SIZE = 16 << 20

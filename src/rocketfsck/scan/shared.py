@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
 from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
-from rocketfsck.scan.crew import in_order
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.pieces import PIECE_SIZE, Piece, Worker, pieces_of
 from rocketfsck.scan.queues import NO_ROW, QueueTable
+from rocketfsck.scan.threads import in_order
 from rocketfsck.store.reading import FileReader
 
 BUFFER_SIZE = 3 << 19

@@ -1,7 +1,6 @@
 """The bytes of one file through a few reused buffers, read ahead by a thread.
 
-The thread and whoever walks the bytes share the reading: the walker, where it would have to wait, reads the
-next buffer itself, so that no core is idle whichever of the two, reading or checking, takes longer.
+The walker, who asks for the bytes, reads a buffer itself where the thread has not begun with it.
 
 Every buffer has room in front of what is read into it: the unfinished end of the buffer before is copied
 there, so that whoever walks the bytes always sees a whole piece. Memory is bounded by the buffers whatever
@@ -10,16 +9,14 @@ the file; a file that shrinks or fails under the reading is a StoreError with it
 
 from __future__ import annotations
 
-import threading
 from collections import deque
-from queue import SimpleQueue
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.scan.crew import taken
 from rocketfsck.store.reading import FileReader
 
 BUFFER_SIZE = 2 << 20
@@ -30,9 +27,6 @@ FRONT_SIZE = (4 << 20) + (128 << 10)
 LEAST_FRONT_SIZE = 256
 """More than any header: what a search must see at once."""
 
-Order = tuple[int, int, int, int]  # generation, buffer, position, size
-Answer = tuple[int, int, BaseException | None]  # buffer, size, error
-
 
 class ReadAhead:
     """A window over a file: `buffer[start:end]` holds the file's bytes from `file_pos + start` on.
@@ -42,18 +36,14 @@ class ReadAhead:
     """
 
     __slots__ = (
-        "_answers",
         "_at",
         "_buffers",
         "_free",
-        "_generation",
         "_low",
         "_next",
-        "_orders",
+        "_pending",
+        "_pool",
         "_reader",
-        "_ready",
-        "_thread",
-        "_work",
         "buffer",
         "buffer_size",
         "end",
@@ -92,15 +82,8 @@ class ReadAhead:
         self.file_pos = -self.front_size
         self._low = self.start = self.end = self.front_size  # what is below `_low` is not the file's
         self._next = 0  # position of the first byte not asked for yet
-        self._generation = 0
-        self._orders: deque[Order] = deque()  # not begun yet; taken by both threads
-        self._work: SimpleQueue[bool] = SimpleQueue()  # True: look for an order, False: end
-        self._answers: SimpleQueue[tuple[Order, BaseException | None]] = SimpleQueue()
-        self._ready: dict[int, Answer] = {}  # answers of this generation that were not asked for yet
-        self._thread: threading.Thread | None = None
-        if threaded:
-            self._thread = threading.Thread(target=self._serve, name="rocketfsck-read", daemon=True)
-            self._thread.start()
+        self._pending: deque[tuple[int, int, Future[None]]] = deque()  # size, buffer
+        self._pool = ThreadPoolExecutor(1, "rocketfsck-read") if threaded else None
 
     def __enter__(self) -> Self:
         return self
@@ -112,11 +95,10 @@ class ReadAhead:
 
     def close(self) -> None:
         """End the thread; closing twice does nothing."""
-        if self._thread is not None:
-            self._orders.clear()
-            self._work.put(False)
-            self._thread.join()
-            self._thread = None
+        if self._pool is not None:
+            self._forget()
+            self._pool.shutdown()
+            self._pool = None
 
     @property
     def window_end(self) -> int:
@@ -128,10 +110,7 @@ class ReadAhead:
         if self.file_pos + self._low <= pos <= self.file_pos + self.end:
             self.start = pos - self.file_pos
         else:
-            self._generation += 1
-            for number, _, _ in self._ready.values():
-                self._free.append(number)
-            self._ready.clear()
+            self._forget()
             self._next = pos
             self.file_pos = pos - self.front_size
             self._low = self.start = self.end = self.front_size
@@ -154,61 +133,45 @@ class ReadAhead:
         self.file_pos = pos - self.front_size
         self._low = self.start = low
         self.end = self.front_size + size
-        self._order()
+        self._read_ahead()
         return True
 
     def _take(self, pos: int) -> tuple[int, int]:
         """The buffer that holds the bytes from `pos` on, and how many they are."""
-        if self._thread is None:
+        if self._pool is None:
             size = min(self.buffer_size, self.size - pos)
             number = self._free.pop() if self._free else self._at
-            low = self.front_size
-            self._reader.read_into(self._buffers[number][low : low + size].data, pos)
+            self._read(number, pos, size)
             return number, size
-        self._order()
-        while pos not in self._ready:
-            order = taken(self._orders)
-            if order is None:
-                self._accept(*self._answers.get())
+        self._read_ahead()
+        size, number, future = self._pending[0]
+        try:
+            if future.cancel():
+                self._read(number, pos, size)
             else:
-                self._accept(order, self._read(order))
-                while not self._answers.empty():
-                    self._accept(*self._answers.get())
-        number, size, error = self._ready.pop(pos)
-        if error is not None:
-            self._free.append(number)
-            raise error
+                future.result()
+        except BaseException:
+            self._forget()
+            self._next = pos
+            raise
+        self._pending.popleft()
         return number, size
 
-    def _accept(self, order: Order, error: BaseException | None) -> None:
-        generation, number, pos, size = order
-        if generation == self._generation:
-            self._ready[pos] = (number, size, error)
-        else:
-            self._free.append(number)
-            self._order()
-
-    def _order(self) -> None:
-        """Order reads into all free buffers."""
-        if self._thread is None:
-            return
-        while self._free and self._next < self.size:
-            size = min(self.buffer_size, self.size - self._next)
-            self._orders.append((self._generation, self._free.pop(), self._next, size))
-            self._work.put(True)
+    def _read_ahead(self) -> None:
+        """Have the thread read into all free buffers, where there is one."""
+        while self._pool is not None and self._free and self._next < self.size:
+            number, size = self._free.pop(), min(self.buffer_size, self.size - self._next)
+            future = self._pool.submit(self._read, number, self._next, size)
+            self._pending.append((size, number, future))
             self._next += size
 
-    def _read(self, order: Order) -> BaseException | None:
-        generation, number, pos, size = order
-        if generation == self._generation:
-            try:
-                self._reader.read_into(self._buffers[number][self.front_size :][:size].data, pos)
-            except BaseException as error:  # noqa: BLE001 - raised again by the thread that walks
-                return error
-        return None
+    def _read(self, number: int, pos: int, size: int) -> None:
+        self._reader.read_into(self._buffers[number][self.front_size :][:size].data, pos)
 
-    def _serve(self) -> None:
-        while self._work.get():
-            order = taken(self._orders)
-            if order is not None:
-                self._answers.put((order, self._read(order)))
+    def _forget(self) -> None:
+        """Free the buffers that were read ahead; a read that is under way ends first."""
+        for _, number, future in self._pending:
+            if not future.cancel():
+                wait([future])
+            self._free.append(number)
+        self._pending.clear()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from queue import Queue
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -26,16 +26,12 @@ class KeyThread:
     What the taker raises, `take`, `wait` or the end of the block raises.
     """
 
-    __slots__ = ("_error", "_queue", "_taker", "_thread")
+    __slots__ = ("_pool", "_taker", "_waiting")
 
     def __init__(self, taker: KeyTaker | None, *, threaded: bool) -> None:
         self._taker = taker
-        self._queue: Queue[KeyRows | None] = Queue(WAITING_COUNT)
-        self._error: BaseException | None = None
-        self._thread: threading.Thread | None = None
-        if taker is not None and threaded:
-            self._thread = threading.Thread(target=self._serve, name="rocketfsck-keys", daemon=True)
-            self._thread.start()
+        self._pool = ThreadPoolExecutor(1, "rocketfsck-keys") if taker is not None and threaded else None
+        self._waiting: deque[Future[None]] = deque()
 
     @property
     def wanted(self) -> bool:
@@ -48,38 +44,35 @@ class KeyThread:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join()
-            self._thread = None
-        if error is None:
-            self._raise()
+        try:
+            if error is None:
+                self.wait()
+        finally:
+            if self._pool is not None:
+                self._pool.shutdown(cancel_futures=True)
 
     def take(self, rows: KeyRows) -> None:
         """Hand rows over."""
-        self._raise()
-        if self._thread is not None:
-            self._queue.put(rows)
-        elif self._taker is not None:
+        if self._taker is None:
+            return
+        if self._pool is None:
             self._taker.take_keys(rows)
+            return
+        while len(self._waiting) > WAITING_COUNT:
+            self._take_oldest()
+        self._waiting.append(self._pool.submit(self._taker.take_keys, rows))
 
     def wait(self) -> None:
         """Until everything is taken."""
-        self._queue.join()
-        self._raise()
+        while self._waiting:
+            self._take_oldest()
 
-    def _serve(self) -> None:
-        assert self._taker is not None
-        while (rows := self._queue.get()) is not None:
-            try:
-                if self._error is None:
-                    self._taker.take_keys(rows)
-            except BaseException as error:  # noqa: BLE001 - raised again by the thread that walks
-                self._error = error
-            finally:
-                self._queue.task_done()
-
-    def _raise(self) -> None:
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+    def _take_oldest(self) -> None:
+        """Wait for the oldest batch; where it failed, those that wait are not taken any more."""
+        try:
+            self._waiting.popleft().result()
+        except BaseException:
+            for future in self._waiting:
+                future.cancel()
+            self._waiting.clear()
+            raise

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from rocketfsck.scan.crew import AHEAD, in_order
+from rocketfsck.scan.threads import AHEAD, in_order
 
 
 @dataclass
@@ -74,11 +74,11 @@ def test_an_error_comes_in_its_turn(jobs: int) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-def test_a_hand_that_cannot_be_made_is_an_error(jobs: int) -> None:
+def test_a_worker_that_cannot_be_made_is_an_error(jobs: int) -> None:
     def none(number: int) -> Squarer:
-        raise OSError(f"hand {number}")
+        raise OSError(f"worker {number}")
 
     before = threading.active_count()
-    with pytest.raises(OSError, match="hand"):
+    with pytest.raises(OSError, match="worker"):
         list(in_order(range(5), none, jobs=jobs))
     assert threading.active_count() == before
