@@ -8,13 +8,17 @@ from rocketfsck.errors import FormatError
 from rocketfsck.formats.config import decode_config, encode_config, valid_prefix
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import Damage, Place
+from rocketfsck.writer.damage.model import Place, damage
 from rocketfsck.writer.damage.related import rules
 
 CONSUMER_OFFSETS = "config/consumerOffset.json"
 DELAY_OFFSETS = "config/delayOffset.json"
 TOPICS = "config/topics.json"
 _SEPARATOR = "@"
+
+_JSON = "a sound JSON file in config/"
+_OFFSETS = "consumerOffset.json with the offset of a queue"
+_LOST_CONFIG = rules("CF006 CF007 CF011 CF014 CF023 CF030 XR002 ST024")
 
 
 def _read(job: Job, name: str) -> bytes:
@@ -53,8 +57,9 @@ def _broken(job: Job, name: str, start: int | None) -> None:
     job.promise(rule, Place(name, start, job.editor.size(name)))
 
 
+@damage("K5", causes=("CF001", "CF002"), needs=_JSON, may_also=_LOST_CONFIG)
 def config_cut(job: Job) -> None:
-    """A file was written in part."""
+    """A JSON file was written in part."""
     name = _json_file(job)
     data = _read(job, name).rstrip()
     size = 1 + job.rng.randrange(len(data) - 1)
@@ -63,16 +68,24 @@ def config_cut(job: Job) -> None:
     _broken(job, name, None)
 
 
+@damage("K5", causes=("CF001", "CF002"), needs=_JSON, may_also=_LOST_CONFIG)
 def config_nuls(job: Job) -> None:
-    """A file is all NUL bytes, as after a power cut."""
+    """A JSON file is all NUL bytes.
+
+    A power cut leaves such a file.
+    """
     name = _json_file(job)
     job.editor.write(name, 0, bytes(job.editor.size(name)))
     job.note = f"{name} is all NUL bytes"
     _broken(job, name, None)
 
 
+@damage("K5", causes=("CF003",), needs=_JSON)
 def config_trailing(job: Job) -> None:
-    """A shorter text was written over a longer one."""
+    """Bytes of a longer text behind a JSON value.
+
+    A shorter text was written over the longer one.
+    """
     name = _json_file(job)
     data = _read(job, name)
     _, end = valid_prefix(data)
@@ -82,8 +95,9 @@ def config_trailing(job: Job) -> None:
     job.promise("CF003", Place(name, end, end + len(rest)))
 
 
+@damage("K5", causes=("CF004",), needs=_JSON, may_also=_LOST_CONFIG)
 def config_missing(job: Job) -> None:
-    """Only the .bak is left."""
+    """A JSON file is gone, its .bak is there."""
     name = _json_file(job)
     backup = f"{name}.bak"
     if not job.editor.exists(backup):
@@ -93,6 +107,7 @@ def config_missing(job: Job) -> None:
     job.promise("CF004", Place(name))
 
 
+@damage("K5", causes=("CF006",), needs=f"{_JSON} with a dataVersion")
 def config_backup_newer(job: Job) -> None:
     """A .bak has a higher dataVersion than its file."""
     name = _json_file(job, versioned=True)
@@ -107,8 +122,9 @@ def config_backup_newer(job: Job) -> None:
     job.promise("CF006", Place(name))
 
 
+@damage("K5", causes=("CF005",), needs=_JSON)
 def config_backup_damaged(job: Job) -> None:
-    """A .bak does not parse, the file itself does."""
+    """A .bak does not parse."""
     name = _json_file(job)
     data = _read(job, name)[:-1].rstrip() + b"\1"
     backup = f"{name}.bak"
@@ -120,8 +136,9 @@ def config_backup_damaged(job: Job) -> None:
     job.promise("CF005", Place(backup))
 
 
+@damage("K5", causes=("CF007",), needs=_JSON, may_also=_LOST_CONFIG)
 def config_shape(job: Job) -> None:
-    """A file holds a list where a table belongs."""
+    """A JSON file holds a list where a table belongs."""
     name = _json_file(job)
     job.editor.replace(name, b"[]")
     job.note = f"{name} holds a list"
@@ -156,6 +173,7 @@ def _set_offset(job: Job, value: dict[str, Any], name: str, queue_id: Any, offse
     job.rely(f"consumequeue/{topic}/{queue_id}/")
 
 
+@damage("K6", causes=("CF010", "CF011"), needs=_OFFSETS)
 def consumer_offset_ahead(job: Job) -> None:
     """A group is behind the end of its queue."""
     value, found = _offsets(job)
@@ -163,6 +181,7 @@ def consumer_offset_ahead(job: Job) -> None:
     _set_offset(job, value, name, queue_id, 1_000_000 + job.rng.randrange(1_000_000), "CF010 CF011")
 
 
+@damage("K6", causes=("CF014",), needs=_OFFSETS)
 def consumer_offset_negative(job: Job) -> None:
     """A group has a negative offset."""
     value, found = _offsets(job)
@@ -170,8 +189,9 @@ def consumer_offset_negative(job: Job) -> None:
     _set_offset(job, value, name, queue_id, -1 - job.rng.randrange(100), "CF014")
 
 
+@damage("K6", causes=("CF011",), needs=_OFFSETS, may_also=rules("XR001"))
 def consumer_offset_of_lost_units(job: Job) -> None:
-    """A queue lost its last units, a group has consumed them."""
+    """A group consumed units that are gone."""
     value, found = _offsets(job)
     good = []
     for name, queue_id in found:
@@ -199,8 +219,9 @@ def consumer_offset_of_lost_units(job: Job) -> None:
     job.note += ", whose last unit is gone"
 
 
+@damage("K6", causes=("CF030",), needs="delayOffset.json")
 def delay_offset(job: Job) -> None:
-    """The delivery of a level has gone further than its queue."""
+    """A delay level is further than its queue."""
     job.need(job.editor.exists(DELAY_OFFSETS) and job.is_free(DELAY_OFFSETS), DELAY_OFFSETS)
     value = _parsed(job, DELAY_OFFSETS)
     table = value.get("offsetTable") if isinstance(value, dict) else None
@@ -216,32 +237,3 @@ def delay_offset(job: Job) -> None:
     job.note = f"delay level {level} has offset {offset}"
     place = Place(DELAY_OFFSETS, topic=SCHEDULE_TOPIC, queue_id=delay_queue_id(level), queue_offset=offset)
     job.promise("CF030", place)
-
-
-_JSON = "a sound JSON file in config/"
-_OFFSETS = "consumerOffset.json with the offset of a queue"
-_LOST_CONFIG = rules("CF006 CF007 CF011 CF014 CF023 CF030 XR002 ST024")
-
-DAMAGES = (
-    Damage("config-cut", "K5", "a JSON file was written in part", ("CF001", "CF002"), _JSON, config_cut,
-           _LOST_CONFIG),
-    Damage("config-nuls", "K5", "a JSON file is all NUL bytes", ("CF001", "CF002"), _JSON, config_nuls,
-           _LOST_CONFIG),
-    Damage("config-trailing", "K5", "bytes of a longer text behind a JSON value", ("CF003",), _JSON,
-           config_trailing),
-    Damage("config-missing", "K5", "a JSON file is gone, its .bak is there", ("CF004",), _JSON,
-           config_missing, _LOST_CONFIG),
-    Damage("config-backup-newer", "K5", "a .bak has a higher dataVersion than its file", ("CF006",),
-           f"{_JSON} with a dataVersion", config_backup_newer),
-    Damage("config-backup-damaged", "K5", "a .bak does not parse", ("CF005",), _JSON, config_backup_damaged),
-    Damage("config-shape", "K5", "a JSON file holds a list where a table belongs", ("CF007",), _JSON,
-           config_shape, _LOST_CONFIG),
-    Damage("consumer-offset-ahead", "K6", "a group is behind the end of its queue", ("CF010", "CF011"),
-           _OFFSETS, consumer_offset_ahead),
-    Damage("consumer-offset-negative", "K6", "a group has a negative offset", ("CF014",), _OFFSETS,
-           consumer_offset_negative),
-    Damage("consumer-offset-of-lost-units", "K6", "a group consumed units that are gone", ("CF011",),
-           _OFFSETS, consumer_offset_of_lost_units, rules("XR001")),
-    Damage("delay-offset", "K6", "a delay level is further than its queue", ("CF030",), "delayOffset.json",
-           delay_offset),
-)  # fmt: skip

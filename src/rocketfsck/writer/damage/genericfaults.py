@@ -16,7 +16,7 @@ from rocketfsck.writer.damage.derive import (
     derive_queue,
 )
 from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import Damage, DamageError
+from rocketfsck.writer.damage.model import DamageError, damage
 from rocketfsck.writer.damage.related import ANY_INDEX, ANY_LOG, ANY_QUEUE, rules
 
 SECTOR_SIZE = 512
@@ -28,6 +28,9 @@ _OPTIONS = {
     "at": "a byte position in it",
 }
 _TAIL_CHANCE = 8
+
+_CAUSES = tuple(sorted(ANY_LOG | ANY_QUEUE | ANY_INDEX | rules("CP008 CP009 CP017 CF001 CF002 CF003 CF005")))
+_ANY = "a file"
 
 
 def _files(job: Job) -> dict[str, list[str]]:
@@ -131,8 +134,9 @@ def _hit(job: Job, area: str, name: str, changes: Sequence[tuple[int, bytes]]) -
     _derive(job, area, name, hits)
 
 
+@damage(None, causes=_CAUSES, needs=_ANY, options={**_OPTIONS, "bit": "which bit, from 0"})
 def bit_flip(job: Job) -> None:
-    """One bit is another."""
+    """One bit somewhere is another."""
     area, name, pos = _place(job, 1, 1)
     byte = job.editor.read(name, pos, pos + 1)[0]
     bit = job.number("bit", job.rng.randrange(8), 0, 7)
@@ -147,18 +151,21 @@ def _zero(job: Job, size: int) -> None:
     _hit(job, area, name, [(pos, bytes(count))])
 
 
+@damage(None, causes=_CAUSES, needs=_ANY, options=_OPTIONS)
 def zero_sector(job: Job) -> None:
     """A sector of 512 bytes reads as zeros."""
     _zero(job, SECTOR_SIZE)
 
 
+@damage(None, causes=_CAUSES, needs=_ANY, options=_OPTIONS)
 def zero_page(job: Job) -> None:
     """A page of 4096 bytes reads as zeros."""
     _zero(job, PAGE_SIZE)
 
 
+@damage(None, causes=_CAUSES, needs=_ANY, options=_OPTIONS)
 def torn_write(job: Job) -> None:
-    """Of a page only the first sectors reached the disk."""
+    """Of a page only the first sectors were written."""
     area, name, pos = _place(job, PAGE_SIZE, PAGE_SIZE)
     kept = SECTOR_SIZE * (1 + job.rng.randrange(PAGE_SIZE // SECTOR_SIZE - 1))
     count = min(PAGE_SIZE, job.editor.size(name) - pos) - kept
@@ -167,6 +174,7 @@ def torn_write(job: Job) -> None:
     _hit(job, area, name, [(pos + kept, bytes(count))])
 
 
+@damage(None, causes=_CAUSES, needs=_ANY, options=_OPTIONS)
 def swapped_pages(job: Job) -> None:
     """Two pages of a file changed places."""
     area, name, pos = _place(job, PAGE_SIZE, PAGE_SIZE)
@@ -181,20 +189,3 @@ def swapped_pages(job: Job) -> None:
     first, second = (job.editor.read(name, at, at + PAGE_SIZE) for at in (pos, other))
     job.note = f"the pages at bytes {pos} and {other} of {name} changed places"
     _hit(job, area, name, [(pos, second), (other, first)])
-
-
-_CAUSES = tuple(sorted(ANY_LOG | ANY_QUEUE | ANY_INDEX | rules("CP008 CP009 CP017 CF001 CF002 CF003 CF005")))
-_ANY = "a file"
-
-DAMAGES = (
-    Damage("bit-flip", None, "one bit somewhere is another", _CAUSES, _ANY, bit_flip,
-           options={**_OPTIONS, "bit": "which bit, from 0"}),
-    Damage("zero-sector", None, "a sector of 512 bytes reads as zeros", _CAUSES, _ANY, zero_sector,
-           options=_OPTIONS),
-    Damage("zero-page", None, "a page of 4096 bytes reads as zeros", _CAUSES, _ANY, zero_page,
-           options=_OPTIONS),
-    Damage("torn-write", None, "of a page only the first sectors were written", _CAUSES, _ANY, torn_write,
-           options=_OPTIONS),
-    Damage("swapped-pages", None, "two pages of a file changed places", _CAUSES, _ANY, swapped_pages,
-           options=_OPTIONS),
-)  # fmt: skip

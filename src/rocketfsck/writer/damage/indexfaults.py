@@ -11,11 +11,15 @@ from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, SLOT_SIZE, i
 from rocketfsck.formats.javatext import INT32_MAX
 from rocketfsck.writer.damage.indexscene import IndexScene
 from rocketfsck.writer.damage.job import Job, at
-from rocketfsck.writer.damage.model import Damage, Place
+from rocketfsck.writer.damage.model import Place, damage
 from rocketfsck.writer.damage.related import CHAINS, ENTRIES_LOST, rules
 
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
+
+_ONE_FILE = "an index file with entries"
+_HEADER_MAY = rules("XR026 XR028 IX022 XR027 CP003 IX023")
+_SLOTS_CHANGED = CHAINS | rules("XR020 XR021 XR024 XR025 IX003")
 
 
 def _is_free(job: Job, index: IndexScene) -> bool:
@@ -58,8 +62,9 @@ def _set_slot(job: Job, index: IndexScene, slot: int, value: int) -> None:
     job.note = f"slot {slot} of {index.file.relative} holds {value}"
 
 
+@damage("I3", causes=("IX008", "IX009"), needs="an index chain of 3 entries", may_also=CHAINS)
 def chain_cycle(job: Job) -> None:
-    """A chain leads back to one of its newer entries."""
+    """A chain leads back to a newer entry."""
     index, slot, chain = _chain(job, 3)
     last = 1 + job.rng.randrange(len(chain) - 1)
     target = chain[job.rng.randrange(last)]
@@ -70,6 +75,7 @@ def chain_cycle(job: Job) -> None:
     assert place.slot == slot
 
 
+@damage("I3", causes=("IX007",), needs="an index chain of 2 entries", may_also=CHAINS)
 def self_loop(job: Job) -> None:
     """An entry names itself as the previous one."""
     index, _, chain = _chain(job, 2)
@@ -78,6 +84,7 @@ def self_loop(job: Job) -> None:
     job.promise("IX007", index.entry_place(entry, slot=True))
 
 
+@damage("I3", causes=("IX011",), needs="an index chain of 2 entries", may_also=CHAINS)
 def cross_link(job: Job) -> None:
     """A chain leads into another slot's."""
     index, slot, chain = _chain(job, 2)
@@ -92,6 +99,7 @@ def cross_link(job: Job) -> None:
     job.promise("IX011", index.entry_place(entry, slot=True))
 
 
+@damage("I3", causes=("IX009",), needs="an index chain of 2 entries", may_also=CHAINS)
 def not_decreasing(job: Job) -> None:
     """An entry names a later one as the previous."""
     index, slot, chain = _chain(job, 2)
@@ -102,6 +110,7 @@ def not_decreasing(job: Job) -> None:
     assert slot >= 0
 
 
+@damage("I3", causes=("IX010",), needs="an index chain of 2 entries", may_also=CHAINS)
 def out_of_range(job: Job) -> None:
     """An entry names one that is not there."""
     index, _, chain = _chain(job, 2)
@@ -111,6 +120,7 @@ def out_of_range(job: Job) -> None:
     job.promise("IX010", index.entry_place(entry, slot=True))
 
 
+@damage("I3", causes=("IX012", "IX013"), needs="an index chain of 3 entries", may_also=CHAINS)
 def orphan(job: Job) -> None:
     """A chain passes an entry over."""
     index, _, chain = _chain(job, 3)
@@ -120,16 +130,18 @@ def orphan(job: Job) -> None:
     job.promise("IX013", index.entry_place(chain[number + 1], slot=True))
 
 
+@damage("I3", causes=("IX005", "IX013"), needs=_ONE_FILE, may_also=CHAINS)
 def slot_out_of_range(job: Job) -> None:
-    """A slot holds an entry number that cannot be."""
+    """A slot holds an impossible entry number."""
     index, slot, chain = _chain(job, 1)
     _set_slot(job, index, slot, job.choose((-1 - job.rng.randrange(1000), INT32_MAX), "value"))
     job.promise("IX005", index.slot_place(slot))
     job.promise("IX013", index.entry_place(chain[-1], slot=True))
 
 
+@damage("I3", causes=("IX005", "IX013"), needs="an index file that is not full", may_also=CHAINS)
 def slot_behind(job: Job) -> None:
-    """A slot holds the number of an entry that has not been put."""
+    """A slot holds an entry that was never put."""
     index = job.index_file(
         "index file that is not full",
         lambda item: _is_free(job, item) and item.used + 2 < item.last_entry and item.chains(1),
@@ -141,6 +153,7 @@ def slot_behind(job: Job) -> None:
     job.promise("IX013", index.entry_place(chain[-1], slot=True))
 
 
+@damage("I3", causes=("IX006",), needs=_ONE_FILE, may_also=CHAINS)
 def wrong_slot(job: Job) -> None:
     """A slot holds an entry of another slot."""
     index, slot, _ = _chain(job, 1)
@@ -149,6 +162,7 @@ def wrong_slot(job: Job) -> None:
     job.promise("IX006", index.slot_place(slot))
 
 
+@damage("I3", causes=("IX006", "IX013"), needs=_ONE_FILE, may_also=CHAINS)
 def slot_emptied(job: Job) -> None:
     """A slot lost its chain."""
     index, slot, chain = _chain(job, 1)
@@ -157,12 +171,44 @@ def slot_emptied(job: Job) -> None:
     job.promise("IX013", index.entry_place(chain[-1], slot=True))
 
 
+@damage("I3", causes=("IX006", "IX013"), needs="an index chain of 2 entries", may_also=CHAINS)
 def slot_passes_newer(job: Job) -> None:
-    """A slot holds an older entry of its chain."""
+    """A slot holds an older entry."""
     index, slot, chain = _chain(job, 2)
     _set_slot(job, index, slot, chain[1])
     job.promise("IX006", index.slot_place(slot))
     job.promise("IX013", index.entry_place(chain[0], slot=True))
+
+
+@damage("I3", causes=("IX014",), needs=_ONE_FILE, may_also=_SLOTS_CHANGED)
+def entry_hash_negative(job: Job) -> None:
+    """An entry's hash is negative."""
+    index, entry = _entry(job)
+    value = int(index.entries["keyHash"][entry])
+    _set_field(job, index, entry, "keyHash", _INT.pack(-1 - value))
+    place = index.entry_place(entry)
+    job.promise("IX014", at(place, physical_offset=int(index.offsets[entry])))
+
+
+@damage(
+    "I3",
+    causes=("IX016",),
+    needs="entries of two records",
+    may_also=rules("XR020 XR021 XR024 XR025 XR026 IX004 IX022"),
+)
+def entry_order(job: Job) -> None:
+    """Two neighbouring entries changed their offsets."""
+    index = job.index_file("index file with entries of several records", lambda item: _is_free(job, item))
+    pairs = [
+        entry
+        for entry in range(1, index.used)
+        if index.offsets[entry] < index.offsets[entry + 1] and job.record_at(int(index.offsets[entry]))
+    ]
+    entry = job.choose(pairs, "neighbouring entries of different records")
+    first, second = int(index.offsets[entry]), int(index.offsets[entry + 1])
+    _set_field(job, index, entry, "phyOffset", _LONG.pack(second))
+    _set_field(job, index, entry + 1, "phyOffset", _LONG.pack(first))
+    job.promise("IX016", at(index.entry_place(entry + 1), physical_offset=first))
 
 
 def _header(job: Job, what: str, low: int = 1) -> IndexScene:
@@ -184,6 +230,12 @@ def _geometry_is_told(job: Job) -> bool:
     return default or "inferred" not in sources or len(job.store.indexes) > 1
 
 
+@damage(
+    "I6",
+    causes=("IX017",),
+    needs="an index file with 4 entries",
+    may_also=ENTRIES_LOST | CHAINS | rules("IX003 IX004"),
+)
 def index_count_low(job: Job) -> None:
     """indexCount is less than the entries that are there."""
     job.need(_geometry_is_told(job), "second index file: alone its indexCount tells the geometry")
@@ -194,6 +246,7 @@ def index_count_low(job: Job) -> None:
     job.promise("IX017", at(place, end=(place.start or 0) + ENTRY_SIZE * lost))
 
 
+@damage("I6", causes=("IX002",), needs="an index file that is not full", may_also=rules("CP003"))
 def index_count_high(job: Job) -> None:
     """indexCount is more than the entries that are there."""
     job.need(_geometry_is_told(job), "second index file: alone its indexCount tells the geometry")
@@ -204,15 +257,20 @@ def index_count_high(job: Job) -> None:
     job.promise("IX002", _set_header(job, index, "indexCount", value))
 
 
+@damage("I6", causes=("IX003",), needs=_ONE_FILE)
 def hash_slot_count(job: Job) -> None:
-    """hashSlotCount is neither the puts nor the used slots."""
+    """hashSlotCount is no count of puts or slots."""
     index = _header(job, "index file with entries")
     value = index.used + 1 + job.rng.randrange(1000)
     job.promise("IX003", _set_header(job, index, "hashSlotCount", value))
 
 
+@damage("I6", causes=("IX004",), needs=_ONE_FILE, may_also=_HEADER_MAY)
 def header_range(job: Job) -> None:
-    """A time or an offset of the header is not that of the first or last entry."""
+    """A time or offset of the header is another.
+
+    The value is not that of the first or last entry.
+    """
     index = _header(job, "index file with entries whose records are there")
     first = job.record_at(int(index.offsets[1]))
     last = job.record_at(int(index.offsets[index.used]))
@@ -231,18 +289,20 @@ def header_range(job: Job) -> None:
     job.promise("IX004", _set_header(job, index, field, value - delta if value > delta else value + delta))
 
 
-def index_ahead(job: Job) -> None:
-    """The newest index file says that it reaches behind the log."""
-    newest = [job.index(file) for file in job.store.indexes]
-    used = [index for index in newest if index.used]
-    job.need(used and used[-1].sound and _is_free(job, used[-1]), "sound newest index file")
-    place = _set_header(job, used[-1], "endPhyOffset", job.log_end + 1 + job.rng.randrange(1 << 20))
-    job.promise("XR027", place)
-    job.promise("IX004", place)
+@damage("I6", causes=("IX018",), needs=_ONE_FILE)
+def entry_zero(job: Job) -> None:
+    """Entry 0 is not zero.
+
+    No entry is ever put at 0.
+    """
+    index = _header(job, "index file with entries")
+    _set_field(job, index, 0, "timeDiff", _INT.pack(1 + job.rng.randrange(1 << 20)))
+    job.promise("IX018", index.entry_place(0))
 
 
+@damage("I7", causes=("XR026",), needs=_ONE_FILE)
 def time_diff(job: Job) -> None:
-    """An entry's timeDiff is another than its record's time."""
+    """An entry's timeDiff is another."""
     index, entry = _entry(job, 2)
     seconds = int(index.entries["timeDiff"][entry]) + 3600 + job.rng.randrange(3600)
     _set_field(job, index, entry, "timeDiff", _INT.pack(seconds))
@@ -250,6 +310,7 @@ def time_diff(job: Job) -> None:
     job.promise("XR026", at(place, physical_offset=int(index.offsets[entry])))
 
 
+@damage("I7", causes=("IX015",), needs=_ONE_FILE, may_also=rules("XR026"))
 def time_negative(job: Job) -> None:
     """An entry's timeDiff is negative."""
     index, entry = _entry(job)
@@ -258,8 +319,9 @@ def time_negative(job: Job) -> None:
     job.promise("IX015", at(place, physical_offset=int(index.offsets[entry])))
 
 
+@damage("I12", causes=("XR023",), needs=_ONE_FILE, may_also=rules("IX004 IX016 IX022 XR020 XR021"))
 def entry_elsewhere(job: Job) -> None:
-    """An entry points into the middle of its record."""
+    """An entry points into the middle of a record."""
     index, entry = _entry(job)
     record = job.record_at(int(index.offsets[entry]))
     assert record is not None
@@ -268,18 +330,12 @@ def entry_elsewhere(job: Job) -> None:
     job.promise("XR023", index.entry_place(entry, bounded=False))
 
 
-def entry_beyond(job: Job) -> None:
-    """The last entry points behind the log."""
-    used = [index for index in (job.index(file) for file in job.store.indexes) if index.used]
-    job.need(used and used[-1].sound and _is_free(job, used[-1]), "sound newest index file")
-    index = used[-1]
-    offset = job.log_end + 1 + job.rng.randrange(1000)
-    _set_field(job, index, index.used, "phyOffset", _LONG.pack(offset))
-    job.promise("XR022", index.entry_place(index.used, bounded=False))
-
-
+@damage("I12", causes=("XR024",), needs=_ONE_FILE, may_also=rules("XR020 XR021 XR025"))
 def entry_key(job: Job) -> None:
-    """An entry has the hash of no key of its record (and of the same slot)."""
+    """An entry has the hash of no key of its record.
+
+    The hash is one of the same slot.
+    """
     index, entry = _entry(job)
     value = int(index.entries["keyHash"][entry])
     step = index.slot_count * (1 + job.rng.randrange(100))
@@ -290,35 +346,26 @@ def entry_key(job: Job) -> None:
     job.promise("XR024", at(place, physical_offset=int(index.offsets[entry])))
 
 
-def entry_hash_negative(job: Job) -> None:
-    """An entry's hash is negative."""
-    index, entry = _entry(job)
-    value = int(index.entries["keyHash"][entry])
-    _set_field(job, index, entry, "keyHash", _INT.pack(-1 - value))
-    place = index.entry_place(entry)
-    job.promise("IX014", at(place, physical_offset=int(index.offsets[entry])))
+@damage("I2", causes=("XR022",), needs=_ONE_FILE, may_also=rules("IX004 IX016 XR020 XR021 XR027"))
+def entry_beyond(job: Job) -> None:
+    """The last entry points behind the log."""
+    used = [index for index in (job.index(file) for file in job.store.indexes) if index.used]
+    job.need(used and used[-1].sound and _is_free(job, used[-1]), "sound newest index file")
+    index = used[-1]
+    offset = job.log_end + 1 + job.rng.randrange(1000)
+    _set_field(job, index, index.used, "phyOffset", _LONG.pack(offset))
+    job.promise("XR022", index.entry_place(index.used, bounded=False))
 
 
-def entry_order(job: Job) -> None:
-    """Two neighbouring entries changed their places."""
-    index = job.index_file("index file with entries of several records", lambda item: _is_free(job, item))
-    pairs = [
-        entry
-        for entry in range(1, index.used)
-        if index.offsets[entry] < index.offsets[entry + 1] and job.record_at(int(index.offsets[entry]))
-    ]
-    entry = job.choose(pairs, "neighbouring entries of different records")
-    first, second = int(index.offsets[entry]), int(index.offsets[entry + 1])
-    _set_field(job, index, entry, "phyOffset", _LONG.pack(second))
-    _set_field(job, index, entry + 1, "phyOffset", _LONG.pack(first))
-    job.promise("IX016", at(index.entry_place(entry + 1), physical_offset=first))
-
-
-def entry_zero(job: Job) -> None:
-    """Entry 0, which is never used, is not zero."""
-    index = _header(job, "index file with entries")
-    _set_field(job, index, 0, "timeDiff", _INT.pack(1 + job.rng.randrange(1 << 20)))
-    job.promise("IX018", index.entry_place(0))
+@damage("I2", causes=("XR027", "IX004"), needs=_ONE_FILE)
+def index_ahead(job: Job) -> None:
+    """The newest index file says that it reaches behind the log."""
+    newest = [job.index(file) for file in job.store.indexes]
+    used = [index for index in newest if index.used]
+    job.need(used and used[-1].sound and _is_free(job, used[-1]), "sound newest index file")
+    place = _set_header(job, used[-1], "endPhyOffset", job.log_end + 1 + job.rng.randrange(1 << 20))
+    job.promise("XR027", place)
+    job.promise("IX004", place)
 
 
 def _key_count(job: Job, offset: int) -> int:
@@ -327,6 +374,7 @@ def _key_count(job: Job, offset: int) -> int:
     return 0 if record is None else record.key_count
 
 
+@damage("I8", causes=("XR025",), needs="an index file that is not full")
 def entry_duplicate(job: Job) -> None:
     """The last entry was put twice."""
     index = job.index_file(
@@ -351,6 +399,12 @@ def entry_duplicate(job: Job) -> None:
     job.promise("XR025", place, touches=True)
 
 
+@damage(
+    "I10",
+    causes=("IX001",),
+    needs="two index files",
+    may_also=ENTRIES_LOST | CHAINS | rules("IX002 IX004 IX022 XR027 CP003"),
+)
 def index_truncated(job: Job) -> None:
     """An index file was cut within its entries."""
     job.need(len(job.store.indexes) > 1, "second index file")
@@ -367,8 +421,9 @@ def index_truncated(job: Job) -> None:
     job.promise("IX001", Place(index.file.relative, size, full))
 
 
+@damage("I9", causes=("IX022",), needs="two index files", may_also=rules("CP003 XR027 CP013"))
 def names_swapped(job: Job) -> None:
-    """Two neighbouring index files have each other's name."""
+    """Two index files have each other's name."""
     files = [file for file in job.store.indexes if file.created is not None]
     pairs = [
         (first, second)
@@ -390,8 +445,27 @@ def names_swapped(job: Job) -> None:
     job.promise("IX022", Place(second.relative, 16, 24))
 
 
+@damage("I9", causes=("ST033",), needs="an index file", may_also=rules("IX020"))
+def strange_name(job: Job) -> None:
+    """An index file whose name is no time.
+
+    The name is a number, but no time.
+    """
+    job.need(job.store.indexes, "index file")
+    last = job.store.indexes[-1]
+    name = "index/99999999999999999"
+    job.need(not job.editor.exists(name), "place for a further index file")
+    job.editor.create(name, size=job.store.geometry.index_file_size, like=last.relative)
+    job.note = f"{name} made"
+    job.promise("ST033", Place(name, 0, job.store.geometry.index_file_size))
+
+
+@damage("I4", causes=("IX020", "IX019"), needs="an index file")
 def empty_files(job: Job) -> None:
-    """Index files that were made and never mapped."""
+    """Three empty index files.
+
+    A broker made the files and never mapped them.
+    """
     job.need(job.store.indexes and job.store.indexes[-1].created is not None, "index file")
     last = job.store.indexes[-1]
     assert last.created is not None
@@ -403,17 +477,7 @@ def empty_files(job: Job) -> None:
     job.promise("IX019", Place(names[0]))
 
 
-def strange_name(job: Job) -> None:
-    """An index file whose name is a number, but no time."""
-    job.need(job.store.indexes, "index file")
-    last = job.store.indexes[-1]
-    name = "index/99999999999999999"
-    job.need(not job.editor.exists(name), "place for a further index file")
-    job.editor.create(name, size=job.store.geometry.index_file_size, like=last.relative)
-    job.note = f"{name} made"
-    job.promise("ST033", Place(name, 0, job.store.geometry.index_file_size))
-
-
+@damage("I1", causes=("XR020",), needs="two index files", may_also=ENTRIES_LOST | rules("IX022 XR027"))
 def index_lost(job: Job) -> None:
     """One of several index files is gone."""
     job.need(len(job.store.indexes) > 1, "second index file")
@@ -442,6 +506,7 @@ def _first_lost(job: Job, index: IndexScene) -> int | None:
     return own[0] if own and job.record_at(own[0]) is not None else None
 
 
+@damage("I1", causes=("XR040",), needs="an index file", alone=True)
 def index_gone(job: Job) -> None:
     """There is no index file."""
     job.index_file(
@@ -453,73 +518,5 @@ def index_gone(job: Job) -> None:
     job.note = "every index file removed"
     job.promise("XR040", Place("index"))
 
-
-_ONE_FILE = "an index file with entries"
-_HEADER_MAY = rules("XR026 XR028 IX022 XR027 CP003 IX023")
-_SLOTS_CHANGED = CHAINS | rules("XR020 XR021 XR024 XR025 IX003")
-
-DAMAGES = (
-    Damage("chain-cycle", "I3", "a chain leads back to a newer entry", ("IX008", "IX009"),
-           "an index chain of 3 entries", chain_cycle, CHAINS),
-    Damage("self-loop", "I3", "an entry names itself as the previous one", ("IX007",),
-           "an index chain of 2 entries", self_loop, CHAINS),
-    Damage("cross-link", "I3", "a chain leads into another slot's", ("IX011",),
-           "an index chain of 2 entries", cross_link, CHAINS),
-    Damage("not-decreasing", "I3", "an entry names a later one as the previous", ("IX009",),
-           "an index chain of 2 entries", not_decreasing, CHAINS),
-    Damage("out-of-range", "I3", "an entry names one that is not there", ("IX010",),
-           "an index chain of 2 entries", out_of_range, CHAINS),
-    Damage("orphan", "I3", "a chain passes an entry over", ("IX012", "IX013"),
-           "an index chain of 3 entries", orphan, CHAINS),
-    Damage("slot-out-of-range", "I3", "a slot holds an impossible entry number", ("IX005", "IX013"),
-           _ONE_FILE, slot_out_of_range, CHAINS),
-    Damage("slot-behind", "I3", "a slot holds an entry that was never put", ("IX005", "IX013"),
-           "an index file that is not full", slot_behind, CHAINS),
-    Damage("wrong-slot", "I3", "a slot holds an entry of another slot", ("IX006",), _ONE_FILE, wrong_slot,
-           CHAINS),
-    Damage("slot-emptied", "I3", "a slot lost its chain", ("IX006", "IX013"), _ONE_FILE, slot_emptied,
-           CHAINS),
-    Damage("slot-passes-newer", "I3", "a slot holds an older entry", ("IX006", "IX013"),
-           "an index chain of 2 entries", slot_passes_newer, CHAINS),
-    Damage("entry-hash-negative", "I3", "an entry's hash is negative", ("IX014",), _ONE_FILE,
-           entry_hash_negative, _SLOTS_CHANGED),
-    Damage("entry-order", "I3", "two neighbouring entries changed their offsets", ("IX016",),
-           "entries of two records", entry_order,
-           rules("XR020 XR021 XR024 XR025 XR026 IX004 IX022")),
-    Damage("index-count-low", "I6", "indexCount is less than the entries that are there", ("IX017",),
-           "an index file with 4 entries", index_count_low,
-           ENTRIES_LOST | CHAINS | rules("IX003 IX004")),
-    Damage("index-count-high", "I6", "indexCount is more than the entries that are there", ("IX002",),
-           "an index file that is not full", index_count_high, rules("CP003")),
-    Damage("hash-slot-count", "I6", "hashSlotCount is no count of puts or slots", ("IX003",), _ONE_FILE,
-           hash_slot_count),
-    Damage("header-range", "I6", "a time or offset of the header is another", ("IX004",), _ONE_FILE,
-           header_range, _HEADER_MAY),
-    Damage("entry-zero", "I6", "entry 0 is not zero", ("IX018",), _ONE_FILE, entry_zero),
-    Damage("time-diff", "I7", "an entry's timeDiff is another", ("XR026",), _ONE_FILE, time_diff),
-    Damage("time-negative", "I7", "an entry's timeDiff is negative", ("IX015",), _ONE_FILE, time_negative,
-           rules("XR026")),
-    Damage("entry-elsewhere", "I12", "an entry points into the middle of a record", ("XR023",), _ONE_FILE,
-           entry_elsewhere, rules("IX004 IX016 IX022 XR020 XR021")),
-    Damage("entry-key", "I12", "an entry has the hash of no key of its record", ("XR024",), _ONE_FILE,
-           entry_key, rules("XR020 XR021 XR025")),
-    Damage("entry-beyond", "I2", "the last entry points behind the log", ("XR022",), _ONE_FILE, entry_beyond,
-           rules("IX004 IX016 XR020 XR021 XR027")),
-    Damage("index-ahead", "I2", "the newest index file says that it reaches behind the log",
-           ("XR027", "IX004"), _ONE_FILE, index_ahead),
-    Damage("entry-duplicate", "I8", "the last entry was put twice", ("XR025",),
-           "an index file that is not full", entry_duplicate),
-    Damage("index-truncated", "I10", "an index file was cut within its entries", ("IX001",),
-           "two index files", index_truncated,
-           ENTRIES_LOST | CHAINS | rules("IX002 IX004 IX022 XR027 CP003")),
-    Damage("names-swapped", "I9", "two index files have each other's name", ("IX022",), "two index files",
-           names_swapped, rules("CP003 XR027 CP013")),
-    Damage("strange-name", "I9", "an index file whose name is no time", ("ST033",), "an index file",
-           strange_name, rules("IX020")),
-    Damage("empty-files", "I4", "three empty index files", ("IX020", "IX019"), "an index file", empty_files),
-    Damage("index-lost", "I1", "one of several index files is gone", ("XR020",), "two index files",
-           index_lost, ENTRIES_LOST | rules("IX022 XR027")),
-    Damage("index-gone", "I1", "there is no index file", ("XR040",), "an index file", index_gone, alone=True),
-)  # fmt: skip
 
 assert _INT.size == SLOT_SIZE

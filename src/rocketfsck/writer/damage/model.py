@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from inspect import getdoc
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rocketfsck.errors import UsageError
@@ -221,3 +222,35 @@ class Damage:
     may_also: frozenset[str] = frozenset()
     options: Mapping[str, str] = field(default_factory=dict)
     alone: bool = False
+
+
+def damage(
+    fault_class: str | None,
+    *,
+    causes: tuple[str, ...],
+    needs: str,
+    may_also: frozenset[str] = frozenset(),
+    options: Mapping[str, str] | None = None,
+    alone: bool = False,
+) -> Callable[[Callable[[Job], None]], Damage]:
+    """Make the function below a `Damage`: `torn_tail` is the fault "torn-tail".
+
+    The first sentence of its docstring, without the full stop, is the summary. The parameters are the fields
+    of `Damage`.
+    """
+
+    def declare(apply: Callable[[Job], None]) -> Damage:
+        sentence = (getdoc(apply) or "").partition("\n\n")[0].replace("\n", " ")
+        return Damage(
+            name=apply.__name__.replace("_", "-"),
+            fault_class=fault_class,
+            summary=sentence[:1].lower() + sentence[1:].removesuffix("."),
+            causes=causes,
+            needs=needs,
+            apply=apply,
+            may_also=may_also,
+            options=dict(options or {}),
+            alone=alone,
+        )
+
+    return declare

@@ -12,7 +12,7 @@ from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import Damage, Place
+from rocketfsck.writer.damage.model import Place, damage
 from rocketfsck.writer.damage.queuescene import queue_directory
 from rocketfsck.writer.damage.related import QUEUE_LOST, rules
 
@@ -60,6 +60,7 @@ def _known(job: Job, topic: str, *, others: bool) -> str:
     return "XR003" if topics is not None and topic not in topics and not others else "XR002"
 
 
+@damage("Q7", causes=("XR002", "XR003"), needs="a queue with records in the log", may_also=QUEUE_LOST)
 def missing_queue(job: Job) -> None:
     """The directory of one queue is gone."""
     queue = job.choose(_candidates(job), "queue with records in the log")
@@ -70,43 +71,12 @@ def missing_queue(job: Job) -> None:
     job.promise(_known(job, queue.topic, others=others or not left), _queue_place(queue))
 
 
-def missing_queue_ext(job: Job) -> None:
-    """The directory of a queue is gone, its extension is still there."""
-    queues = [queue for queue in _candidates(job) if queue.ext is not None and queue.ext.files]
-    queue = job.choose(queues, "queue with an extension")
-    job.editor.remove_tree(queue_directory(queue))
-    job.note = f"{queue_directory(queue)} removed, its extension left"
-    place = Place(
-        f"consumequeue_ext/{queue.topic}/{queue.queue_id}", topic=queue.topic, queue_id=queue.queue_id
-    )
-    job.promise("ST026", place)
-    job.promise("XR002 XR003", _queue_place(queue))
-
-
-def ext_missing(job: Job) -> None:
-    """The extension of a queue is gone."""
-    queues = [queue for queue in job.store.queues if queue.ext is not None and queue.ext.files]
-    free = [
-        queue for queue in queues if job.is_free(f"{queue_directory(queue)}/") and _has_addresses(job, queue)
-    ]
-    queue = job.choose(free, "queue with an extension")
-    scene = job.queue(queue)
-    directory = f"consumequeue_ext/{queue.topic}/{queue.queue_id}"
-    job.editor.remove_tree(directory)
-    job.note = f"{directory} removed"
-    first = next(
-        scene.unit(index)
-        for index in range(scene.start_index, scene.end_index)
-        if scene.unit(index).tags_code < -(1 << 31)
-    )
-    job.promise("CQ011", Place(first.file.relative, first.start, first.end, queue_offset=first.index))
-
-
 def _has_addresses(job: Job, queue: ConsumeQueue) -> bool:
     scene = job.queue(queue)
     return bool((scene.units["tagsCode"] < -(1 << 31)).any())
 
 
+@damage("Q7", causes=("XR002", "XR003"), needs="a topic with records in the log", may_also=QUEUE_LOST)
 def missing_topic(job: Job) -> None:
     """All queues of a topic are gone."""
     candidates = _candidates(job)
@@ -124,7 +94,10 @@ def missing_topic(job: Job) -> None:
             job.promise(_known(job, topic, others=False), _queue_place(queue))
 
 
-def missing_all(job: Job) -> None:
+@damage(
+    "Q7", causes=("XR002", "XR003"), needs="a queue with records in the log", may_also=QUEUE_LOST, alone=True
+)
+def missing_all_queues(job: Job) -> None:
     """Every consume queue is gone."""
     candidates = _candidates(job)
     job.need(candidates, "consume queue with records in the log")
@@ -134,8 +107,12 @@ def missing_all(job: Job) -> None:
         job.promise("XR002 XR003", _queue_place(queue))
 
 
+@damage("Q8", causes=("XR004", "CF023", "CQ008"), needs="a commit log")
 def ghost_queue(job: Job) -> None:
-    """A queue of a topic that is not configured, none of whose units points into the log."""
+    """A queue of an unknown topic that points to no record.
+
+    The topic is not configured, and none of the units points into the log.
+    """
     topics = configured_topics(job)
     directory = f"consumequeue/{GHOST}/0"
     size = job.store.geometry.consumequeue_file_size
@@ -157,8 +134,46 @@ def ghost_queue(job: Job) -> None:
         job.promise("CQ008", queue)
 
 
+@damage("Q9", causes=("ST026", "XR002", "XR003"), needs="a queue with an extension", may_also=QUEUE_LOST)
+def missing_queue_ext_left(job: Job) -> None:
+    """A queue is gone, its extension is left."""
+    queues = [queue for queue in _candidates(job) if queue.ext is not None and queue.ext.files]
+    queue = job.choose(queues, "queue with an extension")
+    job.editor.remove_tree(queue_directory(queue))
+    job.note = f"{queue_directory(queue)} removed, its extension left"
+    place = Place(
+        f"consumequeue_ext/{queue.topic}/{queue.queue_id}", topic=queue.topic, queue_id=queue.queue_id
+    )
+    job.promise("ST026", place)
+    job.promise("XR002 XR003", _queue_place(queue))
+
+
+@damage("Q9", causes=("CQ011",), needs="a queue with an extension", may_also=rules("CQ011"))
+def ext_missing(job: Job) -> None:
+    """The extension of a queue is gone."""
+    queues = [queue for queue in job.store.queues if queue.ext is not None and queue.ext.files]
+    free = [
+        queue for queue in queues if job.is_free(f"{queue_directory(queue)}/") and _has_addresses(job, queue)
+    ]
+    queue = job.choose(free, "queue with an extension")
+    scene = job.queue(queue)
+    directory = f"consumequeue_ext/{queue.topic}/{queue.queue_id}"
+    job.editor.remove_tree(directory)
+    job.note = f"{directory} removed"
+    first = next(
+        scene.unit(index)
+        for index in range(scene.start_index, scene.end_index)
+        if scene.unit(index).tags_code < -(1 << 31)
+    )
+    job.promise("CQ011", Place(first.file.relative, first.start, first.end, queue_offset=first.index))
+
+
+@damage("Q10", causes=("ST023",), needs="a topic (5.0+)")
 def kind_twice(job: Job) -> None:
-    """A topic has a queue in the batch tree, too."""
+    """A topic has queues of both kinds.
+
+    The second queue is in the batch tree.
+    """
     if not job.store.dialect.batch_queues:
         job.need(False, "version with batch queues (5.0+)")
     topics = sorted({queue.topic for queue in job.store.queues if queue.kind == "file"})
@@ -173,8 +188,9 @@ def kind_twice(job: Job) -> None:
     job.promise("ST023", Place("batchconsumequeue", topic=topic))
 
 
+@damage("Q10", causes=("ST024",), needs="topics.json with a topic that has queues", may_also=rules("CF006"))
 def kind_attribute(job: Job) -> None:
-    """topics.json asks for another kind of queue than the topic has."""
+    """topics.json asks for another kind of queue."""
     topics = configured_topics(job)
     job.need(topics and job.is_free(TOPICS), "topics.json")
     assert topics is not None
@@ -188,50 +204,15 @@ def kind_attribute(job: Job) -> None:
     job.promise("ST024", Place(TOPICS, topic=queue.topic, queue_id=queue.queue_id))
 
 
+@damage("Q10", causes=("ST022",), needs="a consume queue")
 def queue_id_name(job: Job) -> None:
-    """A directory among the queues of a topic whose name is no number."""
+    """A queue directory whose name is no queueId.
+
+    The directory is one of those of a topic.
+    """
     queue = job.choose(list(job.store.queues), "consume queue")
     name = f"{queue_directory(queue).rpartition('/')[0]}/0{queue.queue_id}"
     job.need(not job.editor.exists(name), "place for a further directory")
     job.editor.make_directory(name)
     job.note = f"{name} made"
     job.promise("ST022", Place(name))
-
-
-DAMAGES = (
-    Damage(
-        "missing-queue", "Q7", "the directory of one queue is gone", ("XR002", "XR003"),
-        "a queue with records in the log", missing_queue, QUEUE_LOST,
-    ),
-    Damage(
-        "missing-topic", "Q7", "all queues of a topic are gone", ("XR002", "XR003"),
-        "a topic with records in the log", missing_topic, QUEUE_LOST,
-    ),
-    Damage(
-        "missing-all-queues", "Q7", "every consume queue is gone", ("XR002", "XR003"),
-        "a queue with records in the log", missing_all, QUEUE_LOST, alone=True,
-    ),
-    Damage(
-        "ghost-queue", "Q8", "a queue of an unknown topic that points to no record",
-        ("XR004", "CF023", "CQ008"), "a commit log", ghost_queue,
-    ),
-    Damage(
-        "missing-queue-ext-left", "Q9", "a queue is gone, its extension is left", ("ST026", "XR002", "XR003"),
-        "a queue with an extension", missing_queue_ext, QUEUE_LOST,
-    ),
-    Damage(
-        "ext-missing", "Q9", "the extension of a queue is gone", ("CQ011",), "a queue with an extension",
-        ext_missing, rules("CQ011"),
-    ),
-    Damage(
-        "kind-twice", "Q10", "a topic has queues of both kinds", ("ST023",), "a topic (5.0+)", kind_twice,
-    ),
-    Damage(
-        "kind-attribute", "Q10", "topics.json asks for another kind of queue", ("ST024",),
-        "topics.json with a topic that has queues", kind_attribute, rules("CF006"),
-    ),
-    Damage(
-        "queue-id-name", "Q10", "a queue directory whose name is no queueId", ("ST022",), "a consume queue",
-        queue_id_name,
-    ),
-)  # fmt: skip

@@ -9,13 +9,15 @@ from rocketfsck.formats.properties import (
     DELAY,
     INNER_NUM,
     PROPERTY_CRC_SIZE,
-    property_crc,
     property_crc_trailer,
+)
+from rocketfsck.formats.properties import (
+    property_crc as crc_of_properties,
 )
 from rocketfsck.scan.columns import Trait
 from rocketfsck.writer.damage.job import Job
 from rocketfsck.writer.damage.logscene import LogRecord, LogScene
-from rocketfsck.writer.damage.model import Damage, Place
+from rocketfsck.writer.damage.model import Place, damage
 from rocketfsck.writer.damage.related import (
     ANY_LOG,
     KEYS_CHANGED,
@@ -57,24 +59,130 @@ def _told(job: Job, record: LogRecord, what: str) -> None:
     job.note = f"{what} of the record at {record.physical_offset} ({record.topic}/{record.queue_id})"
 
 
+@damage(
+    "C1",
+    causes=("CL002",),
+    needs="a last record that no BLANK follows",
+    may_also=ANY_LOG - rules("CL001 CL003 CL004 CL030"),
+)
+def torn_tail(job: Job) -> None:
+    """The last record was written in part.
+
+    What is missing are zeros, from somewhere before its properties on.
+    """
+    log = job.last_log()
+    record = log.record(-1)
+    job.need(log.tail_is_sound, "record at its end that no BLANK follows")
+    job.need(record.topic_size > 0 and job.is_free(log.file.relative, record.pos), "free last record")
+    cut = record.pos + 8 + job.rng.randrange(record.topic_pos - record.pos - 8)
+    job.editor.write(log.file.relative, cut, bytes(record.end - cut))
+    _told(job, record, f"everything from byte {cut} on")
+    job.promise("CL002", job.record_place(record))
+
+
+@damage(
+    "C1",
+    causes=("CL012",),
+    needs="a last record with properties",
+    may_also=RECORD_CHANGED
+    | KEYS_CHANGED
+    | rules("XR008 XR012 XR013 XR014 CL013 CL014 CL028 CL032 XR001 XR005"),
+)
+def properties_torn(job: Job) -> None:
+    """Zeros at the end of the last record's properties."""
+    log = job.last_log()
+    record = log.record(-1)
+    job.need(log.tail_is_sound, "record at its end that no BLANK follows")
+    job.need(record.properties_size > 0 and job.is_free(log.file.relative, record.pos), "free last record")
+    size = 1 + job.rng.randrange(record.properties_size)
+    job.editor.write(log.file.relative, record.end - size, bytes(size))
+    _told(job, record, f"the last {size} bytes of the properties")
+    job.promise("CL012", job.record_place(record))
+
+
+@damage("C2", causes=("CL001",), needs="a record between two others in its file", may_also=RECORD_LOST)
 def boundary_lost(job: Job) -> None:
-    """Text stands where a record began."""
+    """A record's first bytes are message text."""
     record = job.record("record between two others", _is_inner)
     job.editor.write(record.file.relative, record.pos, _LOST_TEXT)
     _told(job, record, "the first 8 bytes")
     job.promise("CL001", job.record_place(record))
 
 
-def record_malformed(job: Job) -> None:
-    """bodyLength contradicts totalSize."""
-    record = job.record(
-        "record between two others with a body", lambda log, item: _is_inner(log, item) and item.body_size > 0
-    )
-    _set_number(job, record, "bodyLength", record.body_size + 1 + job.rng.randrange(1000))
-    _told(job, record, "bodyLength")
-    job.promise("CL003", job.record_place(record))
+@damage(
+    "C2",
+    causes=("CL020",),
+    needs="a record between two others in its file",
+    may_also=ANY_LOG - rules("CL001 CL002 CL003 CL004 CL030"),
+)
+def blank_early(job: Job) -> None:
+    """A BLANK in the middle of a file hides the records behind it.
+
+    The BLANK takes the place of a record.
+    """
+    record = job.record("record between two others", _is_inner)
+    left = job.log(record.file).size - record.pos
+    job.editor.write(record.file.relative, record.pos, struct.pack(">ii", left, MAGIC_BLANK))
+    _told(job, record, "a BLANK in the place")
+    offset = record.physical_offset + 8
+    job.promise("CL020", Place(record.file.relative, record.pos + 8, record.pos + left, offset))
 
 
+@damage("C3", causes=("CL021",), needs="room behind the last record", options={"count": "how many records"})
+def stale_tail(job: Job) -> None:
+    """Records of an earlier life behind the end of the log."""
+    log = job.last_log()
+    job.need(log.tail_is_sound, "room behind its last record")
+    job.need(job.is_free(log.file.relative, log.live_end), "room behind its last record")
+    count = min(job.number("count", 1 + job.rng.randrange(4)), len(log))
+    newest = int(log.column("store_timestamp").max())
+    pos, copies = log.live_end, b""
+    for step, number in enumerate(range(len(log) - count, len(log))):
+        record = log.record(number)
+        data = bytearray(job.editor.read(log.file.relative, record.pos, record.end))
+        spans = record.spans()
+        stands = (log.file.start_offset or 0) + pos + len(copies)
+        for field, value in (("physicalOffset", stands), ("storeTimestamp", newest - 60_000 + step)):
+            low, high = (bound - record.pos for bound in spans[field])
+            data[low:high] = value.to_bytes(high - low, "big", signed=True)
+        if record.traits & Trait.PROPERTY_CRC:
+            data[-PROPERTY_CRC_SIZE:] = property_crc_trailer(crc_of_properties(bytes(data)))
+        copies += bytes(data)
+    repeated = any(_takes_place(log.record(number)) for number in range(len(log) - count, len(log)))
+    job.need(repeated and pos + len(copies) + 8 <= log.size, "room behind its last record")
+    job.editor.write(log.file.relative, pos, copies)
+    end = pos + len(copies)
+    start_offset = log.file.start_offset or 0
+    job.note = f"{count} old records behind the end at {start_offset + pos}"
+    job.promise("CL021", Place(log.file.relative, pos, end, start_offset + pos))
+
+
+@damage("C3", causes=("CL022",), needs="room behind the last record", options={"size": "how many bytes"})
+def garbage_tail(job: Job) -> None:
+    """Bytes that are no record behind the end of the log."""
+    log = job.last_log()
+    size = job.number("size", 200, 1, 1 << 20)
+    gap = 64 + job.rng.randrange(64)
+    pos = log.live_end + gap
+    job.need(log.tail_is_sound and pos + size <= log.size, "room behind its last record")
+    job.need(job.is_free(log.file.relative, log.live_end), "room behind its last record")
+    job.editor.write(log.file.relative, pos, bytes(job.rng.randrange(1, 128) for _ in range(size)))
+    job.note = f"{size} bytes of garbage {gap} bytes behind the end of the log"
+    place = Place(log.file.relative, pos, pos + size, (log.file.start_offset or 0) + pos)
+    job.promise("CL022", place)
+
+
+@damage("C3", causes=("CL006",), needs="a record between two others in its file", may_also=RECORD_CHANGED)
+def physical_offset(job: Job) -> None:
+    """A record says that it stands elsewhere."""
+    record = job.record("record between two others", _is_inner)
+    stated = record.physical_offset + 4096 * (1 + job.rng.randrange(100))
+    _set_number(job, record, "physicalOffset", stated)
+    _told(job, record, "physicalOffset")
+    job.promise("CL006", job.record_place(record))
+
+
+@damage("C4", causes=("CL004",), needs="a record with a body", may_also=RECORD_CHANGED)
 def body_flip(job: Job) -> None:
     """One bit of a body is another."""
     record = job.record("record with a body", lambda _, item: item.body_size > 0)
@@ -85,8 +193,9 @@ def body_flip(job: Job) -> None:
     job.promise("CL004", job.record_place(record))
 
 
+@damage("C4", causes=("CL004",), needs="a record with a body", may_also=RECORD_CHANGED)
 def body_crc(job: Job) -> None:
-    """The stored CRC is another."""
+    """A record's bodyCRC is another."""
     record = job.record("record with a body", lambda _, item: item.body_size > 0)
     start, end = record.spans()["bodyCRC"]
     crc = int.from_bytes(job.editor.read(record.file.relative, start, end), "big")
@@ -95,8 +204,9 @@ def body_crc(job: Job) -> None:
     job.promise("CL004", job.record_place(record))
 
 
-def property_crc_digits(job: Job) -> None:
-    """A digit of the property CRC is another."""
+@damage("C4", causes=("CL005",), needs="records with property CRCs (5.2.0+)", may_also=rules("CL011"))
+def property_crc(job: Job) -> None:
+    """A digit of a record's property CRC is another."""
     record = job.record("record with a property CRC", lambda _, item: item.traits & Trait.PROPERTY_CRC)
     pos = record.end - 11 + job.rng.randrange(9)
     digit = job.editor.read(record.file.relative, pos, pos + 1)[0]
@@ -105,23 +215,27 @@ def property_crc_digits(job: Job) -> None:
     job.promise("CL005", job.record_place(record))
 
 
-def physical_offset(job: Job) -> None:
-    """A record says that it stands elsewhere."""
-    record = job.record("record between two others", _is_inner)
-    stated = record.physical_offset + 4096 * (1 + job.rng.randrange(100))
-    _set_number(job, record, "physicalOffset", stated)
-    _told(job, record, "physicalOffset")
-    job.promise("CL006", job.record_place(record))
+@damage("C10", causes=("CL003",), needs="a record with a body between two others", may_also=RECORD_LOST)
+def record_malformed(job: Job) -> None:
+    """A bodyLength contradicts its totalSize."""
+    record = job.record(
+        "record between two others with a body", lambda log, item: _is_inner(log, item) and item.body_size > 0
+    )
+    _set_number(job, record, "bodyLength", record.body_size + 1 + job.rng.randrange(1000))
+    _told(job, record, "bodyLength")
+    job.promise("CL003", job.record_place(record))
 
 
+@damage("C10", causes=("CL007",), needs="a record", may_also=RECORD_CHANGED)
 def sys_flag(job: Job) -> None:
-    """A bit of sysFlag that no version knows."""
+    """A sysFlag with a bit that no version knows."""
     record = job.record("record")
     _set_number(job, record, "sysFlag", record.sys_flag | 1 << (11 + job.rng.randrange(8)))
     _told(job, record, "sysFlag")
     job.promise("CL007", job.record_place(record))
 
 
+@damage("C10", causes=("CL008",), needs="a record", may_also=RECORD_CHANGED)
 def host_port(job: Job) -> None:
     """A port above 65535."""
     record = job.record("record")
@@ -131,16 +245,18 @@ def host_port(job: Job) -> None:
     job.promise("CL008", job.record_place(record))
 
 
+@damage("C10", causes=("CL009",), needs="a record of no transaction", may_also=RECORD_CHANGED)
 def negative_field(job: Job) -> None:
-    """preparedTransactionOffset below zero."""
+    """A negative preparedTransactionOffset."""
     record = job.record("record of no transaction", lambda _, item: item.transaction == TRANSACTION_NOT)
     _set_number(job, record, "preparedTransactionOffset", -1 - job.rng.randrange(1 << 40))
     _told(job, record, "preparedTransactionOffset")
     job.promise("CL009", job.record_place(record))
 
 
+@damage("C10", causes=("CL010",), needs="a plain record", may_also=RECORD_CHANGED | KEYS_CHANGED | MOVED)
 def topic_character(job: Job) -> None:
-    """A control character in a topic."""
+    """A control character in a record's topic."""
     record = job.record("record", lambda _, item: item.topic_size > 1 and _is_plain(item))
     pos = record.topic_pos + job.rng.randrange(record.topic_size)
     job.editor.write(record.file.relative, pos, bytes([1 + job.rng.randrange(31)]))
@@ -148,8 +264,14 @@ def topic_character(job: Job) -> None:
     job.promise("CL010", job.record_place(record))
 
 
+@damage(
+    "C10",
+    causes=("CL013",),
+    needs="a message in SCHEDULE_TOPIC_XXXX",
+    may_also=RECORD_CHANGED | rules("XR008 XR012"),
+)
 def delay_level(job: Job) -> None:
-    """DELAY of a message in the schedule topic is no number."""
+    """A delayed message's DELAY is no number."""
     wanted = Trait.SCHEDULE_TOPIC | Trait.DELAY
     record = job.record("delayed message", lambda _, item: item.traits & wanted == wanted)
     start, end = record.spans()["properties"]
@@ -160,8 +282,11 @@ def delay_level(job: Job) -> None:
     job.promise("CL013", job.record_place(record))
 
 
+@damage(
+    "C10", causes=("CL014",), needs="an inner batch (5.0+)", may_also=RECORD_CHANGED | MOVED | rules("XR014")
+)
 def inner_batch(job: Job) -> None:
-    """INNER_NUM of an inner batch is no number."""
+    """An inner batch's INNER_NUM is no number."""
     record = job.record("inner batch", lambda _, item: item.traits & Trait.INNER_BATCH)
     start, end = record.spans()["properties"]
     pos = _value_pos(job.editor.read(record.file.relative, start, end), INNER_NUM)
@@ -180,8 +305,9 @@ def _value_pos(properties: bytes, name: str) -> int | None:
     return None
 
 
+@damage("C10", causes=("CL016",), needs="a record with a plain body", may_also=RECORD_CHANGED)
 def compressed_flag(job: Job) -> None:
-    """sysFlag says that a plain body is compressed."""
+    """sysFlag calls a plain body compressed."""
     record = job.record(
         "record with a body that is not compressed",
         lambda _, item: (
@@ -193,8 +319,9 @@ def compressed_flag(job: Job) -> None:
     job.promise("CL016", job.record_place(record))
 
 
+@damage("C10", causes=("CL026",), needs="a committed transaction", may_also=RECORD_CHANGED)
 def prepared_missing(job: Job) -> None:
-    """A committed message names a place where no half message is."""
+    """A committed message names no half message."""
     record = job.record(
         "committed transaction whose half message is there",
         lambda _, item: (
@@ -209,8 +336,17 @@ def prepared_missing(job: Job) -> None:
     job.promise("CL026", job.record_place(record))
 
 
+@damage(
+    "C11",
+    causes=("CL023",),
+    needs="a file in which time rises",
+    may_also=RECORD_CHANGED | rules("XR008 XR012 XR014 XR026 IX004 CP012"),
+)
 def time_back(job: Job) -> None:
-    """A storeTimestamp an hour ahead, after which time goes back."""
+    """A storeTimestamp is an hour ahead.
+
+    Time goes back behind it.
+    """
 
     def alone(log: LogScene, record: LogRecord) -> bool:
         times = log.column("store_timestamp")
@@ -225,8 +361,17 @@ def time_back(job: Job) -> None:
     )
 
 
+@damage(
+    "Q4",
+    causes=("CL027",),
+    needs="two neighbours of one queue",
+    may_also=RECORD_CHANGED | MOVED | rules("XR014"),
+)
 def queue_offset_repeated(job: Job) -> None:
-    """A record carries the queueOffset of the one before it in its queue."""
+    """Two records carry one queueOffset.
+
+    The later record has the queueOffset of the one before it in its queue.
+    """
     before: dict[str, LogRecord] = {}
 
     def follows(log: LogScene, record: LogRecord) -> bool:
@@ -247,171 +392,5 @@ def queue_offset_repeated(job: Job) -> None:
     job.promise("CL027", place)
 
 
-def properties_torn(job: Job) -> None:
-    """The last record's properties were not written to their end."""
-    log = job.last_log()
-    record = log.record(-1)
-    job.need(log.tail_is_sound, "record at its end that no BLANK follows")
-    job.need(record.properties_size > 0 and job.is_free(log.file.relative, record.pos), "free last record")
-    size = 1 + job.rng.randrange(record.properties_size)
-    job.editor.write(log.file.relative, record.end - size, bytes(size))
-    _told(job, record, f"the last {size} bytes of the properties")
-    job.promise("CL012", job.record_place(record))
-
-
-def torn_tail(job: Job) -> None:
-    """The last record was written in part: zeros from somewhere before its properties on."""
-    log = job.last_log()
-    record = log.record(-1)
-    job.need(log.tail_is_sound, "record at its end that no BLANK follows")
-    job.need(record.topic_size > 0 and job.is_free(log.file.relative, record.pos), "free last record")
-    cut = record.pos + 8 + job.rng.randrange(record.topic_pos - record.pos - 8)
-    job.editor.write(log.file.relative, cut, bytes(record.end - cut))
-    _told(job, record, f"everything from byte {cut} on")
-    job.promise("CL002", job.record_place(record))
-
-
-def stale_tail(job: Job) -> None:
-    """Records of an earlier life of the log stand behind its end."""
-    log = job.last_log()
-    job.need(log.tail_is_sound, "room behind its last record")
-    job.need(job.is_free(log.file.relative, log.live_end), "room behind its last record")
-    count = min(job.number("count", 1 + job.rng.randrange(4)), len(log))
-    newest = int(log.column("store_timestamp").max())
-    pos, copies = log.live_end, b""
-    for step, number in enumerate(range(len(log) - count, len(log))):
-        record = log.record(number)
-        data = bytearray(job.editor.read(log.file.relative, record.pos, record.end))
-        spans = record.spans()
-        stands = (log.file.start_offset or 0) + pos + len(copies)
-        for field, value in (("physicalOffset", stands), ("storeTimestamp", newest - 60_000 + step)):
-            low, high = (bound - record.pos for bound in spans[field])
-            data[low:high] = value.to_bytes(high - low, "big", signed=True)
-        if record.traits & Trait.PROPERTY_CRC:
-            data[-PROPERTY_CRC_SIZE:] = property_crc_trailer(property_crc(bytes(data)))
-        copies += bytes(data)
-    repeated = any(_takes_place(log.record(number)) for number in range(len(log) - count, len(log)))
-    job.need(repeated and pos + len(copies) + 8 <= log.size, "room behind its last record")
-    job.editor.write(log.file.relative, pos, copies)
-    end = pos + len(copies)
-    start_offset = log.file.start_offset or 0
-    job.note = f"{count} old records behind the end at {start_offset + pos}"
-    job.promise("CL021", Place(log.file.relative, pos, end, start_offset + pos))
-
-
 def _takes_place(record: LogRecord) -> bool:
     return record.transaction in (TRANSACTION_NOT, TRANSACTION_COMMIT)
-
-
-def garbage_tail(job: Job) -> None:
-    """Bytes that are no record stand behind the end of the log."""
-    log = job.last_log()
-    size = job.number("size", 200, 1, 1 << 20)
-    gap = 64 + job.rng.randrange(64)
-    pos = log.live_end + gap
-    job.need(log.tail_is_sound and pos + size <= log.size, "room behind its last record")
-    job.need(job.is_free(log.file.relative, log.live_end), "room behind its last record")
-    job.editor.write(log.file.relative, pos, bytes(job.rng.randrange(1, 128) for _ in range(size)))
-    job.note = f"{size} bytes of garbage {gap} bytes behind the end of the log"
-    place = Place(log.file.relative, pos, pos + size, (log.file.start_offset or 0) + pos)
-    job.promise("CL022", place)
-
-
-def blank_early(job: Job) -> None:
-    """A BLANK stands where a record began, and hides the rest of the file."""
-    record = job.record("record between two others", _is_inner)
-    left = job.log(record.file).size - record.pos
-    job.editor.write(record.file.relative, record.pos, struct.pack(">ii", left, MAGIC_BLANK))
-    _told(job, record, "a BLANK in the place")
-    offset = record.physical_offset + 8
-    job.promise("CL020", Place(record.file.relative, record.pos + 8, record.pos + left, offset))
-
-
-DAMAGES = (
-    Damage(
-        "torn-tail", "C1", "the last record was written in part", ("CL002",),
-        "a last record that no BLANK follows", torn_tail, ANY_LOG - rules("CL001 CL003 CL004 CL030"),
-    ),
-    Damage(
-        "properties-torn", "C1", "zeros at the end of the last record's properties", ("CL012",),
-        "a last record with properties", properties_torn,
-        RECORD_CHANGED | KEYS_CHANGED | rules("XR008 XR012 XR013 XR014 CL013 CL014 CL028 CL032 XR001 XR005"),
-    ),
-    Damage(
-        "boundary-lost", "C2", "a record's first bytes are message text", ("CL001",),
-        "a record between two others in its file", boundary_lost, RECORD_LOST,
-    ),
-    Damage(
-        "blank-early", "C2", "a BLANK in the middle of a file hides the records behind it", ("CL020",),
-        "a record between two others in its file", blank_early,
-        ANY_LOG - rules("CL001 CL002 CL003 CL004 CL030"),
-    ),
-    Damage(
-        "stale-tail", "C3", "records of an earlier life behind the end of the log", ("CL021",),
-        "room behind the last record", stale_tail, frozenset(), {"count": "how many records"},
-    ),
-    Damage(
-        "garbage-tail", "C3", "bytes that are no record behind the end of the log", ("CL022",),
-        "room behind the last record", garbage_tail, frozenset(), {"size": "how many bytes"},
-    ),
-    Damage(
-        "physical-offset", "C3", "a record says that it stands elsewhere", ("CL006",),
-        "a record between two others in its file", physical_offset, RECORD_CHANGED,
-    ),
-    Damage(
-        "body-flip", "C4", "one bit of a body is another", ("CL004",), "a record with a body", body_flip,
-        RECORD_CHANGED,
-    ),
-    Damage(
-        "body-crc", "C4", "a record's bodyCRC is another", ("CL004",), "a record with a body", body_crc,
-        RECORD_CHANGED,
-    ),
-    Damage(
-        "property-crc", "C4", "a digit of a record's property CRC is another", ("CL005",),
-        "records with property CRCs (5.2.0+)", property_crc_digits, rules("CL011"),
-    ),
-    Damage(
-        "record-malformed", "C10", "a bodyLength contradicts its totalSize", ("CL003",),
-        "a record with a body between two others", record_malformed, RECORD_LOST,
-    ),
-    Damage(
-        "sys-flag", "C10", "a sysFlag with a bit that no version knows", ("CL007",), "a record", sys_flag,
-        RECORD_CHANGED,
-    ),
-    Damage(
-        "host-port", "C10", "a port above 65535", ("CL008",), "a record", host_port, RECORD_CHANGED,
-    ),
-    Damage(
-        "negative-field", "C10", "a negative preparedTransactionOffset", ("CL009",),
-        "a record of no transaction", negative_field, RECORD_CHANGED,
-    ),
-    Damage(
-        "topic-character", "C10", "a control character in a record's topic", ("CL010",), "a plain record",
-        topic_character, RECORD_CHANGED | KEYS_CHANGED | MOVED,
-    ),
-    Damage(
-        "delay-level", "C10", "a delayed message's DELAY is no number", ("CL013",),
-        "a message in SCHEDULE_TOPIC_XXXX", delay_level, RECORD_CHANGED | rules("XR008 XR012"),
-    ),
-    Damage(
-        "inner-batch", "C10", "an inner batch's INNER_NUM is no number", ("CL014",), "an inner batch (5.0+)",
-        inner_batch, RECORD_CHANGED | MOVED | rules("XR014"),
-    ),
-    Damage(
-        "compressed-flag", "C10", "sysFlag calls a plain body compressed", ("CL016",),
-        "a record with a plain body", compressed_flag, RECORD_CHANGED,
-    ),
-    Damage(
-        "prepared-missing", "C10", "a committed message names no half message", ("CL026",),
-        "a committed transaction", prepared_missing, RECORD_CHANGED,
-    ),
-    Damage(
-        "time-back", "C11", "a storeTimestamp is an hour ahead", ("CL023",),
-        "a file in which time rises", time_back,
-        RECORD_CHANGED | rules("XR008 XR012 XR014 XR026 IX004 CP012"),
-    ),
-    Damage(
-        "queue-offset-repeated", "Q4", "two records carry one queueOffset", ("CL027",),
-        "two neighbours of one queue", queue_offset_repeated, RECORD_CHANGED | MOVED | rules("XR014"),
-    ),
-)  # fmt: skip

@@ -8,7 +8,7 @@ from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.store.model import MappedFile
 from rocketfsck.writer.damage.job import Job
 from rocketfsck.writer.damage.logscene import LogScene
-from rocketfsck.writer.damage.model import Damage, Place
+from rocketfsck.writer.damage.model import Place, damage
 from rocketfsck.writer.damage.queuescene import QueueScene, unit_place
 from rocketfsck.writer.damage.related import (
     ANY_LOG,
@@ -54,8 +54,9 @@ def _promise_lost_units(job: Job, start: int, end: int) -> None:
         job.rely(first.file.relative, first.start)
 
 
+@damage("C5", causes=("ST010", "XR011"), needs="three commit log files", may_also=SEGMENT_LOST)
 def missing_segment(job: Job) -> None:
-    """A file between two others is gone."""
+    """A commit log file between two others is gone."""
     number = job.choose(_between(job), "commit log file between two others")
     file, following = job.log_files[number], job.log_files[number + 1]
     start = file.start_offset or 0
@@ -66,36 +67,45 @@ def missing_segment(job: Job) -> None:
     job.rely("commitlog/")
 
 
-def first_segment_missing(job: Job) -> None:
-    """The first file is gone, as when it expired."""
-    files = job.log_files
-    job.need(
-        len(files) > 1 and len(job.log(files[1])) and job.is_free("commitlog/"), "second commit log file"
-    )
-    file = files[0]
-    limit = files[1].start_offset or 0
-    job.editor.remove(file.relative)
-    job.note = f"{file.relative} removed"
-    for queue in job.store.queues:
-        scene = job.queue(queue)
-        offsets = scene.offsets()
-        gone = int((offsets < limit).sum())
-        if gone and scene.whole:
-            directory = unit_place(scene.unit(scene.start_index)).file or ""
-            place = Place(directory.rpartition("/")[0], topic=queue.topic, queue_id=queue.queue_id)
-            job.promise("CQ008" if gone == len(offsets) else "CQ009", place)
+@damage("C6", causes=("ST003", "ST010", "XR011"), needs="three commit log files", may_also=SEGMENT_LOST)
+def segment_renamed(job: Job) -> None:
+    """A commit log file has a name that is no offset.
+
+    An operator renames a file away like this.
+    """
+    number = job.choose(_between(job), "commit log file between two others")
+    file, following = job.log_files[number], job.log_files[number + 1]
+    start = file.start_offset or 0
+    _promise_lost_units(job, start, start + file.size)
+    name = f"{file.relative}.old"
+    job.editor.rename(file.relative, name)
+    job.note = f"{file.relative} renamed to {name}"
+    job.promise("ST003", Place(name, 0, file.size))
+    job.promise("ST010", Place(following.relative))
     job.rely("commitlog/")
 
 
-def zero_segment(job: Job) -> None:
-    """A file between two others holds nothing but zeros."""
-    number = job.choose(_between(job), "commit log file between two others")
-    file = job.log_files[number]
-    size = file.size
-    job.editor.truncate(file.relative, 0)
-    job.editor.truncate(file.relative, size)
-    job.note = f"{file.relative} is all zeros"
-    job.promise("ST017", Place(file.relative, 0, size, file.start_offset))
+@damage(
+    "C6",
+    causes=("CL006",),
+    needs="a commit log file",
+    may_also=ANY_LOG | SEGMENT_LOST | rules("ST020 ST010 ST013 XR022 XR027 CL006"),
+)
+def segment_misnumbered(job: Job) -> None:
+    """The last commit log file has a later one's number.
+
+    No file of that number exists.
+    """
+    log = job.last_log()
+    file = log.file
+    job.need(file is job.log_files[-1] and log.sound and job.is_free(file.relative), "free last file")
+    start = (file.start_offset or 0) + 2 * _file_size(job)
+    name = f"commitlog/{offset_to_filename(start)}"
+    first = log.record(0)
+    job.editor.rename(file.relative, name)
+    job.note = f"{file.relative} renamed to {name}"
+    job.promise("CL006", Place(name, first.pos, physical_offset=start + first.pos))
+    job.rely("commitlog/")
 
 
 def _finished(job: Job) -> list[LogScene]:
@@ -108,37 +118,9 @@ def _finished(job: Job) -> list[LogScene]:
     ]
 
 
-def blank_missing(job: Job) -> None:
-    """The BLANK that ends a file is gone."""
-    log = job.choose(
-        [log for log in _finished(job) if job.is_free(log.file.relative, log.blank_pos or 0)],
-        "commit log file that ends with a BLANK before another",
-    )
-    pos, start = log.blank_pos or 0, log.file.start_offset or 0
-    job.editor.write(log.file.relative, pos, bytes(log.size - pos))
-    job.note = f"the BLANK of {log.file.relative} removed"
-    job.promise("CL019", Place(log.file.relative, pos, log.size, start + pos))
-
-
-def blank_size(job: Job) -> None:
-    """A BLANK does not say what is left of its file."""
-    log = job.choose(
-        [
-            log
-            for log in _finished(job)
-            if job.is_free(log.file.relative, log.blank_pos or 0) and log.size - (log.blank_pos or 0) > 8
-        ],
-        "commit log file that ends with a BLANK before another",
-    )
-    pos, start = log.blank_pos or 0, log.file.start_offset or 0
-    wrong = log.size - pos + 1 + job.rng.randrange(1000)
-    job.editor.write(log.file.relative, pos, wrong.to_bytes(4, "big"))
-    job.note = f"the BLANK of {log.file.relative} says {wrong} bytes"
-    job.promise("CL018", Place(log.file.relative, pos, pos + 8, start + pos))
-
-
+@damage("C6", causes=("ST001",), needs="room behind the last record")
 def short_segment(job: Job) -> None:
-    """The last file was cut somewhere behind its last record."""
+    """The last commit log file was cut behind its records."""
     log = job.last_log()
     low, high = log.live_end + 1, log.size - 1
     job.need(log.sound and low < high and log.file is job.log_files[-1], "room behind its last record")
@@ -158,8 +140,12 @@ def _next_start(job: Job) -> int:
     return (last.start_offset or 0) + _file_size(job)
 
 
+@damage("C6", causes=("ST001", "ST002"), needs="a commit log file")
 def empty_segment(job: Job) -> None:
-    """A last file of no bytes: the broker died between making it and giving it its length."""
+    """A last commit log file of no bytes.
+
+    The broker died between making the file and giving it its length.
+    """
     name = f"commitlog/{offset_to_filename(_next_start(job))}"
     job.need(job.is_free(name), "place for a further commit log file")
     job.editor.create(name, like=job.log_files[-1].relative)
@@ -167,8 +153,71 @@ def empty_segment(job: Job) -> None:
     job.promise("ST002 ST001", Place(name, 0, 0))
 
 
+@damage(
+    "C6", causes=("ST003",), needs="a commit log file", options={"in": "commitlog (default) or consumequeue"}
+)
+def stray_file(job: Job) -> None:
+    """A file that is no segment, sorting first."""
+    directory = job.options.get("in", "commitlog")
+    if directory == "consumequeue":
+        queue = job.choose([queue for queue in job.store.queues if queue.files], "consume queue")
+        directory = unit_place(job.queue(queue).unit(job.queue(queue).first_index)).file or ""
+        directory = directory.rpartition("/")[0]
+    name = f"{directory}/.DS_Store"
+    job.need(job.store.commitlog.files and not job.editor.exists(name), "commit log file")
+    size = 1 + job.rng.randrange(6148)
+    data = bytes(job.rng.randrange(256) for _ in range(size))
+    job.editor.create(name, data, like=job.log_files[0].relative)
+    job.note = f"{name} of {size} bytes"
+    job.promise("ST003", Place(name, 0, size))
+
+
+@damage(
+    "C7",
+    causes=("ST012",),
+    needs="a commit log file",
+    may_also=ANY_LOG | SEGMENT_LOST | rules("XR022 XR027 ST011"),
+    alone=True,
+)
+def segment_twice(job: Job) -> None:
+    """A second commit log directory has a file of the same name, all zeros."""
+    file = job.choose(
+        [file for file in job.log_files if file.size == _file_size(job)], "whole commit log file"
+    )
+    twin = f"{SECOND_PATH}/{file.name}"
+    job.need(not job.editor.exists(SECOND_PATH), "single commit log directory")
+    job.editor.create(twin, size=file.size, like=file.relative)
+    job.commitlog_paths = ("commitlog", SECOND_PATH)
+    job.note = f"{twin}, all zeros, beside {file.relative}"
+    job.promise("ST012", Place(twin))
+
+
+@damage(
+    "C8",
+    causes=("ST019",),
+    needs="a commit log and consume queues",
+    may_also=QUEUE_LOST | rules("CF023 CP011"),
+    alone=True,
+)
+def commitlog_gone(job: Job) -> None:
+    """No commit log file is there, but queues are.
+
+    A disk that is not mounted looks like this.
+    """
+    job.need(job.store.commitlog.files, "commit log file")
+    job.need(any(queue.files for queue in job.store.queues), "consume queue")
+    for file in job.store.commitlog.files:
+        job.editor.remove(file.relative)
+    job.note = "every commit log file removed"
+    job.promise("ST019", Place("commitlog"))
+
+
+@damage("C9", causes=("ST016",), needs="a commit log file", may_also=rules("CL019"))
 def never_filled(job: Job) -> None:
-    """More files were made than a broker makes in advance, and nothing is in them."""
+    """More empty commit log files than a broker makes in advance.
+
+    Nothing is in the files.
+    """
     start = _next_start(job)
     zeros: list[MappedFile] = []
     for file in reversed(job.log_files):
@@ -185,128 +234,76 @@ def never_filled(job: Job) -> None:
     job.promise("ST016", Place(first, 0, _file_size(job), zeros[-1].start_offset if zeros else start))
 
 
-def stray_file(job: Job) -> None:
-    """A file that is no segment, sorting before them."""
-    directory = job.options.get("in", "commitlog")
-    if directory == "consumequeue":
-        queue = job.choose([queue for queue in job.store.queues if queue.files], "consume queue")
-        directory = unit_place(job.queue(queue).unit(job.queue(queue).first_index)).file or ""
-        directory = directory.rpartition("/")[0]
-    name = f"{directory}/.DS_Store"
-    job.need(job.store.commitlog.files and not job.editor.exists(name), "commit log file")
-    size = 1 + job.rng.randrange(6148)
-    data = bytes(job.rng.randrange(256) for _ in range(size))
-    job.editor.create(name, data, like=job.log_files[0].relative)
-    job.note = f"{name} of {size} bytes"
-    job.promise("ST003", Place(name, 0, size))
-
-
-def segment_renamed(job: Job) -> None:
-    """A file between two others got a name that is no offset, as an operator renames it away."""
+@damage(
+    "C2",
+    causes=("ST017",),
+    needs="three commit log files",
+    may_also=RECORD_LOST | rules("CL019 XR004 XR005 XR023 CL030"),
+)
+def zero_segment(job: Job) -> None:
+    """A commit log file between two others is all zeros."""
     number = job.choose(_between(job), "commit log file between two others")
-    file, following = job.log_files[number], job.log_files[number + 1]
-    start = file.start_offset or 0
-    _promise_lost_units(job, start, start + file.size)
-    name = f"{file.relative}.old"
-    job.editor.rename(file.relative, name)
-    job.note = f"{file.relative} renamed to {name}"
-    job.promise("ST003", Place(name, 0, file.size))
-    job.promise("ST010", Place(following.relative))
-    job.rely("commitlog/")
+    file = job.log_files[number]
+    size = file.size
+    job.editor.truncate(file.relative, 0)
+    job.editor.truncate(file.relative, size)
+    job.note = f"{file.relative} is all zeros"
+    job.promise("ST017", Place(file.relative, 0, size, file.start_offset))
 
 
-def segment_misnumbered(job: Job) -> None:
-    """A file got the number of a later one that does not exist."""
-    log = job.last_log()
-    file = log.file
-    job.need(file is job.log_files[-1] and log.sound and job.is_free(file.relative), "free last file")
-    start = (file.start_offset or 0) + 2 * _file_size(job)
-    name = f"commitlog/{offset_to_filename(start)}"
-    first = log.record(0)
-    job.editor.rename(file.relative, name)
-    job.note = f"{file.relative} renamed to {name}"
-    job.promise("CL006", Place(name, first.pos, physical_offset=start + first.pos))
-    job.rely("commitlog/")
-
-
-def segment_twice(job: Job) -> None:
-    """A second commit log directory holds an all-zero file of the same name."""
-    file = job.choose(
-        [file for file in job.log_files if file.size == _file_size(job)], "whole commit log file"
+@damage("C2", causes=("CL019",), needs="two commit log files")
+def blank_missing(job: Job) -> None:
+    """The BLANK at the end of a file is gone."""
+    log = job.choose(
+        [log for log in _finished(job) if job.is_free(log.file.relative, log.blank_pos or 0)],
+        "commit log file that ends with a BLANK before another",
     )
-    twin = f"{SECOND_PATH}/{file.name}"
-    job.need(not job.editor.exists(SECOND_PATH), "single commit log directory")
-    job.editor.create(twin, size=file.size, like=file.relative)
-    job.commitlog_paths = ("commitlog", SECOND_PATH)
-    job.note = f"{twin}, all zeros, beside {file.relative}"
-    job.promise("ST012", Place(twin))
+    pos, start = log.blank_pos or 0, log.file.start_offset or 0
+    job.editor.write(log.file.relative, pos, bytes(log.size - pos))
+    job.note = f"the BLANK of {log.file.relative} removed"
+    job.promise("CL019", Place(log.file.relative, pos, log.size, start + pos))
 
 
-def commitlog_gone(job: Job) -> None:
-    """The commit log's directory is empty: a disk that is not mounted."""
-    job.need(job.store.commitlog.files, "commit log file")
-    job.need(any(queue.files for queue in job.store.queues), "consume queue")
-    for file in job.store.commitlog.files:
-        job.editor.remove(file.relative)
-    job.note = "every commit log file removed"
-    job.promise("ST019", Place("commitlog"))
+@damage("C10", causes=("CL018",), needs="two commit log files")
+def blank_size(job: Job) -> None:
+    """A BLANK does not say what is left of its file."""
+    log = job.choose(
+        [
+            log
+            for log in _finished(job)
+            if job.is_free(log.file.relative, log.blank_pos or 0) and log.size - (log.blank_pos or 0) > 8
+        ],
+        "commit log file that ends with a BLANK before another",
+    )
+    pos, start = log.blank_pos or 0, log.file.start_offset or 0
+    wrong = log.size - pos + 1 + job.rng.randrange(1000)
+    job.editor.write(log.file.relative, pos, wrong.to_bytes(4, "big"))
+    job.note = f"the BLANK of {log.file.relative} says {wrong} bytes"
+    job.promise("CL018", Place(log.file.relative, pos, pos + 8, start + pos))
 
 
-DAMAGES = (
-    Damage(
-        "missing-segment", "C5", "a commit log file between two others is gone", ("ST010", "XR011"),
-        "three commit log files", missing_segment, SEGMENT_LOST,
-    ),
-    Damage(
-        "segment-renamed", "C6", "a commit log file has a name that is no offset",
-        ("ST003", "ST010", "XR011"), "three commit log files", segment_renamed, SEGMENT_LOST,
-    ),
-    Damage(
-        "segment-misnumbered", "C6", "the last commit log file has a later one's number", ("CL006",),
-        "a commit log file", segment_misnumbered,
-        ANY_LOG | SEGMENT_LOST | rules("ST020 ST010 ST013 XR022 XR027 CL006"),
-    ),
-    Damage(
-        "short-segment", "C6", "the last commit log file was cut behind its records", ("ST001",),
-        "room behind the last record", short_segment, frozenset(),
-    ),
-    Damage(
-        "empty-segment", "C6", "a last commit log file of no bytes", ("ST001", "ST002"),
-        "a commit log file", empty_segment, frozenset(),
-    ),
-    Damage(
-        "stray-file", "C6", "a file that is no segment, sorting first", ("ST003",),
-        "a commit log file", stray_file, frozenset(),
-        {"in": "commitlog (default) or consumequeue"},
-    ),
-    Damage(
-        "segment-twice", "C7", "a second commit log directory has a file of the same name, all zeros",
-        ("ST012",), "a commit log file", segment_twice,
-        ANY_LOG | SEGMENT_LOST | rules("XR022 XR027 ST011"), alone=True,
-    ),
-    Damage(
-        "commitlog-gone", "C8", "no commit log file is there, but queues are", ("ST019",),
-        "a commit log and consume queues", commitlog_gone, QUEUE_LOST | rules("CF023 CP011"), alone=True,
-    ),
-    Damage(
-        "never-filled", "C9", "more empty commit log files than a broker makes in advance", ("ST016",),
-        "a commit log file", never_filled, rules("CL019"),
-    ),
-    Damage(
-        "zero-segment", "C2", "a commit log file between two others is all zeros", ("ST017",),
-        "three commit log files", zero_segment, RECORD_LOST | rules("CL019 XR004 XR005 XR023 CL030"),
-    ),
-    Damage(
-        "blank-missing", "C2", "the BLANK at the end of a file is gone", ("CL019",),
-        "two commit log files", blank_missing, frozenset(),
-    ),
-    Damage(
-        "blank-size", "C10", "a BLANK does not say what is left of its file", ("CL018",),
-        "two commit log files", blank_size, frozenset(),
-    ),
-    Damage(
-        "first-segment-missing", "Q5", "the first commit log file is gone, as by expiry",
-        ("CQ008", "CQ009"), "two commit log files", first_segment_missing,
-        rules("CF023 CF030 CP014 CP024 CL028"),
-    ),
-)  # fmt: skip
+@damage(
+    "Q5",
+    causes=("CQ008", "CQ009"),
+    needs="two commit log files",
+    may_also=rules("CF023 CF030 CP014 CP024 CL028"),
+)
+def first_segment_missing(job: Job) -> None:
+    """The first commit log file is gone, as by expiry."""
+    files = job.log_files
+    job.need(
+        len(files) > 1 and len(job.log(files[1])) and job.is_free("commitlog/"), "second commit log file"
+    )
+    file = files[0]
+    limit = files[1].start_offset or 0
+    job.editor.remove(file.relative)
+    job.note = f"{file.relative} removed"
+    for queue in job.store.queues:
+        scene = job.queue(queue)
+        offsets = scene.offsets()
+        gone = int((offsets < limit).sum())
+        if gone and scene.whole:
+            directory = unit_place(scene.unit(scene.start_index)).file or ""
+            place = Place(directory.rpartition("/")[0], topic=queue.topic, queue_id=queue.queue_id)
+            job.promise("CQ008" if gone == len(offsets) else "CQ009", place)
+    job.rely("commitlog/")

@@ -14,16 +14,19 @@ from rocketfsck.formats.epoch import EpochEntry, encode_epochs
 from rocketfsck.formats.markers import ABORT_NAME, encode_abort
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import Damage, Place
+from rocketfsck.writer.damage.model import Place, damage
 from rocketfsck.writer.damage.related import rules
 
 FAR_FUTURE = 4_102_444_800_000
 """2100-01-01 in ms."""
-
 CHECKPOINT_NAME = "checkpoint"
 EPOCHS = "epochFileCheckpoint"
 TIMER_CHECK_NAME = "config/timercheck"
 _PID = 4242
+
+_CP = "a checkpoint"
+_LOG = "a commit log"
+_WITH_ABORT = rules("CP003 CP005")
 
 
 def _checkpoint(job: Job) -> None:
@@ -41,8 +44,9 @@ def _set(job: Job, name: str, value: int) -> None:
     job.note = f"{name} of the checkpoint is {value}"
 
 
+@damage("K1", causes=("CP017",), needs=_CP, may_also=_WITH_ABORT)
 def checkpoint_zeroed(job: Job) -> None:
-    """The whole page is zeros."""
+    """The checkpoint is all zeros."""
     _checkpoint(job)
     job.need(job.log_files and len(job.log(job.log_files[0])), "commit log with records")
     job.editor.write(CHECKPOINT_NAME, 0, bytes(CHECKPOINT_SIZE))
@@ -50,8 +54,9 @@ def checkpoint_zeroed(job: Job) -> None:
     job.promise("CP017", Place(CHECKPOINT_NAME, 0, 16))
 
 
+@damage("K1", causes=("CP006",), needs=_CP, may_also=_WITH_ABORT)
 def checkpoint_missing(job: Job) -> None:
-    """The file is gone."""
+    """The checkpoint is gone."""
     _checkpoint(job)
     job.need(job.store.commitlog.files, "commit log")
     job.editor.remove(CHECKPOINT_NAME)
@@ -59,8 +64,37 @@ def checkpoint_missing(job: Job) -> None:
     job.promise("CP006", Place(CHECKPOINT_NAME))
 
 
+@damage("K1", causes=("CP009",), needs=_CP, may_also=_WITH_ABORT)
+def checkpoint_negative(job: Job) -> None:
+    """A time of the checkpoint is negative."""
+    _checkpoint(job)
+    _set(job, "physicMsgTimestamp", -1 - job.rng.randrange(1 << 40))
+    job.promise("CP009", _field_place("physicMsgTimestamp"))
+
+
+@damage("K1", causes=("CP008",), needs=_CP)
+def checkpoint_tail(job: Job) -> None:
+    """Bytes behind the checkpoint's fields."""
+    _checkpoint(job)
+    start = CHECKPOINT.size + job.rng.randrange(CHECKPOINT_SIZE - CHECKPOINT.size - 16)
+    job.editor.write(CHECKPOINT_NAME, start, bytes(1 + job.rng.randrange(255) for _ in range(16)))
+    job.note = f"16 bytes at byte {start} of the checkpoint"
+    job.promise("CP008", Place(CHECKPOINT_NAME, start, start + 16))
+
+
+@damage("K1", causes=("CP007",), needs=_CP)
+def checkpoint_short(job: Job) -> None:
+    """The checkpoint is less than a page."""
+    _checkpoint(job)
+    size = CHECKPOINT.size + job.rng.randrange(CHECKPOINT_SIZE - CHECKPOINT.size)
+    job.editor.truncate(CHECKPOINT_NAME, size)
+    job.note = f"the checkpoint was cut to {size} bytes"
+    job.promise("CP007", Place(CHECKPOINT_NAME, 0, size))
+
+
+@damage("K2", causes=("CP010",), needs=_CP, may_also=_WITH_ABORT)
 def checkpoint_future(job: Job) -> None:
-    """Its times are in the year 2100."""
+    """The checkpoint's times are in the year 2100."""
     _checkpoint(job)
     names = ("physicMsgTimestamp", "logicsMsgTimestamp")
     values = decode_checkpoint(job.editor.read(CHECKPOINT_NAME, 0, CHECKPOINT_SIZE))
@@ -73,6 +107,7 @@ def checkpoint_future(job: Job) -> None:
         job.promise("CP010", _field_place(name))
 
 
+@damage("K2", causes=("CP011", "CP010"), needs=_CP, may_also=_WITH_ABORT)
 def checkpoint_ahead(job: Job) -> None:
     """logicsMsgTimestamp is later than the newest record."""
     _checkpoint(job)
@@ -81,31 +116,7 @@ def checkpoint_ahead(job: Job) -> None:
     job.promise("CP011 CP010", _field_place("logicsMsgTimestamp"))
 
 
-def checkpoint_negative(job: Job) -> None:
-    """A time is negative."""
-    _checkpoint(job)
-    _set(job, "physicMsgTimestamp", -1 - job.rng.randrange(1 << 40))
-    job.promise("CP009", _field_place("physicMsgTimestamp"))
-
-
-def checkpoint_tail(job: Job) -> None:
-    """There is something behind its fields."""
-    _checkpoint(job)
-    start = CHECKPOINT.size + job.rng.randrange(CHECKPOINT_SIZE - CHECKPOINT.size - 16)
-    job.editor.write(CHECKPOINT_NAME, start, bytes(1 + job.rng.randrange(255) for _ in range(16)))
-    job.note = f"16 bytes at byte {start} of the checkpoint"
-    job.promise("CP008", Place(CHECKPOINT_NAME, start, start + 16))
-
-
-def checkpoint_short(job: Job) -> None:
-    """It is less than a page."""
-    _checkpoint(job)
-    size = CHECKPOINT.size + job.rng.randrange(CHECKPOINT_SIZE - CHECKPOINT.size)
-    job.editor.truncate(CHECKPOINT_NAME, size)
-    job.note = f"the checkpoint was cut to {size} bytes"
-    job.promise("CP007", Place(CHECKPOINT_NAME, 0, size))
-
-
+@damage("K3", causes=("CP015",), needs="a checkpoint with confirmPhyOffset (5.1.1+)")
 def confirm_offset(job: Job) -> None:
     """confirmPhyOffset is behind the log."""
     _checkpoint(job)
@@ -116,6 +127,7 @@ def confirm_offset(job: Job) -> None:
     job.promise("CP015", replace(_field_place("confirmPhyOffset"), physical_offset=value))
 
 
+@damage("K3", causes=("CP014",), needs="a checkpoint with confirmPhyOffset (5.1.1+)")
 def confirm_inside(job: Job) -> None:
     """confirmPhyOffset is in the middle of a record."""
     _checkpoint(job)
@@ -128,8 +140,9 @@ def confirm_inside(job: Job) -> None:
     job.promise("CP014", replace(_field_place("confirmPhyOffset"), physical_offset=value))
 
 
+@damage("K4", causes=("CP001", "CP003"), needs="a cleanly stopped broker", may_also=rules("CP003 CP005"))
 def abort_present(job: Job) -> None:
-    """The broker was killed."""
+    """abort is there: the broker was killed."""
     job.need(job.store.abort is None and not job.editor.exists(ABORT_NAME), "clean stop")
     data = encode_abort(_PID if job.store.dialect.abort_has_pid else None)
     like = job.store.checkpoint.relative if job.store.checkpoint is not None else None
@@ -149,6 +162,7 @@ def _epochs(job: Job, entries: list[EpochEntry]) -> bytes:
     return encode_epochs(entries)
 
 
+@damage("H3", causes=("CP020",), needs=_LOG)
 def epoch_damaged(job: Job) -> None:
     """The epoch file's CRC does not fit."""
     data = _epochs(job, [EpochEntry(1, job.log_start)])
@@ -158,6 +172,7 @@ def epoch_damaged(job: Job) -> None:
     job.promise("CP020", Place(EPOCHS, len(first) + 1))
 
 
+@damage("H3", causes=("CP022",), needs=_LOG)
 def epoch_order(job: Job) -> None:
     """Epochs do not ascend."""
     start = job.log_start
@@ -167,6 +182,7 @@ def epoch_order(job: Job) -> None:
     job.promise("CP022", Place(EPOCHS, physical_offset=start))
 
 
+@damage("H3", causes=("CP023",), needs=_LOG)
 def epoch_range(job: Job) -> None:
     """An epoch starts behind the log."""
     beyond = job.log_end + 1 + job.rng.randrange(1 << 30)
@@ -175,6 +191,7 @@ def epoch_range(job: Job) -> None:
     job.promise("CP023", Place(EPOCHS, physical_offset=beyond))
 
 
+@damage("H3", causes=("CP024",), needs=_LOG)
 def epoch_boundary(job: Job) -> None:
     """An epoch starts in the middle of a record."""
     record = job.record("record", lambda _, item: item.physical_offset > job.log_start)
@@ -197,51 +214,21 @@ def _timer(job: Job, size: int) -> None:
         job.editor.create(TIMER_CHECK_NAME, data, size=size)
 
 
+@damage("H5", causes=("CF041",), needs="anything")
 def timer_check(job: Job) -> None:
-    """The timer has read up to the year 2100."""
+    """timercheck names a time that has not come.
+
+    The timer has read up to the year 2100.
+    """
     _timer(job, TIMER_CHECK_SIZE)
     job.note = "timercheck says that slots were read up to the year 2100"
     job.promise("CF041", Place(TIMER_CHECK_NAME, 0, 8))
 
 
+@damage("H5", causes=("CF040",), needs="anything", may_also=rules("CF041"))
 def timer_check_short(job: Job) -> None:
     """timercheck is less than a page."""
     size = TIMER_CHECK.size + job.rng.randrange(1000)
     _timer(job, size)
     job.note = f"timercheck has {size} bytes"
     job.promise("CF040", Place(TIMER_CHECK_NAME, 0, size))
-
-
-_CP = "a checkpoint"
-_LOG = "a commit log"
-_WITH_ABORT = rules("CP003 CP005")
-
-DAMAGES = (
-    Damage("checkpoint-zeroed", "K1", "the checkpoint is all zeros", ("CP017",), _CP, checkpoint_zeroed,
-           _WITH_ABORT),
-    Damage("checkpoint-missing", "K1", "the checkpoint is gone", ("CP006",), _CP, checkpoint_missing,
-           _WITH_ABORT),
-    Damage("checkpoint-negative", "K1", "a time of the checkpoint is negative", ("CP009",), _CP,
-           checkpoint_negative, _WITH_ABORT),
-    Damage("checkpoint-tail", "K1", "bytes behind the checkpoint's fields", ("CP008",), _CP, checkpoint_tail),
-    Damage("checkpoint-short", "K1", "the checkpoint is less than a page", ("CP007",), _CP, checkpoint_short),
-    Damage("checkpoint-future", "K2", "the checkpoint's times are in the year 2100", ("CP010",), _CP,
-           checkpoint_future, _WITH_ABORT),
-    Damage("checkpoint-ahead", "K2", "logicsMsgTimestamp is later than the newest record",
-           ("CP011", "CP010"), _CP, checkpoint_ahead, _WITH_ABORT),
-    Damage("confirm-offset", "K3", "confirmPhyOffset is behind the log", ("CP015",),
-           "a checkpoint with confirmPhyOffset (5.1.1+)", confirm_offset),
-    Damage("confirm-inside", "K3", "confirmPhyOffset is in the middle of a record", ("CP014",),
-           "a checkpoint with confirmPhyOffset (5.1.1+)", confirm_inside),
-    Damage("abort-present", "K4", "abort is there: the broker was killed", ("CP001", "CP003"),
-           "a cleanly stopped broker", abort_present, rules("CP003 CP005")),
-    Damage("epoch-damaged", "H3", "the epoch file's CRC does not fit", ("CP020",), _LOG, epoch_damaged),
-    Damage("epoch-order", "H3", "epochs do not ascend", ("CP022",), _LOG, epoch_order),
-    Damage("epoch-range", "H3", "an epoch starts behind the log", ("CP023",), _LOG, epoch_range),
-    Damage("epoch-boundary", "H3", "an epoch starts in the middle of a record", ("CP024",), _LOG,
-           epoch_boundary),
-    Damage("timer-check", "H5", "timercheck names a time that has not come", ("CF041",), "anything",
-           timer_check),
-    Damage("timer-check-short", "H5", "timercheck is less than a page", ("CF040",), "anything",
-           timer_check_short, rules("CF041")),
-)  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from itertools import chain
 from types import MappingProxyType
 
 from rocketfsck.writer.damage import (
@@ -30,17 +29,20 @@ def build_table(damages: Iterable[Damage]) -> Mapping[str, Damage]:
     return MappingProxyType(table)
 
 
+MODULES = (
+    recordfaults,
+    segmentfaults,
+    unitfaults,
+    queuefaults,
+    indexfaults,
+    smallfaults,
+    configfaults,
+    genericfaults,
+)
+"""The modules in whose order, and in the order within them, the faults are listed."""
+
 DAMAGES: Mapping[str, Damage] = build_table(
-    chain(
-        recordfaults.DAMAGES,
-        segmentfaults.DAMAGES,
-        unitfaults.DAMAGES,
-        queuefaults.DAMAGES,
-        indexfaults.DAMAGES,
-        smallfaults.DAMAGES,
-        configfaults.DAMAGES,
-        genericfaults.DAMAGES,
-    )
+    value for module in MODULES for value in vars(module).values() if isinstance(value, Damage)
 )
 
 

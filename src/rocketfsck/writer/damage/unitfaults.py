@@ -21,7 +21,7 @@ from rocketfsck.scan.columns import Trait
 from rocketfsck.store.model import MappedFile
 from rocketfsck.writer.damage.job import Job
 from rocketfsck.writer.damage.logscene import LogRecord
-from rocketfsck.writer.damage.model import Damage, Place
+from rocketfsck.writer.damage.model import Place, damage
 from rocketfsck.writer.damage.queuescene import QueueScene, Unit, unit_place
 from rocketfsck.writer.damage.related import ANY_QUEUE, UNITS_LOST, rules
 
@@ -74,8 +74,9 @@ def _without_unit(unit: Unit, record: LogRecord) -> Place:
     return unit_place(unit, 1, record.physical_offset)
 
 
+@damage("Q1", causes=("XR001",), needs="a queue with three units in its last file", may_also=UNITS_LOST)
 def queue_behind(job: Job) -> None:
-    """The last units were never written."""
+    """The last units of a queue were never written."""
     unit, record = _unit(
         job,
         "queue with several units in its last file",
@@ -105,8 +106,15 @@ def _room(job: Job, count: int) -> QueueScene:
     raise AssertionError
 
 
+@damage(
+    "Q2",
+    causes=("XR004",),
+    needs="a queue with room in its last file",
+    may_also=rules("CF011"),
+    options={"count": "how many units"},
+)
 def dangling_tail(job: Job) -> None:
-    """Units behind the last one point to where the log has not come."""
+    """Units behind the last one point behind the log."""
     count = job.number("count", 1 + job.rng.randrange(4), 1, 1000)
     scene = _room(job, count)
     first = scene.unit(scene.end_index)
@@ -119,8 +127,17 @@ def dangling_tail(job: Job) -> None:
     job.promise("XR004", unit_place(first, count, end))
 
 
+@damage(
+    "Q2",
+    causes=("CQ002", "XR001"),
+    needs="a unit between two others",
+    may_also=UNITS_LOST | rules("XR005 XR006 XR010"),
+)
 def unit_order(job: Job) -> None:
-    """A unit points to the record of the one before it."""
+    """A unit repeats the one before it.
+
+    Both units point to one record.
+    """
     unit, record = _unit(
         job,
         "unit between two others",
@@ -138,8 +155,9 @@ def unit_order(job: Job) -> None:
     job.promise("XR001", _without_unit(unit, record))
 
 
+@damage("Q2", causes=("XR005", "XR001"), needs="a unit", may_also=UNITS_LOST | rules("CQ002"))
 def unit_ghost(job: Job) -> None:
-    """A unit points into the middle of its record."""
+    """A unit points into the middle of a record."""
     unit, record = _unit(job, "unit")
     inside = record.physical_offset + 1 + job.rng.randrange(record.total_size - 1)
     _write(job, unit, inside, record.total_size, unit.tags_code)
@@ -148,8 +166,25 @@ def unit_ghost(job: Job) -> None:
     job.promise("XR001", _without_unit(unit, record))
 
 
+@damage(
+    "Q2", causes=("CQ004",), needs="a queue with room in its last file", may_also=UNITS_LOST | rules("XR005")
+)
+def units_stale(job: Job) -> None:
+    """An old unit behind the end of a queue.
+
+    An empty unit parts it from the queue.
+    """
+    scene = _room(job, 2)
+    old = scene.unit(scene.end_index - 1)
+    unit = scene.unit(scene.end_index + 1)
+    _write(job, unit, old.offset, old.size, old.tags_code)
+    _told(job, unit, "an old unit")
+    job.promise("CQ004", unit_place(unit))
+
+
+@damage("Q3", causes=("CQ001", "XR001"), needs="a unit between two others", may_also=UNITS_LOST)
 def queue_hole(job: Job) -> None:
-    """Units are empty although later ones are not."""
+    """A unit is empty although later ones are not."""
     unit, record = _unit(
         job,
         "unit between two others",
@@ -161,8 +196,11 @@ def queue_hole(job: Job) -> None:
     job.promise("XR001", _without_unit(unit, record))
 
 
+@damage(
+    "Q3", causes=("XR006", "XR001"), needs="a unit between two others in a last file", may_also=UNITS_LOST
+)
 def queue_shift(job: Job) -> None:
-    """A unit is missing, and the later ones of the queue stand one place too early."""
+    """A unit is missing and the later ones moved up."""
 
     def fits(unit: Unit, scene: QueueScene, record: LogRecord) -> bool:
         rest = [scene.unit(index) for index in range(unit.index + 1, scene.end_index)]
@@ -190,7 +228,8 @@ def _record_of(job: Job, unit: Unit) -> bool:
     return record is not None and record.queue_offset == unit.base and record.topic == unit.queue.topic
 
 
-def pre_blank(job: Job) -> None:
+@damage("Q3", causes=("CQ003", "XR001"), needs="a unit between two others", may_also=UNITS_LOST)
+def pre_blank_misplaced(job: Job) -> None:
     """A pre-blank unit in the middle."""
     unit, record = _unit(job, "unit between two others", _is_inside)
     job.editor.write(unit.file.relative, unit.start, PRE_BLANK_UNIT)
@@ -199,59 +238,11 @@ def pre_blank(job: Job) -> None:
     job.promise("XR001", _without_unit(unit, record))
 
 
-def unit_invalid(job: Job) -> None:
-    """A size below zero."""
-    unit, record = _unit(job, "unit between two others", _is_inside)
-    _write(job, unit, unit.offset, -1 - job.rng.randrange(1 << 20), unit.tags_code)
-    _told(job, unit, "the size of the unit")
-    job.promise("CQ005", unit_place(unit, 1, unit.offset))
-    job.promise("XR001", _without_unit(unit, record))
-
-
-def units_stale(job: Job) -> None:
-    """Behind the end of the queue and an empty unit stands one of before."""
-    scene = _room(job, 2)
-    old = scene.unit(scene.end_index - 1)
-    unit = scene.unit(scene.end_index + 1)
-    _write(job, unit, old.offset, old.size, old.tags_code)
-    _told(job, unit, "an old unit")
-    job.promise("CQ004", unit_place(unit))
-
-
-def wrong_size(job: Job) -> None:
-    """A unit says another size than its record."""
-    unit, record = _unit(job, "unit")
-    size = record.total_size + 1 + job.rng.randrange(500)
-    _write(job, unit, unit.offset, size, unit.tags_code)
-    _told(job, unit, "the size of the unit")
-    job.promise("XR007", unit_place(unit, 1, record.physical_offset))
-
-
-def wrong_tags(job: Job) -> None:
-    """A unit has another tagsCode than its record's TAGS."""
-    unit, record = _unit(job, "unit of a plain message", _is_normal)
-    code = unit.tags_code + 1 + job.rng.randrange(1000)
-    _write(job, unit, unit.offset, unit.size, code if code <= INT32_MAX else unit.tags_code - 1)
-    _told(job, unit, "the tagsCode of the unit")
-    job.promise("XR008", unit_place(unit, 1, record.physical_offset))
-
-
-def wrong_delivery(job: Job) -> None:
-    """A delayed message's unit has another time of delivery than its level gives."""
-
-    def common(unit: Unit, scene: QueueScene, record: LogRecord) -> bool:
-        wanted = Trait.SCHEDULE_TOPIC | Trait.DELAY
-        plain = record.traits & wanted == wanted and not is_ext_address(unit.tags_code)
-        return plain and scene.end_index - scene.start_index >= 3
-
-    unit, record = _unit(job, "queue of three delayed messages of one level", common)
-    _write(job, unit, unit.offset, unit.size, unit.tags_code + 7_777_000)
-    _told(job, unit, "the delivery time of the unit")
-    job.promise("XR008", unit_place(unit, 1, record.physical_offset))
-
-
+@damage(
+    "Q6", causes=("CQ006", "ST001", "XR001"), needs="several queue files of one length", may_also=UNITS_LOST
+)
 def partial_unit(job: Job) -> None:
-    """The last file was cut within a unit."""
+    """A last file that was cut within a unit."""
 
     def fits(unit: Unit, scene: QueueScene, record: LogRecord) -> bool:
         sizes = [file.size for queue in job.store.queues for file in queue.files]
@@ -274,8 +265,9 @@ def partial_unit(job: Job) -> None:
     job.promise("XR001", replace(_without_unit(unit, record), start=None, end=None))
 
 
+@damage("Q6", causes=("CQ007",), needs="a queue with units", may_also=rules("CF011"))
 def empty_last_file(job: Job) -> None:
-    """A further file of the queue, all zeros."""
+    """A further file of a queue, all zeros."""
     scene = _room(job, 0)
     last = scene.files[-1]
     start = (last.start_offset or 0) + last.size
@@ -285,6 +277,80 @@ def empty_last_file(job: Job) -> None:
     made = Unit(scene.queue, start // scene.queue.unit_size, _made(last, name, start), 0, 0, 0, 0, 0)
     _told(job, made, f"{name}, all zeros,")
     job.promise("CQ007", unit_place(made, last.size // scene.queue.unit_size))
+
+
+@damage("Q11", causes=("CQ005", "XR001"), needs="a unit between two others", may_also=UNITS_LOST)
+def unit_invalid(job: Job) -> None:
+    """A unit with a negative size."""
+    unit, record = _unit(job, "unit between two others", _is_inside)
+    _write(job, unit, unit.offset, -1 - job.rng.randrange(1 << 20), unit.tags_code)
+    _told(job, unit, "the size of the unit")
+    job.promise("CQ005", unit_place(unit, 1, unit.offset))
+    job.promise("XR001", _without_unit(unit, record))
+
+
+@damage("Q11", causes=("XR007",), needs="a unit")
+def wrong_size(job: Job) -> None:
+    """A unit says another size than its record."""
+    unit, record = _unit(job, "unit")
+    size = record.total_size + 1 + job.rng.randrange(500)
+    _write(job, unit, unit.offset, size, unit.tags_code)
+    _told(job, unit, "the size of the unit")
+    job.promise("XR007", unit_place(unit, 1, record.physical_offset))
+
+
+@damage("Q11", causes=("XR008",), needs="a unit of a plain message")
+def wrong_tags(job: Job) -> None:
+    """A unit has another tagsCode than its record."""
+    unit, record = _unit(job, "unit of a plain message", _is_normal)
+    code = unit.tags_code + 1 + job.rng.randrange(1000)
+    _write(job, unit, unit.offset, unit.size, code if code <= INT32_MAX else unit.tags_code - 1)
+    _told(job, unit, "the tagsCode of the unit")
+    job.promise("XR008", unit_place(unit, 1, record.physical_offset))
+
+
+@damage("Q11", causes=("XR008",), needs="a queue of three delayed messages")
+def wrong_delivery(job: Job) -> None:
+    """A delayed message's unit has another delivery time.
+
+    The time is not the one that the level of the message gives.
+    """
+
+    def common(unit: Unit, scene: QueueScene, record: LogRecord) -> bool:
+        wanted = Trait.SCHEDULE_TOPIC | Trait.DELAY
+        plain = record.traits & wanted == wanted and not is_ext_address(unit.tags_code)
+        return plain and scene.end_index - scene.start_index >= 3
+
+    unit, record = _unit(job, "queue of three delayed messages of one level", common)
+    _write(job, unit, unit.offset, unit.size, unit.tags_code + 7_777_000)
+    _told(job, unit, "the delivery time of the unit")
+    job.promise("XR008", unit_place(unit, 1, record.physical_offset))
+
+
+@damage(
+    "Q11",
+    causes=("CQ014",),
+    needs="a batch unit between two others (5.0+)",
+    may_also=rules("XR014 XR001 XR005"),
+)
+def batch_base(job: Job) -> None:
+    """A batch unit's base does not follow the one before."""
+    unit, _ = _batch_unit(job)
+    base = unit.base + 1 + job.rng.randrange(5)
+    start = unit.start + BATCH_UNIT.offset("msgBaseOffset")
+    job.editor.write(unit.file.relative, start, base.to_bytes(8, "big"))
+    _told(job, unit, "msgBaseOffset of the batch unit")
+    job.promise("CQ014", replace(unit_place(unit), queue_offset=base))
+
+
+@damage("Q11", causes=("CQ015",), needs="a batch unit between two others (5.0+)")
+def batch_reserved(job: Job) -> None:
+    """A batch unit's compactedOffset is not -1."""
+    unit, _ = _batch_unit(job)
+    start = unit.start + BATCH_UNIT.offset("compactedOffset")
+    job.editor.write(unit.file.relative, start, job.rng.randrange(1 << 20).to_bytes(4, "big"))
+    _told(job, unit, "compactedOffset of the batch unit")
+    job.promise("CQ015", replace(unit_place(unit), queue_offset=unit.base))
 
 
 def _made(like: MappedFile, relative: str, start: int) -> MappedFile:
@@ -304,8 +370,9 @@ def _ext_unit(job: Job) -> tuple[Unit, LogRecord, MappedFile, int]:
     return unit, record, file, pos - (file.start_offset or 0)
 
 
+@damage("Q9", causes=("CQ011",), needs="a unit with an extension", may_also=rules("XR012"))
 def ext_dangling(job: Job) -> None:
-    """An extension address behind the end of the extension files."""
+    """An extension address behind the extension files."""
     unit, _, file, _ = _ext_unit(job)
     end = (file.start_offset or 0) + 100 * file.size
     _write(job, unit, unit.offset, unit.size, ext_address(end))
@@ -313,6 +380,9 @@ def ext_dangling(job: Job) -> None:
     job.promise("CQ011", unit_place(unit))
 
 
+@damage(
+    "Q9", causes=("CQ011",), needs="a unit with an extension", may_also=ANY_QUEUE & rules("CQ011 CQ012 CQ013")
+)
 def ext_malformed(job: Job) -> None:
     """An extension unit with an impossible size."""
     unit, _, file, pos = _ext_unit(job)
@@ -321,8 +391,12 @@ def ext_malformed(job: Job) -> None:
     job.promise("CQ011", unit_place(unit))
 
 
+@damage("Q9", causes=("XR012",), needs="a unit with an extension")
 def ext_content(job: Job) -> None:
-    """An extension unit with another storeTimestamp."""
+    """An extension unit of another message.
+
+    Its storeTimestamp is another.
+    """
     unit, record, file, pos = _ext_unit(job)
     start = pos + EXT_UNIT.offset("msgStoreTime")
     job.editor.write(
@@ -342,101 +416,3 @@ def _batch_unit(job: Job) -> tuple[Unit, QueueScene]:
             return job.choose(free, "batch unit"), scene
     job.need(False, "batch unit between two others (5.0+)")
     raise AssertionError
-
-
-def batch_base(job: Job) -> None:
-    """A batch unit's base does not follow the one before."""
-    unit, _ = _batch_unit(job)
-    base = unit.base + 1 + job.rng.randrange(5)
-    start = unit.start + BATCH_UNIT.offset("msgBaseOffset")
-    job.editor.write(unit.file.relative, start, base.to_bytes(8, "big"))
-    _told(job, unit, "msgBaseOffset of the batch unit")
-    job.promise("CQ014", replace(unit_place(unit), queue_offset=base))
-
-
-def batch_reserved(job: Job) -> None:
-    """A batch unit's compactedOffset is not -1."""
-    unit, _ = _batch_unit(job)
-    start = unit.start + BATCH_UNIT.offset("compactedOffset")
-    job.editor.write(unit.file.relative, start, job.rng.randrange(1 << 20).to_bytes(4, "big"))
-    _told(job, unit, "compactedOffset of the batch unit")
-    job.promise("CQ015", replace(unit_place(unit), queue_offset=unit.base))
-
-
-DAMAGES = (
-    Damage(
-        "queue-behind", "Q1", "the last units of a queue were never written", ("XR001",),
-        "a queue with three units in its last file", queue_behind, UNITS_LOST,
-    ),
-    Damage(
-        "dangling-tail", "Q2", "units behind the last one point behind the log", ("XR004",),
-        "a queue with room in its last file", dangling_tail, rules("CF011"), {"count": "how many units"},
-    ),
-    Damage(
-        "unit-order", "Q2", "a unit repeats the one before it", ("CQ002", "XR001"),
-        "a unit between two others", unit_order, UNITS_LOST | rules("XR005 XR006 XR010"),
-    ),
-    Damage(
-        "unit-ghost", "Q2", "a unit points into the middle of a record", ("XR005", "XR001"), "a unit",
-        unit_ghost, UNITS_LOST | rules("CQ002"),
-    ),
-    Damage(
-        "units-stale", "Q2", "an old unit behind the end of a queue", ("CQ004",),
-        "a queue with room in its last file", units_stale, UNITS_LOST | rules("XR005"),
-    ),
-    Damage(
-        "queue-hole", "Q3", "a unit is empty although later ones are not", ("CQ001", "XR001"),
-        "a unit between two others", queue_hole, UNITS_LOST,
-    ),
-    Damage(
-        "queue-shift", "Q3", "a unit is missing and the later ones moved up", ("XR006", "XR001"),
-        "a unit between two others in a last file", queue_shift, UNITS_LOST,
-    ),
-    Damage(
-        "pre-blank-misplaced", "Q3", "a pre-blank unit in the middle", ("CQ003", "XR001"),
-        "a unit between two others", pre_blank, UNITS_LOST,
-    ),
-    Damage(
-        "partial-unit", "Q6", "a last file that was cut within a unit", ("CQ006", "ST001", "XR001"),
-        "several queue files of one length", partial_unit, UNITS_LOST,
-    ),
-    Damage(
-        "empty-last-file", "Q6", "a further file of a queue, all zeros", ("CQ007",), "a queue with units",
-        empty_last_file, rules("CF011"),
-    ),
-    Damage(
-        "unit-invalid", "Q11", "a unit with a negative size", ("CQ005", "XR001"),
-        "a unit between two others", unit_invalid, UNITS_LOST,
-    ),
-    Damage(
-        "wrong-size", "Q11", "a unit says another size than its record", ("XR007",), "a unit", wrong_size,
-    ),
-    Damage(
-        "wrong-tags", "Q11", "a unit has another tagsCode than its record", ("XR008",),
-        "a unit of a plain message", wrong_tags,
-    ),
-    Damage(
-        "wrong-delivery", "Q11", "a delayed message's unit has another delivery time", ("XR008",),
-        "a queue of three delayed messages", wrong_delivery,
-    ),
-    Damage(
-        "batch-base", "Q11", "a batch unit's base does not follow the one before", ("CQ014",),
-        "a batch unit between two others (5.0+)", batch_base, rules("XR014 XR001 XR005"),
-    ),
-    Damage(
-        "batch-reserved", "Q11", "a batch unit's compactedOffset is not -1", ("CQ015",),
-        "a batch unit between two others (5.0+)", batch_reserved,
-    ),
-    Damage(
-        "ext-dangling", "Q9", "an extension address behind the extension files", ("CQ011",),
-        "a unit with an extension", ext_dangling, rules("XR012"),
-    ),
-    Damage(
-        "ext-malformed", "Q9", "an extension unit with an impossible size", ("CQ011",),
-        "a unit with an extension", ext_malformed, ANY_QUEUE & rules("CQ011 CQ012 CQ013"),
-    ),
-    Damage(
-        "ext-content", "Q9", "an extension unit of another message", ("XR012",),
-        "a unit with an extension", ext_content,
-    ),
-)  # fmt: skip

@@ -1,0 +1,45 @@
+"""The table of named faults: each is declared once, above the function that does it."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketfsck.writer.damage import DAMAGES, DamageError, find_damage
+from rocketfsck.writer.damage.job import Job
+from rocketfsck.writer.damage.model import damage
+from rocketfsck.writer.damage.table import MODULES, build_table
+
+
+def test_a_fault_is_named_by_its_function_and_told_by_its_docstring() -> None:
+    @damage("C1", causes=("CL002",), needs="a record", may_also=frozenset({"CL003"}), options={"at": "where"})
+    def torn_twice(job: Job) -> None:
+        """The last record was
+        torn twice.
+
+        What else there is to say is for readers of the code.
+        """
+        job.note = "torn"
+
+    assert (torn_twice.name, torn_twice.fault_class) == ("torn-twice", "C1")
+    assert torn_twice.summary == "the last record was torn twice"
+    assert (torn_twice.causes, torn_twice.may_also) == (("CL002",), {"CL003"})
+    assert (torn_twice.needs, torn_twice.options, torn_twice.alone) == ("a record", {"at": "where"}, False)
+
+
+def test_every_module_has_faults_and_every_fault_a_line() -> None:
+    for module in MODULES:
+        assert any(fault.apply.__module__ == module.__name__ for fault in DAMAGES.values())
+    assert len(DAMAGES) >= 125
+    told = [fault.summary for fault in DAMAGES.values()]
+    assert len(set(told)) == len(told)
+    assert [text for text in told if not text or text.endswith(".") or len(text) > 80] == []
+
+
+def test_a_name_is_used_once() -> None:
+    with pytest.raises(ValueError, match="two faults are called torn-tail"):
+        build_table([DAMAGES["torn-tail"], DAMAGES["torn-tail"]])
+
+
+def test_a_name_that_is_no_fault_is_answered_by_the_nearest() -> None:
+    with pytest.raises(DamageError, match="did you mean 'torn-tail'"):
+        find_damage("torn-tale")
