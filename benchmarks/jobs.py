@@ -19,12 +19,12 @@ from rocketfsck.scan.source import ReadAhead
 from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.entryfeed import LogEntryFeed
-from rocketfsck.verify.entryjoin import KeyJoin
-from rocketfsck.verify.indexfile import check_index_file
-from rocketfsck.verify.logrows import LogRows
-from rocketfsck.verify.regionjudge import BadRanges
-from rocketfsck.verify.task import Collector, Context, IndexFileTask
+from rocketfsck.verify.index.entryfeed import LogEntryFeed
+from rocketfsck.verify.index.entryjoin import KeyJoin
+from rocketfsck.verify.index.file import check_index_file
+from rocketfsck.verify.log.regions import BadRanges
+from rocketfsck.verify.log.rows import LogRows
+from rocketfsck.verify.tasks.task import Collector, Context, IndexFileTask
 
 from benchmarks.data import BEGIN_TIMESTAMP, KEYS_A_RECORD, IndexStore, LogFile
 from benchmarks.measure import Job, Row, Yardstick, interleaved

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from rocketfsck.scan.messages import Message as Message
     from rocketfsck.store.model import Store as Store
     from rocketfsck.store.opening import open_store as open_store
-    from rocketfsck.verify.catalog import describe as describe
     from rocketfsck.verify.finding import Finding as Finding
     from rocketfsck.verify.options import CheckOptions as CheckOptions
     from rocketfsck.verify.report import Report as Report
+    from rocketfsck.verify.rules.catalog import describe as describe
     from rocketfsck.verify.run import check_store as check_store
 
 __version__ = "0.1.0"
@@ -42,7 +42,7 @@ _HOMES = {
     "RocketfsckError": "rocketfsck.errors",
     "Store": "rocketfsck.store.model",
     "check_store": "rocketfsck.verify.run",
-    "describe": "rocketfsck.verify.catalog",
+    "describe": "rocketfsck.verify.rules.catalog",
     "iter_messages": "rocketfsck.api",
     "open_store": "rocketfsck.store.opening",
     "read_columns": "rocketfsck.api",

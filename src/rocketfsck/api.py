@@ -106,9 +106,9 @@ def read_units(
     `pre_blank` or `invalid`; then its own fields. `kind` "batch" asks for the 46-byte units where a topic has
     both. Raises UsageError if there is no such queue and StoreError when bytes cannot be read.
     """
+    from rocketfsck.reader.units import UnitReader
     from rocketfsck.scan.arrow import units_to_arrow
-    from rocketfsck.verify.unitreader import UnitReader
-    from rocketfsck.verify.unitruns import Kind, kinds_of, read_blocks
+    from rocketfsck.verify.queues.unitruns import Kind, kinds_of, read_blocks
 
     queues = [
         queue
@@ -129,8 +129,8 @@ def read_entries(store: Store, index: int) -> Iterator[pa.RecordBatch]:
     `entry` numbers them from 1; the other columns are their fields. Raises UsageError if there is no such
     index file and StoreError when bytes cannot be read.
     """
+    from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
     from rocketfsck.scan.arrow import entries_to_arrow
-    from rocketfsck.verify.indexreader import BLOCK_COUNT, IndexReader
 
     if not 0 <= index < len(store.indexes):
         raise UsageError(f"no index file {index}; the store has {len(store.indexes)}")

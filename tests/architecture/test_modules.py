@@ -22,16 +22,16 @@ LONG = {
     "scan/kernels_records.py": (600, "one compiled pass over records: its parts share some twenty variables"),
     "scan/kernels_synth.py": (540, "compiled counterparts of the draws, side by side so that they compare"),
     "scan/crc.py": (400, "three ways to one checksum, chosen at run time, and why each is there"),
-    "verify/logfile.py": (375, "one walk: the order in which a batch passes the checks is what it says"),
-    "verify/crossqueues.py": (375, "one question asked from both sides; either half needs the other's words"),
-    "writer/fileops.py": (400, "one function for each change that is made to a file system"),
-    "writer/compose.py": (385, "one message on its way to bytes, in the order in which brokers do it"),
+    "verify/log/file.py": (375, "one walk: the order in which a batch passes the checks is what it says"),
+    "verify/queues/crossqueues.py": (375, "one question from both sides; each half needs the other's words"),
+    "writer/disk/fileops.py": (400, "one function for each change that is made to a file system"),
+    "writer/message/compose.py": (385, "one message on its way to bytes, in the brokers' order"),
     "writer/damage/recordfaults.py": (430, "a table of faults with the few lines that each of them takes"),
     "writer/damage/unitfaults.py": (455, "a table of faults with the few lines that each of them takes"),
     "writer/damage/indexfaults.py": (540, "a table of faults with the few lines that each of them takes"),
-    "query/expression.py": (365, "one grammar: its tokens, its parser and its values"),
-    "query/simulate.py": (410, "one start of a broker, step by step"),
-    "query/start_queues.py": (405, "one step of a start, as the versions take it"),
+    "query/content/expression.py": (365, "one grammar: its tokens, its parser and its values"),
+    "query/start/simulate.py": (410, "one start of a broker, step by step"),
+    "query/start/queues.py": (405, "one step of a start, as the versions take it"),
 }  # fmt: skip
 """Longer modules: how long each may get, and why it is one."""
 
@@ -89,7 +89,8 @@ def test_a_module_says_what_it_is() -> None:
 def test_the_parts_are_those_that_the_package_names() -> None:
     parts = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert parts - {"pipeline"} == {
-        "cli", "engine", "formats", "query", "repair", "scan", "store", "testing", "verify", "writer",
+        "cli", "engine", "formats", "query", "reader", "repair", "scan", "store", "testing", "verify",
+        "writer",
     }  # fmt: skip
 
 

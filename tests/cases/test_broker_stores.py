@@ -11,8 +11,8 @@ import pytest
 from rocketfsck.engine import LocalEngine
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
-from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.rules.catalog import RULES
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory, Document
 

@@ -15,9 +15,10 @@ import pytest
 
 from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine, Outcome
-from rocketfsck.repair import compare, compare_bytes
-from rocketfsck.repair.compare import compare_stores
-from rocketfsck.repair.filler import filler_records
+from rocketfsck.repair.compare import bytes as compare_bytes
+from rocketfsck.repair.compare import compare
+from rocketfsck.repair.compare.compare import compare_stores
+from rocketfsck.repair.log.filler import filler_records
 from rocketfsck.scan.messages import Message, read_messages
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.store import open_store

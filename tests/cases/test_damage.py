@@ -15,9 +15,9 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
-from rocketfsck.verify.catalog import RULES
-from rocketfsck.verify.faultclasses import FAULT_CLASSES
 from rocketfsck.verify.finding import Finding, Severity, Where
+from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
 from rocketfsck.writer.damage import DAMAGES, Act, DamageError, DamageReport, damage_store, truth_path
 
 from tests.conftest import STORE_NAMES, Directory

@@ -14,7 +14,7 @@ from rocketfsck.errors import UsageError
 from rocketfsck.scan.messages import Message
 from rocketfsck.store import open_store
 from rocketfsck.writer import EndState, write_store
-from rocketfsck.writer.inputs import open_messages
+from rocketfsck.writer.input.rows import open_messages
 
 from tests.cases.broker_input import BrokerStore
 from tests.conftest import STORE_NAMES, Directory, Document

@@ -17,18 +17,18 @@ import pytest
 
 from rocketfsck.cli.app import run
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.heal_plan import HealOptions, plan_heal
-from rocketfsck.repair.law import all_assumptions
-from rocketfsck.repair.plan import Plan
-from rocketfsck.repair.plan_json import parse_plan, plan_text, read_plan
-from rocketfsck.repair.planning import make_plan
-from rocketfsck.repair.results import ApplyReport
-from rocketfsck.repair.undoing import undo
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.apply.results import ApplyReport
+from rocketfsck.repair.apply.undoing import undo
+from rocketfsck.repair.heal.plan import HealOptions, plan_heal
+from rocketfsck.repair.plan.document import parse_plan, plan_text, read_plan
+from rocketfsck.repair.plan.law import all_assumptions
+from rocketfsck.repair.plan.model import Plan
+from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.scan.messages import Message
 from rocketfsck.store import open_store
 from rocketfsck.verify import Report
-from rocketfsck.writer import fileops
+from rocketfsck.writer.disk import fileops
 
 from tests.cases.test_compare import all_messages, copies, diverged, put
 from tests.cases.test_repair_kill import KilledError, counted, killed_at

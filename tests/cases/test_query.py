@@ -11,7 +11,7 @@ import pytest
 from rocketfsck.api import iter_messages
 from rocketfsck.formats.magic import is_in_consume_queue, is_indexed
 from rocketfsck.query import BrokerView, find_by_key, find_by_offset
-from rocketfsck.query.serving_state import State
+from rocketfsck.query.serving.state import State
 from rocketfsck.query.view import StoreView
 from rocketfsck.store import open_store
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import UsageError
-from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.planning import make_plan
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
 

@@ -29,9 +29,9 @@ from rocketfsck.scan.replay import ENTRY_DTYPE
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Store
 from rocketfsck.verify import check_store
-from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.rules.catalog import RULES
 
 from tests.conftest import STORE_NAMES, Directory, Document
 

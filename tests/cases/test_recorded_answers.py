@@ -11,8 +11,8 @@ import pytest
 
 from rocketfsck.query import BrokerView, find_by_expression
 from rocketfsck.query.offsets import queue_offsets
-from rocketfsck.query.serving_state import State
-from rocketfsck.query.start_settings import NotCoveredError
+from rocketfsck.query.serving.state import State
+from rocketfsck.query.start.settings import NotCoveredError
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory, Document

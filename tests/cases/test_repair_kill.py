@@ -22,16 +22,16 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.opening import describe_store
-from rocketfsck.repair.plan import Action, Plan
-from rocketfsck.repair.results import ApplyReport
-from rocketfsck.repair.scene import ActScene
-from rocketfsck.repair.table import Repair
-from rocketfsck.repair.undoing import undo
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.apply.results import ApplyReport
+from rocketfsck.repair.apply.undoing import undo
+from rocketfsck.repair.plan.model import Action, Plan
+from rocketfsck.repair.plan.opening import describe_store
+from rocketfsck.repair.plan.scene import ActScene
+from rocketfsck.repair.plan.table import Repair
 from rocketfsck.store import open_store
-from rocketfsck.writer import fileops
-from rocketfsck.writer.confined import Place
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import Place
 
 from tests.conftest import NIGHTLY, Directory
 

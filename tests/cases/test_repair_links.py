@@ -14,13 +14,13 @@ import pytest
 
 from rocketfsck.cli.app import run
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.planning import LINKED, make_plan
-from rocketfsck.repair.undoing import undo
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.apply.undoing import undo
+from rocketfsck.repair.plan.planning import LINKED, make_plan
 from rocketfsck.store import open_store
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store
-from rocketfsck.writer import fileops
+from rocketfsck.writer.disk import fileops
 
 from tests.cases.test_repair_kill import KilledError, State, counted, killed_at, state
 from tests.conftest import NIGHTLY, Directory

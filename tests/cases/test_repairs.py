@@ -19,20 +19,20 @@ import pytest
 
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
-from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.basis import BASES
-from rocketfsck.repair.law import all_assumptions
-from rocketfsck.repair.plan import Plan
-from rocketfsck.repair.plan_json import plan_text
-from rocketfsck.repair.planning import all_repairs, make_plan, repairs_of, rules_of
-from rocketfsck.repair.results import ApplyReport
-from rocketfsck.repair.undoing import undo
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.apply.results import ApplyReport
+from rocketfsck.repair.apply.undoing import undo
+from rocketfsck.repair.plan.basis import BASES
+from rocketfsck.repair.plan.document import plan_text
+from rocketfsck.repair.plan.law import all_assumptions
+from rocketfsck.repair.plan.model import Plan
+from rocketfsck.repair.plan.planning import all_repairs, make_plan, repairs_of, rules_of
 from rocketfsck.store import Store, open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
-from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.finding import Severity
-from rocketfsck.writer import fileops
+from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.writer.damage import DAMAGES, DamageError, damage_store
+from rocketfsck.writer.disk import fileops
 
 from tests.conftest import NIGHTLY, RESTART_NAMES, STORE_NAMES, Directory
 

@@ -23,7 +23,7 @@ from rocketfsck.scan.options import ScanOptions
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, Severity, check_store, describe
-from rocketfsck.verify.catalog import RULES
+from rocketfsck.verify.rules.catalog import RULES
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
 

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
-from rocketfsck.query.simulate import simulate_start
-from rocketfsck.query.start_model import QueueStart, Start
-from rocketfsck.query.start_queues import QueueModel, Units
+from rocketfsck.query.start.model import QueueStart, Start
+from rocketfsck.query.start.queues import QueueModel, Units
+from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.store import open_store
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory, Document

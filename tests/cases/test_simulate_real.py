@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rocketfsck.query.simulate import simulate_start
-from rocketfsck.query.start_settings import LOG_REASON, QUEUES_REASON, NotCoveredError
+from rocketfsck.query.start.settings import LOG_REASON, QUEUES_REASON, NotCoveredError
+from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory, Document

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.repair.law import NOT_UNDERSTOOD
-from rocketfsck.repair.planning import make_plan
+from rocketfsck.repair.plan.law import NOT_UNDERSTOOD
+from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
-from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.unknown import unknown_areas
 
 from tests.conftest import REAL_NAMES, Directory

@@ -12,8 +12,8 @@ import pytest
 
 from rocketfsck.cli.app import run
 from rocketfsck.query.queues import STALE_LIMIT
-from rocketfsck.repair import scene
-from rocketfsck.repair.scene import hash_bytes
+from rocketfsck.repair.plan import scene
+from rocketfsck.repair.plan.scene import hash_bytes
 
 from tests.conftest import Directory
 

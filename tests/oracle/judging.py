@@ -13,7 +13,7 @@ from rocketfsck.formats.properties import KEYS, UNIQ_KEY, parse_properties, spli
 from rocketfsck.formats.record import Record, encode_record, is_indexed
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Severity, check_store, describe
-from rocketfsck.verify.catalog import RULES
+from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.writer import PutRecord
 
 from tests.oracle.broker import Key, Put, PutAnswer, QueueName, Served, State

@@ -14,9 +14,9 @@ import numpy as np
 from rocketfsck.formats.consumequeue import UNIT
 from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.formats.indexfile import decode_header
-from rocketfsck.query.simulate import simulate_start
-from rocketfsck.query.start_model import Start
-from rocketfsck.query.start_queues import QueueModel, Units
+from rocketfsck.query.start.model import Start
+from rocketfsck.query.start.queues import QueueModel, Units
+from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.store import open_store
 
 from tests.oracle.broker import Answer

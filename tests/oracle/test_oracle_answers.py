@@ -18,11 +18,11 @@ import pytest
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.query import BrokerView
-from rocketfsck.query.serving import BrokerThrowsError
+from rocketfsck.query.serving.files import BrokerThrowsError
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Geometry
 from rocketfsck.writer import EndState, Event, Expiry, OutgoingMessage, WriteOptions, write_store
-from rocketfsck.writer.messages import Kind
+from rocketfsck.writer.message.messages import Kind
 
 from tests.oracle.broker import VERSIONS, Ask, Asked, Job, QueueName, run_jobs
 from tests.oracle.conftest import Needs

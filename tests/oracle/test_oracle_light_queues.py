@@ -14,8 +14,8 @@ import pytest
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
-from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.rules.catalog import RULES
 
 from tests.conftest import Directory
 from tests.oracle.broker import Put, run

@@ -14,11 +14,11 @@ import pytest
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.magic import FENCE_TOPIC
 from rocketfsck.formats.record import encode_record
-from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.law import all_assumptions
-from rocketfsck.repair.plan import Loss
-from rocketfsck.repair.planning import make_plan
-from rocketfsck.repair.results import ApplyReport
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.apply.results import ApplyReport
+from rocketfsck.repair.plan.law import all_assumptions
+from rocketfsck.repair.plan.model import Loss
+from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.testing.planned import broker_conf_of
 from rocketfsck.verify import CheckOptions, check_store

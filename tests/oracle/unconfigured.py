@@ -15,9 +15,9 @@ from typing import Literal
 
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.formats.record import encode_record
-from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.planning import make_plan
-from rocketfsck.repair.results import ApplyReport
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.apply.results import ApplyReport
+from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Geometry
 from rocketfsck.testing.planned import broker_conf_of

@@ -18,9 +18,9 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import ALL_VERSION_NAMES
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Geometry
-from rocketfsck.verify.catalog import severity_of
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.rules.catalog import severity_of
 from rocketfsck.verify.run import check_store
 from rocketfsck.writer import EndState, WriteOptions
 from rocketfsck.writer.making import Made, make_store

@@ -11,7 +11,7 @@ import pytest
 from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.spark import SparkEngine
-from rocketfsck.repair.compare import compare_stores
+from rocketfsck.repair.compare.compare import compare_stores
 from rocketfsck.store import open_store
 
 from tests.cases.test_compare import spoiled

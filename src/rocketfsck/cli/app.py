@@ -203,7 +203,7 @@ def _unexpected(error: Exception) -> int:
 
 def _complain(*lines: str) -> None:
     """Lines on standard error; whatever is quoted in them, each stays one printable line."""
-    from rocketfsck.cli.text import visible
+    from rocketfsck.cli.show.text import visible
 
     for line in lines:
         print(visible(line, keep_backslash=True), file=sys.stderr)

@@ -23,8 +23,8 @@ from math import isfinite
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, Protocol
 
+from rocketfsck.cli.show.text import visible
 from rocketfsck.cli.storepath import resolved
-from rocketfsck.cli.text import visible
 from rocketfsck.errors import StoreError, UsageError
 
 SCHEMA_VERSION = 1
@@ -223,8 +223,8 @@ def open_output(path: Path | None, *, binary: bool, forbidden: Sequence[Path] = 
         yield sys.stdout.buffer if binary else sys.stdout
         return
     refuse_inside(path, forbidden)
-    from rocketfsck.writer import fileops
-    from rocketfsck.writer.confined import open_root
+    from rocketfsck.writer.disk import fileops
+    from rocketfsck.writer.disk.confined import open_root
 
     part = f".{path.name[:200]}.{secrets.token_hex(8)}.part"
     folder = os.path.realpath(path.parent)

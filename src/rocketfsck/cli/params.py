@@ -87,7 +87,7 @@ class StorePath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and "://" in value:
-            from rocketfsck.store.locations import locate, refuse_remote
+            from rocketfsck.store.places.locations import locate, refuse_remote
 
             place = locate(value)
             if self.local is not None:
@@ -106,7 +106,7 @@ def storage_option(function: Decorated) -> Decorated:
 
     def keep(ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> None:
         if values:
-            from rocketfsck.store.locations import read_options, set_default_options
+            from rocketfsck.store.places.locations import read_options, set_default_options
 
             set_default_options(read_options(values))
             ctx.call_on_close(lambda: set_default_options({}))

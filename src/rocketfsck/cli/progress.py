@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rocketfsck.cli.text import visible
+from rocketfsck.cli.show.text import visible
 
 DELAY_SECONDS = 1.0
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rocketfsck.query.start_model import Start
+    from rocketfsck.query.start.model import Start
     from rocketfsck.verify.report import Diagnosis, Report
 
 _HARMS: tuple[tuple[Callable[[Start], object], str], ...] = (

@@ -2,7 +2,7 @@
 
     path := a store | a directory of stores (DIR/*, DIR/*/store) | a pattern (* ? [) of either
 
-each of which may be a URL (`store.locations`).
+each of which may be a URL (`store.places.locations`).
 
 What says how a store is read travels with its path, so that every worker opens it in the same way.
 """
@@ -21,7 +21,9 @@ from rocketfsck.errors import UsageError
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.store.areas import absolute_path
 from rocketfsck.store.listing import Entry, EntryKind, glob_remote, list_directory
-from rocketfsck.store.locations import (
+from rocketfsck.store.model import Store
+from rocketfsck.store.opening import open_store
+from rocketfsck.store.places.locations import (
     NO_OPTIONS,
     StorageOptions,
     is_remote,
@@ -29,8 +31,6 @@ from rocketfsck.store.locations import (
     options_for,
     path_of,
 )
-from rocketfsck.store.model import Store
-from rocketfsck.store.opening import open_store
 from rocketfsck.store.settings import read_settings
 
 OPEN_COUNT = 8

@@ -1,7 +1,7 @@
 """What the stores of a cluster hold, counted on any engine: by broker, topic, queue, day and key.
 
 A task counts a run of log files and sends one account back, so that the driver's memory goes with the number
-of queues, topics and days, which are bounded (`query.counting`), and not with messages or files.
+of queues, topics and days, which are bounded (`query.counts.counting`), and not with messages or files.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.statisticskeys import KeyCounts, KeySketch
-from rocketfsck.query.counting import Account, FileRun, Tally, count_file, live_batches, merged
-from rocketfsck.query.statistics import LogStatistics, plan_runs, statistics_of
+from rocketfsck.query.counts.counting import Account, FileRun, Tally, count_file, live_batches, merged
+from rocketfsck.query.counts.statistics import LogStatistics, plan_runs, statistics_of
 from rocketfsck.store.areas import demand_listed
 from rocketfsck.store.reading import Progress
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocketfsck.query.answers import Answer as Answer
     from rocketfsck.query.answers import Found as Found
     from rocketfsck.query.answers import Outcome as Outcome
-    from rocketfsck.query.broker import BrokerView as BrokerView
+    from rocketfsck.query.content.search import find_by_expression as find_by_expression
     from rocketfsck.query.ids import find_by_id as find_by_id
     from rocketfsck.query.keys import find_by_key as find_by_key
     from rocketfsck.query.life import message_life as message_life
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from rocketfsck.query.offsets import queue_offsets as queue_offsets
     from rocketfsck.query.places import find_by_offset as find_by_offset
     from rocketfsck.query.places import find_by_time as find_by_time
-    from rocketfsck.query.search import find_by_expression as find_by_expression
-    from rocketfsck.query.simulate import simulate_start as simulate_start
-    from rocketfsck.query.start_model import Start as Start
+    from rocketfsck.query.serving.broker import BrokerView as BrokerView
+    from rocketfsck.query.start.model import Start as Start
+    from rocketfsck.query.start.simulate import simulate_start as simulate_start
 
 _HOMES = {
     "Answer": "answers",
-    "BrokerView": "broker",
+    "BrokerView": "serving.broker",
     "Found": "answers",
     "Outcome": "answers",
-    "Start": "start_model",
-    "find_by_expression": "search",
+    "Start": "start.model",
+    "find_by_expression": "content.search",
     "find_by_id": "ids",
     "find_by_key": "keys",
     "find_by_offset": "places",
@@ -47,7 +47,7 @@ _HOMES = {
     "group_offsets": "offsets",
     "message_life": "life",
     "queue_offsets": "offsets",
-    "simulate_start": "simulate",
+    "simulate_start": "start.simulate",
 }
 
 __all__ = list(_HOMES)

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rocketfsck.query.pulls import PullAnswer
 from rocketfsck.query.queues import Unit
+from rocketfsck.query.serving.pulls import PullAnswer
 from rocketfsck.query.trace import Trace
 from rocketfsck.scan.messages import Message
 

@@ -23,8 +23,8 @@ from rocketfsck.formats.messageid import (
     encode_offset_id,
 )
 from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome
+from rocketfsck.query.content.scanning import scan_log
 from rocketfsck.query.keys import Via, find_by_key
-from rocketfsck.query.scanning import scan_log
 from rocketfsck.query.trace import ScanStep, Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.columns import RecordBatch

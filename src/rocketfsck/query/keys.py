@@ -21,7 +21,7 @@ from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN, index_hash
 from rocketfsck.formats.magic import is_indexed
 from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome
 from rocketfsck.query.chains import Chains, Entry
-from rocketfsck.query.scanning import scan_log
+from rocketfsck.query.content.scanning import scan_log
 from rocketfsck.query.selecting import index_step
 from rocketfsck.query.trace import EntryStep, IndexStep, ScanStep, Trace
 from rocketfsck.query.view import StoreView

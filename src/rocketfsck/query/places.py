@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome
+from rocketfsck.query.content.scanning import scan_log
 from rocketfsck.query.keys import Via
 from rocketfsck.query.queues import QueueView, Unit, places_of
-from rocketfsck.query.scanning import scan_log
 from rocketfsck.query.trace import ScanStep, Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.columns import RecordBatch

@@ -20,7 +20,6 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import index_filename_time, java_parse_long
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.store.listing import Entry, EntryKind, Lister
-from rocketfsck.store.locations import is_remote, path_of
 from rocketfsck.store.model import (
     Evidence,
     IndexFile,
@@ -33,6 +32,7 @@ from rocketfsck.store.model import (
     Stray,
     StrayReason,
 )
+from rocketfsck.store.places.locations import is_remote, path_of
 from rocketfsck.store.reading import FileReader
 from rocketfsck.store.settings import setting_path
 

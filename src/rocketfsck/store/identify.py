@@ -24,8 +24,8 @@ from rocketfsck.store.areas import absolute_path
 from rocketfsck.store.geometry import file_size_of
 from rocketfsck.store.index_geometry import infer_index_geometry
 from rocketfsck.store.listing import EntryKind, Lister, list_directory
-from rocketfsck.store.locations import locate
 from rocketfsck.store.model import GEOMETRY_DEFAULTS, IndexFile, MappedFile
+from rocketfsck.store.places.locations import locate
 from rocketfsck.store.reading import FileReader
 
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import filename_to_offset
-from rocketfsck.store.locations import is_remote, path_of
 from rocketfsck.store.model import MappedFile, MappedFileQueue, StoreFile, Stray, StrayReason
+from rocketfsck.store.places.locations import is_remote, path_of
 from rocketfsck.store.reading import os_error_text
 
 if TYPE_CHECKING:
-    from rocketfsck.store.remote import RemoteTree
+    from rocketfsck.store.places.remote import RemoteTree
 
 MAX_STRAYS_PER_AREA = 10_000
 """More strays in one area are counted, not listed: a directory full of foreign files costs no memory."""
@@ -61,7 +61,7 @@ class Entry:
 def list_directory(path: str | os.PathLike[str]) -> list[Entry]:
     """All entries, sorted by name; raises StoreError if `path` is not a directory that can be read."""
     if "://" in os.fspath(path) and is_remote(path):
-        from rocketfsck.store.remote import list_remote
+        from rocketfsck.store.places.remote import list_remote
 
         return list_remote(os.fspath(path))
     try:

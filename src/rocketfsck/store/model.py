@@ -31,7 +31,7 @@ from rocketfsck.store.circumstances import (
     Settings,
     Source,
 )
-from rocketfsck.store.locations import NO_OPTIONS, StorageOptions, path_of
+from rocketfsck.store.places.locations import NO_OPTIONS, StorageOptions, path_of
 
 if TYPE_CHECKING:
     from rocketfsck.formats.dialect import Dialect
@@ -65,7 +65,7 @@ __all__ = [
 class StoreFile:
     """A regular file. `location` is its path as text, `path` the same as a Path (made when it is asked for).
 
-    Both are the URL of a file that is not on this machine (`store.locations`).
+    Both are the URL of a file that is not on this machine (`store.places.locations`).
 
     `relative` is the path below the store's root with `/` between the parts (a file of a commitlog path
     outside the root keeps its own full path). Bytes of a name that are not UTF-8 are surrogates, as

@@ -15,9 +15,9 @@ from rocketfsck.formats.indexfile import ENTRY_SIZE, entry_pos
 from rocketfsck.formats.javatext import index_hash, java_decode
 from rocketfsck.formats.properties import parse_properties, split_keys
 from rocketfsck.formats.record import Record
+from rocketfsck.store.dialect.sampling import records_at
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.store.sampling import records_at
 
 SAMPLE_COUNT = 256
 LEAST_SHARE = 20

@@ -25,12 +25,12 @@ from rocketfsck.store.areas import (
     list_indexes,
     list_queues,
 )
-from rocketfsck.store.clue import Found
-from rocketfsck.store.dialect import infer_dialect
+from rocketfsck.store.brokerlock import read_live_state
+from rocketfsck.store.dialect.clue import Found
+from rocketfsck.store.dialect.infer import infer_dialect
+from rocketfsck.store.dialect.sampling import sample_commitlog
 from rocketfsck.store.geometry import read_geometry
 from rocketfsck.store.listing import Entry, EntryKind, Lister, list_directory, mapped_queue
-from rocketfsck.store.live import read_live_state
-from rocketfsck.store.locations import NO_OPTIONS, is_remote, locate, options_for, path_of
 from rocketfsck.store.model import (
     ConsumeQueue,
     Evidence,
@@ -49,11 +49,11 @@ from rocketfsck.store.model import (
     Told,
 )
 from rocketfsck.store.others import list_other
-from rocketfsck.store.sampling import sample_commitlog
+from rocketfsck.store.places.locations import NO_OPTIONS, is_remote, locate, options_for, path_of
 from rocketfsck.store.settings import read_settings
 
 if TYPE_CHECKING:
-    from rocketfsck.store.remote import RemoteTree
+    from rocketfsck.store.places.remote import RemoteTree
 
 DIRECTORIES = frozenset(
     {"commitlog", "consumequeue", "batchconsumequeue", "consumequeue_ext", "index", "config"}
@@ -88,7 +88,7 @@ def open_store(
     delay_levels: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Store:
-    """The store below `root`, a directory or a URL (`store.locations`), read-only.
+    """The store below `root`, a directory or a URL (`store.places.locations`), read-only.
 
     `broker_conf` gives the settings (file sizes, commitlog paths, delay levels); `version` the broker's
     version, where the bytes need not tell it; `commitlog_paths` all directories of the commitlog, instead of
@@ -177,7 +177,7 @@ def _open_store(base: Path, told: Told) -> Store:
 def _tree(base: Path) -> RemoteTree | None:
     if not is_remote(base):
         return None
-    from rocketfsck.store.remote import RemoteTree
+    from rocketfsck.store.places.remote import RemoteTree
 
     return RemoteTree(os.fspath(base))
 

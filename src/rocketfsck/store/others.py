@@ -16,8 +16,8 @@ from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.store.areas import flat_directory, is_database, single_file
 from rocketfsck.store.geometry import file_size_of
 from rocketfsck.store.listing import Entry, EntryKind, Lister, mapped_queue
-from rocketfsck.store.locations import path_of
 from rocketfsck.store.model import MappedFile, Other, OtherKind, StoreFile, StrayReason
+from rocketfsck.store.places.locations import path_of
 
 FILE_KINDS: Mapping[str, OtherKind] = {
     "abort.bak": OtherKind.ABORT_BACKUP,

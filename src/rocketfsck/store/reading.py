@@ -75,17 +75,17 @@ class FileReader:
 
     `size` is the file's length in bytes when it was opened. Every method raises StoreError with the path and
     the position when bytes that were there at that time cannot be read any more. The URL of a file that is
-    not on this machine gives a `store.remote.RemoteReader`.
+    not on this machine gives a `store.places.remote.RemoteReader`.
     """
 
     __slots__ = ("_descriptor", "allocated_size", "mtime_ns", "path", "size")
 
     def __new__(cls, path: PathLike) -> Self:
         if cls is FileReader and "://" in os.fspath(path):
-            from rocketfsck.store.locations import is_remote
+            from rocketfsck.store.places.locations import is_remote
 
             if is_remote(path):
-                from rocketfsck.store.remote import RemoteReader
+                from rocketfsck.store.places.remote import RemoteReader
 
                 return cast(Self, object.__new__(RemoteReader))
         return object.__new__(cls)

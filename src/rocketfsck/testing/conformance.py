@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rocketfsck.engine import LocalEngine
 from rocketfsck.store.opening import open_store
-from rocketfsck.verify.catalog import RULES, describe, printable, severity_of
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
-from rocketfsck.verify.rule import Level
+from rocketfsck.verify.rules.catalog import RULES, describe, printable, severity_of
+from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.run import check_store
 
 SHOWN = 20

@@ -17,30 +17,30 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rocketfsck.verify.baseline import read_baseline as read_baseline
     from rocketfsck.verify.baseline import write_baseline as write_baseline
-    from rocketfsck.verify.catalog import RULES as RULES
-    from rocketfsck.verify.catalog import describe as describe
-    from rocketfsck.verify.catalog import find_rule as find_rule
     from rocketfsck.verify.finding import Finding as Finding
     from rocketfsck.verify.finding import Severity as Severity
     from rocketfsck.verify.finding import Where as Where
     from rocketfsck.verify.options import CheckOptions as CheckOptions
     from rocketfsck.verify.options import Subset as Subset
     from rocketfsck.verify.report import Report as Report
-    from rocketfsck.verify.rule import Rule as Rule
+    from rocketfsck.verify.rules.catalog import RULES as RULES
+    from rocketfsck.verify.rules.catalog import describe as describe
+    from rocketfsck.verify.rules.catalog import find_rule as find_rule
+    from rocketfsck.verify.rules.rule import Rule as Rule
     from rocketfsck.verify.run import check_store as check_store
 
 _HOMES = {
-    "RULES": "catalog",
+    "RULES": "rules.catalog",
     "CheckOptions": "options",
     "Finding": "finding",
     "Report": "report",
-    "Rule": "rule",
+    "Rule": "rules.rule",
     "Severity": "finding",
     "Subset": "options",
     "Where": "finding",
     "check_store": "run",
-    "describe": "catalog",
-    "find_rule": "catalog",
+    "describe": "rules.catalog",
+    "find_rule": "rules.catalog",
     "read_baseline": "baseline",
     "write_baseline": "baseline",
 }

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rocketfsck.store.locations import is_remote
 from rocketfsck.store.model import Store, Told
+from rocketfsck.store.places.locations import is_remote
 from rocketfsck.verify.options import CheckOptions, Subset
 from rocketfsck.verify.report import Coverage
 

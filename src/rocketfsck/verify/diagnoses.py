@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rocketfsck.store.locations import path_of
 from rocketfsck.store.model import Told
+from rocketfsck.store.places.locations import path_of
 from rocketfsck.verify.advice import file_command, simulate_command, store_command
-from rocketfsck.verify.catalog import RULES, severity_of
-from rocketfsck.verify.faultclasses import FAULT_CLASSES, MEANINGS_OF_ONE_RULE
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Diagnosis
+from rocketfsck.verify.rules.catalog import RULES, severity_of
+from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES, MEANINGS_OF_ONE_RULE
 
 FILE_LIMIT = 5
 COMMAND_LIMIT = 3

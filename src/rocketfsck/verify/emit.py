@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Flags
+from rocketfsck.scan.spans import true_spans
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.finding import Facts, Finding, Where
-from rocketfsck.verify.logrows import LogRows
-from rocketfsck.verify.spans import true_spans
-from rocketfsck.verify.task import Collector, aggregate
+from rocketfsck.verify.log.rows import LogRows
+from rocketfsck.verify.tasks.task import Collector, aggregate
 
 ROW_LIMIT = 1000
 """Rows, or runs of rows, of one rule and block that become findings of their own; the rest is counted."""

@@ -1,4 +1,4 @@
-"""Findings: what a check yields. Data only; the words are in `verify.catalog`."""
+"""Findings: what a check yields. Data only; the words are in `verify.rules.catalog`."""
 
 from __future__ import annotations
 

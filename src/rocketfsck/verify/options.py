@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocketfsck.errors import UsageError
-from rocketfsck.verify.catalog import RULES, printable
-from rocketfsck.verify.rule import LEVELS, Level, Rule
-from rocketfsck.verify.task import DETAIL_LIMIT
+from rocketfsck.verify.rules.catalog import RULES, printable
+from rocketfsck.verify.rules.rule import LEVELS, Level, Rule
+from rocketfsck.verify.tasks.task import DETAIL_LIMIT
 
 _PART = re.compile(r"([0-9]{1,9})/([0-9]{1,9})", re.ASCII)
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%", re.ASCII)

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS, UsageError
-from rocketfsck.verify.catalog import RULES, describe
-from rocketfsck.verify.facts import RegionTotal
 from rocketfsck.verify.finding import Finding, Severity, Where
-from rocketfsck.verify.rule import Level
-from rocketfsck.verify.task import Checked
+from rocketfsck.verify.rules.catalog import RULES, describe
+from rocketfsck.verify.rules.rule import Level
+from rocketfsck.verify.tasks.facts import RegionTotal
+from rocketfsck.verify.tasks.task import Checked
 
 SCHEMA_VERSION = 1
 

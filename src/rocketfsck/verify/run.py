@@ -18,20 +18,20 @@ from rocketfsck.store.model import OtherKind, Store, StrayReason
 from rocketfsck.store.reading import Progress
 from rocketfsck.verify.advice import continue_command, plan_command
 from rocketfsck.verify.baseline import read_baseline
-from rocketfsck.verify.catalog import RULES, UNKNOWN_RULES, describe
-from rocketfsck.verify.check_checkpoint import check_checkpoint
-from rocketfsck.verify.check_config import check_config
-from rocketfsck.verify.check_dledger import check_dledger
-from rocketfsck.verify.check_layout import check_layout
 from rocketfsck.verify.diagnoses import diagnose, next_commands
-from rocketfsck.verify.elsewhere import has_log_elsewhere, has_queues_elsewhere
-from rocketfsck.verify.execute import Executed, execute
-from rocketfsck.verify.facts import Known, gather
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.planning import plan_units
 from rocketfsck.verify.report import NotChecked, Report, StoreFacts
-from rocketfsck.verify.task import (
+from rocketfsck.verify.rules.catalog import RULES, UNKNOWN_RULES, describe
+from rocketfsck.verify.store.checkpoint import check_checkpoint
+from rocketfsck.verify.store.config import check_config
+from rocketfsck.verify.store.dledger import check_dledger
+from rocketfsck.verify.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
+from rocketfsck.verify.store.layout import check_layout
+from rocketfsck.verify.tasks.execute import Executed, execute
+from rocketfsck.verify.tasks.facts import Known, gather
+from rocketfsck.verify.tasks.planning import plan_units
+from rocketfsck.verify.tasks.task import (
     Checked,
     Collector,
     Context,
@@ -175,9 +175,9 @@ def _judge(context: Context, known: Known, ran: Executed) -> Iterator[Finding | 
     by_kind = {name: _results(ran, kind) for name, kind in _KINDS}
     logs, queues, indexes = by_kind["commitlog"], by_kind["consumequeue"], by_kind["index"]
     if ran.units:
-        from rocketfsck.verify.indexfile import merge_index_files
-        from rocketfsck.verify.logfile import merge_log_files
-        from rocketfsck.verify.queuefile import merge_queues
+        from rocketfsck.verify.index.file import merge_index_files
+        from rocketfsck.verify.log.file import merge_log_files
+        from rocketfsck.verify.queues.file import merge_queues
 
         yield from _guarded("commitlog", merge_log_files(context, logs))
         yield from _guarded("consumequeue", merge_queues(context, queues, logs))

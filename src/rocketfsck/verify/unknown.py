@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from rocketfsck.verify.catalog import UNKNOWN_RULES
 from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.rules.catalog import UNKNOWN_RULES
 
 AREAS = "areas"
 """Name of the fact with the areas that a finding is about, where its file does not tell."""

@@ -15,13 +15,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rocketfsck.writer.messages import Event as Event
-    from rocketfsck.writer.messages import Expiry as Expiry
-    from rocketfsck.writer.messages import Kind as Kind
-    from rocketfsck.writer.messages import MessageError as MessageError
-    from rocketfsck.writer.messages import OutgoingMessage as OutgoingMessage
-    from rocketfsck.writer.messages import Restart as Restart
-    from rocketfsck.writer.messages import op_message as op_message
+    from rocketfsck.writer.message.messages import Event as Event
+    from rocketfsck.writer.message.messages import Expiry as Expiry
+    from rocketfsck.writer.message.messages import Kind as Kind
+    from rocketfsck.writer.message.messages import MessageError as MessageError
+    from rocketfsck.writer.message.messages import OutgoingMessage as OutgoingMessage
+    from rocketfsck.writer.message.messages import Restart as Restart
+    from rocketfsck.writer.message.messages import op_message as op_message
     from rocketfsck.writer.options import EndState as EndState
     from rocketfsck.writer.options import WriteOptions as WriteOptions
     from rocketfsck.writer.truth import PutRecord as PutRecord
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "EndState": "options",
-    "Event": "messages",
-    "Expiry": "messages",
-    "Kind": "messages",
-    "MessageError": "messages",
-    "OutgoingMessage": "messages",
+    "Event": "message.messages",
+    "Expiry": "message.messages",
+    "Kind": "message.messages",
+    "MessageError": "message.messages",
+    "OutgoingMessage": "message.messages",
     "PutRecord": "truth",
-    "Restart": "messages",
+    "Restart": "message.messages",
     "WriteOptions": "options",
     "WrittenQueue": "truth",
     "WrittenStore": "truth",
-    "op_message": "messages",
+    "op_message": "message.messages",
     "write_store": "writing",
 }
 

@@ -27,8 +27,8 @@ from rocketfsck.formats.record import (
     encode_record,
     make_record,
 )
-from rocketfsck.writer.compose import Draft
-from rocketfsck.writer.messages import Kind, MessageError
+from rocketfsck.writer.message.compose import Draft
+from rocketfsck.writer.message.messages import Kind, MessageError
 from rocketfsck.writer.options import PROPERTY_ALLOWANCE, WriteOptions
 from rocketfsck.writer.streams import MappedFileStream, create_sparse
 

@@ -26,9 +26,9 @@ from rocketfsck.formats.properties import (
     tags_code,
 )
 from rocketfsck.formats.record import Record, is_in_consume_queue, is_indexed
-from rocketfsck.writer.compose import multi_dispatch_queue_id, takes_multi_dispatch
 from rocketfsck.writer.consumequeue import QueueTable, put_batch_unit, put_ext_unit, put_unit
 from rocketfsck.writer.indexfile import IndexService, index_record
+from rocketfsck.writer.message.compose import multi_dispatch_queue_id, takes_multi_dispatch
 from rocketfsck.writer.options import WriteOptions
 
 

@@ -30,8 +30,8 @@ from rocketfsck.formats.indexfile import (
     time_diff,
 )
 from rocketfsck.formats.javatext import index_hash
-from rocketfsck.writer import fileops
-from rocketfsck.writer.confined import place_at
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.streams import create_sparse, write_at
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.writer.inputs import MessageSource
+from rocketfsck.writer.disk.publish import SideFile, building_directory, clear_side_file
+from rocketfsck.writer.input.rows import MessageSource
 from rocketfsck.writer.manifest import (
     ManifestLevel,
     manifest_document,
@@ -21,9 +22,8 @@ from rocketfsck.writer.manifest import (
     message_line,
     write_document,
 )
-from rocketfsck.writer.messages import MessageError
+from rocketfsck.writer.message.messages import MessageError
 from rocketfsck.writer.options import WriteOptions, check_options
-from rocketfsck.writer.publish import SideFile, building_directory, clear_side_file
 from rocketfsck.writer.storewriter import StoreWriter, finish, new_writer, put
 from rocketfsck.writer.truth import PutRecord, WrittenStore
 from rocketfsck.writer.writing import describe

@@ -22,7 +22,7 @@ from rocketfsck.formats.record import (
 from rocketfsck.writer.commitlog import CommitLog
 from rocketfsck.writer.dispatch import dispatch_record
 from rocketfsck.writer.indexfile import drop_files_after
-from rocketfsck.writer.messages import MessageError, Restart
+from rocketfsck.writer.message.messages import MessageError, Restart
 from rocketfsck.writer.storewriter import StoreWriter
 
 

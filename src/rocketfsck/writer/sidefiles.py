@@ -17,8 +17,8 @@ from rocketfsck.formats.config import decode_config, encode_config
 from rocketfsck.formats.configviews import PERM_READ, PERM_WRITE, topic_configs
 from rocketfsck.formats.markers import ABORT_NAME, LOCK_CONTENT, LOCK_NAME, encode_abort
 from rocketfsck.formats.properties import java_hash_map_order
-from rocketfsck.writer import fileops
-from rocketfsck.writer.confined import place_at
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.options import EndState, WriteOptions
 
 CHECKPOINT_NAME = "checkpoint"

@@ -18,7 +18,6 @@ from rocketfsck.formats.properties import (
     WAIT,
 )
 from rocketfsck.formats.record import Record
-from rocketfsck.writer import fileops
 from rocketfsck.writer.checkpoint import CheckpointState
 from rocketfsck.writer.commitlog import (
     CommitLog,
@@ -30,14 +29,15 @@ from rocketfsck.writer.commitlog import (
     preallocate_next,
     room_for_crc,
 )
-from rocketfsck.writer.compose import Draft, compose, multi_dispatch_names, multi_dispatch_queue_id
-from rocketfsck.writer.confined import place_at
 from rocketfsck.writer.consumequeue import QueueTable, expire_files, is_expired
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.dispatch import dispatch_record
 from rocketfsck.writer.indexfile import IndexService, close_file, expire_index_files
-from rocketfsck.writer.messages import Expiry, Kind, MessageError, OutgoingMessage
+from rocketfsck.writer.message.compose import Draft, compose, multi_dispatch_names, multi_dispatch_queue_id
+from rocketfsck.writer.message.messages import Expiry, Kind, MessageError, OutgoingMessage
+from rocketfsck.writer.message.propertytext import as_map, property_bytes, with_properties, without_property
 from rocketfsck.writer.options import EndState, WriteOptions, check_options
-from rocketfsck.writer.propertytext import as_map, property_bytes, with_properties, without_property
 from rocketfsck.writer.sidefiles import (
     TOPICS_NAME,
     stored_topics,

@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 
 from rocketfsck.formats.filename import offset_to_filename
-from rocketfsck.writer import fileops
-from rocketfsck.writer.confined import place_at
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import place_at
 
 
 def create_sparse(path: Path, size: int) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.model import Store
-from rocketfsck.writer.messages import Event, Expiry, Restart
+from rocketfsck.writer.disk.publish import building_directory, clear_leftovers
+from rocketfsck.writer.message.messages import Event, Expiry, Restart
 from rocketfsck.writer.options import WriteOptions, check_options
-from rocketfsck.writer.publish import building_directory, clear_leftovers
 from rocketfsck.writer.restart import restart
 from rocketfsck.writer.resume import clone_store, open_for_append, resumed_writer
 from rocketfsck.writer.storewriter import StoreWriter, expire, final_checkpoint, finish, new_writer, put

@@ -15,7 +15,7 @@ from typing import Any
 
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
-from rocketfsck.query.simulate import simulate_start
+from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.store import open_store
 
 LAWS: Mapping[str, str] = {

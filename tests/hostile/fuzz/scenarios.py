@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.errors import EXIT_USAGE, RocketfsckError
-from rocketfsck.repair.judging import NAMING
+from rocketfsck.repair.apply.judging import NAMING
 from rocketfsck.verify.report import Report
 
 from tests.hostile.fuzz.cases import Case, Scenario

@@ -7,9 +7,9 @@ import io
 
 import pytest
 
-from rocketfsck.repair.planning import all_repairs, repairs_of, rules_of
-from rocketfsck.verify.catalog import RULES
-from rocketfsck.verify.faultclasses import FAULT_CLASSES
+from rocketfsck.repair.plan.planning import all_repairs, repairs_of, rules_of
+from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
 
 from tests.unit.cli.conftest import Cli
 

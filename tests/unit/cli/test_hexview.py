@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketfsck.cli.hexview import UNKNOWN, Span, hex_lines, tile
+from rocketfsck.cli.show.hexview import UNKNOWN, Span, hex_lines, tile
 
 SPANS = st.lists(
     st.builds(

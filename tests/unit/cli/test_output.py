@@ -16,7 +16,7 @@ import pytest
 
 from rocketfsck.cli.output import Column, Format, open_output, open_rows, to_json
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.writer import fileops
+from rocketfsck.writer.disk import fileops
 
 COLUMNS = (
     Column("topic", "name"),

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.cli.app import run
-from rocketfsck.cli.palette import Palette
-from rocketfsck.cli.repairtext import apply_lines, loss_text, plan_lines, undo_lines
-from rocketfsck.repair.ledger import Account, Ledger
-from rocketfsck.repair.matching import OffsetRange
-from rocketfsck.repair.plan import (
+from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.repair import apply_lines, loss_text, plan_lines, undo_lines
+from rocketfsck.repair.apply.ledger import Account, Ledger
+from rocketfsck.repair.apply.matching import OffsetRange
+from rocketfsck.repair.apply.results import ApplyReport, UndoReport
+from rocketfsck.repair.plan.document import parse_plan
+from rocketfsck.repair.plan.model import (
     Action,
     Assumption,
     Conflict,
@@ -25,8 +27,6 @@ from rocketfsck.repair.plan import (
     PlannedStore,
     Unanswered,
 )
-from rocketfsck.repair.plan_json import parse_plan
-from rocketfsck.repair.results import ApplyReport, UndoReport
 from rocketfsck.writer.damage import damage_store
 
 from tests.conftest import Directory

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketfsck.cli.text import byte_size, count_of, duration, pad, shorten, timestamp, visible, width
+from rocketfsck.cli.show.text import byte_size, count_of, duration, pad, shorten, timestamp, visible, width
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from rocketfsck.pipeline.rebuild.segment import SegmentTask, bucket_of, keys_pat
 from rocketfsck.pipeline.rebuild.spill import SpillReader, SpillWriter
 from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
-from rocketfsck.repair.compare import compare_stores
+from rocketfsck.repair.compare.compare import compare_stores
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Store
 from rocketfsck.writer import Kind, OutgoingMessage

@@ -14,15 +14,15 @@ from rocketfsck.api import read_entries, read_units
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import Wanted, plan_parts
+from rocketfsck.reader.units import UnitReader
 from rocketfsck.scan.messages import walk_messages
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.regions import Region
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, check_store
+from rocketfsck.verify.queues.unitruns import BLOCK_COUNT
 from rocketfsck.verify.report import finding_from_json
-from rocketfsck.verify.unitreader import UnitReader
-from rocketfsck.verify.unitruns import BLOCK_COUNT
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
 from tests.unit.pipeline.viewing import read, rows_of

@@ -16,8 +16,8 @@ from rocketfsck.formats.javatext import index_hash
 from rocketfsck.query import BrokerView, Outcome
 from rocketfsck.query.chains import Chains, Entry
 from rocketfsck.query.ids import offset_id_of
-from rocketfsck.query.mimic import broker_by_id, broker_by_key, broker_by_offset
-from rocketfsck.query.pulls import PullAnswer
+from rocketfsck.query.serving.mimic import broker_by_id, broker_by_key, broker_by_offset
+from rocketfsck.query.serving.pulls import PullAnswer
 from rocketfsck.query.trace import Trace
 from rocketfsck.store import Store
 from rocketfsck.writer import Expiry, OutgoingMessage

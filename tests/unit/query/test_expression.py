@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketfsck.query.expression import MAX_LENGTH, ExpressionError, parse
+from rocketfsck.query.content.expression import MAX_LENGTH, ExpressionError, parse
 
 MISTAKES = (
     ("", 0, "a field is missing before the end"),

@@ -10,11 +10,11 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.query import BrokerView
 from rocketfsck.query.offsets import queue_offsets
-from rocketfsck.query.pulls import PullAnswer
-from rocketfsck.query.serving import BrokerThrowsError, java_int
+from rocketfsck.query.serving.files import BrokerThrowsError, java_int
+from rocketfsck.query.serving.pulls import PullAnswer
 from rocketfsck.store import Store
 from rocketfsck.writer import EndState, OutgoingMessage
-from rocketfsck.writer.messages import Kind
+from rocketfsck.writer.message.messages import Kind
 
 from tests.unit.query.maker import NOW, make, message, reopen
 

@@ -12,10 +12,10 @@ import pytest
 
 from rocketfsck.api import iter_messages, read_entries
 from rocketfsck.errors import StoreError
-from rocketfsck.query import counting, skew
-from rocketfsck.query.counting import DAY_MS
-from rocketfsck.query.skew import measure_skew
-from rocketfsck.query.statistics import LogStatistics, count_log, plan_runs
+from rocketfsck.query.counts import counting, skew
+from rocketfsck.query.counts.counting import DAY_MS
+from rocketfsck.query.counts.skew import measure_skew
+from rocketfsck.query.counts.statistics import LogStatistics, count_log, plan_runs
 from rocketfsck.scan.messages import Message
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store import open_store

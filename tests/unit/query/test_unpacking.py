@@ -8,8 +8,8 @@ import lz4.frame
 import pytest
 import zstandard
 
-from rocketfsck.query import unpacking
-from rocketfsck.query.unpacking import unpack
+from rocketfsck.query.content import unpacking
+from rocketfsck.query.content.unpacking import unpack
 
 TEXT = b"the words of a message, and again: the words of a message " * 20
 PACKED = {

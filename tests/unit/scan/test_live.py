@@ -11,8 +11,8 @@ from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.logfile import check_log_file
-from rocketfsck.verify.task import Context, LogFileTask
+from rocketfsck.verify.log.file import check_log_file
+from rocketfsck.verify.tasks.task import Context, LogFileTask
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
 from tests.unit.scan.logmaker import BASE, log, record

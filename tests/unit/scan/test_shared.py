@@ -144,7 +144,7 @@ def test_a_record_that_fits_in_no_buffer(
 
 def test_a_file_that_is_not_of_this_machine(shared_count: list[int]) -> None:
     fsspec = pytest.importorskip("fsspec")
-    from rocketfsck.store.locations import locate
+    from rocketfsck.store.places.locations import locate
 
     data = closed(log(*bodies()), 40_000)
     fsspec.filesystem("memory").pipe_file("/shared/log", data)

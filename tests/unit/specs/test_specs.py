@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.formats.layout import registry
-from rocketfsck.verify.catalog import RULES
+from rocketfsck.verify.rules.catalog import RULES
 
 from specs import build
 

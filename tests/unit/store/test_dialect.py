@@ -12,9 +12,10 @@ import pytest
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2, record_size
 from rocketfsck.formats.record import Blank, Host, Record, encode_blank, encode_record
-from rocketfsck.store import open_store, sampling
+from rocketfsck.store import open_store
+from rocketfsck.store.dialect import sampling
+from rocketfsck.store.dialect.sampling import LogSample, sample_commitlog
 from rocketfsck.store.model import DialectEvidence, MappedFile
-from rocketfsck.store.sampling import LogSample, sample_commitlog
 
 Directory = Callable[[str], Path]
 
@@ -275,7 +276,7 @@ def test_state_version_in_a_large_config(tmp_path: Path) -> None:
 
 def test_a_file_that_vanishes_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files may go while a store is opened; what was listed and cannot be read any more is no clue."""
-    from rocketfsck.store import clues
+    from rocketfsck.store.dialect import clues
 
     def refuse(path: object) -> object:
         raise StoreError("cannot be opened", path=str(path))

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.store import live
-from rocketfsck.store.live import read_live_state
+from rocketfsck.store import brokerlock as live
+from rocketfsck.store.brokerlock import read_live_state
 from rocketfsck.store.model import LiveState, LockState
 
 HOLDER = """

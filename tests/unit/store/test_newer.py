@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.cli.app import run
-from rocketfsck.query.simulate import simulate_start
-from rocketfsck.repair.planning import make_plan
+from rocketfsck.query.start.simulate import simulate_start
+from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.store.newer import index_note, writes_more_entries
 from rocketfsck.verify import CheckOptions, check_store

@@ -20,9 +20,10 @@ import pytest
 from rocketfsck import check_store, iter_messages
 from rocketfsck.cli.app import run
 from rocketfsck.errors import EXIT_OPERATIONAL, EXIT_USAGE, StoreError, UsageError, may_pass
-from rocketfsck.store import Store, identify_file, open_store, remote
-from rocketfsck.store.locations import Location, StorageOptions, is_remote, locate, options_for
+from rocketfsck.store import Store, identify_file, open_store
 from rocketfsck.store.model import LockState
+from rocketfsck.store.places import remote
+from rocketfsck.store.places.locations import Location, StorageOptions, is_remote, locate, options_for
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.options import CheckOptions
 
@@ -438,8 +439,8 @@ def test_options_go_where_the_store_goes(
     assert "secret=VALUE" in shown or not any("rocketfsck dump" in line for line in report.next_commands)
     assert SECRET not in shown
     pickled = pickle.dumps(store)
-    monkeypatch.setattr("rocketfsck.store.locations._options", {})  # as in another process
-    monkeypatch.setattr("rocketfsck.store.filesystems._systems", {})
+    monkeypatch.setattr("rocketfsck.store.places.locations._options", {})  # as in another process
+    monkeypatch.setattr("rocketfsck.store.places.filesystems._systems", {})
     again = pickle.loads(pickled)
     assert again == store
     with FileReader(again.root / "checkpoint") as reader:
@@ -514,7 +515,7 @@ def test_a_check_of_a_directory_imports_nothing_for_urls(store_dir: Directory) -
 import sys
 from rocketfsck import open_store
 open_store(sys.argv[1])
-names = ("fsspec", "rocketfsck.store.remote", "rocketfsck.store.blocks")
+names = ("fsspec", "rocketfsck.store.places.remote", "rocketfsck.store.places.blocks")
 print([name for name in names if name in sys.modules])
 """
     done = subprocess.run(
@@ -530,7 +531,7 @@ def test_without_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_s3fs(monkeypatch: pytest.MonkeyPatch, lines: Lines) -> None:
-    from rocketfsck.store import filesystems
+    from rocketfsck.store.places import filesystems
 
     def missing(scheme: str) -> Any:
         raise ImportError(f"Install s3fs to access {scheme}")

@@ -8,7 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rocketfsck.errors import StoreError
-from rocketfsck.store.blocks import AHEAD_COUNT, LARGE_SIZE, OVERHEAD_SIZE, SMALL_SIZE, WHOLE_SIZE, Blocks
+from rocketfsck.store.places.blocks import (
+    AHEAD_COUNT,
+    LARGE_SIZE,
+    OVERHEAD_SIZE,
+    SMALL_SIZE,
+    WHOLE_SIZE,
+    Blocks,
+)
 
 SIZE = 3 * LARGE_SIZE + 12_345
 

@@ -76,7 +76,7 @@ def test_what_is_no_store(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read(store_copy: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
     store = store_copy("5.3.3-basic")
-    from rocketfsck.verify import check_checkpoint
+    from rocketfsck.verify.store import checkpoint as check_checkpoint
 
     def fail(*_: object) -> bytes:
         raise StoreError("cannot be read: Input/output error", path="checkpoint")

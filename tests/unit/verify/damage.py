@@ -14,9 +14,9 @@ from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, Report, check_store
-from rocketfsck.verify.catalog import RULES, describe
 from rocketfsck.verify.finding import Finding, Severity
-from rocketfsck.verify.rule import Level
+from rocketfsck.verify.rules.catalog import RULES, describe
+from rocketfsck.verify.rules.rule import Level
 
 NOW = 1_800_000_000_000
 FAMILIES = ("CL", "CQ", "IX", "XR")

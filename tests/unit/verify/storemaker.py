@@ -12,10 +12,10 @@ from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.indexfile import IndexHeader, encode_header, index_file_size
 from rocketfsck.formats.record import Host, encode_record, make_record
 from rocketfsck.store import Store, open_store
-from rocketfsck.verify.facts import Known, LogFacts, QueueFacts
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.task import Context
+from rocketfsck.verify.tasks.facts import Known, LogFacts, QueueFacts
+from rocketfsck.verify.tasks.task import Context
 
 LOG_SIZE = 4096
 QUEUE_SIZE = 200

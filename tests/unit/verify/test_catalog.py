@@ -8,7 +8,8 @@ import string
 import pytest
 
 from rocketfsck.errors import UsageError
-from rocketfsck.verify.catalog import (
+from rocketfsck.verify.finding import Finding, Severity, Where
+from rocketfsck.verify.rules.catalog import (
     FAMILIES,
     LEVELS,
     RULES,
@@ -18,10 +19,9 @@ from rocketfsck.verify.catalog import (
     printable,
     severity_of,
 )
-from rocketfsck.verify.faultclasses import FAULT_CLASSES
-from rocketfsck.verify.finding import Finding, Severity, Where
-from rocketfsck.verify.rule import Rule
-from rocketfsck.verify.task import aggregate
+from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
+from rocketfsck.verify.rules.rule import Rule
+from rocketfsck.verify.tasks.task import aggregate
 
 SAMPLE = RULES["ST001"]
 

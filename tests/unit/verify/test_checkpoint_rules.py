@@ -11,10 +11,10 @@ import pytest
 
 from rocketfsck.formats.epoch import EpochEntry, encode_epochs
 from rocketfsck.formats.record import Blank, encode_blank
-from rocketfsck.verify.check_checkpoint import check_checkpoint
-from rocketfsck.verify.facts import Known
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.store.checkpoint import check_checkpoint
+from rocketfsck.verify.tasks.facts import Known
 
 from tests.unit.verify.storemaker import LOG_SIZE, NOW, Maker, knowing, log_facts, rules
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.formats.checkpoint import decode_checkpoint
-from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.law import NOT_UNDERSTOOD
-from rocketfsck.repair.planning import make_plan
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.plan.law import NOT_UNDERSTOOD
+from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.rule import Level
+from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.unknown import unknown_areas
 
 from tests.conftest import Directory

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.store import open_store
-from rocketfsck.verify import CheckOptions, bodies, check_store
+from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.log import bodies
 
 from tests.conftest import Directory
 from tests.unit.verify.damage import Damage
@@ -550,7 +551,7 @@ def test_cl028_is_left_to_the_units_where_a_file_is_missing(copy: Copy) -> None:
 def test_cl029_more_queues_than_are_followed(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
     from rocketfsck.scan.queues import QueueTable
 
-    monkeypatch.setattr("rocketfsck.verify.logfile.QueueTable", lambda: QueueTable(max_queues=1))
+    monkeypatch.setattr("rocketfsck.verify.log.file.QueueTable", lambda: QueueTable(max_queues=1))
     result = copy("4.4.0-collisions").check()
     assert int(result.one("CL029").found["record_count"] or 0) > 0
 

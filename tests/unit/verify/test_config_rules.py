@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from rocketfsck.formats.timer import TIMER_CHECK
-from rocketfsck.verify.check_config import check_config
-from rocketfsck.verify.configfiles import MAX_SIZE
-from rocketfsck.verify.facts import Known
 from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.store.config import check_config
+from rocketfsck.verify.store.configfiles import MAX_SIZE
+from rocketfsck.verify.tasks.facts import Known
 
 from tests.unit.verify.storemaker import NOW, QUEUE_SIZE, Maker, knowing, queue_facts, rules
 

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.store import open_store
-from rocketfsck.verify import check_store, entryfeed, unitjoin
-from rocketfsck.verify.task import DETAIL_LIMIT
+from rocketfsck.verify import check_store
+from rocketfsck.verify.index import entryfeed
+from rocketfsck.verify.queues import unitjoin
+from rocketfsck.verify.tasks.task import DETAIL_LIMIT
 
 from tests.conftest import Directory
 from tests.unit.verify.damage import Damage
@@ -91,8 +93,8 @@ def test_xr002_a_queue_that_is_gone(copy: Copy) -> None:
 
 
 def test_xr002_many_are_cut_to_the_limit(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rocketfsck.verify import crossqueues
     from rocketfsck.verify.emit import capped
+    from rocketfsck.verify.queues import crossqueues
 
     monkeypatch.setattr(crossqueues, "capped", lambda findings, _limit: capped(findings, 5))
     store = copy("5.1.3-basic")
@@ -170,7 +172,7 @@ def test_xr005_a_unit_of_a_record_that_is_not_dispatched(copy: Copy) -> None:
 
 
 def test_xr005_looks_are_limited(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketfsck.verify.crossqueues.LOOK_LIMIT", 1)
+    monkeypatch.setattr("rocketfsck.verify.queues.crossqueues.LOOK_LIMIT", 1)
     store = copy("5.3.3-multiseg")
     file = store.files("consumequeue/Seg2/1")[0]
     units = store.units(file)

@@ -10,25 +10,30 @@ import numpy as np
 import pytest
 
 from rocketfsck.formats.dialect import dialect_for
+from rocketfsck.reader.index import IndexReader
+from rocketfsck.reader.records import LogReader
+from rocketfsck.reader.units import StreamReader, UnitReader
 from rocketfsck.scan.queuetrack import QueueTracker, find_seam, is_older_life
+from rocketfsck.scan.spans import find_span, group_bounds, merge_spans, subtract_spans, true_spans
 from rocketfsck.store import open_store
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue
-from rocketfsck.verify import CheckOptions, check_store, entryjoin, extfile
-from rocketfsck.verify.crossfiles import merge_log_files
-from rocketfsck.verify.crossindex import merge_index_files
-from rocketfsck.verify.crossqueues import _Matched, merge_queues
+from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.emit import add_rows, unit_place
-from rocketfsck.verify.extfile import check_ext
 from rocketfsck.verify.finding import Finding, Where
-from rocketfsck.verify.indexfile import check_index_file
-from rocketfsck.verify.indexreader import IndexReader
-from rocketfsck.verify.jsonform import from_json, to_json
-from rocketfsck.verify.logfile import check_log_file
-from rocketfsck.verify.logmap import Ground, LogMap
-from rocketfsck.verify.logreader import LogReader
-from rocketfsck.verify.queuefile import check_queues
-from rocketfsck.verify.spans import find_span, group_bounds, merge_spans, subtract_spans, true_spans
-from rocketfsck.verify.task import (
+from rocketfsck.verify.index import entryjoin
+from rocketfsck.verify.index.crossindex import merge_index_files
+from rocketfsck.verify.index.file import check_index_file
+from rocketfsck.verify.log.crossfiles import merge_log_files
+from rocketfsck.verify.log.file import check_log_file
+from rocketfsck.verify.log.map import Ground, LogMap
+from rocketfsck.verify.queues import extfile
+from rocketfsck.verify.queues.crossqueues import _Matched, merge_queues
+from rocketfsck.verify.queues.extfile import check_ext
+from rocketfsck.verify.queues.file import check_queues
+from rocketfsck.verify.queues.unitcompare import DispatchRows, UnitComparer
+from rocketfsck.verify.queues.unitjoin import UnitRanges
+from rocketfsck.verify.tasks.jsonform import from_json, to_json
+from rocketfsck.verify.tasks.task import (
     Collector,
     Context,
     IndexFileTask,
@@ -36,9 +41,6 @@ from rocketfsck.verify.task import (
     QueuesTask,
     TaskResult,
 )
-from rocketfsck.verify.unitcompare import DispatchRows, UnitComparer
-from rocketfsck.verify.unitjoin import UnitRanges
-from rocketfsck.verify.unitreader import StreamReader, UnitReader
 
 from tests.conftest import Directory
 from tests.unit.verify.damage import NOW, Damage

@@ -10,9 +10,9 @@ import pytest
 
 from rocketfsck.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, DLEDGER_INDEX
 from rocketfsck.formats.filename import offset_to_filename
-from rocketfsck.verify import check_dledger as module
-from rocketfsck.verify.catalog import describe
 from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.rules.catalog import describe
+from rocketfsck.verify.store import dledger as module
 
 from tests.unit.verify.damage import Damage, Result
 from tests.unit.verify.storemaker import record_at
@@ -205,7 +205,7 @@ def test_hostile_bytes_end(store: DLedger) -> None:
 def test_a_file_that_goes_away_is_said(store: DLedger) -> None:
     from rocketfsck.store import open_store
     from rocketfsck.verify.report import NotChecked
-    from rocketfsck.verify.task import Context
+    from rocketfsck.verify.tasks.task import Context
 
     context = Context(open_store(store.root), "cross", 0)
     min((store.root / INDEX).iterdir()).unlink()

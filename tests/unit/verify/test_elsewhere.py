@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.repair.planning import make_plan
+from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, Severity, check_store
 from rocketfsck.verify.report import Report

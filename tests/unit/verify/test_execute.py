@@ -13,13 +13,13 @@ import pytest
 
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.verify import execute as module
-from rocketfsck.verify.execute import TASK_MINIMUM, Executed, execute, run_unit
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.options import CheckOptions, Subset
-from rocketfsck.verify.planning import GROUP_COUNT, Unit, group_queues, plan_units
-from rocketfsck.verify.resume import ResumeState, identity_of
-from rocketfsck.verify.task import Checked, Context, LogFileTask, QueuesTask, TaskResult, is_aggregate
+from rocketfsck.verify.tasks import execute as module
+from rocketfsck.verify.tasks.execute import TASK_MINIMUM, Executed, execute, run_unit
+from rocketfsck.verify.tasks.planning import GROUP_COUNT, Unit, group_queues, plan_units
+from rocketfsck.verify.tasks.resume import ResumeState, identity_of
+from rocketfsck.verify.tasks.task import Checked, Context, LogFileTask, QueuesTask, TaskResult, is_aggregate
 
 from tests.unit.verify.storemaker import LOG_SIZE, NOW, QUEUE_SIZE, Maker
 
@@ -82,12 +82,14 @@ def test_groups_of_queues_are_bounded_and_cover_all(maker: Maker, monkeypatch: p
         maker.queue("T", number)
     store = maker.open()
     assert list(group_queues(store)) == [(0, 9)]
-    monkeypatch.setattr("rocketfsck.verify.planning.GROUP_SIZE", 2 * QUEUE_SIZE + 1)
+    monkeypatch.setattr("rocketfsck.verify.tasks.planning.GROUP_SIZE", 2 * QUEUE_SIZE + 1)
     assert list(group_queues(store)) == [(0, 2), (2, 4), (4, 6), (6, 8), (8, 9)]
-    monkeypatch.setattr("rocketfsck.verify.planning.GROUP_SIZE", 10)  # a queue larger than a group is one
+    monkeypatch.setattr(
+        "rocketfsck.verify.tasks.planning.GROUP_SIZE", 10
+    )  # a queue larger than a group is one
     assert [end - start for start, end in group_queues(store)] == [1] * 9
-    monkeypatch.setattr("rocketfsck.verify.planning.GROUP_SIZE", 1 << 40)
-    monkeypatch.setattr("rocketfsck.verify.planning.GROUP_COUNT", 4)
+    monkeypatch.setattr("rocketfsck.verify.tasks.planning.GROUP_SIZE", 1 << 40)
+    monkeypatch.setattr("rocketfsck.verify.tasks.planning.GROUP_COUNT", 4)
     assert list(group_queues(store)) == [(0, 4), (4, 8), (8, 9)]
     assert GROUP_COUNT > 4
 
@@ -205,7 +207,7 @@ def test_what_is_done_survives_an_interrupt(
 
 
 def test_state_is_written_while_tasks_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketfsck.verify.resume.SAVE_INTERVAL", 0.0)
+    monkeypatch.setattr("rocketfsck.verify.tasks.resume.SAVE_INTERVAL", 0.0)
     state = ResumeState(tmp_path / "state", "x")
     state.add("key", "stamp", TaskResult())
     assert json.loads((tmp_path / "state").read_text())["tasks"].keys() == {"key"}

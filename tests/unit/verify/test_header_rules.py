@@ -8,8 +8,8 @@ import pytest
 
 from rocketfsck.formats.magic import FENCE_TOPIC, TRANSACTION_COMMIT, transaction_type
 from rocketfsck.formats.record import Record
-from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.planning import make_plan
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from rocketfsck.store import open_store
-from rocketfsck.verify import chains, indexfile
-from rocketfsck.verify.task import Context, IndexFileTask
+from rocketfsck.verify.index import chains
+from rocketfsck.verify.index import file as indexfile
+from rocketfsck.verify.tasks.task import Context, IndexFileTask
 
 from tests.conftest import Directory
 from tests.unit.verify.damage import Damage
@@ -333,7 +334,7 @@ def test_ix024_a_limit_to_the_walk(index: Index, monkeypatch: pytest.MonkeyPatch
 
 
 def test_many_wrong_links_are_counted(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketfsck.verify.indexfile.MISMATCH_LIMIT", 5)
+    monkeypatch.setattr("rocketfsck.verify.index.file.MISMATCH_LIMIT", 5)
     for entry in range(100, 120):
         index.put(entry, previous=entry)
     for slot in range(20):

@@ -22,11 +22,11 @@ from rocketfsck.formats.indexfile import (
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.formats.record import Host, encode_record, make_record
 from rocketfsck.store import open_store
-from rocketfsck.verify import indexspread
-from rocketfsck.verify.catalog import RULES, describe
 from rocketfsck.verify.finding import Finding, Severity
-from rocketfsck.verify.indexspread import check_names, check_spread
-from rocketfsck.verify.task import Context, TaskResult
+from rocketfsck.verify.index import spread as indexspread
+from rocketfsck.verify.index.spread import check_names, check_spread
+from rocketfsck.verify.rules.catalog import RULES, describe
+from rocketfsck.verify.tasks.task import Context, TaskResult
 
 from tests.conftest import STORE_NAMES, Directory
 from tests.unit.verify.damage import Damage
@@ -66,8 +66,8 @@ class Index:
         self.maker.file(f"index/{name}", bytes(data))
 
     def found(self) -> dict[str, Finding]:
-        from rocketfsck.verify.indexfile import check_index_file
-        from rocketfsck.verify.task import IndexFileTask
+        from rocketfsck.verify.index.file import check_index_file
+        from rocketfsck.verify.tasks.task import IndexFileTask
 
         context = Context(self.maker.open(), "cross", NOW)
         results = [check_index_file(IndexFileTask(context, 0))]
@@ -200,8 +200,8 @@ def test_files_that_were_not_checked_or_went_away_are_passed_over(tmp_path: Path
     context = Context(index.maker.open(), "cross", NOW)
     nothing: list[TaskResult | None] = [None]
     assert [*check_spread(context, nothing), *check_names(context, nothing)] == []
-    from rocketfsck.verify.indexfile import check_index_file
-    from rocketfsck.verify.task import IndexFileTask
+    from rocketfsck.verify.index.file import check_index_file
+    from rocketfsck.verify.tasks.task import IndexFileTask
 
     results = [check_index_file(IndexFileTask(context, 0))]
     context.store.indexes[0].path.unlink()

@@ -8,7 +8,7 @@ import pytest
 
 from rocketfsck.formats.dialect import dialect_for, dialect_of, parse_version
 from rocketfsck.store.model import DialectEvidence, MappedFile, MappedFileQueue, Stray, StrayReason
-from rocketfsck.verify.loading import LoadEffect, by_version, load_effects
+from rocketfsck.verify.store.loading import LoadEffect, by_version, load_effects
 
 SIZE = 4096
 

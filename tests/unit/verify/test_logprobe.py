@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.verify.logprobe import begins_record, file_of, read_header
+from rocketfsck.reader.probe import begins_record, file_of, read_header
 
 from tests.unit.verify.storemaker import LOG_SIZE, NOW, Maker, record_at
 

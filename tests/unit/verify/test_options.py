@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketfsck.errors import UsageError
-from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.options import CheckOptions, Subset
+from rocketfsck.verify.rules.catalog import RULES
 
 
 def test_all_rules_by_default_and_only_those_of_the_level_are_looked_for() -> None:

@@ -9,12 +9,12 @@ from collections.abc import Callable
 import pytest
 
 from rocketfsck.store import open_store
-from rocketfsck.verify import extfile, unitruns
-from rocketfsck.verify.facts import QueueFacts
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.queuefile import check_queues
-from rocketfsck.verify.task import Context, QueuesTask
-from rocketfsck.verify.unitruns import Kind, Run, RunList, shape_of
+from rocketfsck.verify.queues import extfile, unitruns
+from rocketfsck.verify.queues.file import check_queues
+from rocketfsck.verify.queues.unitruns import Kind, Run, RunList, shape_of
+from rocketfsck.verify.tasks.facts import QueueFacts
+from rocketfsck.verify.tasks.task import Context, QueuesTask
 
 from tests.conftest import Directory
 from tests.unit.verify.damage import NOW, Damage

@@ -13,9 +13,7 @@ import pytest
 
 from rocketfsck.errors import UsageError
 from rocketfsck.store.model import Told
-from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.diagnoses import diagnose, next_commands
-from rocketfsck.verify.facts import RegionTotal
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.report import (
     Coverage,
@@ -26,7 +24,9 @@ from rocketfsck.verify.report import (
     finding_from_json,
     finding_to_json,
 )
-from rocketfsck.verify.task import Checked
+from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.tasks.facts import RegionTotal
+from rocketfsck.verify.tasks.task import Checked
 
 STORE = StoreFacts(
     root="/data/\udcff",

@@ -22,7 +22,7 @@ from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.options import CheckOptions, Subset
 from rocketfsck.verify.report import Coverage, Report
 from rocketfsck.verify.run import check_store
-from rocketfsck.verify.task import is_aggregate
+from rocketfsck.verify.tasks.task import is_aggregate
 
 from tests.conftest import Directory
 from tests.unit.verify.storemaker import NOW, Maker

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.store import open_store
-from rocketfsck.verify.check_segments import check_segments
-from rocketfsck.verify.facts import Known
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.task import Context
+from rocketfsck.verify.store.segments import check_segments
+from rocketfsck.verify.tasks.facts import Known
+from rocketfsck.verify.tasks.task import Context
 
 from tests.unit.verify.storemaker import LOG_SIZE, NOW, QUEUE_SIZE, Maker, knowing, log_facts, rules
 

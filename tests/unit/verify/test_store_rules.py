@@ -11,11 +11,11 @@ import pytest
 
 from rocketfsck.store import open_store
 from rocketfsck.store.model import LiveState, LockState
-from rocketfsck.verify.catalog import describe
-from rocketfsck.verify.check_layout import check_layout
-from rocketfsck.verify.facts import Known
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.task import Context
+from rocketfsck.verify.rules.catalog import describe
+from rocketfsck.verify.store.layout import check_layout
+from rocketfsck.verify.tasks.facts import Known
+from rocketfsck.verify.tasks.task import Context
 
 from tests.unit.verify.storemaker import (
     LOG_SIZE,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.scan import jit
-from rocketfsck.verify import strangeentries
+from rocketfsck.verify.index import strangeentries
 from rocketfsck.verify.unknown import unknown_areas
 
 from tests.conftest import Directory

@@ -17,8 +17,8 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.verify.baseline import read_baseline, write_baseline
 from rocketfsck.verify.documents import write_atomically
 from rocketfsck.verify.finding import Finding, Severity, Where
-from rocketfsck.verify.jsonform import from_json, to_json
-from rocketfsck.verify.task import Checked, Collector, TaskResult, aggregate, complete, is_aggregate
+from rocketfsck.verify.tasks.jsonform import from_json, to_json
+from rocketfsck.verify.tasks.task import Checked, Collector, TaskResult, aggregate, complete, is_aggregate
 
 from tests.unit.verify.storemaker import log_facts, queue_facts
 
@@ -147,7 +147,7 @@ def test_values_without_a_form_are_refused(value: Any) -> None:
         {"$type": "rocketfsck.verify.nothing:X"},
         {"$type": "rocketfsck.verify.finding:Nothing"},
         {"$type": "rocketfsck.verify.finding:Scalar"},
-        {"$type": "rocketfsck.verify.catalog:Finding"},
+        {"$type": "rocketfsck.verify.rules.catalog:Finding"},
         {"$type": "rocketfsck.verify.finding:Severity"},
         {"$type": "rocketfsck.verify.finding:Where", "nothing": 1},
     ],

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.writer import fileops, publish
-from rocketfsck.writer.confined import Place, open_root
+from rocketfsck.writer.disk import fileops, publish
+from rocketfsck.writer.disk.confined import Place, open_root
 
 
 def _names(folder: Path) -> list[str]:

@@ -10,9 +10,9 @@ import pytest
 
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem, encode_items
-from rocketfsck.writer.inputfields import DERIVED, FIELDS, FIELDS_BY_NAME
-from rocketfsck.writer.inputs import InputError, message_of_row
-from rocketfsck.writer.messages import Kind, MessageError, OutgoingMessage
+from rocketfsck.writer.input.fields import DERIVED, FIELDS, FIELDS_BY_NAME
+from rocketfsck.writer.input.rows import InputError, message_of_row
+from rocketfsck.writer.message.messages import Kind, MessageError, OutgoingMessage
 
 
 def _message(**row: Any) -> OutgoingMessage:

@@ -17,8 +17,8 @@ from pyarrow import parquet
 from rocketfsck.errors import StoreError
 from rocketfsck.store.model import Geometry
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
-from rocketfsck.writer import inputs as inputs_module
-from rocketfsck.writer.inputs import InputError, open_messages
+from rocketfsck.writer.input import rows as inputs_module
+from rocketfsck.writer.input.rows import InputError, open_messages
 from rocketfsck.writer.making import fill_from, make_store
 from rocketfsck.writer.manifest import ManifestLevel
 

@@ -8,9 +8,9 @@ import click
 
 from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
 from rocketfsck.cli.output import Format, open_output, refuse_inside, to_json
-from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.params import StorePath, output_options, outside_option
 from rocketfsck.cli.progress import progress
+from rocketfsck.cli.show.palette import Palette
 
 
 @click.command(cls=Command)
@@ -65,8 +65,8 @@ def command(
     bytes do not tell is refused until that is confirmed. Exit status 1: corrected; 4: problems are left, or
     the result was not as promised and nothing was changed; 16: an assumption is not confirmed.
     """
-    from rocketfsck.repair.applying import apply_plan
-    from rocketfsck.repair.plan_json import read_plan
+    from rocketfsck.repair.apply.applying import apply_plan
+    from rocketfsck.repair.plan.document import read_plan
     from rocketfsck.store.settings import read_settings
 
     plan = read_plan(plan_path)
@@ -89,7 +89,7 @@ def command(
         if output_format == "json":
             stream.write(to_json(report.to_json(), indent=2) + "\n")
         else:
-            from rocketfsck.cli.repairtext import apply_lines
+            from rocketfsck.cli.show.repair import apply_lines
 
             palette = Palette(output is None and settings_of(context).colored(stream))
             columns = min(terminal_width(100), 120)

@@ -20,10 +20,10 @@ from rocketfsck.cli.output import (
     refuse_inside,
     to_json,
 )
-from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.params import Duration, output_options, path_argument, store_options
 from rocketfsck.cli.progress import progress
-from rocketfsck.cli.text import visible
+from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import EXIT_PROBLEMS, StoreError
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def command(
         write_baseline_file(write_baseline, report.findings)
     with open_output(output, binary=output_format in BINARY_FORMATS, forbidden=stores) as stream:
         if output_format == "text":
-            from rocketfsck.cli.reporttext import report_lines
+            from rocketfsck.cli.show.report import report_lines
 
             palette = Palette(output is None and settings_of(context).colored(stream))
             columns = min(terminal_width(100), 120)
@@ -182,9 +182,9 @@ def _with_start(report: Report, store: Store, version: str) -> tuple[Report, dic
 
     A start that cannot be predicted is no reason to lose the report.
     """
-    from rocketfsck.cli.simulatetext import headline
+    from rocketfsck.cli.show.simulate import headline
     from rocketfsck.cli.urgency import ranked, urgent
-    from rocketfsck.query.simulate import simulate_start
+    from rocketfsck.query.start.simulate import simulate_start
 
     try:
         start = simulate_start(store, version)

@@ -12,17 +12,17 @@ import click
 from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
 from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.output import Format, open_output, plain_values, refuse_inside, to_json
-from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.params import StorePath, output_options, path_argument, storage_option
 from rocketfsck.cli.progress import progress
-from rocketfsck.cli.text import byte_size, count_of, timestamp, visible
+from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.text import byte_size, count_of, timestamp, visible
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocketfsck.repair.compare import Comparison, Copy, Lack, Side
-    from rocketfsck.repair.plan import Plan
+    from rocketfsck.repair.compare.compare import Comparison, Copy, Lack, Side
+    from rocketfsck.repair.plan.model import Plan
     from rocketfsck.store import Store
 
 SCHEMA_VERSION = 1
@@ -112,7 +112,7 @@ def command(
         plan, code = _plan((store_a, store_b), prefer, level, jobs or 0, work_dir, output)
         with open_output(None, binary=False) as stream:
             if output_format == "json":
-                from rocketfsck.repair.plan_json import plan_text
+                from rocketfsck.repair.plan.document import plan_text
 
                 stream.write(plan_text(plan))
             else:
@@ -120,7 +120,7 @@ def command(
         return code
     if heal:
         return _heal((store_a, store_b), into, prefer, ledger, output_format, output, broker_version)
-    from rocketfsck.repair.compare import compare_stores
+    from rocketfsck.repair.compare.compare import compare_stores
 
     with progress("compare") as bar:
         chosen = chosen_engine(engine, master, jobs or 0, [a, b])
@@ -141,8 +141,8 @@ def _plan(
     work_dir: Path | None,
     output: Path | None,
 ) -> tuple[Plan, int]:
-    from rocketfsck.repair.heal_plan import HealOptions, plan_heal
-    from rocketfsck.repair.plan_json import plan_text
+    from rocketfsck.repair.heal.plan import HealOptions, plan_heal
+    from rocketfsck.repair.plan.document import plan_text
 
     roots = [directory for store in stores for directory in (store.root, *store.commitlog.directories)]
     for written in (output, work_dir):
@@ -162,7 +162,7 @@ def _plan(
 def _write_plan(
     plan: Plan, stores: tuple[Path, Path], output: Path | None, stream: Any, palette: Palette
 ) -> None:
-    from rocketfsck.cli.repairtext import plan_lines
+    from rocketfsck.cli.show.repair import plan_lines
 
     for line in plan_lines(plan, palette, min(terminal_width(100), 120)):
         stream.write(line + "\n")
@@ -183,8 +183,8 @@ def _heal(
     broker_version: str | None,
 ) -> int:
     from rocketfsck.cli.commands.salvage import exit_code, salvage_json, salvage_lines
-    from rocketfsck.repair.heal import heal_stores
-    from rocketfsck.repair.salvage import SalvageOptions, default_ledger, write_store
+    from rocketfsck.repair.heal.heal import heal_stores
+    from rocketfsck.repair.salvage.salvage import SalvageOptions, default_ledger, write_store
 
     roots = [directory for store in stores for directory in (store.root, *store.commitlog.directories)]
     if into is not None:

@@ -89,7 +89,7 @@ def command(
 
 
 def _lines(report: DamageReport) -> Iterator[str]:
-    from rocketfsck.cli.text import visible
+    from rocketfsck.cli.show.text import visible
     from rocketfsck.writer.damage import truth_path
 
     for act in report.acts:
@@ -120,7 +120,7 @@ def _lines_of(act: Act) -> Iterator[str]:
 
 
 def _lines_of_faults() -> Iterator[str]:
-    from rocketfsck.cli.table import aligned
+    from rocketfsck.cli.show.table import aligned
     from rocketfsck.writer.damage import DAMAGES
 
     rows = [

@@ -14,9 +14,9 @@ from rocketfsck.cli.dump.kinds import KINDS, Kind, load_kind
 from rocketfsck.cli.dump.source import BodyForm, Source, Wanted
 from rocketfsck.cli.dump.targets import ALL, StoreHints, Target, find_targets, store_root
 from rocketfsck.cli.output import BINARY_FORMATS, Column, Format, open_output, open_rows
-from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.params import NumberRange, StorePath, Timestamp, output_options, store_options
 from rocketfsck.cli.progress import Progress, progress
+from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.storepath import resolved
 from rocketfsck.errors import UsageError
 

@@ -12,15 +12,15 @@ import click
 
 from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
 from rocketfsck.cli.output import Column, Format, open_output, open_rows
-from rocketfsck.cli.palette import Palette
-from rocketfsck.cli.table import aligned, wrapped
-from rocketfsck.cli.text import visible
+from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.table import aligned, wrapped
+from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import UsageError
 
 if TYPE_CHECKING:
-    from rocketfsck.repair.table import Repair
-    from rocketfsck.verify.faultclasses import FaultClass
-    from rocketfsck.verify.rule import Rule
+    from rocketfsck.repair.plan.table import Repair
+    from rocketfsck.verify.rules.faultclasses import FaultClass
+    from rocketfsck.verify.rules.rule import Rule
 
 EVERY_REPAIR = "repairs"
 """The name that lists all repairs."""
@@ -47,9 +47,9 @@ COLUMNS = tuple(
 
 def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
     """Ids, slugs, classes and repairs that begin so, for the shell."""
-    from rocketfsck.repair.planning import all_repairs
-    from rocketfsck.verify.catalog import RULES
-    from rocketfsck.verify.faultclasses import FAULT_CLASSES
+    from rocketfsck.repair.plan.planning import all_repairs
+    from rocketfsck.verify.rules.catalog import RULES
+    from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
 
     slugs = [rule.slug for rule in RULES.values()]
     names = [*RULES, *slugs, *FAULT_CLASSES, EVERY_REPAIR, *all_repairs()]
@@ -70,9 +70,9 @@ def command(context: click.Context, name: str | None, output_format: Format, out
     Without NAME all rules, classes and repairs are listed. A family of rules (CL, CQ …) lists its members,
     and `repairs` lists the repairs, by the names that plans, --only and --except use.
     """
-    from rocketfsck.repair.planning import all_repairs
-    from rocketfsck.verify.catalog import RULES
-    from rocketfsck.verify.faultclasses import FAULT_CLASSES
+    from rocketfsck.repair.plan.planning import all_repairs
+    from rocketfsck.verify.rules.catalog import RULES
+    from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
 
     rules = list(RULES.values())
     classes = list(FAULT_CLASSES.values())
@@ -111,7 +111,7 @@ def _unknown(name: str, names: list[str]) -> str:
 
 
 def _rule_row(rule: Rule) -> dict[str, Any]:
-    from rocketfsck.repair.planning import repairs_of
+    from rocketfsck.repair.plan.planning import repairs_of
 
     return {
         "kind": "rule",
@@ -142,7 +142,7 @@ def _class_row(known: FaultClass) -> dict[str, Any]:
 
 
 def _repair_row(known: Repair) -> dict[str, Any]:
-    from rocketfsck.repair.planning import rules_of
+    from rocketfsck.repair.plan.planning import rules_of
 
     empty: dict[str, Any] = dict.fromkeys((column.name for column in COLUMNS), None)
     return empty | {
@@ -156,8 +156,8 @@ def _repair_row(known: Repair) -> dict[str, Any]:
 def _list(
     rules: list[Rule], classes: list[FaultClass], repairs: list[Repair], palette: Palette
 ) -> Iterator[str]:
-    from rocketfsck.cli.reporttext import paint
-    from rocketfsck.verify.rule import FAMILIES
+    from rocketfsck.cli.show.report import paint
+    from rocketfsck.verify.rules.rule import FAMILIES
 
     for family, title in FAMILIES.items():
         members = [rule for rule in rules if rule.family == family]
@@ -192,8 +192,8 @@ LEVELS = {
 
 
 def _full(rules: list[Rule], classes: list[FaultClass], palette: Palette, columns: int) -> Iterator[str]:
-    from rocketfsck.verify.catalog import RULES
-    from rocketfsck.verify.faultclasses import FAULT_CLASSES
+    from rocketfsck.verify.rules.catalog import RULES
+    from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
 
     for rule in rules:
         yield f"{palette.bold(rule.id)}  {palette.bold(rule.slug)}"
@@ -233,7 +233,7 @@ def _full(rules: list[Rule], classes: list[FaultClass], palette: Palette, column
 
 def _repairs(repairs: list[Repair], palette: Palette, columns: int) -> Iterator[str]:
     """A repair in full: what it does, what it answers, and what it must know to be provably safe."""
-    from rocketfsck.repair.planning import rules_of
+    from rocketfsck.repair.plan.planning import rules_of
 
     for known in repairs:
         yield palette.bold(known.name)
@@ -252,7 +252,7 @@ def _repairs(repairs: list[Repair], palette: Palette, columns: int) -> Iterator[
 
 
 def _repaired_by(rule: Rule) -> str:
-    from rocketfsck.repair.planning import repairs_of
+    from rocketfsck.repair.plan.planning import repairs_of
 
     names = repairs_of(rule.id)
     if len(names) == 1:

@@ -12,8 +12,8 @@ from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.output import plain_values, refuse_inside, to_json
 from rocketfsck.cli.params import NumberRange, StorePath, Timestamp, store_options
 from rocketfsck.cli.progress import progress
+from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.cli.storepath import resolved
-from rocketfsck.cli.text import byte_size, count_of, visible
 from rocketfsck.cli.writeoptions import ByteSize
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
 

@@ -9,8 +9,8 @@ import click
 
 from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
 from rocketfsck.cli.output import SCHEMA_VERSION, Format, open_output, plain_values, to_json
-from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.params import output_options, path_argument, store_options
+from rocketfsck.cli.show.palette import Palette
 
 
 @click.command(cls=Command)
@@ -66,7 +66,7 @@ def command(
             document = {"schema_version": SCHEMA_VERSION, "kind": kind, **plain_values(facts)}
             stream.write(to_json(document, indent=2 if output_format == "json" else None) + "\n")
             return
-        from rocketfsck.cli.infotext import file_lines, store_lines
+        from rocketfsck.cli.show.info import file_lines, store_lines
 
         palette = Palette(output is None and settings_of(context).colored(stream))
         columns = min(terminal_width(100), 140)

@@ -11,12 +11,12 @@ import click
 
 from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
 from rocketfsck.cli.output import Format, open_output, refuse_inside
-from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.params import path_argument, store_options
 from rocketfsck.cli.progress import progress
+from rocketfsck.cli.show.palette import Palette
 
 if TYPE_CHECKING:
-    from rocketfsck.repair.plan import Plan
+    from rocketfsck.repair.plan.model import Plan
     from rocketfsck.store import Store
     from rocketfsck.verify.report import Report
 
@@ -80,8 +80,8 @@ def command(
     the store has problems.
     """
     from rocketfsck.cli.storepath import open_named_store
-    from rocketfsck.repair.plan_json import plan_text
-    from rocketfsck.repair.planning import make_plan
+    from rocketfsck.repair.plan.document import plan_text
+    from rocketfsck.repair.plan.planning import make_plan
 
     stores = [path, *commitlog_paths]
     if output is not None:
@@ -109,7 +109,7 @@ def command(
 
 
 def _read_report(path: Path) -> Report:
-    from rocketfsck.repair.plan_json import read_document
+    from rocketfsck.repair.plan.document import read_document
     from rocketfsck.verify.report import Report
 
     return Report.from_json(read_document(path))
@@ -124,9 +124,9 @@ def _check(store: Store, level: Any, jobs: int, path: Path) -> Report:
 
 
 def _write_text(plan: Plan, path: Path, output: Path | None, stream: Any, colored: bool) -> None:
-    from rocketfsck.cli.repairtext import plan_lines
-    from rocketfsck.cli.text import visible
-    from rocketfsck.repair.law import all_assumptions, assume_options
+    from rocketfsck.cli.show.repair import plan_lines
+    from rocketfsck.cli.show.text import visible
+    from rocketfsck.repair.plan.law import all_assumptions, assume_options
 
     palette = Palette(colored)
     for line in plan_lines(plan, palette, min(terminal_width(100), 120)):

@@ -66,8 +66,8 @@ def by_id(
     asked = Asked(context, **told)
     store = asked.open()
     if broker is not None:
-        from rocketfsck.query.broker import BrokerView
-        from rocketfsck.query.mimic import broker_by_id
+        from rocketfsck.query.serving.broker import BrokerView
+        from rocketfsck.query.serving.mimic import broker_by_id
 
         with BrokerView(store, broker) as asker:
             answer = broker_by_id(asker, message_id)
@@ -111,8 +111,8 @@ def by_offset(
     asked = Asked(context, **told)
     store = asked.open()
     if broker is not None:
-        from rocketfsck.query.broker import BrokerView
-        from rocketfsck.query.mimic import broker_by_offset
+        from rocketfsck.query.serving.broker import BrokerView
+        from rocketfsck.query.serving.mimic import broker_by_offset
 
         with BrokerView(store, broker, state=state) as asker:
             answer = broker_by_offset(asker, topic, queue_id, queue_offset, max_count)
@@ -140,8 +140,8 @@ def _by_key(context: click.Context, topic: str, key: str, *, unique: bool, **tol
         if value is not None
     }
     if broker is not None:
-        from rocketfsck.query.broker import BrokerView
-        from rocketfsck.query.mimic import broker_by_key
+        from rocketfsck.query.serving.broker import BrokerView
+        from rocketfsck.query.serving.mimic import broker_by_key
 
         with BrokerView(store, broker) as asker:
             answer = broker_by_key(asker, topic, key, unique=unique, **window)
@@ -231,7 +231,7 @@ def by_time(
     asked = Asked(context, **told)
     store = asked.open()
     if broker is not None:
-        from rocketfsck.query.broker import BrokerView
+        from rocketfsck.query.serving.broker import BrokerView
 
         with BrokerView(store, broker, state=state) as view:
             found = view.offset_in_queue_by_time(topic, queue_id, timestamp, boundary)
@@ -272,9 +272,9 @@ def by_expression(
     A content that cannot be unpacked is searched as it is stored, and noted; exit status 8 is then added.
     """
     from rocketfsck.cli.query.writing import write_found
-    from rocketfsck.cli.text import count_of
-    from rocketfsck.query.evaluate import Expression
-    from rocketfsck.query.search import find_by_expression
+    from rocketfsck.cli.show.text import count_of
+    from rocketfsck.query.content.evaluate import Expression
+    from rocketfsck.query.content.search import find_by_expression
     from rocketfsck.scan.messages import MAX_BODY_SIZE
 
     wanted = Expression(expression)

@@ -14,13 +14,13 @@ from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.output import refuse_inside, to_json
 from rocketfsck.cli.params import StorePath, path_argument, store_options
 from rocketfsck.cli.progress import progress
-from rocketfsck.cli.text import count_of, visible
+from rocketfsck.cli.show.text import count_of, visible
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError
 
 if TYPE_CHECKING:
-    from rocketfsck.query.start_verdict import StartVerdict
+    from rocketfsck.query.start.verdict import StartVerdict
     from rocketfsck.repair.build.run import Rebuilt
-    from rocketfsck.repair.plan import Assumption
+    from rocketfsck.repair.plan.model import Assumption
     from rocketfsck.store import Store
 
 SCHEMA_VERSION = 1
@@ -168,7 +168,7 @@ def command(
     whole = not (topics or options.from_offset is not None or options.only_missing)
     starts: tuple[StartVerdict, ...] = ()
     if whole:
-        from rocketfsck.repair.startjudge import predict_rebuilt
+        from rocketfsck.repair.apply.startjudge import predict_rebuilt
 
         starts = predict_rebuilt(
             store, into, queues=options.queues, index=options.index, checkpoint=options.checkpoint
@@ -192,7 +192,7 @@ def command(
         }
         print(to_json({**document, **said}, indent=2))
     else:
-        from rocketfsck.cli.starttext import verdict_lines
+        from rocketfsck.cli.show.start import verdict_lines
 
         _tell(rebuilt, into, str(store.dialect.version))
         for line in verdict_lines(starts):
@@ -203,10 +203,10 @@ def command(
 
 def _assumed(store: Store, rebuilt: Rebuilt) -> tuple[Assumption, ...]:
     """What was built by and is not known."""
-    from rocketfsck.repair.basis import queue_arguments
-    from rocketfsck.repair.law import assumed_by_rebuilding
-    from rocketfsck.repair.plan import Action
-    from rocketfsck.repair.planning import all_repairs
+    from rocketfsck.repair.plan.basis import queue_arguments
+    from rocketfsck.repair.plan.law import assumed_by_rebuilding
+    from rocketfsck.repair.plan.model import Action
+    from rocketfsck.repair.plan.planning import all_repairs
 
     table = all_repairs()
     rows = []

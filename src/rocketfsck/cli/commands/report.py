@@ -11,9 +11,9 @@ import click
 from rocketfsck.cli.base import Command, common_options, settings_of
 from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.output import BINARY_FORMATS, Column, Format, open_output, open_rows
-from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.params import StorePath, output_options, store_options
 from rocketfsck.cli.progress import progress
+from rocketfsck.cli.show.palette import Palette
 
 if TYPE_CHECKING:
     from rocketfsck.pipeline.statistics import ClusterStatistics
@@ -104,7 +104,7 @@ def command(
     wanted = by or PARTS
     with open_output(output, binary=output_format in BINARY_FORMATS, forbidden=paths) as stream:
         if output_format == "text":
-            from rocketfsck.cli.reportstats import report_lines
+            from rocketfsck.cli.show.reportstats import report_lines
 
             palette = Palette(output is None and settings_of(context).colored(stream))
             for line in report_lines(statistics, wanted, palette, everything=verbose):

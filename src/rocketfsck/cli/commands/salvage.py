@@ -12,16 +12,16 @@ from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.output import Format, open_output, plain_values, refuse_inside, to_json
 from rocketfsck.cli.params import StorePath, output_options, storage_option
 from rocketfsck.cli.progress import progress
-from rocketfsck.cli.starttext import bad_count, verdict_lines
-from rocketfsck.cli.text import byte_size, count_of, visible
+from rocketfsck.cli.show.start import bad_count, verdict_lines
+from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.cli.writeoptions import ByteSize
 from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocketfsck.repair.salvage import Salvage, SalvagedStore
-    from rocketfsck.repair.salvage_ledger import QueueAccount
+    from rocketfsck.repair.salvage.ledger import QueueAccount
+    from rocketfsck.repair.salvage.salvage import Salvage, SalvagedStore
     from rocketfsck.verify.report import Report
 
 SHOWN_QUEUES = 20
@@ -92,8 +92,8 @@ def command(
     Exit status 1 says that something could not be salvaged (it is named), 4 that a check of the new store
     found something else wrong.
     """
-    from rocketfsck.repair.carve_confidence import Level
-    from rocketfsck.repair.salvage import SalvageOptions, default_ledger, find_records, write_store
+    from rocketfsck.repair.carve.confidence import Level
+    from rocketfsck.repair.salvage.salvage import SalvageOptions, default_ledger, find_records, write_store
 
     if into is None and not dry_run:
         raise UsageError("give --into DIR, or --dry-run")
@@ -141,8 +141,8 @@ def exit_code(salvage: Salvage, written: SalvagedStore | None) -> int:
 
 def problems_of(report: Report) -> dict[str, int]:
     """Findings above info of the new store by rule, without those of what is missing."""
-    from rocketfsck.verify.catalog import RULES
     from rocketfsck.verify.finding import Severity
+    from rocketfsck.verify.rules.catalog import RULES
 
     return {
         rule: count
@@ -153,7 +153,7 @@ def problems_of(report: Report) -> dict[str, int]:
 
 def salvage_json(salvage: Salvage, written: SalvagedStore | None) -> dict[str, Any]:
     """The whole result as one object."""
-    from rocketfsck.repair.salvage_ledger import SCHEMA_VERSION, queue_row
+    from rocketfsck.repair.salvage.ledger import SCHEMA_VERSION, queue_row
 
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
@@ -170,7 +170,7 @@ def salvage_json(salvage: Salvage, written: SalvagedStore | None) -> dict[str, A
 
 def salvage_lines(salvage: Salvage, written: SalvagedStore | None) -> Iterator[str]:
     """The result for people."""
-    from rocketfsck.repair.salvage_choose import FATES
+    from rocketfsck.repair.salvage.choose import FATES
 
     head = salvage.head()
     meanings = dict(FATES.values())

@@ -9,12 +9,12 @@ import click
 
 from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
 from rocketfsck.cli.output import SCHEMA_VERSION, Format, open_output, plain_values, to_json
-from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.params import StorePath, output_options, path_argument, storage_option
+from rocketfsck.cli.show.palette import Palette
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS
 
 if TYPE_CHECKING:
-    from rocketfsck.query.start_model import Start
+    from rocketfsck.query.start.model import Start
 
 
 @click.command(cls=Command)
@@ -64,8 +64,8 @@ def command(
     or that units lead to messages that are gone; 8 that a store like this is not covered.
     """
     from rocketfsck.cli.storepath import open_named_store
-    from rocketfsck.query.simulate import simulate_start
-    from rocketfsck.query.start_settings import NotCoveredError
+    from rocketfsck.query.start.settings import NotCoveredError
+    from rocketfsck.query.start.simulate import simulate_start
 
     store = open_named_store(
         "simulate", store_path, broker_conf=broker_conf, version=version, commitlog_paths=commitlog_paths
@@ -92,7 +92,7 @@ def command(
             }
             stream.write(to_json(plain_values(document), indent=2) + "\n")
         else:
-            from rocketfsck.cli.simulatetext import start_lines
+            from rocketfsck.cli.show.simulate import start_lines
 
             palette = Palette(output is None and settings_of(context).colored(stream))
             columns = min(terminal_width(100), 140)

@@ -8,8 +8,8 @@ import click
 
 from rocketfsck.cli.base import Command, common_options, settings_of
 from rocketfsck.cli.output import Format, open_output, refuse_inside, to_json
-from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.params import StorePath, output_options, outside_option
+from rocketfsck.cli.show.palette import Palette
 
 
 @click.command(cls=Command)
@@ -39,7 +39,7 @@ def command(
     Interrupted, it is finished by the same command. Messages written after the repair go, too: that needs
     --force.
     """
-    from rocketfsck.repair.undoing import undo
+    from rocketfsck.repair.apply.undoing import undo
 
     if output is not None:
         refuse_inside(output, [path, *outside])
@@ -48,7 +48,7 @@ def command(
         if output_format == "json":
             stream.write(to_json(report.to_json(), indent=2) + "\n")
         else:
-            from rocketfsck.cli.repairtext import undo_lines
+            from rocketfsck.cli.show.repair import undo_lines
 
             palette = Palette(output is None and settings_of(context).colored(stream))
             stream.writelines(f"{line}\n" for line in undo_lines(report, palette))

@@ -13,7 +13,7 @@ import click
 from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.params import StorePath, Timestamp
 from rocketfsck.cli.progress import progress
-from rocketfsck.cli.text import byte_size, count_of, visible
+from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.cli.writeoptions import ByteSize, shape_options, write_options
 from rocketfsck.errors import EXIT_CLEAN, UsageError
 
@@ -117,7 +117,7 @@ def _from_input(
     manifest_file: Path | None,
     update: FillProgress,
 ) -> Made:
-    from rocketfsck.writer.inputs import open_messages
+    from rocketfsck.writer.input.rows import open_messages
     from rocketfsck.writer.making import fill_from, make_store
 
     with open_messages(input_path, start_time) as source:

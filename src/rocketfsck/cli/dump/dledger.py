@@ -10,8 +10,8 @@ from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_columns, lay
 from rocketfsck.cli.dump.recordspans import record_spans
 from rocketfsck.cli.dump.small import rest_items
 from rocketfsck.cli.dump.source import Source, Wanted
-from rocketfsck.cli.hexview import Span
 from rocketfsck.cli.output import Column
+from rocketfsck.cli.show.hexview import Span
 from rocketfsck.formats.dledger import (
     DLEDGER_BLANK,
     DLEDGER_ENTRY,

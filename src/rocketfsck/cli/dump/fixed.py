@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rocketfsck.cli.dump.item import Item, layout_spans
 from rocketfsck.cli.dump.source import Source
-from rocketfsck.cli.text import count_of
+from rocketfsck.cli.show.text import count_of
 
 if TYPE_CHECKING:
     from rocketfsck.formats.layout import Layout

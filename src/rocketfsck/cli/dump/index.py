@@ -9,7 +9,7 @@ from rocketfsck.cli.dump.fixed import unit_items
 from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_spans
 from rocketfsck.cli.dump.source import Source, Wanted
 from rocketfsck.cli.output import Column
-from rocketfsck.cli.text import timestamp, visible
+from rocketfsck.cli.show.text import timestamp, visible
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.filename import index_filename_time
 from rocketfsck.formats.indexfile import (
@@ -27,7 +27,7 @@ from rocketfsck.formats.indexfile import (
     slot_pos,
 )
 from rocketfsck.formats.javatext import index_hash
-from rocketfsck.store.locations import path_of
+from rocketfsck.store.places.locations import path_of
 
 COLUMNS = (
     *(Column(item.name, "int") for item in HEADER.fields),

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rocketfsck.cli.hexview import Span
 from rocketfsck.cli.output import Column
-from rocketfsck.cli.text import timestamp, visible
+from rocketfsck.cli.show.hexview import Span
+from rocketfsck.cli.show.text import timestamp, visible
 
 if TYPE_CHECKING:
     from rocketfsck.cli.dump.source import Source, Wanted

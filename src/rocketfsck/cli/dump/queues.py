@@ -9,7 +9,7 @@ from rocketfsck.cli.dump.fixed import unit_items
 from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_spans
 from rocketfsck.cli.dump.source import Source, Wanted
 from rocketfsck.cli.output import Column
-from rocketfsck.cli.text import timestamp
+from rocketfsck.cli.show.text import timestamp
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.consumequeue import (
     BATCH_UNIT,

@@ -14,7 +14,7 @@ from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_spans
 from rocketfsck.cli.dump.recordspans import record_spans
 from rocketfsck.cli.dump.source import Source, Wanted
 from rocketfsck.cli.output import Column
-from rocketfsck.cli.text import count_of, timestamp
+from rocketfsck.cli.show.text import count_of, timestamp
 from rocketfsck.formats.magic import (
     COMPRESSED,
     COMPRESSION_NAMES,

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from rocketfsck.cli.dump.item import field_text
 from rocketfsck.cli.dump.source import BodyForm, Source
-from rocketfsck.cli.hexview import Span
-from rocketfsck.cli.text import visible
+from rocketfsck.cli.show.hexview import Span
+from rocketfsck.cli.show.text import visible
 from rocketfsck.formats.magic import (
     BORN_HOST_V6,
     COMPRESSED,

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.cli.dump.item import hex32
-from rocketfsck.cli.hexview import Span, hex_lines
-from rocketfsck.cli.text import pad, shorten, timestamp, visible
+from rocketfsck.cli.show.hexview import Span, hex_lines
+from rocketfsck.cli.show.text import pad, shorten, timestamp, visible
 
 if TYPE_CHECKING:
     from rocketfsck.cli.dump.item import Item
     from rocketfsck.cli.dump.kinds import Kind
     from rocketfsck.cli.dump.source import Source
-    from rocketfsck.cli.palette import Palette
+    from rocketfsck.cli.show.palette import Palette
 
 BODY_SHOWN = 200
 CELL_SHOWN = 80

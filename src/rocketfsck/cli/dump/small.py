@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rocketfsck.cli.dump.item import Item, Spec, TextColumn, field_text, layout_columns
 from rocketfsck.cli.dump.source import Source, Wanted
-from rocketfsck.cli.hexview import Span
 from rocketfsck.cli.output import Column
+from rocketfsck.cli.show.hexview import Span
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.checkpoint import CHECKPOINT
 

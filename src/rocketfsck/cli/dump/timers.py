@@ -10,7 +10,7 @@ from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_columns, lay
 from rocketfsck.cli.dump.small import struct_items
 from rocketfsck.cli.dump.source import Source, Wanted
 from rocketfsck.cli.output import Column
-from rocketfsck.cli.text import timestamp
+from rocketfsck.cli.show.text import timestamp
 from rocketfsck.formats.magic import MAGIC_BLANK
 from rocketfsck.formats.timer import (
     MAGIC_DEFAULT,

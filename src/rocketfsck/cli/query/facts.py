@@ -7,13 +7,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.cli.output import Column
-from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.query.found import FoundText, found_row, note_of
 from rocketfsck.cli.query.options import FOUND_CODE, NOT_FOUND_CODE, Asked
 from rocketfsck.cli.query.traces import NOT_SETTLED
 from rocketfsck.cli.query.writing import write
-from rocketfsck.cli.table import aligned
-from rocketfsck.cli.text import count_of, shorten, timestamp, visible
+from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.table import aligned
+from rocketfsck.cli.show.text import count_of, shorten, timestamp, visible
 from rocketfsck.errors import EXIT_OPERATIONAL, FormatError
 from rocketfsck.query.answers import is_settled
 

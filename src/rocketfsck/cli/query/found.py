@@ -11,8 +11,8 @@ from rocketfsck.cli.dump.records import TEXT, columns, message_values
 from rocketfsck.cli.dump.render import TextRenderer
 from rocketfsck.cli.dump.source import Wanted
 from rocketfsck.cli.output import Column
-from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.query.options import BodyForm
+from rocketfsck.cli.show.palette import Palette
 from rocketfsck.query.answers import Dispatched, Found, UnitState
 
 if TYPE_CHECKING:

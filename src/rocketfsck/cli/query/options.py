@@ -12,8 +12,8 @@ import click
 
 from rocketfsck.cli.base import Command, settings_of
 from rocketfsck.cli.output import Format
-from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.params import StorePath, Timestamp, output_options, store_options
+from rocketfsck.cli.show.palette import Palette
 from rocketfsck.errors import EXIT_OPERATIONAL
 
 if TYPE_CHECKING:

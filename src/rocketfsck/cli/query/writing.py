@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.cli.output import BINARY_FORMATS, Column, open_output, open_rows
-from rocketfsck.cli.palette import Palette
 from rocketfsck.cli.query.found import FoundText, found_columns, found_row
 from rocketfsck.cli.query.options import Asked
 from rocketfsck.cli.query.traces import answer_lines, answer_values, trace_lines
+from rocketfsck.cli.show.palette import Palette
 
 if TYPE_CHECKING:
     from rocketfsck.query.answers import Answer, Found
-    from rocketfsck.query.evaluate import Expression
+    from rocketfsck.query.content.evaluate import Expression
     from rocketfsck.store import Store
 
 Lines = Callable[[Palette], Iterator[str]]

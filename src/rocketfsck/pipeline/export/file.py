@@ -21,7 +21,7 @@ from pyarrow import parquet as pq
 
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export.layout import Cell
-from rocketfsck.writer.publish import sync_path
+from rocketfsck.writer.disk.publish import sync_path
 
 TEMPORARY = "_temporary"
 METADATA_KEY = b"rocketfsck"

@@ -46,7 +46,7 @@ from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.views.model import Part, Wanted
 from rocketfsck.pipeline.views.table import plan_parts, schema_of
 from rocketfsck.store.reading import Progress
-from rocketfsck.writer.publish import building_directory
+from rocketfsck.writer.disk.publish import building_directory
 
 TASK_SIZE = 256 << 20
 """Bytes of a store that one task reads, about: so many, whatever the engine, that files are the same."""

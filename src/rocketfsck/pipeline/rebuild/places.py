@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
-from rocketfsck.writer.confined import open_root
+from rocketfsck.writer.disk.confined import open_root
 
 REMOVALS = 5
 """Attempts at removing a directory that a task which nobody waits for may still write to."""

@@ -18,8 +18,8 @@ from rocketfsck.pipeline.sources import Source
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.damage import guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
+from rocketfsck.reader.index import BLOCK_COUNT, ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexReader
 from rocketfsck.store.model import Geometry, IndexFile, Store
-from rocketfsck.verify.indexreader import BLOCK_COUNT, ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexReader
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,11 +17,11 @@ from rocketfsck.pipeline.views.arrays import printable, row_batches
 from rocketfsck.pipeline.views.damage import account, guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
 from rocketfsck.store.model import Store
-from rocketfsck.verify.catalog import RULES, describe
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import NotChecked, Report, finding_to_json
-from rocketfsck.verify.rule import Level
+from rocketfsck.verify.rules.catalog import RULES, describe
+from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.run import check_store
 
 if TYPE_CHECKING:

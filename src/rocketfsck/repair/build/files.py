@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rocketfsck.errors import StoreError
 from rocketfsck.store.reading import FileReader
-from rocketfsck.writer import fileops
-from rocketfsck.writer.confined import Root, place_at
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import Root, place_at
 
 LAST_TIME = 253_402_300_799_999
 """The end of the year 9999 in ms: later times in a file are no times."""

@@ -37,8 +37,8 @@ from rocketfsck.scan import build_plain
 from rocketfsck.scan.buildrows import KeyRows, rows_from
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import FileReader, Progress
-from rocketfsck.writer import fileops
-from rocketfsck.writer.confined import place_at
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import place_at
 
 CHUNK_SIZE = 1 << 20
 EMPTY = IndexHeader(0, 0, 0, 0, 0, 0)

@@ -36,8 +36,8 @@ from rocketfsck.scan import build_plain
 from rocketfsck.scan.buildrows import QUEUE
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import FileReader, Progress
-from rocketfsck.writer import fileops
-from rocketfsck.writer.confined import place_at
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import place_at
 
 EXT_UNIT_SIZE = build_plain.UNIT_SIZES[build_plain.EXT]
 FLUSH_COUNT = 1 << 16
@@ -129,7 +129,7 @@ class QueueBuilder:
 
     def go_on_behind(self, store: Store) -> None:
         """Begin where the store's own queues end: what they have is not put again. Raises StoreError."""
-        from rocketfsck.repair.logedit import read_log_end
+        from rocketfsck.repair.log.edit import read_log_end
 
         end = read_log_end(store)
         self.go_on_behind_queues(store.queues, 0 if end is None else end.end_offset)

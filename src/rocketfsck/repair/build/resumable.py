@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.writer import fileops
-from rocketfsck.writer.confined import enter_root, open_root, place_at
-from rocketfsck.writer.publish import sync_tree
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import enter_root, open_root, place_at
+from rocketfsck.writer.disk.publish import sync_tree
 
 STATE_NAME = "rebuild-state.json"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -26,7 +26,7 @@ from rocketfsck.store.areas import demand_listed
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import Progress
-from rocketfsck.verify.elsewhere import databases
+from rocketfsck.verify.store.elsewhere import databases
 
 SAVE_SECONDS = 5.0
 CHECKPOINT_FILE_SIZE = 4096
@@ -244,8 +244,8 @@ class _Rebuilding:
 
 def write_checkpoint(store: Store, options: RebuildOptions, root: Path, walked: LogWalked) -> None:
     """Write the checkpoint of the store, with what was built below `root`, beside that."""
-    from rocketfsck.repair.checkpointbuild import build_checkpoint
-    from rocketfsck.repair.logedit import LogEnd
+    from rocketfsck.repair.build.checkpoint import build_checkpoint
+    from rocketfsck.repair.log.edit import LogEnd
 
     end = None
     if walked.record_count:

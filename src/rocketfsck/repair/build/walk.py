@@ -31,7 +31,7 @@ from rocketfsck.scan.resync import Ground
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader, Progress
-from rocketfsck.verify.skippedlists import skipped_by
+from rocketfsck.verify.queues.skippedlists import skipped_by
 
 BLANK_SIZE = 8
 SKIPPED_TABLE = 1 << 40
@@ -180,7 +180,7 @@ class _Walk:
         )
 
     def _skipped(self, batch: RecordBatch, base_offset: int) -> tuple[tuple[str, int], ...]:
-        """The light queues that records of a batch have a number in, but no unit (`verify.skippedlists`)."""
+        """The light queues that records have a number in, but no unit (`verify.queues.skippedlists`)."""
         rows = np.flatnonzero((batch["faults"] & int(Fault.MULTI_DISPATCH)) != 0)
         file = next((file for file in self.store.commitlog.files if file.start_offset == base_offset), None)
         if not len(rows) or file is None:

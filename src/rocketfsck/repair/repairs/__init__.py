@@ -9,6 +9,7 @@ heal                  what comes from another copy       config                t
 
 from __future__ import annotations
 
+from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs import (
     checkpoint,
     commitlog,
@@ -21,7 +22,6 @@ from rocketfsck.repair.repairs import (
     queues,
     segments,
 )
-from rocketfsck.repair.table import Repair
 
 ALL: tuple[Repair, ...] = tuple(
     sorted(

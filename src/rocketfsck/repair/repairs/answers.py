@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.basis import Name
-from rocketfsck.repair.plan import Action, Extent, Loss, Notice, Scalar
-from rocketfsck.repair.scene import PlanScene
+from rocketfsck.repair.plan.basis import Name
+from rocketfsck.repair.plan.model import Action, Extent, Loss, Notice, Scalar
+from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import TREES
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.task import is_aggregate
+from rocketfsck.verify.tasks.task import is_aggregate
 
 SMALL_SIZE = 16 << 20
 """Bytes of a file that is hashed as a whole before it is changed; of a larger one only what is relied on."""

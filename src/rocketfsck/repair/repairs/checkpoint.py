@@ -16,19 +16,19 @@ from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoin
 from rocketfsck.formats.epoch import EpochEntry, decode_epochs, encode_epochs
 from rocketfsck.formats.javatext import parse_int32, parse_int64
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
-from rocketfsck.repair.checkpointbuild import build_checkpoint, index_headers, read_checkpoint
-from rocketfsck.repair.logedit import read_log_end
-from rocketfsck.repair.plan import Action, Loss
+from rocketfsck.reader.probe import begins_record
+from rocketfsck.repair.build.checkpoint import build_checkpoint, index_headers, read_checkpoint
+from rocketfsck.repair.log.edit import read_log_end
+from rocketfsck.repair.plan.model import Action, Loss
+from rocketfsck.repair.plan.scene import ActScene, PlanScene
+from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import answer, by_file, notice, number, one_by_one, whole_file
 from rocketfsck.repair.repairs.misnamed import is_unsettled
-from rocketfsck.repair.scene import ActScene, PlanScene
-from rocketfsck.repair.table import Repair
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.reading import read_whole
-from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.finding import Finding, Severity
-from rocketfsck.verify.logprobe import begins_record
-from rocketfsck.verify.rule import LEVELS
+from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.rules.rule import LEVELS
 from rocketfsck.verify.unknown import unknown_areas
 
 CHECKPOINT_NAME = "checkpoint"

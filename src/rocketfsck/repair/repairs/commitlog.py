@@ -16,13 +16,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.logedit import (
+from rocketfsck.repair.log.edit import (
     frames_in,
     keep_bytes,
     losses_of,
 )
-from rocketfsck.repair.logrecords import lost_records, without_records
-from rocketfsck.repair.plan import Action, Loss
+from rocketfsck.repair.log.records import lost_records, without_records
+from rocketfsck.repair.plan.model import Action, Loss
+from rocketfsck.repair.plan.scene import ActScene, PlanScene
+from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import (
     ahead_of_all,
     answer,
@@ -44,12 +46,10 @@ from rocketfsck.repair.repairs.fences import (
     fence_missing_files,
     index_follows,
 )
+from rocketfsck.repair.repairs.flipbit import ONE_BIT
 from rocketfsck.repair.repairs.misnamed import is_misnamed, is_zero, is_zero_from
 from rocketfsck.repair.repairs.queueends import cut_queues
 from rocketfsck.repair.repairs.queues import rebuild_queues
-from rocketfsck.repair.repairs_onebit import ONE_BIT
-from rocketfsck.repair.scene import ActScene, PlanScene
-from rocketfsck.repair.table import Repair
 from rocketfsck.store.model import MappedFile
 from rocketfsck.verify.finding import Finding
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
-from rocketfsck.repair.basis import Name
-from rocketfsck.repair.plan import Action
+from rocketfsck.reader.units import UnitReader
+from rocketfsck.repair.plan.basis import Name
+from rocketfsck.repair.plan.model import Action
+from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.repairs.answers import answer, notice, whole_file
-from rocketfsck.repair.scene import PlanScene
 from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.verify.configfiles import load_configs
-from rocketfsck.verify.unitreader import UnitReader
+from rocketfsck.verify.store.configfiles import load_configs
 
 _SEPARATOR = "@"
 

@@ -13,19 +13,19 @@ from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.config import encode_config, valid_prefix
 from rocketfsck.formats.configviews import data_version
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
-from rocketfsck.repair.configbuild import build_topics, close_text, read_config
-from rocketfsck.repair.plan import Action, Loss, Notice
+from rocketfsck.repair.build.config import build_topics, close_text, read_config
+from rocketfsck.repair.plan.model import Action, Loss, Notice
+from rocketfsck.repair.plan.scene import ActScene, PlanScene
+from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import answer, notice, number, one_by_one, text, whole_file
-from rocketfsck.repair.scene import ActScene, PlanScene
-from rocketfsck.repair.table import Repair
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import read_whole
-from rocketfsck.verify.catalog import RULES
-from rocketfsck.verify.check_config import QUEUE_KINDS, QUEUE_TYPE
-from rocketfsck.verify.configfiles import MAX_SIZE, VIEWS
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.queuefile import check_queues
-from rocketfsck.verify.task import Context, QueuesTask
+from rocketfsck.verify.queues.file import check_queues
+from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.store.config import QUEUE_KINDS, QUEUE_TYPE
+from rocketfsck.verify.store.configfiles import MAX_SIZE, VIEWS
+from rocketfsck.verify.tasks.task import Context, QueuesTask
 
 _BACKUP = ".bak"
 _TOPICS = "config/topics.json"

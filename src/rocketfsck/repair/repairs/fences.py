@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE
-from rocketfsck.repair.logedit import (
+from rocketfsck.repair.log.edit import (
     QueueFrames,
     blank_pos_of,
     frames_in,
@@ -22,7 +22,8 @@ from rocketfsck.repair.logedit import (
     write_blank,
     write_fence,
 )
-from rocketfsck.repair.plan import Action, Extent, Loss, Notice
+from rocketfsck.repair.plan.model import Action, Extent, Loss, Notice
+from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.repairs.answers import (
     Span,
     answer,
@@ -38,7 +39,6 @@ from rocketfsck.repair.repairs.answers import (
 )
 from rocketfsck.repair.repairs.index import rebuild_indexes
 from rocketfsck.repair.repairs.misnamed import claims, hidden_record
-from rocketfsck.repair.scene import ActScene, PlanScene
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.verify.finding import Finding
 

@@ -1,4 +1,4 @@
-"""Acts that take bytes from another copy of the store. They are planned by `repair.heal_plan` alone.
+"""Acts that take bytes from another copy of the store. They are planned by `repair.heal.plan` alone.
 
     heal-log      ranges of a commit log file that is there, or is made for them
     heal-cut      what A has behind the end of the copy whose history counts goes
@@ -12,12 +12,12 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.logedit import COPY_SIZE
-from rocketfsck.repair.plan import Action, Extent
+from rocketfsck.repair.log.edit import COPY_SIZE
+from rocketfsck.repair.plan.model import Action, Extent
+from rocketfsck.repair.plan.scene import ActScene, PlanScene
+from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import number, text
 from rocketfsck.repair.repairs.commitlog import act_cut
-from rocketfsck.repair.scene import ActScene, PlanScene
-from rocketfsck.repair.table import Repair
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding
 

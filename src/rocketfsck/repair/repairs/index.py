@@ -24,8 +24,10 @@ from rocketfsck.formats.indexfile import (
     entry_pos,
 )
 from rocketfsck.repair.build import build_index, relink_index_file
-from rocketfsck.repair.checkpointbuild import index_headers
-from rocketfsck.repair.plan import Action, Loss
+from rocketfsck.repair.build.checkpoint import index_headers
+from rocketfsck.repair.plan.model import Action, Loss
+from rocketfsck.repair.plan.scene import ActScene, PlanScene
+from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import (
     answer,
     by_file,
@@ -37,12 +39,10 @@ from rocketfsck.repair.repairs.answers import (
     whole_file,
 )
 from rocketfsck.repair.repairs.misnamed import is_misnamed
-from rocketfsck.repair.scene import ActScene, PlanScene
-from rocketfsck.repair.table import Repair
 from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.rules.catalog import RULES
 
 LINKS = frozenset(f"IX{rule:03}" for rule in range(5, 14))
 """Rules that only slots and links break: entries are as they should be."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rocketfsck.repair.plan import Action, Loss
+from rocketfsck.reader.units import UnitReader
+from rocketfsck.repair.plan.model import Action, Loss
+from rocketfsck.repair.plan.scene import ActScene, PlanScene
+from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import (
     answer,
     by_file,
@@ -15,12 +18,9 @@ from rocketfsck.repair.repairs.answers import (
     whole_file,
 )
 from rocketfsck.repair.repairs.misnamed import is_unsettled
-from rocketfsck.repair.scene import ActScene, PlanScene
-from rocketfsck.repair.table import Repair
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import TREES
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.unitreader import UnitReader
 
 _BLOCK_COUNT = 1 << 15
 

@@ -14,11 +14,11 @@ from itertools import pairwise
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import offset_to_filename
-from rocketfsck.repair.logedit import PHYSICAL_OFFSET_POS, frames_in
-from rocketfsck.repair.plan import Action, Loss
+from rocketfsck.repair.log.edit import PHYSICAL_OFFSET_POS, frames_in
+from rocketfsck.repair.plan.model import Action, Loss
+from rocketfsck.repair.plan.scene import ActScene, PlanScene
+from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import answer, log_file, one_by_one, record_count, text
-from rocketfsck.repair.scene import ActScene, PlanScene
-from rocketfsck.repair.table import Repair
 from rocketfsck.scan.carve_plain import find_candidate
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.jit import compiled_wanted

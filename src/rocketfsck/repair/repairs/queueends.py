@@ -9,9 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.basis import Name
-from rocketfsck.repair.logedit import read_log_end
-from rocketfsck.repair.plan import Action, Loss
+from rocketfsck.reader.units import UnitReader
+from rocketfsck.repair.log.edit import read_log_end
+from rocketfsck.repair.plan.basis import Name
+from rocketfsck.repair.plan.model import Action, Loss
+from rocketfsck.repair.plan.scene import ActScene, PlanScene
+from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import (
     answer,
     goes_on_after,
@@ -25,13 +28,10 @@ from rocketfsck.repair.repairs.answers import (
 from rocketfsck.repair.repairs.committed import committed_behind, delay_follows, new_end
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queues import asks_to_build, rebuild_queues
-from rocketfsck.repair.scene import ActScene, PlanScene
-from rocketfsck.repair.table import Repair
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.emit import queue_directory
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.unitreader import UnitReader
-from rocketfsck.verify.unitruns import Kind, kinds_of
+from rocketfsck.verify.queues.unitruns import Kind, kinds_of
 
 _BLOCK_COUNT = 1 << 15
 

@@ -18,15 +18,15 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT_SIZE
 from rocketfsck.formats.filename import filename_to_offset, offset_to_filename
-from rocketfsck.repair.logedit import live_rows
-from rocketfsck.repair.worktree import WorkTree
+from rocketfsck.reader.records import LogReader, is_fence
+from rocketfsck.reader.units import MAX_EXT_ADDRESS, unit_dtype
+from rocketfsck.repair.area.worktree import WorkTree
+from rocketfsck.repair.log.edit import live_rows
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.logreader import LogReader, is_fence
-from rocketfsck.verify.unitreader import MAX_EXT_ADDRESS, unit_dtype
-from rocketfsck.verify.unitruns import Kind, kinds_of
-from rocketfsck.writer import fileops
-from rocketfsck.writer.confined import place_at
+from rocketfsck.verify.queues.unitruns import Kind, kinds_of
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import place_at
 
 MAX_FILE_SIZE = 1 << 30
 LOOK_LIMIT = 100_000

@@ -15,9 +15,13 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.formats.filename import filename_to_offset, is_directory_name
-from rocketfsck.repair.basis import Name, queue_arguments, queues_of
+from rocketfsck.reader.records import LogReader
+from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.build import build_queues
-from rocketfsck.repair.plan import Action, Extent, Loss
+from rocketfsck.repair.plan.basis import Name, queue_arguments, queues_of
+from rocketfsck.repair.plan.model import Action, Extent, Loss
+from rocketfsck.repair.plan.scene import ActScene, PlanScene
+from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import (
     answer,
     files_of_queues,
@@ -33,16 +37,12 @@ from rocketfsck.repair.repairs.leftovers import plan_wrong_trees
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queuemerge import Merger
 from rocketfsck.repair.repairs.reasons import IMPOSSIBLE, NO_FILE, NO_TEXT
-from rocketfsck.repair.scene import ActScene, PlanScene
-from rocketfsck.repair.table import Repair
 from rocketfsck.store.model import ConsumeQueue, Store, StrayReason
-from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.emit import TREES, queue_directory
 from rocketfsck.verify.finding import Finding, Severity
-from rocketfsck.verify.logreader import LogReader
-from rocketfsck.verify.task import is_aggregate
-from rocketfsck.verify.unitreader import UnitReader
-from rocketfsck.verify.unitruns import Kind, kinds_of
+from rocketfsck.verify.queues.unitruns import Kind, kinds_of
+from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.tasks.task import is_aggregate
 
 _NOT_BUILT = frozenset({"CL027", "ST023", "CF011"})
 """Rules that ask for a queue to be built again where that alone does not help, or need not be."""

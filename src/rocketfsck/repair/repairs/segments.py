@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rocketfsck.repair.logedit import first_record_of, read_log_end
-from rocketfsck.repair.plan import Action
+from rocketfsck.repair.log.edit import first_record_of, read_log_end
+from rocketfsck.repair.plan.model import Action
+from rocketfsck.repair.plan.scene import ActScene, PlanScene
+from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import (
     answer,
     log_file,
@@ -30,11 +32,9 @@ from rocketfsck.repair.repairs.misnamed import (
     plan_rename,
 )
 from rocketfsck.repair.repairs.queues import rebuild_queues
-from rocketfsck.repair.scene import ActScene, PlanScene
-from rocketfsck.repair.table import Repair
 from rocketfsck.store.model import MappedFile
-from rocketfsck.verify.check_segments import PREALLOCATED_LIMIT
 from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.store.segments import PREALLOCATED_LIMIT
 
 _QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")
 

@@ -1,1 +1,1 @@
-"""The rule tables, one module a family; `verify.catalog` joins them."""
+"""The rule tables, one module a family; `verify.rules.catalog` joins them."""

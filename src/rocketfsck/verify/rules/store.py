@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rocketfsck.verify.finding import Severity
-from rocketfsck.verify.rule import Rule
+from rocketfsck.verify.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
     Rule(

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.reading import FileReader
-from rocketfsck.writer import fileops
-from rocketfsck.writer.confined import place_at
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import place_at
 
 _MAX_DEPTH = 64
 

@@ -12,9 +12,9 @@ import stat
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
-from rocketfsck.writer import fileops
-from rocketfsck.writer.confined import Place, open_root
 from rocketfsck.writer.damage.model import Change, Extent
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import Place, open_root
 
 _CHUNK_SIZE = 1 << 20
 

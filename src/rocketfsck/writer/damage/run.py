@@ -20,7 +20,7 @@ from rocketfsck.writer.damage.editing import Editor
 from rocketfsck.writer.damage.job import Job, Taken
 from rocketfsck.writer.damage.model import Act, Change, Damage, DamageError, DamageReport
 from rocketfsck.writer.damage.table import find_damage
-from rocketfsck.writer.publish import building_directory, write_whole
+from rocketfsck.writer.disk.publish import building_directory, write_whole
 
 TRUTH_SUFFIX = ".damage.json"
 

@@ -20,7 +20,7 @@ from rocketfsck.formats.properties import (
     java_hash_map_order,
 )
 from rocketfsck.formats.record import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
-from rocketfsck.writer.messages import DEFAULT_STORE_HOST
+from rocketfsck.writer.message.messages import DEFAULT_STORE_HOST
 from rocketfsck.writer.options import PROPERTY_ALLOWANCE, WriteOptions
 from rocketfsck.writer.synth.draws import (
     DRAW_BODY,

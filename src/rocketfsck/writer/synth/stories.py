@@ -16,8 +16,8 @@ from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_TYPE_SHIFT, MULTI_TAGS
 from rocketfsck.formats.properties import KEYS, PGROUP, TAGS, TRAN_MSG, UNIQ_KEY, serialize_properties
-from rocketfsck.writer.compose import takes_multi_dispatch
-from rocketfsck.writer.messages import (
+from rocketfsck.writer.message.compose import takes_multi_dispatch
+from rocketfsck.writer.message.messages import (
     LMQ_PREFIX,
     RETRY_PREFIX,
     Kind,

@@ -12,8 +12,8 @@ import pytest
 
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.checkpoint import Checkpoint, encode_checkpoint
-from rocketfsck.query.simulate import simulate_start
-from rocketfsck.query.start_model import Start
+from rocketfsck.query.start.model import Start
+from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Geometry, LiveState, LockState, Settings, Store
 

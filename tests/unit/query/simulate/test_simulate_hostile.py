@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import StoreError
-from rocketfsck.query.simulate import simulate_start
+from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT
-from rocketfsck.query.simulate import simulate_start, simulate_starts
-from rocketfsck.query.start_settings import LOG_REASON, QUEUES_REASON, NotCoveredError
+from rocketfsck.query.start.settings import LOG_REASON, QUEUES_REASON, NotCoveredError
+from rocketfsck.query.start.simulate import simulate_start, simulate_starts
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Settings, Store
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.formats.dialect import dialect_for
-from rocketfsck.query.simulate import simulate_start
-from rocketfsck.query.start_load import load_files
-from rocketfsck.query.start_model import Start
+from rocketfsck.query.start.load import load_files
+from rocketfsck.query.start.model import Start
+from rocketfsck.query.start.simulate import simulate_start
 
 from tests.unit.query.maker import make, message, reopen
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rocketfsck.formats.dialect import dialect_for
-from rocketfsck.query.start_load import LoadedQueue, OpenFile
-from rocketfsck.query.start_queues import QueueModel, StartFailedError, Units
+from rocketfsck.query.start.load import LoadedQueue, OpenFile
+from rocketfsck.query.start.queues import QueueModel, StartFailedError, Units
 from rocketfsck.store.model import QueueKind
 
 FILE_SIZE = 100  # five units

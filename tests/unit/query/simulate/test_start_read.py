@@ -13,7 +13,7 @@ from rocketfsck.formats.host import Host
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.properties import property_crc, property_crc_digits
 from rocketfsck.formats.record import encode_record, make_record
-from rocketfsck.query.start_read import HUGE_SIZE, Reading, Verdict, judge_record
+from rocketfsck.query.start.read import HUGE_SIZE, Reading, Verdict, judge_record
 from rocketfsck.store.reading import FileReader
 
 HOST = Host(bytes([10, 0, 0, 1]), 10911)

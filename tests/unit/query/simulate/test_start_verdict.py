@@ -11,8 +11,8 @@ import pytest
 
 import rocketfsck.query
 from rocketfsck.formats.dialect import ALL_VERSIONS, Dialect, dialect_of, parse_version
-from rocketfsck.query.simulate import simulate_start
-from rocketfsck.query.start_verdict import (
+from rocketfsck.query.start.simulate import simulate_start
+from rocketfsck.query.start.verdict import (
     COMPARED,
     START_TRAITS,
     StartVerdict,

@@ -13,15 +13,15 @@ import pytest
 from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.record import encode_record, make_record
-from rocketfsck.query.simulate import simulate_start
-from rocketfsck.query.start_dispatch import Dispatcher, DispatchRules
-from rocketfsck.query.start_index import IndexModel
-from rocketfsck.query.start_load import LoadedQueue
-from rocketfsck.query.start_losses import Census, Ranges
-from rocketfsck.query.start_model import LostRange
-from rocketfsck.query.start_queues import QueueModel, Units
-from rocketfsck.query.start_read import Reading, Verdict
-from rocketfsck.query.start_walk import Ending, LogWalker
+from rocketfsck.query.start.dispatch import Dispatcher, DispatchRules
+from rocketfsck.query.start.index import IndexModel
+from rocketfsck.query.start.load import LoadedQueue
+from rocketfsck.query.start.losses import Census, Ranges
+from rocketfsck.query.start.model import LostRange
+from rocketfsck.query.start.queues import QueueModel, Units
+from rocketfsck.query.start.read import Reading, Verdict
+from rocketfsck.query.start.simulate import simulate_start
+from rocketfsck.query.start.walk import Ending, LogWalker
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store import open_store
 from rocketfsck.store.model import QueueKind

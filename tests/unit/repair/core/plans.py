@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.plan import Action, Notice, Plan
-from rocketfsck.repair.planning import make_plan
-from rocketfsck.repair.scene import ActScene, PlanScene
-from rocketfsck.repair.table import Repair
+from rocketfsck.repair.plan.model import Action, Notice, Plan
+from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.repair.plan.scene import ActScene, PlanScene
+from rocketfsck.repair.plan.table import Repair
 from rocketfsck.store import open_store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.options import CheckOptions

@@ -16,19 +16,19 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair import applying
-from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.ledger import Account, Ledger
-from rocketfsck.repair.matching import OffsetRange
-from rocketfsck.repair.plan import Action, Extent, Plan
-from rocketfsck.repair.results import ApplyReport
-from rocketfsck.repair.scene import ActScene
-from rocketfsck.repair.table import Repair
-from rocketfsck.repair.undoing import undo
+from rocketfsck.repair.apply import applying
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.apply.ledger import Account, Ledger
+from rocketfsck.repair.apply.matching import OffsetRange
+from rocketfsck.repair.apply.results import ApplyReport
+from rocketfsck.repair.apply.undoing import undo
+from rocketfsck.repair.plan.model import Action, Extent, Plan
+from rocketfsck.repair.plan.scene import ActScene
+from rocketfsck.repair.plan.table import Repair
 from rocketfsck.store import open_store
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store
-from rocketfsck.writer import fileops
+from rocketfsck.writer.disk import fileops
 
 from tests.unit.repair.core.plans import REPAIRS, plan_of, snapshot
 
@@ -390,7 +390,7 @@ def test_links_and_outside_directories_are_repaired_in_place(damaged: Path, tmp_
     (damaged / "consumequeue").symlink_to(topics)
     before = snapshot(tmp_path)
     store = open_store(damaged, commitlog_paths=[damaged / "commitlog", second])
-    from rocketfsck.repair.planning import make_plan
+    from rocketfsck.repair.plan.planning import make_plan
 
     plan = make_plan(store, check_store(store, CheckOptions(jobs=1)), repairs=REPAIRS)
     assert f"{second}/notes.txt" in {action.target for action in plan.actions}

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
-from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.area import JOURNAL, find_areas, make_area
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.apply.undoing import undo
+from rocketfsck.repair.area.journal import JOURNAL, find_areas, make_area
 from rocketfsck.repair.build.files import make_directory, write_part
-from rocketfsck.repair.opening import describe_store
-from rocketfsck.repair.plan import Action, Plan
-from rocketfsck.repair.undoing import undo
+from rocketfsck.repair.plan.model import Action, Plan
+from rocketfsck.repair.plan.opening import describe_store
 from rocketfsck.store import open_store
-from rocketfsck.writer import fileops
-from rocketfsck.writer.confined import Place, enter_root, open_root, place_at
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import Place, enter_root, open_root, place_at
 
 from tests.unit.repair.core.plans import REPAIRS, plan_of, snapshot
 
@@ -315,16 +315,19 @@ OPENERS = {"open", "write_bytes", "write_text", "unlink", "rename", "replace", "
 """Methods and functions that change a file system by a path, or may."""
 
 ALLOWED = {
-    ("writer/fileops.py", "*"): "the one module",
-    ("writer/confined.py", "open"): "opens directories, by their handles",
-    ("writer/traits.py", "*"): "changes traits of files that are open",
-    ("writer/publish.py", "open"): "syncs a directory; opened for reading",
-    ("writer/inputs.py", "open"): "input, opened for reading",
+    ("writer/disk/fileops.py", "*"): "the one module",
+    ("writer/disk/confined.py", "open"): "opens directories, by their handles",
+    ("writer/disk/traits.py", "*"): "changes traits of files that are open",
+    ("writer/disk/publish.py", "open"): "syncs a directory; opened for reading",
+    ("writer/input/rows.py", "open"): "input, opened for reading",
     ("writer/streams.py", "open"): "reads back what was written",
     ("writer/synth/flushing.py", "open"): "syncs a file; opened for reading",
     ("writer/damage/editing.py", "open"): "reads a file of the copy",
-    ("repair/locking.py", "open"): "the lock that a broker takes is locked, through a link, too; not written",
-    ("repair/heal_plan.py", "TemporaryDirectory"): "scratch space of its own",
+    (
+        "repair/area/locking.py",
+        "open",
+    ): "the lock that a broker takes is locked, through a link, too; not written",
+    ("repair/heal/plan.py", "TemporaryDirectory"): "scratch space of its own",
 }
 
 

@@ -14,9 +14,9 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.consumequeue import BATCH_UNIT
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS
-from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.basis import BASES, StoreAlone, assumptions_of, queue_arguments
-from rocketfsck.repair.law import (
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.plan.basis import BASES, StoreAlone, assumptions_of, queue_arguments
+from rocketfsck.repair.plan.law import (
     KINDS,
     all_assumptions,
     assume_options,
@@ -25,15 +25,15 @@ from rocketfsck.repair.law import (
     notice_text,
     total_notices,
 )
-from rocketfsck.repair.plan import Action, Assumption, Notice, Plan
-from rocketfsck.repair.planning import all_repairs, make_plan
+from rocketfsck.repair.plan.model import Action, Assumption, Notice, Plan
+from rocketfsck.repair.plan.planning import all_repairs, make_plan
+from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.repairs.committed import committed_behind, delay_follows, new_end
-from rocketfsck.repair.scene import PlanScene
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.model import Settings
 from rocketfsck.verify import CheckOptions, Report, check_store
-from rocketfsck.verify.catalog import RULES, UNKNOWN_RULES
 from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.rules.catalog import RULES, UNKNOWN_RULES
 from rocketfsck.writer.damage import damage_store
 
 from tests.conftest import Directory

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.repair import ledger as module
-from rocketfsck.repair.ledger import Account, Ledger, make_ledger
-from rocketfsck.repair.matching import OffsetRange, match_rows
-from rocketfsck.repair.plan import Loss
+from rocketfsck.repair.apply import ledger as module
+from rocketfsck.repair.apply.ledger import Account, Ledger, make_ledger
+from rocketfsck.repair.apply.matching import OffsetRange, match_rows
+from rocketfsck.repair.plan.model import Loss
 from rocketfsck.store import open_store
 from rocketfsck.store.model import StoreFile
 

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair.area import JOURNAL, Journal, find_areas, make_area, read_file
-from rocketfsck.repair.area import write_file as write_json
-from rocketfsck.repair.locking import StoreLock, only_repair
-from rocketfsck.repair.manifests import changed_files, list_files, some_of
-from rocketfsck.repair.plan_json import from_members, to_members
-from rocketfsck.repair.publish import bring, second_name, take_back
-from rocketfsck.repair.undoing import undo
-from rocketfsck.writer import fileops
-from rocketfsck.writer.confined import open_root
-from rocketfsck.writer.traits import Traits, give_traits, lost_traits, traits_of
+from rocketfsck.repair.apply.publish import bring, second_name, take_back
+from rocketfsck.repair.apply.undoing import undo
+from rocketfsck.repair.area.journal import JOURNAL, Journal, find_areas, make_area, read_file
+from rocketfsck.repair.area.journal import write_file as write_json
+from rocketfsck.repair.area.locking import StoreLock, only_repair
+from rocketfsck.repair.area.manifests import changed_files, list_files, some_of
+from rocketfsck.repair.plan.document import from_members, to_members
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import open_root
+from rocketfsck.writer.disk.traits import Traits, give_traits, lost_traits, traits_of
 
 
 @pytest.fixture

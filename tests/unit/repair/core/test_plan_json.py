@@ -14,7 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair.plan import (
+from rocketfsck.repair.plan.document import (
+    parse_plan,
+    plan_digest,
+    plan_from_json,
+    plan_text,
+    plan_to_json,
+    read_document,
+    read_plan,
+)
+from rocketfsck.repair.plan.model import (
     Action,
     Assumption,
     Conflict,
@@ -25,15 +34,6 @@ from rocketfsck.repair.plan import (
     Plan,
     PlannedStore,
     Unanswered,
-)
-from rocketfsck.repair.plan_json import (
-    parse_plan,
-    plan_digest,
-    plan_from_json,
-    plan_text,
-    plan_to_json,
-    read_document,
-    read_plan,
 )
 
 HOSTILE = "\udcff\x1b[31m\x7f"

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import UsageError
-from rocketfsck.repair.opening import describe_store, open_planned
-from rocketfsck.repair.plan import Action, Extent, Notice
-from rocketfsck.repair.planning import make_plan
-from rocketfsck.repair.scene import PlanScene, hash_bytes
-from rocketfsck.repair.table import Repair
+from rocketfsck.repair.plan.model import Action, Extent, Notice
+from rocketfsck.repair.plan.opening import describe_store, open_planned
+from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.repair.plan.scene import PlanScene, hash_bytes
+from rocketfsck.repair.plan.table import Repair
 from rocketfsck.store import open_store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.options import CheckOptions, Subset
 from rocketfsck.verify.run import check_store
-from rocketfsck.writer.confined import open_root
+from rocketfsck.writer.disk.confined import open_root
 
 from tests.conftest import Directory
 from tests.unit.repair.core.plans import REPAIRS, plan_of

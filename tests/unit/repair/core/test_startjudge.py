@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.palette import Palette
-from rocketfsck.cli.repairtext import apply_lines
-from rocketfsck.cli.starttext import bad_count, verdict_lines, verdict_text
-from rocketfsck.query.start_verdict import StartVerdict
-from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.plan import Action, Loss
-from rocketfsck.repair.planning import make_plan
-from rocketfsck.repair.results import ApplyReport
-from rocketfsck.repair.scene import ActScene
-from rocketfsck.repair.startjudge import StartComparison, compare_starts, predict_rebuilt, start_problem
+from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.repair import apply_lines
+from rocketfsck.cli.show.start import bad_count, verdict_lines, verdict_text
+from rocketfsck.query.start.verdict import StartVerdict
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.apply.results import ApplyReport
+from rocketfsck.repair.apply.startjudge import StartComparison, compare_starts, predict_rebuilt, start_problem
+from rocketfsck.repair.plan.model import Action, Loss
+from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.repair.plan.scene import ActScene
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Settings
 from rocketfsck.verify import CheckOptions, check_store

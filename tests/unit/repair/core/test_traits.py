@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.palette import Palette
-from rocketfsck.cli.repairtext import apply_lines
+from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.repair import apply_lines
 from rocketfsck.errors import UsageError
-from rocketfsck.repair.applying import apply_plan
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
-from rocketfsck.repair.plan import Action
-from rocketfsck.repair.scene import ActScene
-from rocketfsck.repair.undoing import undo
+from rocketfsck.repair.plan.model import Action
+from rocketfsck.repair.plan.scene import ActScene
 from rocketfsck.store import open_store
-from rocketfsck.writer import fileops
-from rocketfsck.writer.confined import open_root
-from rocketfsck.writer.traits import ACCESS_ACL, DEFAULT_ACL, Traits, lost_traits, may_write, traits_of
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import open_root
+from rocketfsck.writer.disk.traits import ACCESS_ACL, DEFAULT_ACL, Traits, lost_traits, may_write, traits_of
 
 from tests.unit.repair.core.plans import REPAIRS, plan_of
 

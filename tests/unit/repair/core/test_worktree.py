@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair.worktree import WorkTree
-from rocketfsck.writer import fileops
+from rocketfsck.repair.area.worktree import WorkTree
+from rocketfsck.writer.disk import fileops
 
 MTIME = 1_600_000_000_123_456_789
 Make = Callable[..., WorkTree]

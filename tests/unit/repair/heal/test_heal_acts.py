@@ -11,18 +11,18 @@ from types import SimpleNamespace
 import pytest
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.heal_plan import HealOptions, plan_heal
-from rocketfsck.repair.heal_tree import TriedStore
-from rocketfsck.repair.plan import Action, Extent, Scalar
-from rocketfsck.repair.undoing import undo
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.apply.undoing import undo
+from rocketfsck.repair.heal.plan import HealOptions, plan_heal
+from rocketfsck.repair.heal.tree import TriedStore
+from rocketfsck.repair.plan.model import Action, Extent, Scalar
 from rocketfsck.scan.messages import read_messages
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, check_store
-from rocketfsck.writer import fileops
-from rocketfsck.writer.confined import Place
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import Place
 
 from tests.conftest import Directory
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.engine import LocalEngine
-from rocketfsck.repair.plan import Action, Plan
-from rocketfsck.repair.planning import all_repairs, make_plan
-from rocketfsck.repair.scene import ActScene
-from rocketfsck.repair.worktree import WorkTree
+from rocketfsck.repair.area.worktree import WorkTree
+from rocketfsck.repair.plan.model import Action, Plan
+from rocketfsck.repair.plan.planning import all_repairs, make_plan
+from rocketfsck.repair.plan.scene import ActScene
 from rocketfsck.store import Store, open_store
 from rocketfsck.verify import CheckOptions, Report, check_store
-from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.rules.catalog import RULES
 
 from tests.conftest import Directory
 

@@ -7,13 +7,13 @@ import pytest
 from rocketfsck.formats.checkpoint import decode_checkpoint
 from rocketfsck.formats.epoch import EpochEntry, decode_epochs, encode_epochs
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
-from rocketfsck.repair.checkpointbuild import (
+from rocketfsck.repair.build.checkpoint import (
     build_checkpoint,
     index_timestamp,
     logics_timestamp,
     read_checkpoint,
 )
-from rocketfsck.repair.logedit import read_log_end
+from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.writer.damage import damage_store
 
 from tests.unit.repair.repairs.conftest import Patients, bad, names

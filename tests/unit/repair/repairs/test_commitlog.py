@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.filler import filler_records
-from rocketfsck.repair.logedit import (
+from rocketfsck.reader.records import LogReader, is_fence
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.log.edit import (
     Fillers,
     QueueFrames,
     fence_parts,
@@ -24,10 +24,10 @@ from rocketfsck.repair.logedit import (
     time_at,
     write_fence,
 )
-from rocketfsck.repair.plan import Scalar
+from rocketfsck.repair.log.filler import filler_records
+from rocketfsck.repair.plan.model import Scalar
 from rocketfsck.repair.repairs.answers import merge_ranges
 from rocketfsck.store.model import ConsumeQueue, MappedFileQueue
-from rocketfsck.verify.logreader import LogReader, is_fence
 from rocketfsck.writer.damage import damage_store
 
 from tests.unit.repair.repairs.conftest import Patients, bad, names

@@ -10,8 +10,8 @@ import pytest
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.config import decode_config, encode_config
 from rocketfsck.formats.configviews import topic_configs
-from rocketfsck.repair.configbuild import build_topics, close_text, read_config
-from rocketfsck.repair.plan import Action
+from rocketfsck.repair.build.config import build_topics, close_text, read_config
+from rocketfsck.repair.plan.model import Action
 
 from tests.unit.repair.repairs.conftest import Patients, bad, names
 

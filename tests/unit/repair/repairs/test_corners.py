@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.checkpointbuild import logics_timestamp
-from rocketfsck.repair.logedit import last_record_before, read_log_end
-from rocketfsck.repair.plan import Action
-from rocketfsck.repair.planning import all_repairs, make_plan
+from rocketfsck.reader.records import LogReader
+from rocketfsck.repair.build.checkpoint import logics_timestamp
+from rocketfsck.repair.log.edit import last_record_before, read_log_end
+from rocketfsck.repair.plan.model import Action
+from rocketfsck.repair.plan.planning import all_repairs, make_plan
+from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.repairs import misnamed, queuemerge
 from rocketfsck.repair.repairs.answers import whole_file
 from rocketfsck.repair.repairs.checkpoint import can_finish, plan_save_index
@@ -20,12 +22,10 @@ from rocketfsck.repair.repairs.index import first_wrong
 from rocketfsck.repair.repairs.misnamed import hidden_record, is_zero, pending_renames
 from rocketfsck.repair.repairs.queuemerge import Merger, write_sparse
 from rocketfsck.repair.repairs.reasons import REASONS
-from rocketfsck.repair.scene import PlanScene
-from rocketfsck.verify.catalog import RULES
 from rocketfsck.verify.finding import Finding, Where
-from rocketfsck.verify.logreader import LogReader
-from rocketfsck.writer.confined import open_root
+from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.writer.damage import damage_store
+from rocketfsck.writer.disk.confined import open_root
 
 from tests.unit.repair.repairs.conftest import Patient, Patients, bad, names
 

@@ -9,10 +9,10 @@ import pytest
 
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.plan import Action
-from rocketfsck.repair.planning import all_repairs, make_plan
+from rocketfsck.repair.plan.model import Action
+from rocketfsck.repair.plan.planning import all_repairs, make_plan
+from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.repairs.index import first_wrong
-from rocketfsck.repair.scene import PlanScene
 from rocketfsck.verify import check_store
 from rocketfsck.verify.finding import Finding, Where
 

@@ -10,8 +10,8 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT
-from rocketfsck.repair.basis import EVERY
-from rocketfsck.repair.plan import Action
+from rocketfsck.repair.plan.basis import EVERY
+from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.repairs.answers import queue_of
 from rocketfsck.repair.repairs.queueends import tail_behind
 from rocketfsck.verify.finding import Finding, Where
@@ -88,7 +88,7 @@ def test_findings_that_only_count_ask_for_all_queues(patient: Patients) -> None:
         for number in (0, 2, 4):
             sick.put(queue.files[1].relative, 20 * number, bytes(20))
     report = sick.check(detail_limit=1)
-    from rocketfsck.repair.planning import make_plan
+    from rocketfsck.repair.plan.planning import make_plan
 
     [action] = make_plan(sick.open(), report).actions
     assert action.arguments["queues"] == EVERY

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.plan import Action
+from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.repairs.answers import number, text
 
 from tests.unit.repair.repairs.conftest import Patients, bad, names
@@ -107,7 +107,7 @@ def test_a_stray_that_is_asked_for_although_harmless(patient: Patients) -> None:
 
 def test_twins_with_data_are_left(patient: Patients) -> None:
     from rocketfsck.engine import LocalEngine
-    from rocketfsck.repair.planning import make_plan
+    from rocketfsck.repair.plan.planning import make_plan
     from rocketfsck.store import open_store
     from rocketfsck.verify import check_store
 

@@ -15,9 +15,9 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.record import Record, encode_record, make_record
-from rocketfsck.repair import carve
-from rocketfsck.repair.carve import Carver, Found
-from rocketfsck.repair.carve_sources import list_sources
+from rocketfsck.repair.carve import carve
+from rocketfsck.repair.carve.carve import Carver, Found
+from rocketfsck.repair.carve.sources import list_sources
 from rocketfsck.scan.columns import Fault
 from rocketfsck.store.reading import FileReader
 

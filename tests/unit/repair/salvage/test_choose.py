@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketfsck.repair.carve import COLUMNS, Found
-from rocketfsck.repair.carve_confidence import (
+from rocketfsck.repair.carve.carve import COLUMNS, Found
+from rocketfsck.repair.carve.confidence import (
     LEVEL_POINTS,
     REASONS,
     Confidence,
@@ -20,8 +20,8 @@ from rocketfsck.repair.carve_confidence import (
     level_of,
     names_of,
 )
-from rocketfsck.repair.salvage_choose import FATES, Fate, choose
-from rocketfsck.repair.salvage_layout import Placement, fits_file, place_kept, place_packed
+from rocketfsck.repair.salvage.choose import FATES, Fate, choose
+from rocketfsck.repair.salvage.layout import Placement, fits_file, place_kept, place_packed
 from rocketfsck.scan.columns import Fault, Trait
 from rocketfsck.scan.queues import QueueTable
 

@@ -9,7 +9,8 @@ import pytest
 
 from rocketfsck.cli.commands.compare import comparison_json, comparison_lines
 from rocketfsck.errors import UsageError
-from rocketfsck.repair.compare import (
+from rocketfsck.repair.compare.bytes import LogBytes, files_of
+from rocketfsck.repair.compare.compare import (
     Comparison,
     Copy,
     Different,
@@ -18,9 +19,8 @@ from rocketfsck.repair.compare import (
     compare_stores,
     describe_side,
 )
-from rocketfsck.repair.compare_bytes import LogBytes, files_of
-from rocketfsck.repair.heal import heal_stores
-from rocketfsck.repair.salvage import SalvageOptions
+from rocketfsck.repair.heal.heal import heal_stores
+from rocketfsck.repair.salvage.salvage import SalvageOptions
 from rocketfsck.scan.messages import read_messages
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.store import open_store
@@ -127,7 +127,8 @@ def test_a_record_longer_than_a_block(
     store_copy: Directory, store_dir: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its bytes are compared in parts."""
-    from rocketfsck.repair import compare_bytes, compare_records
+    from rocketfsck.repair.compare import bytes as compare_bytes
+    from rocketfsck.repair.compare import records as compare_records
 
     for module in (compare_records, compare_bytes):
         monkeypatch.setattr(module, "BLOCK_SIZE", 64)

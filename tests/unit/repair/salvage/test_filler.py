@@ -22,8 +22,8 @@ from rocketfsck.formats.record import (
     is_indexed,
     transaction_type,
 )
-from rocketfsck.repair import filler
-from rocketfsck.repair.filler import RECORD_SIZE_LIMIT, filler_records, min_filler_size
+from rocketfsck.repair.log import filler
+from rocketfsck.repair.log.filler import RECORD_SIZE_LIMIT, filler_records, min_filler_size
 
 WHEN = 1_700_000_000_000
 

@@ -9,11 +9,11 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.properties import CRC32, parse_properties
-from rocketfsck.repair.applying import apply_plan
-from rocketfsck.repair.plan import Action
-from rocketfsck.repair.planning import make_plan
-from rocketfsck.repair.repairs_onebit import ONE_BIT
-from rocketfsck.repair.scene import ActScene, PlanScene, hash_bytes
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.plan.model import Action
+from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.repair.plan.scene import ActScene, PlanScene, hash_bytes
+from rocketfsck.repair.repairs.flipbit import ONE_BIT
 from rocketfsck.scan.messages import Message, read_messages
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.store import open_store

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rocketfsck.formats.record import body_crc, decode_record
-from rocketfsck.repair.salvage import SalvageOptions, find_records
-from rocketfsck.repair.salvage_choose import Fate
+from rocketfsck.repair.salvage.choose import Fate
+from rocketfsck.repair.salvage.salvage import SalvageOptions, find_records
 
 from tests.conftest import Directory
 

@@ -18,12 +18,18 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
 from rocketfsck.formats.record import Blank, decode_record, encode_blank, encode_record, make_record
-from rocketfsck.repair import salvage_write
-from rocketfsck.repair.carve import Carver
-from rocketfsck.repair.carve_confidence import Level
-from rocketfsck.repair.carve_sources import SourceFile
-from rocketfsck.repair.salvage import Salvage, SalvageOptions, default_ledger, find_records, write_store
-from rocketfsck.repair.salvage_ledger import Gap, find_gaps, prove_tiling
+from rocketfsck.repair.carve.carve import Carver
+from rocketfsck.repair.carve.confidence import Level
+from rocketfsck.repair.carve.sources import SourceFile
+from rocketfsck.repair.salvage import write as salvage_write
+from rocketfsck.repair.salvage.ledger import Gap, find_gaps, prove_tiling
+from rocketfsck.repair.salvage.salvage import (
+    Salvage,
+    SalvageOptions,
+    default_ledger,
+    find_records,
+    write_store,
+)
 from rocketfsck.store.reading import FileReader
 
 from tests.conftest import Directory
@@ -212,7 +218,7 @@ def test_a_broker_conf_gives_the_sizes(tmp_path: Path) -> None:
 def test_a_store_that_cannot_be_opened_gives_no_settings(
     tmp_path: Path, store_dir: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rocketfsck.repair import salvage
+    from rocketfsck.repair.salvage import salvage
 
     def fail(*_: object, **__: object) -> None:
         raise StoreError("cannot be read")
@@ -252,7 +258,7 @@ class TestFailures:
 
     def test_a_store_that_cannot_be_published(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Its ledger goes, too."""
-        from rocketfsck.writer import publish
+        from rocketfsck.writer.disk import publish
 
         def fail(*_: object, **__: object) -> None:
             raise OSError(errno.EIO, "Input/output error", "new")

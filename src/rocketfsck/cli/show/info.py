@@ -1,0 +1,247 @@
+"""The facts of `info` as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.table import aligned, wrapped
+from rocketfsck.cli.show.text import byte_size, count_of, shorten, timestamp, visible
+
+SHOWN = 12
+NAME_SHOWN = 60
+
+Facts = Mapping[str, Any]
+
+
+def store_lines(facts: Facts, palette: Palette, *, columns: int, everything: bool) -> Iterator[str]:
+    """A store. `everything` shows every file and queue, else the first and the last of many."""
+    yield palette.bold(f"Store {visible(facts['root'])}")
+    yield from _written_by(facts["written_by"], palette, columns)
+    for note in facts["notes"]:
+        yield from wrapped(_sentence(f"{note['what']}: {note['why']}"), columns, "  ")
+    yield from _state(facts, palette, columns)
+    yield from _commitlog(facts["commitlog"], palette, everything)
+    yield from _queues(facts["queues"], palette, everything)
+    yield from _indexes(facts["indexes"], facts["geometry"], palette, everything)
+    yield from _small(facts, palette)
+    yield from _geometry(facts["geometry"], palette, columns)
+
+
+def _sentence(text: str) -> str:
+    return visible(text, keep_backslash=True)
+
+
+def _written_by(written: Facts, palette: Palette, columns: int) -> Iterator[str]:
+    versions = written["versions"]
+    if written["given"]:
+        line = f"written by: RocketMQ {written['dialect']}, as told"
+    elif len(versions) > 1:
+        line = f"written by: RocketMQ {versions[0]} to {versions[-1]}, read as {written['dialect']}"
+    else:
+        line = f"written by: RocketMQ {written['dialect']}"
+    if written["conflict"]:
+        line += palette.warning(" (no known version fits all of this)")
+    yield f"  {line}"
+    for item in written["known_from"]:
+        yield from (
+            palette.dim(part)
+            for part in wrapped(_sentence(f"- {item['what']}: {item['why']}"), columns, "    ")
+        )
+
+
+def _state(facts: Facts, palette: Palette, columns: int) -> Iterator[str]:
+    live = facts["live"]
+    text = f"broker: {live['state']} ({_sentence(live['how'])})"
+    if live["command"]:
+        text += f": {visible(live['command'])}"
+    held = live["state"] == "held"
+    yield from (palette.warning(line) if held else line for line in wrapped(text, columns, "  "))
+    abort = facts["abort"]
+    if abort["present"]:
+        pid = "" if abort["pid"] is None else f" by process {abort['pid']}"
+        why = "in use" if held else "the last stop was not clean"
+        yield palette.warning(f"  abort: present, left{pid}: {why}")
+    else:
+        yield "  abort: absent, the last stop was clean"
+    checkpoint = facts["checkpoint"]
+    if checkpoint is None:
+        yield palette.warning("  checkpoint: absent")
+    elif "error" in checkpoint:
+        yield palette.error(f"  checkpoint: {_sentence(checkpoint['error'])}")
+    else:
+        rows = [
+            (name, str(value), timestamp(value) if value and name.endswith("Timestamp") else "")
+            for name, value in checkpoint.items()
+        ]
+        yield "  checkpoint"
+        yield from (f"    {line}" for line in aligned(rows, right=(1,)))
+
+
+def _some(items: Sequence[Any], everything: bool) -> tuple[Sequence[Any], int]:
+    """The items to show and how many are left out between the first and the last ones."""
+    if everything or len(items) <= SHOWN:
+        return items, 0
+    return [*items[: SHOWN - 3], None, *items[-2:]], len(items) - SHOWN + 1
+
+
+def _table(rows: Iterator[list[str]], left_out: int, right: Sequence[int]) -> Iterator[str]:
+    for line in aligned(rows, right=right):
+        yield f"  {line}" if line else f"  … {left_out:,} more (-v shows all)"
+
+
+def _error_or(facts: Facts, cells: list[str]) -> list[str]:
+    return [*cells, _sentence(facts["error"])] if "error" in facts else cells
+
+
+def _commitlog(log: Facts, palette: Palette, everything: bool) -> Iterator[str]:
+    files = log["files"]
+    size = sum(file["size"] for file in files)
+    yield ""
+    title = f"Commit log: {count_of(len(files), 'file')}, {byte_size(size)}"
+    if files:
+        title += f", physical offsets {log['start_offset']} to {log['end_offset']}"
+    yield palette.bold(title)
+    if log["dispatched_end_offset"]:
+        yield f"  the consume queues know of it up to physical offset {log['dispatched_end_offset']}"
+    for directory in log["directories"] if len(log["directories"]) > 1 else ():
+        yield f"  directory {visible(directory)}"
+    shown, left_out = _some(files, everything)
+
+    def rows() -> Iterator[list[str]]:
+        if files:
+            yield ["file", "bytes", "first record stored", "on disk"][: 4 if everything else 3]
+        for file in shown:
+            if file is None:
+                yield []
+                continue
+            first = file["first_store_timestamp"]
+            when = "no record" if first is None else timestamp(first)
+            cells = [visible(file["file"]), str(file["size"]), when]
+            cells += [byte_size(file["allocated_size"])] if everything else []
+            yield _error_or(file, cells)
+
+    yield from _table(rows(), left_out, (1, 3))
+
+
+def _queues(queues: Sequence[Facts], palette: Palette, everything: bool) -> Iterator[str]:
+    topics = len({queue["topic"] for queue in queues})
+    size = sum(queue["byte_count"] for queue in queues)
+    yield ""
+    yield palette.bold(
+        f"Consume queues: {count_of(len(queues), 'queue')} of {count_of(topics, 'topic')}, {byte_size(size)}"
+    )
+    shown, left_out = _some(queues, everything)
+
+    def rows() -> Iterator[list[str]]:
+        if queues:
+            yield ["topic", "queueId", "kind", "min", "max", "files"]
+        for queue in shown:
+            if queue is None:
+                yield []
+                continue
+            cells = [
+                shorten(visible(queue["topic"]), NAME_SHOWN),
+                str(queue["queue_id"]),
+                queue["kind"],
+                _number(queue["min_offset"]),
+                _number(queue["max_offset"]),
+                str(queue["file_count"]),
+            ]
+            yield _error_or(queue, cells)
+
+    yield from _table(rows(), left_out, (1, 3, 4, 5))
+
+
+def _number(value: int | None) -> str:
+    return "?" if value is None else str(value)
+
+
+def _indexes(indexes: Sequence[Facts], geometry: Facts, palette: Palette, everything: bool) -> Iterator[str]:
+    size = sum(index["size"] for index in indexes)
+    yield ""
+    slots, entries = geometry["slot_count"]["value"], geometry["entry_count"]["value"]
+    shape = f", each {slots} slots and {entries} entries" if indexes else ""
+    yield palette.bold(f"Index: {count_of(len(indexes), 'file')}, {byte_size(size)}{shape}")
+    shown, left_out = _some(indexes, everything)
+
+    def rows() -> Iterator[list[str]]:
+        if indexes:
+            yield ["file", "entries", "begin", "end", "physical offsets"]
+        for index in shown:
+            if index is None:
+                yield []
+            elif "error" in index:
+                yield [visible(index["file"]), _sentence(index["error"])]
+            else:
+                yield [
+                    visible(index["file"]),
+                    str(index["used_entry_count"]),
+                    timestamp(index["beginTimestamp"]),
+                    timestamp(index["endTimestamp"]),
+                    f"{index['beginPhyOffset']} to {index['endPhyOffset']}",
+                ]
+
+    yield from _table(rows(), left_out, (1,))
+
+
+def _small(facts: Facts, palette: Palette) -> Iterator[str]:
+    rows = [["config", visible(file["file"]), byte_size(file["size"])] for file in facts["configs"]]
+    rows += [
+        [
+            f"extension of {shorten(visible(ext['topic']), NAME_SHOWN)}/{ext['queue_id']}",
+            "without a consume queue" if ext["orphan"] else "",
+            byte_size(ext["files"]["byte_count"]),
+        ]
+        for ext in facts["ext_queues"]
+    ]
+    rows += [
+        [visible(other["kind"]), visible(other["file"]), byte_size(other["byte_count"])]
+        for other in facts["others"]
+    ]
+    if rows:
+        yield ""
+        yield palette.bold("Beside them")
+        yield from (f"  {line}" for line in aligned(rows, right=(2,)))
+    if facts["strays"]:
+        yield ""
+        yield palette.bold(palette.warning("Strays: no broker reads these where they are"))
+        strays = (
+            [
+                visible(stray["file"]),
+                str(stray["reason"]),
+                byte_size(stray["size"]),
+                _sentence(stray["detail"]),
+            ]
+            for stray in facts["strays"]
+        )
+        yield from (f"  {line}" for line in aligned(strays, right=(2,)))
+
+
+def _geometry(geometry: Facts, palette: Palette, columns: int) -> Iterator[str]:
+    yield ""
+    yield palette.bold("Geometry")
+    for line in aligned(
+        (
+            [name, str(item["value"]), item["source"], _sentence(item["note"] or "")]
+            for name, item in geometry.items()
+        ),
+        right=(1,),
+    ):
+        yield f"  {shorten(line, columns)}"
+
+
+def file_lines(facts: Facts, palette: Palette) -> Iterator[str]:
+    """A single file."""
+    yield palette.bold(f"File {visible(facts['path'])}")
+    rows = [
+        (name, f"{visible(str(value))}  {timestamp(value) if _is_time(name, value) else ''}")
+        for name, value in facts.items()
+        if name not in ("path", "allocated_size")
+    ]
+    yield from (f"  {line}" for line in aligned(rows))
+
+
+def _is_time(name: str, value: Any) -> bool:
+    return isinstance(value, int) and value > 0 and name.lower().endswith(("timestamp", "timems"))

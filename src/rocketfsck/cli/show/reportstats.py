@@ -1,0 +1,71 @@
+"""The text of `rocketfsck report`: a table for each thing that was counted by."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any
+
+from rocketfsck.cli.commands.report import rows
+from rocketfsck.cli.infostats import NAME_SHOWN, SHOWN, tally_table
+from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.table import aligned
+from rocketfsck.cli.show.text import byte_size, count_of, shorten, timestamp, visible
+
+if TYPE_CHECKING:
+    from rocketfsck.pipeline.statistics import ClusterStatistics, KeyStatistics
+
+TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "broker": ("by broker", ("broker",)),
+    "topic": ("by topic", ("topic", "broker_count")),
+    "queue": ("by queue", ("broker", "topic", "queue_id", "min_offset", "max_offset")),
+    "day": ("by day (UTC)", ("day",)),
+    "topic-day": ("by topic and day (UTC)", ("topic", "day")),
+}
+
+
+def report_lines(
+    statistics: ClusterStatistics, wanted: Collection[str], palette: Palette, *, everything: bool
+) -> Iterator[str]:
+    """The tables that are `wanted`. `everything` shows all rows of each, else the first of many."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows(statistics):
+        found.setdefault(row["by"], []).append(row)
+    total = statistics.total
+    if "total" in wanted:
+        stores = count_of(len(statistics.brokers), "store")
+        if total is None:
+            yield palette.bold(f"Messages of {stores}: none")
+        else:
+            yield palette.bold(
+                f"Messages of {stores}: {count_of(total.message_count, 'record')}, "
+                f"{byte_size(total.byte_count)}, "
+                f"stored {timestamp(total.first_timestamp)} to {timestamp(total.last_timestamp)}"
+            )
+    for name, (title, columns) in TABLES.items():
+        if name in wanted and name in found:
+            yield from tally_table(title, columns, found[name], everything)
+    for log in (log for _, log in statistics.brokers):
+        if log.uncounted_queues:
+            yield f"  {log.uncounted_queues:,} records are of queues beyond those that are counted"
+        if log.uncounted_days:
+            yield f"  {log.uncounted_days:,} records are of topics and days beyond those that are counted"
+    if "key" in wanted and statistics.keys is not None:
+        yield from _key_lines(statistics.keys, everything)
+
+
+def _key_lines(keys: KeyStatistics, everything: bool) -> Iterator[str]:
+    yield "  by key (words of KEYS)"
+    shown = keys.top if everything else keys.top[:SHOWN]
+    table = [["topic", "key", "messages"]]
+    for item in shown:
+        names = [shorten(visible(name), NAME_SHOWN) for name in (item.topic, item.key)]
+        table.append([*names, f"{item.count:,}"])
+    yield from (f"    {line}" for line in aligned(table, right=(2,)))
+    if len(shown) < len(keys.top):
+        yield f"    … {len(keys.top) - len(shown):,} more (-v shows all)"
+    yield (
+        f"    of {count_of(keys.word_count, 'word')}, about {keys.distinct_words:,} different ones; "
+        f"about {keys.distinct_unique:,} different unique keys"
+    )
+    if not keys.is_complete:
+        yield f"    others may have up to {keys.missed:,} messages each"

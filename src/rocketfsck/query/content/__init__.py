@@ -1,0 +1,1 @@
+"""Queries by content: the expression language, its evaluation, and bodies unpacked."""

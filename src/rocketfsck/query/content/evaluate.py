@@ -1,0 +1,265 @@
+"""Expressions on messages, and on columns first: what a batch's columns rule out never becomes a message.
+
+On columns a tree has two answers a row: surely true, and possibly true. Numbers and topics are decided there;
+TAGS, KEYS and UNIQ_KEY by their hashes as far as these go; hosts, properties and bodies not at all.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.arrays import Flags
+from rocketfsck.formats.javatext import java_decode
+from rocketfsck.formats.magic import (
+    TRANSACTION_MASK,
+    TRANSACTION_NAMES,
+    transaction_type,
+)
+from rocketfsck.formats.properties import tags_code
+from rocketfsck.query.content.expression import And, Compare, Field, Match, Node, Not, Or, Present, parse
+from rocketfsck.query.content.unpacking import unpack
+from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.messages import MAX_BODY_SIZE, Message, MessageFilter
+from rocketfsck.scan.queues import QueueTable
+
+Failed = Callable[[str], None]
+"""Told why the content of a message is not known."""
+
+Sides = tuple[Flags, Flags]
+"""Rows that surely match, rows that may."""
+
+_COLUMNS = {
+    "queueId": "queue_id",
+    "queueOffset": "queue_offset",
+    "physicalOffset": "physical_offset",
+    "totalSize": "total_size",
+    "magicCode": "magic_code",
+    "bodyCRC": "body_crc",
+    "flag": "flag",
+    "sysFlag": "sys_flag",
+    "bornTimestamp": "born_timestamp",
+    "storeTimestamp": "store_timestamp",
+    "reconsumeTimes": "reconsume_times",
+    "preparedTransactionOffset": "prepared_transaction_offset",
+    "bodyLength": "body_size",
+    "propertiesLength": "properties_size",
+}
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class Expression:
+    """A parsed expression. Raises `expression.ExpressionError` for one that is none."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tree = parse(text)
+        self.unread: Counter[str] = Counter()
+        """Messages whose content decided nothing because it could not be unpacked, by reason."""
+        self._failed_offset = -1
+
+    @cached_property
+    def needs_body(self) -> bool:
+        """Whether bodies must be read to tell."""
+        return _mentions(self.tree, ("body", "content"))
+
+    @cached_property
+    def needs_faults(self) -> bool:
+        """Whether the checksums of bodies must be compared to tell."""
+        return _mentions(self.tree, ("faults",))
+
+    def rows(self, batch: RecordBatch, table: QueueTable, base_offset: int) -> NDArray[np.intp]:
+        """The rows that may match."""
+        return np.flatnonzero(_ColumnTest(batch, table, base_offset).sides(self.tree)[1])
+
+    def accepts(self, message: Message) -> bool:  # noqa: ARG002 - `matches` needs the place, too
+        """Every message whose row was chosen: `matches` has the last word."""
+        return True
+
+    def matches(self, message: Message, offset: int) -> bool:
+        """Whether a message that stands at an offset matches."""
+
+        def failed(reason: str) -> None:
+            if offset != self._failed_offset:  # a field may be asked for more than once
+                self._failed_offset = offset
+                self.unread[reason] += 1
+
+        return _matches(self.tree, message, offset, failed)
+
+
+def _mentions(node: Node, names: tuple[str, ...]) -> bool:
+    if isinstance(node, Not):
+        return _mentions(node.inner, names)
+    if isinstance(node, (And, Or)):
+        return any(_mentions(part, names) for part in node.parts)
+    return node.field.name in names
+
+
+def _matches(node: Node, message: Message, offset: int, failed: Failed) -> bool:
+    if isinstance(node, Not):
+        return not _matches(node.inner, message, offset, failed)
+    if isinstance(node, And):
+        return all(_matches(part, message, offset, failed) for part in node.parts)
+    if isinstance(node, Or):
+        return any(_matches(part, message, offset, failed) for part in node.parts)
+    value = value_of(node.field, message, offset, failed)
+    if isinstance(node, Present):
+        return bool(value)
+    if isinstance(node, Match):
+        return _is_found(node, value) != node.negated
+    return _compares(node, value)
+
+
+def value_of(field: Field, message: Message, offset: int, failed: Failed | None = None) -> Any:
+    """The value of a field: int, str, bytes, a list of words, or None. `failed`: `content_of`."""
+    if field.property_name is not None:
+        return (message.properties or {}).get(field.property_name)
+    name = field.name
+    if name in _COLUMNS:
+        return getattr(message, _COLUMNS[name])
+    others: dict[str, Callable[[], Any]] = {
+        "offset": lambda: offset,
+        "topic": lambda: message.topic,
+        "bornHost": lambda: message.born_host,
+        "storeHost": lambda: message.store_host,
+        "tags": lambda: message.tags,
+        "keys": lambda: message.keys,
+        "uniqKey": lambda: message.unique_key,
+        "transaction": lambda: TRANSACTION_NAMES[transaction_type(message.sys_flag)],
+        "faults": lambda: [str(fault.name).lower().replace("_", "-") for fault in message.faults],
+        "body": lambda: message.body,
+        "content": lambda: content_of(message, failed=failed),
+    }
+    return others[name]()
+
+
+def content_of(message: Message, limit: int = MAX_BODY_SIZE, failed: Failed | None = None) -> bytes | None:
+    """The body as it was before it was compressed; the stored bytes where it cannot be unpacked.
+
+    At most `limit` bytes are unpacked. `failed` is told why a body could not be.
+    """
+    if message.body is None:
+        return None
+    content = unpack(message.body, message.sys_flag, limit)
+    if content.unknown is not None and failed is not None:
+        failed(content.unknown)
+    return content.data
+
+
+def _is_found(node: Match, value: Any) -> bool:
+    if value is None:
+        return False
+    texts = value if isinstance(value, list) else [value]
+    return any(node.pattern.search(text) is not None for text in texts)
+
+
+def _compares(node: Compare, value: Any) -> bool:
+    if value is None:
+        return node.operator == "!="
+    if isinstance(value, list):
+        hit = any(item in value for item in node.values)
+        return hit != (node.operator == "!=")
+    if node.operator == "in":
+        return value in node.values
+    if node.operator == "contains":
+        return node.values[0] in value
+    return bool(_COMPARE[node.operator](value, node.values[0]))
+
+
+class _ColumnTest:
+    """One batch's answers."""
+
+    def __init__(self, batch: RecordBatch, table: QueueTable, base_offset: int) -> None:
+        self.batch = batch
+        self.table = table
+        self.base_offset = base_offset
+        self.count = batch.record_count
+
+    def sides(self, node: Node) -> Sides:
+        if isinstance(node, Not):
+            sure, possible = self.sides(node.inner)
+            return ~possible, ~sure
+        if isinstance(node, (And, Or)):
+            join = np.logical_and if isinstance(node, And) else np.logical_or
+            sides = [self.sides(part) for part in node.parts]
+            return (
+                join.reduce([side[0] for side in sides]),
+                join.reduce([side[1] for side in sides]),
+            )
+        return self._leaf(node)
+
+    def _leaf(self, node: Present | Compare | Match) -> Sides:
+        name = node.field.name
+        if node.field.property_name is None:
+            if name == "offset":
+                return self._numbers(node, self.batch["pos"] + self.base_offset)
+            if name in _COLUMNS:
+                return self._numbers(node, self.batch[_COLUMNS[name]])
+            if name == "topic":
+                return self._topics(node)
+            if name == "transaction":
+                return self._transactions(node)
+            if isinstance(node, Compare) and node.operator in ("==", "in", "contains"):
+                return self._hashes(node)
+        return self._unknown()
+
+    def _unknown(self) -> Sides:
+        return np.zeros(self.count, np.bool_), np.ones(self.count, np.bool_)
+
+    def _numbers(self, node: Present | Compare | Match, column: NDArray[Any]) -> Sides:
+        if not isinstance(node, Compare):
+            found: Flags = column != 0
+        elif node.operator == "in":
+            found = np.isin(column.astype(np.int64), np.array(node.values, np.int64))
+        else:
+            found = _COMPARE[node.operator](column.astype(np.int64), node.values[0])
+        return found, found
+
+    def _decided(self, node: Present | Compare | Match, value: str) -> bool:
+        if isinstance(node, Present):
+            return bool(value)
+        if isinstance(node, Match):
+            return _is_found(node, value) != node.negated
+        return _compares(node, value)
+
+    def _topics(self, node: Present | Compare | Match) -> Sides:
+        """Decided once a queue; the last element stands for records whose queue the full table refused."""
+        known = [self._decided(node, java_decode(topic)) for topic, _ in self.table.names]
+        index = self.batch["queue_index"]
+        sure = np.array([*known, False], np.bool_)[index]
+        possible = np.array([*known, True], np.bool_)[index]
+        return sure, possible
+
+    def _transactions(self, node: Present | Compare | Match) -> Sides:
+        kinds = self.batch["sys_flag"] & TRANSACTION_MASK
+        found = np.zeros(self.count, np.bool_)
+        for kind, name in TRANSACTION_NAMES.items():
+            if self._decided(node, name):
+                found |= kinds == kind
+        return found, found
+
+    def _hashes(self, node: Compare) -> Sides:
+        """What a hash rules out: another hash is another text."""
+        sure, possible = self._unknown()
+        if node.field.name == "tags" and node.operator != "contains":
+            codes = [tags_code(str(value)) for value in node.values]
+            possible = np.isin(self.batch["tags_code"], np.array(codes, np.int64))
+        elif node.field.name == "keys" or (node.field.name == "uniqKey" and node.operator != "contains"):
+            possible = np.zeros(self.count, np.bool_)
+            for value in node.values:
+                wanted = MessageFilter(key=str(value))
+                possible[wanted.rows(self.batch, self.table, self.base_offset)] = True
+        return sure, possible

@@ -1,0 +1,1 @@
+"""What a store holds, counted: records, bytes, keys, slots."""

@@ -1,0 +1,1 @@
+"""The answers of a running broker, version by version. Reference 7."""

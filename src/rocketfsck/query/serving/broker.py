@@ -1,0 +1,210 @@
+"""What a running broker answers, version by version, exactly: limits, window fuzz, order, unfiltered hashes.
+
+    IndexService#queryOffset            -> index_query_offset      offsets by key, the index alone
+    DefaultMessageStore#queryMessage    -> query_message           records by key
+    DefaultMessageStore#getMessage      -> get_message             records by queue offset
+    DefaultMessageStore#getOffsetInQueueByTime -> offset_in_queue_by_time
+
+Pulls, times and the ends of queues are those of a broker that has started on the store (`State` "started"):
+what its recovery finds, cuts and dispatches is in them. Where a broker is at work on the store, its files are
+taken as they are ("running"). Queries by key take index and log as they are. Reference 4.7, 7.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+from typing import Self
+
+from rocketfsck.errors import UsageError
+from rocketfsck.formats.dialect import Version, parse_version
+from rocketfsck.formats.indexfile import IndexHeader
+from rocketfsck.formats.javatext import INT64_MAX, index_hash
+from rocketfsck.query.chains import Chains
+from rocketfsck.query.log import LogView
+from rocketfsck.query.selecting import index_step, is_time_matched, select_offsets
+from rocketfsck.query.serving.batches import Boundary
+from rocketfsck.query.serving.files import Readers, ServedQueue
+from rocketfsck.query.serving.pulls import PullAnswer, commit_log_offset, pull
+from rocketfsck.query.serving.state import Serving, State, serve, usual_state
+from rocketfsck.query.serving.times import offset_of_time
+from rocketfsck.query.serving.versions import MAX_BATCH_NUM, QUERY_ROUNDS, traits_of
+from rocketfsck.query.start.settings import refuse_unanswered
+from rocketfsck.query.trace import Trace
+from rocketfsck.scan.messages import Message
+from rocketfsck.store.model import Store
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOffsets:
+    """`QueryOffsetResult`: physical offsets in the order found, and what the newest file's header says."""
+
+    offsets: tuple[int, ...]
+    index_last_update_timestamp: int
+    index_last_update_offset: int
+
+
+class BrokerView:
+    """A broker of one version on a store. A context manager; holds a few files open.
+
+    `version` is a text such as `4.9.8`; None takes the store's own. `state` is that of the queues; None is
+    "started", but "running" where a broker holds the store, or where starts are not predicted (DLedger,
+    RocksDB queues). UsageError for an unknown version.
+    """
+
+    def __init__(self, store: Store, version: str | None = None, *, state: State | None = None) -> None:
+        self.store = store
+        self.version: Version = store.dialect.version if version is None else parse_version(version)
+        self.traits = traits_of(self.version)
+        self.state: State = state or usual_state(store, self.traits)
+        self.log = LogView(store)
+        self._readers = Readers()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.log.close()
+        self._readers.__exit__(kind, error, trace)
+
+    @cached_property
+    def serving(self) -> Serving:
+        """The log and the queues in this state.
+
+        Raises StoreError where they cannot be read, and where the broker does not start on the store.
+        """
+        return serve(self.store, self.log, self.traits, self.state, self._readers)
+
+    def queue(self, topic: str, queue_id: int) -> ServedQueue | None:
+        """The consume queue, None where the broker has none: it makes an empty one. Raises as `serving`."""
+        return self.serving.queue(topic, queue_id)
+
+    def index_query_offset(
+        self,
+        topic: str,
+        key: str,
+        max_num: int = MAX_BATCH_NUM,
+        begin_timestamp: int = 0,
+        end_timestamp: int = INT64_MAX,
+        trace: Trace | None = None,
+    ) -> KeyOffsets:
+        """The physical offsets that the index gives for a key, newest entries first, at most 64.
+
+        Hashes are compared, keys are not; the times (ms) are those of the entries, in whole seconds.
+        """
+        limit = min(max_num, MAX_BATCH_NUM)
+        key_hash = index_hash(topic, key)
+        out: list[int] = []
+        last = (0, 0)
+        for number, chains in enumerate(self._index_files()):
+            with chains:
+                header = chains.header
+                assert header is not None
+                if number == 0:
+                    last = (header.end_timestamp, header.end_phy_offset)
+                if is_time_matched(header, begin_timestamp, end_timestamp):
+                    step = select_offsets(
+                        chains, header, key_hash, out, limit, begin_timestamp, end_timestamp
+                    )
+                else:
+                    step = index_step(chains, header, skipped="its times are outside the window")
+            if trace is not None:
+                trace.key_hash = key_hash
+                trace.index_steps.append(step)
+            if header.begin_timestamp < begin_timestamp or len(out) >= limit:
+                break
+        return KeyOffsets(tuple(out), *last)
+
+    def _index_files(self) -> Iterator[Chains]:
+        """Newest first, those that a broker would have loaded."""
+        for file in reversed(self.store.indexes):
+            chains = Chains(file, self.store.geometry)
+            if chains.header is None:
+                chains.header = IndexHeader(0, 0, 0, 0, 0, 0)  # a broker makes a short file longer with zeros
+            yield chains
+
+    def query_message(
+        self,
+        topic: str,
+        key: str,
+        max_num: int = MAX_BATCH_NUM,
+        begin_timestamp: int = 0,
+        end_timestamp: int = INT64_MAX,
+        trace: Trace | None = None,
+    ) -> tuple[int, ...]:
+        """The physical offsets of the records that a query by key returns, in the order returned.
+
+        A broker asks the index up to three times, each time for what is older than the oldest so far.
+        Raises StoreError where the log cannot be read, be it only by this tool.
+        """
+        refuse_unanswered(self.store, self.traits.dialect, queues=False)
+        given: list[int] = []
+        last_time = end_timestamp
+        for _ in range(QUERY_ROUNDS):
+            found = self.index_query_offset(topic, key, max_num, begin_timestamp, last_time, trace)
+            if not found.offsets:
+                break
+            before = len(given)
+            for number, offset in enumerate(sorted(found.offsets)):
+                if number == 0:
+                    timestamp = self._stored_at(offset)
+                    if timestamp is None:
+                        continue
+                    last_time = timestamp
+                if self._has_bytes(offset):
+                    given.append(offset)
+            if len(given) > before or last_time < begin_timestamp:
+                break
+        return tuple(given)
+
+    def _stored_at(self, offset: int) -> int | None:
+        """The storeTimestamp of the record there, as the broker's decoder finds it."""
+        if not self.log.select(offset, 4):
+            return None
+        found = self.log.record_at(offset)
+        return found.store_timestamp if isinstance(found, Message) else None
+
+    def _has_bytes(self, offset: int) -> bool:
+        """Whether a broker returns something for an offset: as many bytes as the number there says."""
+        head = self.log.read(offset, 4)
+        return head is not None and self.log.select(offset, max(int.from_bytes(head, "big", signed=True), 4))
+
+    def holds_record(self, offset: int) -> bool:
+        """`lookMessageByOffset`: whether a record that the broker can decode stands at a physical offset.
+
+        Raises StoreError where the log cannot be read, be it only by this tool.
+        """
+        refuse_unanswered(self.store, self.traits.dialect, queues=False)
+        found = self.log.record_at(offset) if self.log.select(offset, 4) else None
+        return isinstance(found, Message) and self.log.select(offset, found.total_size)
+
+    def get_message(self, topic: str, queue_id: int, offset: int, max_num: int = 32) -> PullAnswer:
+        """What a pull from a queue offset gives: status, records, where to go on.
+
+        The records' bytes are not looked at. `max_num` counts the messages of batches. Raises StoreError
+        where the broker throws, and as `serving`.
+        """
+        queue = self.queue(topic, queue_id)
+        if queue is None:
+            return PullAnswer("NO_MESSAGE_IN_QUEUE", (), 0, 0, 0)
+        return pull(queue, self.serving.log, self.traits, offset, max_num)
+
+    def commit_log_offset(self, topic: str, queue_id: int, offset: int) -> int:
+        """`getCommitLogOffsetInQueue`: where the unit of a queue offset points; 0 without one."""
+        queue = self.queue(topic, queue_id)
+        return 0 if queue is None else commit_log_offset(queue, offset)
+
+    def offset_in_queue_by_time(
+        self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = "lower"
+    ) -> int:
+        """The queue offset for a time (ms), as consumers seek. UsageError for a boundary that came later."""
+        if boundary == "upper" and not self.traits.upper_boundary:
+            raise UsageError(f"a broker of version {self.version} has no upper boundary")
+        queue = self.queue(topic, queue_id)
+        if queue is None:
+            return 0
+        return offset_of_time(queue, self.serving.log, self.traits, timestamp, boundary)

@@ -1,0 +1,283 @@
+"""The state of a store that a broker's answers are given for.
+
+    started   what a broker of the version serves after it has started on the store: with the units that its
+              recovery finds, without those that it cuts, with those that it dispatches
+              (`query.start.simulate`)
+    running   what a broker serves that is at work on these files, as far as they tell: units count up to
+              the last one that leads to a record of its queue; what is behind may be left by a truncation
+
+Both are the same where a broker was stopped in order and nothing is wrong with its files. They differ where
+a truncation left units behind the end of a queue: a running broker does not see them, the next start takes
+those that look valid for good ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_file_size
+from rocketfsck.formats.javatext import parse_int64
+from rocketfsck.formats.magic import INNER_BATCH
+from rocketfsck.query.log import LogView
+from rocketfsck.query.queues import QueueView
+from rocketfsck.query.serving.batches import first_unit, last_pos
+from rocketfsck.query.serving.files import (
+    NO_UNITS,
+    Appended,
+    Readers,
+    ServedFile,
+    ServedLog,
+    ServedQueue,
+)
+from rocketfsck.query.serving.versions import QueryTraits
+from rocketfsck.query.start.dispatch import QueueName
+from rocketfsck.query.start.load import LoadedQueue, OpenFile
+from rocketfsck.query.start.queues import QueueModel, Units
+from rocketfsck.query.start.settings import NotCoveredError, refuse_unanswered, refuse_unknown
+from rocketfsck.query.start.simulate import start_files
+from rocketfsck.scan.messages import Message
+from rocketfsck.store.model import ConsumeQueue, MappedFile, QueueKind, Store
+
+State = Literal["started", "running"]
+
+APPENDED_LIMIT = 1 << 22
+"""More units than these, appended by a start, are not kept in memory."""
+
+
+class Serving:
+    """The commit log and the queues in one state. Queues are made when they are asked for."""
+
+    def __init__(self, log: ServedLog, view: LogView, traits: QueryTraits) -> None:
+        self.log = log
+        self.view = view
+        self.traits = traits
+        self._made: dict[QueueName, ServedQueue | None] = {}
+
+    def queue(self, topic: str, queue_id: int) -> ServedQueue | None:
+        """A queue; None where the broker has none."""
+        name = (topic, queue_id)
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def _make(self, name: QueueName) -> ServedQueue | None:
+        raise NotImplementedError
+
+    def names(self) -> Iterable[QueueName]:
+        """Topic and queueId of every queue."""
+        raise NotImplementedError
+
+
+def usual_state(store: Store, traits: QueryTraits) -> State:
+    """The state that a store is asked about in if nobody says which."""
+    if store.live.locked:
+        return "running"
+    try:
+        refuse_unknown(store, store.settings, traits.dialect)
+    except NotCoveredError:
+        return "running"
+    return "started"
+
+
+def serve(store: Store, view: LogView, traits: QueryTraits, state: State, readers: Readers) -> Serving:
+    """The store in a state. Raises StoreError where it cannot be read, or the broker does not start on it."""
+    return (_Started if state == "started" else _Running)(store, view, traits, readers)
+
+
+class _Started(Serving):
+    def __init__(self, store: Store, view: LogView, traits: QueryTraits, readers: Readers) -> None:
+        version = str(traits.version)
+        self.runs: dict[QueueName, list[tuple[int, Units]]] = {}
+        self.count = 0
+        refusals, log_files, self.models = start_files(store, version, watch=self._watch)
+        if refusals:
+            why = refusals[0]
+            raise StoreError(
+                f"a broker of version {version} does not start on this store: {why.reason}", path=why.file
+            )
+        super().__init__(_log(store, log_files, traits, readers), view, traits)
+        self.readers = readers
+        self.mtimes = {
+            str(file.path): file.mtime_ns // 1_000_000 for queue in store.queues for file in queue.files
+        }
+        self.now = time.time_ns() // 1_000_000
+
+    def names(self) -> Iterable[QueueName]:
+        return self.models
+
+    def _watch(self, model: QueueModel, place: int, units: Units) -> None:
+        self.count += len(units.offset)
+        if self.count > APPENDED_LIMIT:
+            raise StoreError(
+                f"a start appends more than {APPENDED_LIMIT} units to the queues: rebuild these "
+                "first, or ask for the state of a running broker"
+            )
+        self.runs.setdefault((model.loaded.topic, model.loaded.queue_id), []).append((place, units))
+
+    def _make(self, name: QueueName) -> ServedQueue | None:
+        model = self.models.get(name)
+        if model is None:
+            return None
+        appended = self._appended(model, self.runs.get(name, []))
+        size = model.unit_size
+
+        def served(file: OpenFile) -> ServedFile:
+            places = appended.place * size
+            written = bool(np.any((places >= file.start_offset) & (places < file.end_offset)))
+            mtime = self.now if written or file.is_new else self.mtimes.get(file.path, 0)
+            return ServedFile(file.path, file.start_offset, file.size, file.wrote_pos, mtime)
+
+        return _queue(model, tuple(map(served, model.files)), self.log, self.readers, appended)
+
+    def _appended(self, model: QueueModel, runs: list[tuple[int, Units]]) -> Appended:
+        """The units that a start appends and that stay; a later one in the place of an earlier one."""
+        if not runs:
+            return NO_UNITS
+        place = np.concatenate([first + np.arange(len(units.offset)) for first, units in runs])
+        latest, number = np.unique(place[::-1], return_index=True)
+        number = len(place) - 1 - number
+        kept = latest * model.unit_size < model.end_pos
+        latest, number = latest[kept], number[kept]
+        columns = [
+            np.concatenate([getattr(units, column) for _, units in runs])[number].astype(np.int64)
+            for column in ("offset", "size", "tags")
+        ]
+        batches = np.zeros((len(latest), 3), np.int64)
+        if model.loaded.kind == "batch":
+            for row, offset in enumerate(columns[0].tolist()):
+                batches[row] = self._batch(offset)
+        return Appended(latest, *columns, *batches.T)
+
+    def _batch(self, offset: int) -> tuple[int, int, int]:
+        """The base, the number of messages and the time of a record, for its batch unit."""
+        message = self.view.record_at(offset)
+        if not isinstance(message, Message):
+            raise StoreError("the record that a start dispatches cannot be read", offset=offset)
+        properties = message.properties or {}
+        base, count = message.queue_offset, 1
+        if message.sys_flag & INNER_BATCH:
+            found = parse_int64(properties.get("INNER_BASE", ""))
+            base = base if found is None else found
+            count = parse_int64(properties.get("INNER_NUM", "")) or 1
+        return base, count, message.store_timestamp
+
+
+class _Running(Serving):
+    def __init__(self, store: Store, view: LogView, traits: QueryTraits, readers: Readers) -> None:
+        refuse_unanswered(store, traits.dialect, queues=True)
+        sizes = store.geometry
+        files = [
+            OpenFile(str(file.path), file.relative, file.start_offset or 0, file.size, file.size)
+            for file in view.files
+        ]
+        super().__init__(_log(store, list(_cut(files, view.end_offset)), traits, readers), view, traits)
+        self.readers = readers
+        self.sizes: dict[QueueKind, int] = {
+            "file": rounded_file_size(sizes.consumequeue_file_size, UNIT_SIZE),
+            "batch": rounded_file_size(sizes.batch_file_size, BATCH_UNIT_SIZE),
+        }
+        self.queues: dict[QueueName, ConsumeQueue] = {}
+        for queue in store.queues:
+            other = self.queues.get((queue.topic, queue.queue_id))
+            if other is None or queue.mapped_files.size > other.mapped_files.size:
+                self.queues[queue.topic, queue.queue_id] = queue
+
+    def names(self) -> Iterable[QueueName]:
+        return self.queues
+
+    def _make(self, name: QueueName) -> ServedQueue | None:
+        queue = self.queues.get(name)
+        if queue is None:
+            return None
+        size = queue.unit_size
+        with QueueView(queue, self.view) as view:
+            end_pos = view.end_index * size
+            found = list(map(_opened, view.files))
+        files = list(_cut(found, end_pos))
+        loaded = LoadedQueue(*name, queue.kind, "", self.sizes[queue.kind], files)
+        model = QueueModel(loaded, self.traits.dialect)
+        model.disk_end = end_pos
+        model.revise()
+        model.correct_min(self.log.min_offset)
+        mtimes = {str(file.path): file.mtime_ns // 1_000_000 for file in queue.files}
+        served = (
+            ServedFile(file.path, file.start_offset, file.size, file.wrote_pos, mtimes[file.path])
+            for file in files
+        )
+        return _queue(model, tuple(served), self.log, self.readers, NO_UNITS)
+
+
+def _opened(file: MappedFile) -> OpenFile:
+    return OpenFile(str(file.path), file.relative, file.start_offset or 0, file.size, file.size)
+
+
+def _cut(files: Iterable[OpenFile], end: int) -> Iterator[OpenFile]:
+    """Those files that begin at `end` or before, with contents up to there."""
+    for file in files:
+        if file.start_offset <= end:
+            file.wrote_pos = min(file.size, end - file.start_offset)
+            yield file
+
+
+def _log(store: Store, files: list[OpenFile], traits: QueryTraits, readers: Readers) -> ServedLog:
+    return ServedLog(
+        tuple(ServedFile(file.path, file.start_offset, file.size, file.wrote_pos) for file in files),
+        max(store.geometry.commitlog_file_size, 1),
+        traits.version.since("5.1.0"),
+        traits.dialect.ipv6_hosts,
+        readers,
+    )
+
+
+def _queue(
+    model: QueueModel, files: tuple[ServedFile, ...], log: ServedLog, readers: Readers, appended: Appended
+) -> ServedQueue:
+    loaded = model.loaded
+    queue = ServedQueue(
+        loaded.topic,
+        loaded.queue_id,
+        loaded.kind,
+        model.unit_size,
+        loaded.file_size,
+        files,
+        model.min_pos,
+        model.min_offset,
+        model.max_offset,
+        readers,
+        appended,
+    )
+    if queue.kind == "file":
+        return queue
+    return replace(queue, min_offset=_batch_min(queue, log.min_offset), max_offset=_batch_max(queue))
+
+
+def _batch_min(queue: ServedQueue, min_physical_offset: int) -> int:
+    """The first queue offset of a batch queue, -1 for none: correctMinOffset.
+
+    Behind the units at the beginning of its first file whose records are gone, be they all of that file.
+    """
+    if not queue.files or first_unit(queue, queue.files[0]) is None:
+        return -1
+    file = queue.files[0]
+    least = queue.unit(file, 0).queue_offset
+    for pos in range(0, file.wrote_pos, queue.unit_size):
+        unit = queue.unit(file, pos)
+        if unit.physical_offset >= min_physical_offset:
+            break
+        least = unit.queue_offset + unit.count
+    return least
+
+
+def _batch_max(queue: ServedQueue) -> int:
+    """The next queue offset of a batch queue: behind the last unit of its last file, or of the one before."""
+    for file in queue.files[:-3:-1]:
+        if file.wrote_pos >= queue.unit_size:
+            last = queue.unit(file, last_pos(queue, file))
+            return last.queue_offset + last.count
+    return 0

@@ -1,0 +1,194 @@
+"""Records handed to consume queues and index while a broker starts. Reference 3.4, 4.5, 8.
+
+The queues' rules (what is there already is passed over, what is missing shifts what follows) are applied to
+whole runs of units where these rise, as they do in any log that a broker wrote; else one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.filename import is_directory_name, is_queue_name
+from rocketfsck.formats.javatext import java_decode
+from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from rocketfsck.query.start.index import IndexModel
+from rocketfsck.query.start.load import LoadedQueue
+from rocketfsck.query.start.losses import Census
+from rocketfsck.query.start.queues import QueueModel, Units
+from rocketfsck.scan.columns import RecordBatch, Trait
+from rocketfsck.scan.dispatch import dispatches_of
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.model import QueueKind
+
+QueueName = tuple[str, int]
+Watcher = Callable[[QueueModel, int, Units], None]
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchRules:
+    """What decides where records go: dialect, settings, and what the topics' settings say.
+
+    Without `kinds_known` a topic is taken for a batch topic from its first inner batch on, too.
+    """
+
+    dialect: Dialect
+    delay_levels: Mapping[int, int]
+    multi_dispatch: bool
+    batch_topics: frozenset[str]
+    queue_sizes: Mapping[QueueKind, int]
+    kinds_known: bool = True
+
+
+class Dispatcher:
+    """Hands batches of records to the queues and the index; counts what happens to them.
+
+    `watch` is told every run of units that is appended, and the number of its first in the queue.
+    """
+
+    def __init__(
+        self,
+        queues: dict[QueueName, QueueModel],
+        index: IndexModel,
+        table: QueueTable,
+        rules: DispatchRules,
+        census: Census,
+        watch: Watcher | None = None,
+    ) -> None:
+        self.queues = queues
+        self.index = index
+        self.table = table
+        self.rules = rules
+        self.census = census
+        self.watch = watch
+        self.record_count = 0
+        self._by_row: dict[int, QueueModel] = {}
+
+    def dispatch(self, batch: RecordBatch, base_offset: int, wanted: NDArray[np.bool_]) -> None:
+        """Dispatch those records of the batch that are `wanted`, in order."""
+        rows = np.flatnonzero(wanted)
+        if not len(rows):
+            return
+        self.record_count += len(rows)
+        missed = np.zeros(batch.record_count, np.bool_)
+        self._to_queues(batch, base_offset, wanted, missed)
+        offset = batch["physical_offset"][rows]
+        key_count = batch["key_count"][rows].astype(np.int64)
+        rolled_back = (batch["sys_flag"][rows] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK
+        taken = self.index.put(offset, key_count, rolled_back)
+        without_entry = np.zeros(batch.record_count, np.bool_)
+        keyed = (key_count > 0) & ~rolled_back
+        without_entry[rows] = keyed & ~taken & self.index.lacks(offset)
+        had_unit = np.zeros(batch.record_count, np.bool_)  # a queue that passes it over has not had it
+        had_entry = self.index.covered_before(batch["physical_offset"])
+        self.census.see(batch, base_offset, wanted, missed, without_entry, had_unit, had_entry)
+
+    def _to_queues(
+        self, batch: RecordBatch, base_offset: int, wanted: NDArray[np.bool_], missed: NDArray[np.bool_]
+    ) -> None:
+        rules = self.rules
+        found = dispatches_of(batch, base_offset, delay_levels=rules.delay_levels)
+        is_main = np.append(True, found.row[1:] != found.row[:-1]) if len(found) else np.zeros(0, np.bool_)
+        chosen = np.flatnonzero(wanted[found.row] & (found.queue >= 0) & (is_main | rules.multi_dispatch))
+        row, queue = found.row[chosen], found.queue[chosen]
+        is_inner = (batch["traits"] & Trait.INNER_BATCH) != 0
+        # a further queue has the offset of its list; the record's own field is right for its own queue
+        index = np.where(is_main[chosen], batch["queue_offset"][row], found.index[chosen])
+        offset = batch["physical_offset"][row]
+        order = np.argsort(queue, kind="stable")
+        bounds = np.flatnonzero(np.append(True, queue[order][1:] != queue[order][:-1]))
+        for first, last in zip(bounds.tolist(), [*bounds[1:].tolist(), len(order)], strict=True):
+            if first == last:
+                continue
+            part = order[first:last]
+            topic = java_decode(self.table.names[int(queue[part[0]])][0])
+            missed[row[part]] = not is_queue_name(topic)
+            if not is_directory_name(topic):
+                continue
+            picked = chosen[part]
+            inner = bool((is_main[picked] & is_inner[row[part]]).any())
+            model = self._queue_of_row(int(queue[part[0]]), inner)
+            units = Units(index[part], offset[part], found.size[picked], found.tags[picked])
+            if model.loaded.kind == "batch":
+                self._to_batch_queue(model, units, found.index[picked] + found.count[picked])
+                continue
+            skipped = self._to_queue(model, units)
+            missed[row[part[skipped]]] = True
+
+    def _queue_of_row(self, row: int, inner: bool) -> QueueModel:
+        model = self._by_row.get(row)
+        if model is None:
+            topic, queue_id = self.table.names[row]
+            name = (java_decode(topic), queue_id)
+            model = self.queues.get(name)
+            if model is None:
+                model = self.queues[name] = self._new_queue(*name, inner)
+            self._by_row[row] = model
+        return model
+
+    def _new_queue(self, topic: str, queue_id: int, inner: bool = False) -> QueueModel:
+        told = topic in self.rules.batch_topics or (inner and not self.rules.kinds_known)
+        is_batch = self.rules.dialect.batch_queues and told
+        kind: QueueKind = "batch" if is_batch else "file"
+        area = "batchconsumequeue" if is_batch else "consumequeue"
+        directory = f"{area}/{topic}/{queue_id}"
+        size = self.rules.queue_sizes[kind]
+        return QueueModel(LoadedQueue(topic, queue_id, kind, directory, size, []), self.rules.dialect)
+
+    def _append(self, model: QueueModel, units: Units, chosen: Longs) -> None:
+        if len(chosen):
+            taken = Units(units.index[chosen], units.offset[chosen], units.size[chosen], units.tags[chosen])
+            place = model.append(taken)
+            if self.watch is not None:
+                self.watch(model, place, taken)
+
+    def _to_batch_queue(self, model: QueueModel, units: Units, next_base: Longs) -> None:
+        highest = np.maximum.accumulate(np.append(model.max_physic_offset, units.offset))[:-1]
+        chosen = np.flatnonzero(units.offset > highest)
+        if not len(chosen):
+            return
+        was_empty = not model.files
+        self._append(model, units, chosen)
+        model.max_base_offset = int(next_base[chosen[-1]])
+        if was_empty:
+            model.min_base_offset = int(units.index[chosen[0]])
+
+    def _to_queue(self, model: QueueModel, units: Units) -> Longs:
+        """Append what is not there yet; which elements were passed over though they are not there."""
+        reach = units.offset + units.size if model.counts_ends else units.offset
+        if _rises(reach) and _rises(units.index):
+            known = int(np.searchsorted(reach, model.max_physic_offset, side="right"))
+            place = model.end_pos // model.unit_size if model.files else 0
+            fresh = max(known, int(np.searchsorted(units.index, place, side="left")))
+            if self.rules.dialect.skips_units_below_current:
+                if known < fresh and units.index[known] == 0:
+                    return self._one_by_one(model, units, reach)
+                if known < fresh:
+                    model.open_next()
+                self._append(model, units, np.arange(fresh, len(reach)))
+                return np.arange(known, fresh)
+            self._append(model, units, np.arange(known, len(reach)))
+            return np.zeros(0, np.int64)
+        return self._one_by_one(model, units, reach)
+
+    def _one_by_one(self, model: QueueModel, units: Units, reach: Longs) -> Longs:
+        skipped: list[int] = []
+        for element, (index, end) in enumerate(zip(units.index.tolist(), reach.tolist(), strict=True)):
+            if end <= model.max_physic_offset:
+                continue
+            below = model.files and index * model.unit_size < model.end_pos
+            if below and index != 0 and self.rules.dialect.skips_units_below_current:
+                model.open_next()
+                skipped.append(element)
+                continue
+            self._append(model, units, np.array([element]))
+        return np.array(skipped, np.int64)
+
+
+def _rises(column: Longs) -> bool:
+    return bool((column[1:] > column[:-1]).all())

@@ -1,0 +1,246 @@
+"""The recovery of the commit log: where it begins, what it scans, where it cuts. Reference 6.2 to 6.5."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rocketfsck.formats.checkpoint import Checkpoint
+from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
+from rocketfsck.query.start.load import OpenFile
+from rocketfsck.query.start.model import LogScan, Skipped
+from rocketfsck.query.start.read import Judged, Reading, Verdict, judge_record
+from rocketfsck.query.start.walk import Ending, LogWalker
+from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.store.reading import FileReader
+
+_HEADER_SIZE = 68
+_INT = struct.Struct(">i")
+_LONG = struct.Struct(">q")
+
+BatchHandler = Callable[[RecordBatch, OpenFile], None]
+HUGE_NOTE = "the record at {offset} claims more than 1 GiB: a broker without that much memory dies on it"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRecord:
+    """What a broker reads of a file's first record to find where to begin."""
+
+    magic_code: int
+    physical_offset: int
+    store_timestamp: int
+
+
+def read_first_record(file: OpenFile, dialect: Dialect) -> FirstRecord:
+    """The fields at their places; storeTimestamp's depends on the IPv6 flag where the version knows it."""
+    with FileReader(file.path) as reader:
+        head = reader.read_upto(0, _HEADER_SIZE).ljust(_HEADER_SIZE + 8, b"\0")
+    sys_flag = _INT.unpack_from(head, 36)[0]
+    store_at = 68 if dialect.ipv6_hosts and sys_flag & 0x10 else 56
+    with FileReader(file.path) as reader:
+        stored = reader.read_upto(store_at, 8).ljust(8, b"\0")
+    return FirstRecord(
+        _INT.unpack_from(head, 4)[0], _LONG.unpack_from(head, 28)[0], _LONG.unpack_from(stored)[0]
+    )
+
+
+def choose_start(
+    files: Sequence[OpenFile],
+    dialect: Dialect,
+    *,
+    clean: bool,
+    max_queue_offset: int,
+    checkpoint: Checkpoint,
+    index_safe: bool,
+) -> int:
+    """The number of the file that the recovery begins with."""
+    if clean and dialect.clean_scan_start == "third last file":
+        return max(len(files) - 3, 0)
+    number = len(files) - 1
+    if clean and dialect.clean_scan_start == "consumequeue":
+        while number > 0 and files[number].start_offset > max_queue_offset:
+            number -= 1
+        return number
+    limit = checkpoint.min_timestamp_index if index_safe else checkpoint.min_timestamp
+    while number > 0:
+        if dialect.clean_scan_start == "first record":
+            found = _matches_by_record(
+                files[number], dialect, clean, limit, max_queue_offset, checkpoint, index_safe
+            )
+        else:
+            found = _matches(files[number], dialect, limit)
+        if found:
+            return number
+        number -= 1
+    return 0
+
+
+def _matches(file: OpenFile, dialect: Dialect, limit: int) -> bool:
+    first = read_first_record(file, dialect)
+    known = first.magic_code == MAGIC_V1 or (dialect.v2_allowed and first.magic_code == MAGIC_V2)
+    return known and first.store_timestamp != 0 and first.store_timestamp <= limit
+
+
+def _matches_by_record(
+    file: OpenFile,
+    dialect: Dialect,
+    clean: bool,
+    limit: int,
+    max_queue_offset: int,
+    checkpoint: Checkpoint,
+    index_safe: bool,
+) -> bool:
+    with FileReader(file.path) as reader:
+        judged = judge_record(reader, 0, file.size, Reading(dialect, check_crc=True))
+    if judged.verdict is not Verdict.OK:
+        return False
+    first = read_first_record(file, dialect)
+    if first.store_timestamp == 0:
+        return False
+    if index_safe and first.store_timestamp > checkpoint.index_msg_timestamp:
+        return False
+    if clean:
+        return first.physical_offset <= max_queue_offset
+    return first.store_timestamp <= limit
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The scan, and what it leaves: the end of the log, and its notes."""
+
+    scan: LogScan
+    cut_offset: int
+    notes: tuple[str, ...]
+
+
+def recover_log(
+    files: Sequence[OpenFile], first: int, walker: LogWalker, handle: BatchHandler, *, takes_half: bool
+) -> Recovered:
+    """Scan from file number `first` on; the log ends where the scan does.
+
+    `takes_half` is for the versions that go on behind a record of a wrong length: by its totalSize in their
+    count, by its fields in their buffer.
+    """
+    number, read_size, notes = first, 0, []
+    while True:
+        file = files[number]
+        pos = drift = 0
+        while True:
+            with FileReader(file.path) as reader:
+                ending = drain(walker, reader, pos, file.size, file, handle)
+            judged = ending.judged
+            if judged is not None and judged.huge:
+                notes.append(HUGE_NOTE.format(offset=file.start_offset + ending.pos))
+            if not (takes_half and judged and judged.verdict is Verdict.HALF and judged.size > 0):
+                break
+            drift += judged.size - judged.read_size
+            pos = ending.pos + judged.read_size
+        cut_offset = file.start_offset + ending.pos + drift
+        is_blank = judged is not None and judged.verdict is Verdict.BLANK
+        read_size += ending.pos
+        if is_blank and number + 1 < len(files):
+            number += 1
+            continue
+        stop = "blank" if is_blank else stop_name(judged)
+        scan = LogScan(
+            files[first].relative,
+            files[first].start_offset,
+            cut_offset,
+            stop,
+            number - first + 1,
+            read_size,
+        )
+        return Recovered(scan, cut_offset, tuple(notes))
+
+
+def drain(
+    walker: LogWalker, reader: FileReader, pos: int, limit: int, file: OpenFile, handle: BatchHandler
+) -> Ending:
+    """Walk a file and hand every batch over; why it ended."""
+    walk = walker.walk(reader, pos, limit, file.start_offset)
+    while True:
+        try:
+            batch = next(walk)
+        except StopIteration as stop:
+            ending: Ending = stop.value
+            return ending
+        handle(batch, file)
+
+
+def stop_name(judged: Judged | None) -> str:
+    """A word for why a scan ended."""
+    return "end" if judged is None else judged.verdict.name.lower()
+
+
+def truncate_files(files: list[OpenFile], cut_offset: int) -> list[OpenFile]:
+    """The files that stay: those that begin behind the cut go, the one that holds it ends there."""
+    kept = []
+    for file in files:
+        if file.end_offset > cut_offset:
+            if cut_offset < file.start_offset:
+                continue
+            file.wrote_pos = cut_offset % file.size
+        kept.append(file)
+    return kept
+
+
+def find_file(files: Sequence[OpenFile], offset: int) -> OpenFile | None:
+    """The file that an offset lies in, of those that have something there."""
+    for file in files:
+        if file.start_offset <= offset < file.end_offset:
+            return file if offset % file.size < file.wrote_pos else None
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Reput:
+    """Where the dispatcher stands at last, and the ranges that it passed over."""
+
+    end_offset: int
+    skipped: tuple[Skipped, ...]
+
+
+def dispatch_log(
+    files: Sequence[OpenFile], start_offset: int, walker: LogWalker, handle: BatchHandler, *, master: bool
+) -> Reput:
+    """The dispatcher from `start_offset` to the end of the log, without body CRCs. Reference 6.5.
+
+    Behind a record of a wrong length its count goes on by the record's totalSize and its buffer by the
+    record's fields: from then on it stands elsewhere than it reads.
+    """
+    max_offset = files[-1].start_offset + files[-1].wrote_pos if files else 0
+    skipped: list[Skipped] = []
+    offset = start_offset
+    while offset < max_offset:
+        file = find_file(files, offset)
+        if file is None:
+            skipped.append(Skipped(offset, max_offset, "no file holds this offset", stuck=True))
+            break
+        pos, half_size, half_read_size, ending = offset % file.size, 0, 0, None
+        with FileReader(file.path) as reader:
+            while ending is None:
+                found = drain(walker, reader, pos, file.wrote_pos, file, handle)
+                judged = found.judged
+                if judged is not None and judged.verdict is Verdict.HALF and judged.size > 0:
+                    half_size += judged.size
+                    half_read_size += judged.read_size
+                    pos = found.pos + judged.read_size
+                    continue
+                ending = found
+        end = file.start_offset + file.wrote_pos
+        if ending.judged is not None and ending.judged.verdict is Verdict.BLANK:
+            count = file.start_offset + ending.pos + half_size - half_read_size
+            offset = count + file.size - count % file.size
+        else:
+            if ending.judged is not None:
+                stuck = not master
+                bad = file.start_offset + ending.pos
+                skipped.append(Skipped(bad, max_offset if stuck else end, stop_name(ending.judged), stuck))
+                if stuck:
+                    break
+            offset = end + half_size
+            if half_size:
+                skipped.append(Skipped(end, offset, "its count is ahead of its reading"))
+    return Reput(offset, tuple(skipped))

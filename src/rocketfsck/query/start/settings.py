@@ -1,0 +1,186 @@
+"""What decides a start beside the files' bytes: settings, checkpoint, and what topics.json says of topics.
+
+Reference 5.1, 6.1, appendix B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
+from rocketfsck.formats.config import decode_config
+from rocketfsck.formats.configviews import topic_configs
+from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.query.start.load import entries_of
+from rocketfsck.store.listing import EntryKind
+from rocketfsck.store.model import OtherKind, QueueKind, Settings, Store, StrayReason
+from rocketfsck.store.reading import FileReader, read_whole
+
+LOG_REASON = "its commit log is DLedger's"
+QUEUES_REASON = "its consume queues are in RocksDB"
+
+NOTED_TOPICS = 5
+_MAX_CONFIG_SIZE = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """The settings that decide; what is not set has the broker's default, or what the store shows."""
+
+    master: bool
+    index_enabled: bool
+    index_safe: bool
+    check_crc: bool
+    force_property_crc: bool
+    recheck_from_queues: bool
+    with_ext: bool
+    multi_dispatch: bool
+
+
+class NotCoveredError(StoreError):
+    """What a broker does with a store like this is not described here. `reasons` say why, each a clause;
+    `what` is what cannot be done."""
+
+    def __init__(
+        self, reasons: tuple[str, ...], *, path: str, what: str = "the start cannot be predicted"
+    ) -> None:
+        super().__init__(f"{what}: {'; '.join(reasons)}", path=path)
+        self.reasons = reasons
+
+
+def refuse_unknown(store: Store, settings: Settings, dialect: Dialect) -> None:
+    """Raise NotCoveredError for a store whose queues or commit log are kept in a form that is not read here.
+
+    What the settings say decides; without them the files do.
+    """
+    reasons = _not_read(store, settings, dialect)
+    if reasons:
+        raise NotCoveredError(reasons, path=str(store.root))
+
+
+def refuse_unanswered(store: Store, dialect: Dialect, *, queues: bool) -> None:
+    """Raise NotCoveredError for a store whose commit log is kept in a form that is not read here, or with
+    `queues` its queues: what a running broker answers cannot be told.
+
+    Queues that are kept in both forms have the same units.
+    """
+    settings = store.settings
+    doubled = bool(store.queues) and not (settings.get("storeType") or "").startswith("defaultRocksDB")
+    left_out = () if queues and not doubled else (QUEUES_REASON,)
+    reasons = tuple(reason for reason in _not_read(store, settings, dialect) if reason not in left_out)
+    if reasons:
+        raise NotCoveredError(reasons, path=str(store.root), what="what a broker answers cannot be told")
+
+
+def _not_read(store: Store, settings: Settings, dialect: Dialect) -> tuple[str, ...]:
+    rocksdb = _rocksdb_queues(store)
+    store_type = settings.get("storeType")
+    told_rocksdb = rocksdb if store_type is None else store_type.startswith("defaultRocksDB")
+    double = settings.flag("rocksdbCQDoubleWriteEnable", False)
+    has_dledger = any(other.kind is OtherKind.DLEDGER_DATA for other in store.others)
+    asked = (
+        (
+            dialect.dledger and settings.flag("enableDLegerCommitLog", has_dledger),
+            "its commit log is DLedger's",
+        ),
+        (dialect.rocksdb_consumequeue and (told_rocksdb or double), QUEUES_REASON),
+        *((True, reason) for reason in _log_elsewhere(store)),
+    )
+    return tuple(reason for applies, reason in asked if applies)
+
+
+def _rocksdb_queues(store: Store) -> bool:
+    """Whether a RocksDB stands where brokers keep one for consume queues (5.2.0+, 5.3.2+)."""
+    names = {other.relative for other in store.others if other.kind is OtherKind.ROCKSDB}
+    names |= {stray.relative for stray in store.strays if stray.relative == "consumequeue_rocksdb"}
+    return not names.isdisjoint(("consumequeue", "consumequeue_rocksdb"))
+
+
+def _log_elsewhere(store: Store) -> list[str]:
+    """The reason where nobody said so, but the commit log is in directories of other names."""
+    if store.commitlog.files or store.settings.path is not None or store.told.commitlog_paths:
+        return []
+    found = [
+        stray.relative
+        for stray in store.strays
+        if stray.area == "root" and stray.reason is StrayReason.UNKNOWN and _has_log_files(str(stray.path))
+    ]
+    if not found:
+        return []
+    return [f"commitlog/ has no files, but {', '.join(found)} may be its commit log (--commitlog-path)"]
+
+
+def _has_log_files(directory: str) -> bool:
+    return any(
+        entry.kind is EntryKind.FILE and filename_to_offset(entry.name) is not None
+        for entry in entries_of(directory)
+    )
+
+
+def role_of(store: Store, settings: Settings) -> Role:
+    """The settings with the broker's defaults; what a default cannot tell is as the store shows it."""
+    index_enabled = settings.flag("messageIndexEnable", True)
+    return Role(
+        master=(settings.get("brokerId") or "0").strip() == "0",
+        index_enabled=index_enabled and store.geometry.entry_count > 1,
+        index_safe=index_enabled and settings.flag("messageIndexSafe", False),
+        check_crc=settings.flag("checkCRCOnRecover", True),
+        force_property_crc=settings.flag("forceVerifyPropCRC", False),
+        recheck_from_queues=settings.flag("recheckReputOffsetFromCq", False),
+        with_ext=settings.flag("enableConsumeQueueExt", bool(store.ext_queues)),
+        multi_dispatch=settings.flag(
+            "enableLmq", any(queue.topic.startswith("%LMQ%") for queue in store.queues)
+        ),
+    )
+
+
+def read_start_checkpoint(store: Store) -> Checkpoint:
+    """The checkpoint as the broker maps it: what a short file lacks reads as zeros."""
+    if store.checkpoint is None:
+        return Checkpoint()
+    with FileReader(store.checkpoint.path) as reader:
+        data = reader.read_upto(0, CHECKPOINT.size)
+    return decode_checkpoint(data.ljust(CHECKPOINT.size, b"\0"))
+
+
+def topic_kinds(store: Store) -> tuple[dict[str, QueueKind], bool]:
+    """The kind of queue of every topic in topics.json that says one, and whether there is such a file."""
+    for config in store.configs:
+        if config.relative == "config/topics.json":
+            try:
+                found = topic_configs(decode_config(read_whole(config.path, _MAX_CONFIG_SIZE)))
+            except FormatError:
+                break
+            batch = (name for name, topic in found.items() if topic.attributes.get("queue.type") == "BatchCQ")
+            return dict.fromkeys(batch, "batch"), True
+    return {}, False
+
+
+def notes_of(settings: Settings, role: Role) -> list[str]:
+    """What the prediction assumes or leaves out with these settings."""
+    notes = []
+    if settings.path is None:
+        notes.append("no broker.conf is given: the defaults, and what the store shows, are taken")
+    notes += [
+        f"{name}: the confirm offset's part in recovery and dispatch is left out"
+        for name in ("duplicationEnable", "enableControllerMode")
+        if settings.flag(name, False)
+    ]
+    if role.with_ext:
+        notes.append("enableConsumeQueueExt: what happens to the ext files is left out")
+    if role.multi_dispatch:
+        notes.append("multi-dispatch: records go to the further queues that they name")
+    return notes
+
+
+def kinds_note(batch_topics: Collection[str]) -> str:
+    """What is assumed where there is no topics.json and bytes show that these topics are batch topics."""
+    shown = ", ".join(sorted(batch_topics)[:NOTED_TOPICS])
+    more = f" and {len(batch_topics) - NOTED_TOPICS} more" if len(batch_topics) > NOTED_TOPICS else ""
+    return (
+        f"config/topics.json is missing or cannot be read: {shown}{more} taken for BatchCQ, as "
+        "batchconsumequeue/ or the records show; a broker without that file takes every topic for SimpleCQ"
+    )

@@ -1,0 +1,193 @@
+"""Starts in short, for every version that a store may be of, and whether one is worse than another.
+
+Versions whose starts are alike are predicted once. Reference 0.4, 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.dialect import Version, dialect_of
+from rocketfsck.formats.filename import is_queue_name
+from rocketfsck.query.start.load import NO_AREAS, Areas
+from rocketfsck.query.start.model import Start
+from rocketfsck.query.start.simulate import simulate_starts
+from rocketfsck.store.model import Settings, Store
+
+START_TRAITS = (
+    "batch_queues",
+    "clean_scan_start",
+    "directories_skipped",
+    "dispatch_restart",
+    "dledger",
+    "empty_last_file_deleted",
+    "empty_log_destroys_queues",
+    "half_record_recovered",
+    "index_load_fatal",
+    "inner_batch_checked",
+    "ipv6_hosts",
+    "load_order",
+    "max_physic_offset_is_end",
+    "min_offset_by_search",
+    "multi_dispatch",
+    "property_crc",
+    "property_crc_zero_valid",
+    "property_parser",
+    "queue_truncation",
+    "record_bounds_checked",
+    "rocksdb_consumequeue",
+    "skips_units_below_current",
+    "v2_allowed",
+    "wrong_size_fatal",
+)
+"""The traits of a dialect that a predicted start depends on."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartVerdict:
+    """The start of a `version`, and of those in `alike`, which do the same with every store.
+
+    Without `covered` nothing is predicted; `reason` then says why, as it does of a start that is refused.
+    Counts of messages are None where nobody looked for them. `cut_count` messages go with the log's end,
+    `lost_count` lose their unit and `lost_key_count` an index entry by this start; `reached_count` are those
+    of the log that have a unit afterwards, `unreadable_count` units lead to bytes that the log does not have.
+    `shifted_count` units are put at a wrong queue offset, `reissued_count` queue offsets are given out twice,
+    `phantom_count` queues begin a file with zeros that the broker takes for a message.
+    """
+
+    version: str
+    alike: tuple[str, ...]
+    covered: bool
+    loads: bool
+    reason: str = ""
+    queues_destroyed: bool = False
+    deleted_file_count: int = 0
+    hidden_file_count: int = 0
+    cut_count: int | None = None
+    lost_count: int | None = None
+    lost_key_count: int | None = None
+    reached_count: int | None = None
+    unreadable_count: int | None = None
+    shifted_count: int = 0
+    reissued_count: int = 0
+    phantom_count: int = 0
+
+    @property
+    def harmless(self) -> bool:
+        """Whether the broker loads and no number says that the start takes something."""
+        return self.covered and self.loads and not any(getattr(self, name) for name in COMPARED)
+
+
+COMPARED: Mapping[str, str] = {
+    "queues_destroyed": "deletes all consume queues",
+    "hidden_file_count": "does not see {after} files ({before} before)",
+    "cut_count": "cuts {after} messages off the log ({before} before)",
+    "lost_count": "takes {after} messages from consumers ({before} before)",
+    "lost_key_count": "takes {after} messages from queries by key ({before} before)",
+    "unreadable_count": "leaves {after} units that lead to bytes the log does not have ({before} before)",
+    "shifted_count": "puts {after} units at a wrong queue offset ({before} before)",
+    "phantom_count": "takes zeros for a message in {after} queues ({before} before)",
+    "reissued_count": "gives out {after} queue offsets a second time ({before} before)",
+}
+"""What a start may do more of than another one, and how that is said."""
+
+
+def start_classes(versions: Iterable[Version]) -> list[tuple[Version, ...]]:
+    """The versions in groups whose starts are alike, each in order, oldest first."""
+    groups: dict[tuple[object, ...], list[Version]] = {}
+    for version in sorted(set(versions)):
+        dialect = dialect_of(version)
+        groups.setdefault(tuple(getattr(dialect, name) for name in START_TRAITS), []).append(version)
+    return [tuple(group) for group in groups.values()]
+
+
+def versions_of(store: Store) -> tuple[Version, ...]:
+    """Every version that the store may be of; one where the user named it."""
+    evidence = store.dialect_evidence
+    return (store.dialect.version,) if evidence.given else evidence.versions or (store.dialect.version,)
+
+
+def predict_starts(
+    store: Store,
+    classes: Sequence[tuple[Version, ...]],
+    *,
+    conf: Settings | None = None,
+    losses: bool = True,
+    areas: Areas = NO_AREAS,
+) -> list[StartVerdict]:
+    """A verdict on each class of versions; one that says why where a store is not covered, or cannot be read.
+
+    `conf`, `losses` and `areas` as `simulate_starts` takes them.
+    """
+    chosen = [store.dialect.version if store.dialect.version in group else group[-1] for group in classes]
+    alike = [tuple(map(str, group)) for group in classes]
+
+    def predict(names: list[str]) -> list[Start]:
+        return simulate_starts(store, names, conf=conf, losses=losses, areas=areas)
+
+    names = list(map(str, chosen))
+    try:
+        return [_verdict(start, group) for start, group in zip(predict(names), alike, strict=True)]
+    except StoreError:
+        return [_one(predict, name, group) for name, group in zip(names, alike, strict=True)]
+
+
+def _one(predict: Callable[[list[str]], list[Start]], version: str, alike: tuple[str, ...]) -> StartVerdict:
+    """A verdict where not all starts can be predicted."""
+    try:
+        (start,) = predict([version])
+    except StoreError as error:
+        return StartVerdict(version, alike, covered=False, loads=False, reason=str(error))
+    return _verdict(start, alike)
+
+
+def _verdict(start: Start, alike: tuple[str, ...]) -> StartVerdict:
+    losses = start.losses
+    verdict = StartVerdict(
+        start.version,
+        alike,
+        covered=True,
+        loads=start.loads,
+        reason="; ".join(f"{item.file}: {item.reason}" for item in start.refusals[:1]),
+    )
+    if not start.loads:
+        return verdict
+    looked = losses.by_queue_count is not None
+    return replace(
+        verdict,
+        queues_destroyed=start.queues_destroyed,
+        deleted_file_count=sum(item.change == "deleted" for item in start.files),
+        hidden_file_count=len(start.ignored),
+        cut_count=losses.cut_record_count if looked else None,
+        lost_count=losses.new_by_queue_count,
+        lost_key_count=losses.new_by_key_count,
+        reached_count=losses.reached_count,
+        unreadable_count=losses.unreadable_count,
+        shifted_count=sum(queue.shifted_count for queue in start.queues),
+        reissued_count=sum(queue.reissued_count for queue in start.queues if is_queue_name(queue.topic)),
+        phantom_count=sum(queue.phantom_count for queue in start.queues),
+    )
+
+
+def worse(before: StartVerdict, after: StartVerdict, given_up_count: int = 0) -> tuple[str, ...]:
+    """In what the start `after` a change is worse than the one `before`, each a clause; empty if in nothing.
+
+    A start that was refused before is worse in nothing. `given_up_count` records or units are known to go by
+    the change itself.
+    """
+    if not (before.covered and after.covered and before.loads):
+        return ()
+    if not after.loads:
+        return (f"is refused ({after.reason})",)
+    reasons = []
+    for name, text in COMPARED.items():
+        then, now = getattr(before, name), getattr(after, name)
+        if then is not None and now is not None and now > then:
+            reasons.append(text.format(before=then, after=now))
+    if before.reached_count is not None and after.reached_count is not None:
+        missing = before.reached_count - after.reached_count
+        if missing > given_up_count:
+            reasons.append(f"leaves {missing} messages fewer within the reach of consumers than before")
+    return tuple(reasons)

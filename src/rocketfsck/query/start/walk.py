@@ -1,0 +1,129 @@
+"""A commit log file as a broker walks it: batches of records that it accepts, then why it stopped.
+
+The compiled scan does the bulk; a row that a broker may judge otherwise, and the place where the scan stops,
+is judged by `start_read`. Reference 2.15, 6.2.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Generator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.magic import MAGIC_V2
+from rocketfsck.query.start.read import Judged, Reading, Verdict, judge_record
+from rocketfsck.scan.columns import Fault, RecordBatch, Stop, Trait, new_batch
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.source import ReadAhead
+from rocketfsck.scan.tiling import fill_batch, implementation
+from rocketfsck.store.reading import FileReader
+
+IPV6_HOSTS = 0x30
+_INT = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Where a walk of a file stopped (file position) and what stands there; None: the end of the bytes."""
+
+    pos: int
+    judged: Judged | None
+
+
+class LogWalker:
+    """Walks files one after the other with one batch and one table of queues.
+
+    `compiled` says whether to use the kernels (`jit.compiled_wanted`).
+    """
+
+    def __init__(self, reading: Reading, table: QueueTable, *, compiled: bool) -> None:
+        self.reading = reading
+        self.table = table
+        self.compiled = compiled
+        self.batch = new_batch()
+        self.options = ScanOptions(
+            read_bodies=reading.check_crc, property_parser=reading.dialect.property_parser
+        )
+
+    def walk(
+        self, reader: FileReader, pos: int, limit: int, base_offset: int
+    ) -> Generator[RecordBatch, None, Ending]:
+        """Yield the accepted records from file position `pos` on; the batch is always the same object.
+
+        `limit` is where the broker's view of the file ends, `base_offset` the physical offset of the file's
+        first byte. Raises StoreError when bytes cannot be read.
+        """
+        scanner, _ = implementation(self.compiled)
+        batch = self.batch
+        with ReadAhead(reader) as window:
+            while pos < limit:
+                batch.begin(0)
+                window.move_to(pos)
+                stop = fill_batch(
+                    reader, window, scanner, base_offset, reader.size, self.options, batch, self.table
+                )
+                end = window.file_pos + window.start
+                refused = self._refused_row(reader, limit)
+                if refused is not None:
+                    row, judged = refused
+                    end = int(batch["pos"][row])
+                    batch.cut(row)
+                    if batch.record_count:
+                        yield batch
+                    return Ending(end, judged)
+                if batch.record_count:
+                    yield batch
+                pos = end
+                if stop in (Stop.BATCH_FULL, Stop.LIMIT) or pos >= limit:
+                    continue
+                judged = judge_record(reader, pos, limit, self.reading)
+                if judged.verdict is not Verdict.OK:
+                    return Ending(pos, judged)
+                self._read_otherwise(reader, pos, judged.size, base_offset)
+                yield batch
+                pos += judged.size
+        return Ending(pos, None)
+
+    def _refused_row(self, reader: FileReader, limit: int) -> tuple[int, Judged] | None:
+        """The first record of the batch that the broker does not accept."""
+        batch = self.batch
+        for row in np.flatnonzero(self._doubtful(limit)).tolist():
+            judged = judge_record(reader, int(batch["pos"][row]), limit, self.reading)
+            if judged.verdict is not Verdict.OK:
+                return row, judged
+        return None
+
+    def _doubtful(self, limit: int) -> NDArray[np.bool_]:
+        batch, reading = self.batch, self.reading
+        dialect = reading.dialect
+        faults = batch["faults"]
+        bits = Fault.DELAY
+        if reading.check_crc:
+            bits |= Fault.BODY_CRC
+        if dialect.inner_batch_checked:
+            bits |= Fault.INNER_BATCH
+        doubtful = (faults & bits) != 0
+        doubtful |= batch["pos"] + batch["total_size"] > limit
+        if not dialect.v2_allowed:
+            doubtful |= batch["magic_code"] == MAGIC_V2
+        if not dialect.ipv6_hosts:
+            doubtful |= (batch["sys_flag"] & IPV6_HOSTS) != 0
+        if reading.check_crc and reading.force_property_crc:
+            doubtful |= (faults & Fault.PROPERTY_CRC) != 0
+            doubtful |= (batch["traits"] & Trait.PROPERTY_CRC) == 0
+        return np.asarray(doubtful, np.bool_)
+
+    def _read_otherwise(self, reader: FileReader, pos: int, size: int, base_offset: int) -> None:
+        """Put the one record into the batch that only this broker takes for one: it does not know the flags
+        of IPv6 hosts (before 4.6.0)."""
+        record = bytearray(reader.read(pos, size))
+        sys_flag = _INT.unpack_from(record, 36)[0]
+        _INT.pack_into(record, 36, sys_flag & ~IPV6_HOSTS)
+        scanner, _ = implementation(False)
+        self.batch.begin(0)
+        data = np.frombuffer(bytes(record), np.uint8)
+        scanner(data, 0, size, pos, base_offset, reader.size, self.options, self.batch, self.table)

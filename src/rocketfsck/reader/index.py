@@ -1,0 +1,201 @@
+"""Reads header, slots and entries of an index file by number, in blocks.
+
+file := header[40] slot[4] * S entry[20] * N        entry 0 is never used (reference 4.1)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from functools import cache
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.scan.source import ReadAhead
+from rocketfsck.scan.spans import group_bounds
+from rocketfsck.store.model import Geometry, IndexFile
+from rocketfsck.store.reading import FileReader
+
+if TYPE_CHECKING:
+    from rocketfsck.formats.indexfile import IndexHeader
+
+HEADER_SIZE = 40
+SLOT_SIZE = 4
+ENTRY_SIZE = 20
+BLOCK_COUNT = 1 << 16
+SPAN_COUNT = 1 << 12
+WINDOW_FRONT = 128
+
+Entries = NDArray[Any]
+
+
+@cache
+def entry_dtype() -> np.dtype[np.void]:
+    """The big-endian dtype of an entry: keyHash, phyOffset, timeDiff, prevIndex."""
+    from rocketfsck.formats.indexfile import ENTRY
+
+    return ENTRY.dtype()
+
+
+class IndexReader:
+    """One index file, open for reading. `last_entry` is the number of the last entry that the bytes hold."""
+
+    __slots__ = ("_reader", "entry_count", "file", "first_pos", "header", "last_entry", "size", "slot_count")
+
+    def __init__(self, file: IndexFile, geometry: Geometry) -> None:
+        from rocketfsck.formats.indexfile import IndexHeader, decode_header
+
+        self.file = file
+        self.slot_count = max(geometry.slot_count, 1)
+        self.entry_count = max(geometry.entry_count, 1)
+        self._reader = FileReader(file.path)
+        self.size = self._reader.size
+        self.first_pos = HEADER_SIZE + SLOT_SIZE * self.slot_count
+        head = self._reader.read_upto(0, HEADER_SIZE)
+        self.header: IndexHeader = (
+            decode_header(head) if len(head) == HEADER_SIZE else IndexHeader(0, 0, 0, 0, 0, 0)
+        )
+        whole = max(self.size - self.first_pos, 0) // ENTRY_SIZE
+        self.last_entry = max(min(whole, self.entry_count) - 1, 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._reader.close()
+
+    @property
+    def used_entry(self) -> int:
+        """The number of the last entry in use, by the header and by what the file's bytes hold."""
+        return min(self.header.entry_count, self.last_entry)
+
+    def entries(self, first: int, count: int, room: NDArray[np.uint8] | None = None) -> Entries:
+        """Entries `first` to `first + count - 1`; the caller keeps to `last_entry`.
+
+        They are read into `room` where that is given: a walk through all of them reuses its memory.
+        """
+        data = np.empty(ENTRY_SIZE * count, np.uint8) if room is None else room[: ENTRY_SIZE * count]
+        self._reader.read_into(data.data, self.first_pos + ENTRY_SIZE * first)
+        return data.view(entry_dtype())
+
+    def blocks(self, first: int, last: int, *, read_ahead: bool) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """The bytes of entries `first` to `last` in blocks, each with the number of its first entry; a block
+        is good until the next.
+
+        With `read_ahead` a thread shares the reading.
+        """
+        with self.window(first, last + 1, read_ahead=read_ahead) as window:
+            while first <= last:
+                count = min((window.end - window.start) // ENTRY_SIZE, last + 1 - first)
+                if count:
+                    yield first, window.buffer[window.start : window.start + ENTRY_SIZE * count]
+                    window.start += ENTRY_SIZE * count
+                    first += count
+                elif not window.extend():
+                    return
+
+    def window(self, first: int, end: int, *, read_ahead: bool) -> ReadAhead:
+        """A window that goes through the entries `first:end`, to be closed by the caller.
+
+        At its start is entry `first`; it can be extended while it holds WINDOW_FRONT entries or less.
+        """
+        start_pos, end_pos = (self.first_pos + ENTRY_SIZE * number for number in (first, end))
+        window = ReadAhead(
+            self._reader,
+            front_size=ENTRY_SIZE * (WINDOW_FRONT + 1),
+            threaded=read_ahead,
+            start=start_pos,
+            end=end_pos,
+        )
+        window.move_to(start_pos)
+        return window
+
+    def slots(self, first: int, count: int) -> Longs:
+        """Slots `first` to `first + count - 1`, as far as the file goes (the rest as 0)."""
+        data = self._slot_bytes(first, np.empty(SLOT_SIZE * count, np.uint8))
+        found: Longs = data.view(">i4").astype(np.int64)
+        return found
+
+    def slot_blocks(self) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """The bytes of all slots in blocks, as `slots` gives them, each with the number of its first; a block
+        is good until the next."""
+        room = np.empty(SLOT_SIZE * BLOCK_COUNT, np.uint8)
+        for first in range(0, self.slot_count, BLOCK_COUNT):
+            count = min(BLOCK_COUNT, self.slot_count - first)
+            yield first, self._slot_bytes(first, room[: SLOT_SIZE * count])
+
+    def _slot_bytes(self, first: int, room: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Fills `room` with slots from `first` on; with 0 from the first one that the file does not hold."""
+        pos = HEADER_SIZE + SLOT_SIZE * first
+        size = max(min(room.size, self.size - pos), 0) // SLOT_SIZE * SLOT_SIZE
+        if size:
+            self._reader.read_into(room[:size].data, pos)
+        room[size:] = 0
+        return room
+
+    def gather(self, numbers: Longs) -> Entries:
+        """The entries of these numbers, in any order."""
+        order = np.argsort(numbers, kind="stable")
+        ordered = numbers[order]
+        found = np.zeros(len(numbers), entry_dtype())
+        bounds = group_bounds(ordered // SPAN_COUNT).tolist()
+        for low, high in itertools.pairwise(bounds):
+            first, last = int(ordered[low]), int(ordered[high - 1])
+            found[order[low:high]] = self.entries(first, last - first + 1)[ordered[low:high] - first]
+        return found
+
+    def any_byte(self, number: int) -> bool:
+        """Whether an entry is not all zero."""
+        return any(self.entries(number, 1).tobytes())
+
+    def last_not_zero_below(self, number: int) -> int:
+        """The last entry below `number` that is not all zero; 0 if there is none."""
+        while number > 0:
+            low = max(number - BLOCK_COUNT, 1)
+            block = self.entries(low, number - low)
+            rows = np.flatnonzero(block.view(np.uint8).reshape(len(block), -1).any(axis=1))
+            if len(rows):
+                return low + int(rows[-1])
+            number = low if low > 1 else 0
+        return 0
+
+    def last_not_zero(self, first: int = 0) -> int:
+        """The last entry from `first` on that is not all zero; `first - 1` if there is none."""
+        end = self.first_pos + ENTRY_SIZE * (self.last_entry + 1)
+        for start, stop in reversed(
+            list(self._reader.data_extents(self.first_pos + ENTRY_SIZE * first, end))
+        ):
+            while stop > start:
+                low = max(stop - ENTRY_SIZE * BLOCK_COUNT, start)
+                data = np.frombuffer(self._reader.read(low, stop - low), np.uint8)
+                if data.any():
+                    return (low + int(np.flatnonzero(data)[-1]) - self.first_pos) // ENTRY_SIZE
+                stop = low
+        return first - 1
+
+    def find_offset(self, offset: int, last: int) -> int | None:
+        """The first of the entries 1 to `last` that points to `offset` or behind it, `last + 1` for none.
+
+        By binary search over entries that rise. None where the entries looked at do not: then only a walk
+        through all of them tells.
+        """
+        low, high = 1, last + 1
+        least, most = -1, 1 << 63
+        while low < high:
+            middle = (low + high) // 2
+            entry = self.entries(middle, 1)
+            found = int(entry["phyOffset"][0])
+            never_put = not found and not entry["keyHash"][0]
+            if never_put or not least <= found <= most:
+                return None
+            if found < offset:
+                low, least = middle + 1, found
+            else:
+                high, most = middle, found
+        return low

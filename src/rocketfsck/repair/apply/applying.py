@@ -1,0 +1,237 @@
+"""Carries out a plan: builds the result beside the store, checks it, and only then puts it in its place.
+
+    lock -> preconditions -> clone -> acts -> check -> ledger -> sync -> publish -> release
+
+Until it publishes, the store is only read. What goes wrong before leaves it as it was; what is interrupted
+after is finished by applying the same plan again, or taken back by `undo`. Design, section 5.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from rocketfsck.errors import RocketfsckError, StoreError, UsageError
+from rocketfsck.repair.apply.building import Work, build, check_preconditions, open_as_planned, refuse_changed
+from rocketfsck.repair.apply.publish import bring, perform, standing, take_back
+from rocketfsck.repair.apply.results import ApplyReport, undo_command
+from rocketfsck.repair.area.journal import (
+    MANIFESTS,
+    Area,
+    find_areas,
+    make_area,
+    read_file,
+    read_manifests,
+    real_root,
+    write_file,
+)
+from rocketfsck.repair.area.locking import StoreLock, only_repair
+from rocketfsck.repair.area.manifests import changed_files
+from rocketfsck.repair.plan.document import plan_digest
+from rocketfsck.repair.plan.law import confirmed
+from rocketfsck.repair.plan.model import Plan
+from rocketfsck.repair.plan.planning import all_repairs
+from rocketfsck.repair.plan.table import Repair
+from rocketfsck.store.model import Settings, Store
+from rocketfsck.store.reading import Progress, os_error_text
+from rocketfsck.verify.rules.catalog import printable
+from rocketfsck.writer.disk import fileops
+
+KEPT = ("journal.json", "set-aside", "plan.json", "result.json", "ledger.json", "manifests.json")
+"""What stays where no old store is to be kept."""
+
+
+def apply_plan(
+    plan: Plan,
+    *,
+    in_place: bool = False,
+    work_dir: Path | None = None,
+    keep: bool = True,
+    check: bool = True,
+    progress: Progress | None = None,
+    repairs: Mapping[str, Repair] | None = None,
+    assume: Iterable[str] = (),
+    settings: Settings | None = None,
+    outside: Sequence[Path | str] = (),
+) -> ApplyReport:
+    """Do exactly what the plan says, or nothing.
+
+    What the plan assumes must be confirmed: by name in `assume` (`NAME` or `NAME=VALUE`), or by the
+    `settings` of the broker's broker.conf (`repair.plan.law`).
+
+    `in_place` replaces single files of the store instead of the store as a whole. `work_dir` is where it is
+    built (else beside the store); on another file system only in place. Without `keep` there is no undo: the
+    old bytes are deleted in the end, what was set aside is not. Without `check` the result is not checked
+    and no ledger made. `outside` are directories outside of the store in which files may be changed, too: a
+    plan cannot name them itself, since it may come from anybody.
+
+    Raises UsageError for a plan that cannot be carried out this way; StoreError if the store is not as the
+    plan says, a broker holds it, or something cannot be read or written (the store is then as it was, or the
+    message says how to go on).
+    """
+    table = all_repairs() if repairs is None else repairs
+    for action in plan.actions:
+        if action.name not in table:
+            raise UsageError(f"the plan has an action {printable(action.name)!r}, which is no repair")
+    root = real_root(plan.store.root)
+    named = tuple(sorted({real_root(path) for path in outside}))
+    work = Work(
+        plan, plan_digest(plan), root, in_place, work_dir, table, int(time.time() * 1000), named=named
+    )
+    if work_dir is not None:
+        place = real_root(work_dir)
+        if any(
+            f"{place}/".startswith(f"{real_root(path)}/") for path in (root, *map(str, work.outside), *named)
+        ):
+            raise UsageError(f"{printable(place)} is inside the store; choose another place to work")
+    with only_repair(root), _os_errors(root):
+        finished = _finish_interrupted(work)
+        if finished is not None:
+            return finished
+        work = replace(work, plan=confirmed(plan, assume, settings), settings=settings)
+        if not plan.actions:
+            return ApplyReport(root, work.mode, work.digest, (), left=plan.unanswered)
+        return _apply(work, keep, check, progress)
+
+
+def _finish_interrupted(work: Work) -> ApplyReport | None:
+    """Bring what an earlier run left behind to an end: the report, if it was this plan's."""
+    for area in find_areas(work.root, work.work_dir):
+        journal = area.journal
+        if journal.state == "undoing":
+            text = "an undo was interrupted; finish it with"
+            raise StoreError(f"{text}: {_undo_command(area, work)}", path=str(area.path))
+        if journal.state in ("applied", "final"):
+            if journal.plan_digest == work.digest and _is_as_left(area):
+                _drop_trees(area)
+                return replace(_saved_report(area), finished=True)
+            continue
+        unpublished = journal.state == "ready" and journal.mode == "beside" and standing(area) == "old"
+        if journal.state in ("building", "undone") or unpublished:
+            area.remove()
+            continue
+        if journal.plan_digest != work.digest:
+            text = "another plan was interrupted here; apply it again to finish it, or take it back with"
+            raise StoreError(f"{text}: {_undo_command(area, work)}", path=str(area.path))
+        area = area.confirmed(work.named)
+        lock = StoreLock(work.root)
+        try:
+            lock.take()
+            _publish(area)
+        finally:
+            lock.release()
+        return replace(_saved_report(area), finished=True)
+    return None
+
+
+def _undo_command(area: Area, work: Work) -> str:
+    return undo_command(work.root, work.work_dir, area.journal.outside)
+
+
+def _is_as_left(area: Area) -> bool:
+    return not changed_files(read_manifests(area)["after"], area.list_store())
+
+
+def _saved_report(area: Area) -> ApplyReport:
+    path = area.at("result.json")
+    try:
+        return ApplyReport.from_json(read_file(path))
+    except UsageError as error:
+        raise StoreError(f"is no report of a repair: {error}", path=path) from error
+
+
+def _apply(work: Work, keep: bool, check: bool, progress: Progress | None) -> ApplyReport:
+    logs = work.logs if work.in_place else {}
+    lock = StoreLock(work.root)
+    lock.take()  # a broker at work is found out before anything else
+    lock.release()
+    then = work.list_store()
+    for action in work.plan.actions:
+        check_preconditions(action, work)
+    area: Area | None = None
+    try:
+        area = make_area(work.root, work.work_dir, work.mode, work.digest, work.named, logs)
+        before = open_as_planned(
+            work, Path(work.root), None, area
+        )  # before the lock: it opens and closes `lock`
+        _refuse_no_store(before)
+        lock.take()
+        report, area = build(work, area, lock, before, then, check, progress)
+        if report.problem:
+            area.remove()
+            return report
+        lock.renew()
+        refuse_changed(then, work)
+        area = _publish(area)
+        if not keep:
+            area.moved("final").remove(KEPT)
+        return report
+    except (OSError, RocketfsckError) as error:
+        text = _clean_up(area, work)
+        if text:
+            raise StoreError(f"{error}; {text}") from error
+        raise
+    except BaseException:  # a bug, or the user's wish to stop
+        _clean_up(area, work)
+        raise
+    finally:
+        lock.release()
+
+
+def _refuse_no_store(store: Store) -> None:
+    """Raises UsageError for a directory that holds nothing of a store: a plan may name any directory."""
+    if not (store.commitlog.files or store.queues or store.indexes):
+        raise UsageError(f"{printable(str(store.root))} is no message store: nothing is changed in it")
+
+
+def _publish(area: Area) -> Area:
+    """Put what is ready in the store's place."""
+    if area.journal.mode == "beside":
+        bring(area, "new")
+        return area.moved("applied")
+    perform(area)
+    write_file(area.place(MANIFESTS), {**read_manifests(area), "after": area.list_store()})
+    area = area.moved("applied")
+    _drop_trees(area)
+    return area
+
+
+def _drop_trees(area: Area) -> None:
+    """In place: what was built has gone into the store."""
+    if area.journal.mode == "in-place":
+        for name in ("store", "outside"):
+            fileops.remove_tree(area.place(name))
+
+
+def _clean_up(area: Area | None, work: Work) -> str:
+    """After a failure: leave the store as it was. If that cannot be done either, how to go on."""
+    if area is None:
+        return ""
+    try:
+        (area,) = [found for found in find_areas(work.root, work.work_dir) if found.path == area.path]
+        if area.journal.state == "ready":
+            if area.journal.mode == "beside":
+                bring(area, "old")
+            else:
+                take_back(area)
+            area = area.moved("undone")
+        if area.journal.state in ("building", "undone"):
+            area.remove()
+    except (OSError, RocketfsckError, ValueError):
+        text = "the repair was interrupted; finish it by applying the plan again, or take it back with"
+        return f"{text}: {undo_command(work.root, work.work_dir, work.named)}"
+    return ""
+
+
+@contextmanager
+def _os_errors(root: str) -> Iterator[None]:
+    """OSError as StoreError."""
+    try:
+        yield
+    except OSError as error:
+        path = os.fsdecode(error.filename) if error.filename else root
+        raise StoreError(f"cannot be written: {os_error_text(error)}", path=path) from error

@@ -1,0 +1,96 @@
+"""Whether a repaired store is what the plan promised: nothing addressed is left, nothing new came up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from rocketfsck.repair.plan.model import Action, Plan, Unanswered
+from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.report import Report
+from rocketfsck.verify.rules.catalog import RULES, describe
+
+NAMING = frozenset({"rename-segment", "move-zero-twin"})
+"""Actions that let the log be the one that it was: what a check says elsewhere is mostly a consequence of its
+being another, and need not be."""
+
+_STILL = "the repair did not answer it"
+_OWN_CAUSE = "commit log files with wrong names were not its cause; plan again"
+_NEW = "it was not there before"
+
+Place = tuple[str, str, str | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Findings above info of the result: addressed and still there, new, others that were there before."""
+
+    unmet: tuple[Unanswered, ...]
+    fresh: tuple[Unanswered, ...]
+    left: tuple[Unanswered, ...]
+
+
+def judge(
+    plan: Plan, found: Report, name_of: Callable[[str], str], check_before: Callable[[], Report]
+) -> Judgement:
+    """Compare what a check of the result found with what the plan answers and what it leaves.
+
+    `name_of` gives the store's name of a file of the result. `check_before` checks the store as it was; it is
+    called only if the result has findings that the plan does not know. One of those is no new one if the
+    store had it too, or another of the same rule at the same file and queue that is gone now: what a finding
+    says of its neighbourhood may change by a repair.
+    """
+    answered = {name for action in plan.actions for name in action.why}
+    certain = {name for action in plan.actions if action.name not in NAMING for name in action.why}
+    known = {item.fingerprint: item for item in plan.unanswered}
+    findings = [_renamed(finding, name_of) for finding in found.findings]
+    findings = [finding for finding in findings if RULES[finding.rule].severity > Severity.INFO]
+    logs = {name for action in plan.actions if action.name in NAMING for name in _targets(action)}
+    still = [finding for finding in findings if finding.fingerprint in answered]
+    unmet = [item for item in still if item.fingerprint in certain or item.where.file in logs]
+    left = [_named(item, _OWN_CAUSE) for item in still if item not in unmet]
+    left += [known[finding.fingerprint] for finding in findings if finding.fingerprint in known]
+    others = [finding for finding in findings if finding.fingerprint not in answered | known.keys()]
+    fresh: list[Finding] = []
+    if others:
+        before = check_before()
+        earlier = {finding.fingerprint for finding in before.findings}
+        now = {finding.fingerprint for finding in findings}
+        gone = Counter(
+            _place(finding)
+            for finding in before.findings
+            if finding.fingerprint not in now and finding.fingerprint not in answered
+        )
+        for finding in others:
+            if finding.fingerprint in earlier:
+                left.append(_named(finding, "the plan does not speak of it"))
+            elif gone[_place(finding)] > 0:
+                gone[_place(finding)] -= 1
+                left.append(_named(finding, "it was there before in other words"))
+            else:
+                fresh.append(finding)
+    return Judgement(tuple(_all(unmet, _STILL)), tuple(_all(fresh, _NEW)), tuple(left))
+
+
+def _targets(action: Action) -> Iterable[str]:
+    return (action.target, *(extent.file for extent in action.preconditions))
+
+
+def _renamed(finding: Finding, name_of: Callable[[str], str]) -> Finding:
+    file = finding.where.file
+    if not file.startswith("/"):
+        return finding
+    return replace(finding, where=replace(finding.where, file=name_of(file)))
+
+
+def _place(finding: Finding) -> Place:
+    return finding.rule, finding.where.file, finding.where.topic, finding.where.queue_id
+
+
+def _all(findings: Iterable[Finding], reason: str) -> Iterable[Unanswered]:
+    return (_named(finding, reason) for finding in findings)
+
+
+def _named(finding: Finding, reason: str) -> Unanswered:
+    return Unanswered(finding.fingerprint, finding.rule, describe(finding), reason)

@@ -1,0 +1,336 @@
+"""The loss ledger: what a repair did to every unit of every queue and to every valid record.
+
+    before == kept + corrected + moved + lost          after == kept + corrected + moved + gained
+
+A unit is kept where the same bytes stand at the same queue offset; moved where a unit for the same record
+stands at another one; corrected where its queue offset has another unit; lost where its queue offset has
+none. A record is valid if its frame is sound and its checksums fit. Valid records, and units whose record is
+still in the log, may only be lost where the plan says so. Only files that differ are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
+from rocketfsck.reader.units import PRE_BLANK_SIZE, UnitReader
+from rocketfsck.repair.apply.matching import RANGE_LIMIT, OffsetRange, Rows, match_rows, pair_rows, runs_of
+from rocketfsck.repair.plan.model import Loss, Notice
+from rocketfsck.scan.columns import Fault
+from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.regions import Region
+from rocketfsck.scan.tiling import scan_log_file
+from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue, Store, StoreFile
+from rocketfsck.store.openfiles import OpenFiles
+from rocketfsck.store.reading import FileReader
+
+BLOCK_COUNT = 1 << 16
+ROW_LIMIT = 1 << 24
+"""Differing units of one queue, or valid records of one file, that are matched one by one."""
+_HEADER = np.dtype(
+    [
+        ("size", ">i4"),
+        ("magic", ">i4"),
+        ("crc", ">i4"),
+        ("queue", ">i4"),
+        ("flag", ">i4"),
+        ("queue_offset", ">i8"),
+        ("physical_offset", ">i8"),
+    ]
+)
+_WINDOW_SIZE = 1 << 20
+_BAD = Fault.BODY_CRC | Fault.PROPERTY_CRC
+
+SameFile = Callable[[StoreFile, StoreFile], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What became of the units of one queue, or of the records of the log (topic "", kind "log").
+
+    `lost_ranges` are the offsets lost (at most `RANGE_LIMIT` runs, `count` is always exact). `unplanned`
+    counts lost records that are valid, or lost units whose records are still in the log, that no loss of the
+    plan names.
+    """
+
+    kind: str
+    topic: str
+    queue_id: int
+    before: int
+    after: int
+    kept: int
+    corrected: int
+    moved: int
+    lost: int
+    gained: int
+    lost_ranges: tuple[OffsetRange, ...] = ()
+    unplanned: int = 0
+
+    @property
+    def balanced(self) -> bool:
+        """Whether nothing is unaccounted for."""
+        same = self.kept + self.corrected + self.moved
+        return self.before == same + self.lost and self.after == same + self.gained and not self.unplanned
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """One account a changed queue, and one for the changed files of the log, if any.
+
+    `unchanged_queue_count` and `unchanged_log_file_count` are those that nothing was done to. `notices` are
+    what the broker and its consumers will notice.
+    """
+
+    queues: tuple[Account, ...] = ()
+    records: Account | None = None
+    unchanged_queue_count: int = 0
+    unchanged_log_file_count: int = 0
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every account is."""
+        return all(account.balanced for account in self.accounts)
+
+    @property
+    def accounts(self) -> tuple[Account, ...]:
+        """All accounts, the log's first."""
+        return (() if self.records is None else (self.records,)) + self.queues
+
+
+def make_ledger(before: Store, after: Store, losses: Sequence[Loss], same: SameFile) -> Ledger:
+    """Compare two states of a store.
+
+    `losses` are what the plan says will be lost; `same` tells whether two files are one. Raises StoreError if
+    something cannot be read.
+    """
+    then, now = _queues(before), _queues(after)
+    accounts = []
+    unchanged = 0
+    for name in sorted({*then, *now}):
+        old, new = then.get(name), now.get(name)
+        if old is not None and new is not None and _same_files(old.files, new.files, same):
+            unchanged += 1
+            continue
+        accounts.append(_queue_account(name, old, new, losses, after.commitlog))
+    records, untouched = _record_account(before, after, losses, same)
+    return Ledger(tuple(accounts), records, unchanged, untouched)
+
+
+def _queues(store: Store) -> dict[tuple[str, str, int], ConsumeQueue]:
+    return {(queue.kind, queue.topic, queue.queue_id): queue for queue in store.queues}
+
+
+def _same_files(old: Sequence[MappedFile], new: Sequence[MappedFile], same: SameFile) -> bool:
+    return len(old) == len(new) and all(map(same, old, new))
+
+
+def _queue_account(
+    name: tuple[str, str, int],
+    old: ConsumeQueue | None,
+    new: ConsumeQueue | None,
+    losses: Sequence[Loss],
+    log: MappedFileQueue,
+) -> Account:
+    kind, topic, queue_id = name
+    totals = np.zeros(3, np.int64)  # before, after, kept
+    left, right = Rows(), Rows()
+    plain = np.zeros(3, np.int64)  # beyond the limit: corrected, lost, gained by place alone
+    for index, ours, theirs in _blocks(old, new):
+        mine, other = _is_unit(ours), _is_unit(theirs)
+        equal = mine & other & (ours == theirs)
+        totals += (int(mine.sum()), int(other.sum()), int(equal.sum()))
+        mine, other = mine & ~equal, other & ~equal
+        if max(left.count, right.count) > ROW_LIMIT:
+            plain += (int((mine & other).sum()), int((mine & ~other).sum()), int((other & ~mine).sum()))
+            continue
+        left.add(index[mine], _long(ours["offset"][mine]), _long(ours["size"][mine]))
+        right.add(index[other], _long(theirs["offset"][other]), _long(theirs["size"][other]))
+    matched = match_rows(left.columns(), right.columns())
+    index, offset, size = (column[matched.lost] for column in left.columns())
+    valuable = _framed(log, index, offset, size, kind, topic, queue_id)
+    unplanned = int((valuable & ~_planned_units(index, offset, topic, queue_id, losses)).sum())
+    return Account(
+        kind,
+        topic,
+        queue_id,
+        before=int(totals[0]),
+        after=int(totals[1]),
+        kept=int(totals[2]),
+        corrected=matched.corrected + int(plain[0]),
+        moved=matched.moved,
+        lost=len(index) + int(plain[1]),
+        gained=matched.gained + int(plain[2]),
+        lost_ranges=runs_of(index),
+        unplanned=unplanned,
+    )
+
+
+def _blocks(
+    old: ConsumeQueue | None, new: ConsumeQueue | None
+) -> Iterator[tuple[Longs, NDArray[Any], NDArray[Any]]]:
+    """Both sides' units, block by block, wherever either side has data; zeros where one has none.
+
+    Holes are no units, and are not read: a file may have a terabyte of them.
+    """
+    sides = [None if queue is None else UnitReader(queue) for queue in (old, new)]
+    readers = [side for side in sides if side is not None]
+    try:
+        ranges = sorted(
+            span for reader in readers for span in reader.with_data(reader.first_index, reader.end_index)
+        )
+        done = -1
+        for start, end in ranges:
+            for index in range(max(start, done), end, BLOCK_COUNT):
+                count = min(BLOCK_COUNT, end - index)
+                ours, theirs = (
+                    np.zeros(count, readers[0].dtype) if side is None else side.units(index, count)
+                    for side in sides
+                )
+                yield np.arange(index, index + count, dtype=np.int64), ours, theirs
+            done = max(done, end)
+    finally:
+        for reader in readers:
+            reader.__exit__(None, None, None)
+
+
+def _is_unit(units: NDArray[Any]) -> NDArray[np.bool_]:
+    filler = (units["offset"] == 0) & (units["size"] == PRE_BLANK_SIZE)
+    found: NDArray[np.bool_] = (units["size"] > 0) & ~filler
+    return found
+
+
+def _long(column: NDArray[Any]) -> Longs:
+    return column.astype(np.int64)
+
+
+def _framed(
+    log: MappedFileQueue, index: Longs, offset: Longs, size: Longs, kind: str, topic: str, queue_id: int
+) -> NDArray[np.bool_]:
+    """Which units lead to a record of the log that says it is theirs."""
+    found = np.zeros(len(index), np.bool_)
+    name = topic.encode("utf-8", "surrogateescape")
+    with OpenFiles(log) as files:
+        for number, start in enumerate(files.starts):
+            end = start + files.files[number].size
+            rows = np.flatnonzero((offset >= start) & (offset < end - _HEADER.itemsize))
+            rows = rows[np.argsort(offset[rows])]
+            reader = files.reader(number)
+            while len(rows):
+                low = int(offset[rows[0]])
+                here = rows[: int(np.searchsorted(offset[rows], low + _WINDOW_SIZE))]
+                rows = rows[len(here) :]
+                data = np.frombuffer(reader.read_upto(low - start, _WINDOW_SIZE + _HEADER.itemsize), np.uint8)
+                places = (offset[here] - low)[:, None] + np.arange(_HEADER.itemsize)
+                heads = data[places].view(_HEADER).reshape(-1)
+                good = np.isin(heads["magic"], (MAGIC_V1, MAGIC_V2)) & (heads["size"] == size[here])
+                good &= (heads["queue"] == queue_id) & (heads["physical_offset"] == offset[here])
+                if kind == "file":
+                    good &= heads["queue_offset"] == index[here]
+                for row in here[good]:
+                    found[row] = _has_topic(reader, int(offset[row]) - start, int(size[row]), name)
+    return found
+
+
+def _has_topic(reader: FileReader, pos: int, size: int, topic: bytes) -> bool:
+    """Whether the record's topic, or the queues that its properties list, may be this one."""
+    return topic in reader.read_upto(pos, min(size, _WINDOW_SIZE * 8))
+
+
+def _planned_units(
+    index: Longs, offset: Longs, topic: str, queue_id: int, losses: Iterable[Loss]
+) -> NDArray[np.bool_]:
+    planned = _planned_records(offset, losses)
+    for loss in losses:
+        if loss.what == "unit" and loss.topic == topic and loss.queue_id in (queue_id, None):
+            if loss.first_queue_offset is None or loss.last_queue_offset is None:
+                planned[:] = True
+            else:
+                planned |= (index >= loss.first_queue_offset) & (index <= loss.last_queue_offset)
+    return planned
+
+
+def _record_account(
+    before: Store, after: Store, losses: Sequence[Loss], same: SameFile
+) -> tuple[Account | None, int]:
+    old = {file.name: file for file in before.commitlog.files}
+    new = {file.name: file for file in after.commitlog.files}
+    both = [name for name in sorted({*old} & {*new}) if not same(old[name], new[name])]
+    gone, made = sorted({*old} - {*new}), sorted({*new} - {*old})
+    untouched = len({*old} & {*new}) - len(both)
+    groups = [([old[name]], [new[name]]) for name in both]
+    if gone or made:
+        groups.append(([old[name] for name in gone], [new[name] for name in made]))
+    if not groups:
+        return None, untouched
+    counts = np.zeros(3, np.int64)  # before, after, kept
+    only_old, only_new = Rows(), Rows()
+    for mine, other in groups:
+        left, right = _valid_records(before, mine), _valid_records(after, other)
+        rows, others, kept = _pair_records(left, right)
+        counts += (left.count, right.count, kept)
+        only_old.add(*(column[rows] for column in left.columns()))
+        only_new.add(*(column[others] for column in right.columns()))
+    rows, others, kept = _pair_records(only_old, only_new)  # those of files that changed names
+    places = np.sort(only_old.columns()[0][rows])
+    account = Account(
+        "log",
+        "",
+        0,
+        before=int(counts[0]),
+        after=int(counts[1]),
+        kept=int(counts[2]) + kept,
+        corrected=0,
+        moved=0,
+        lost=len(rows),
+        gained=len(others),
+        lost_ranges=tuple(
+            OffsetRange(place, place + 1, 1) for place in sorted(places.tolist())[:RANGE_LIMIT]
+        ),
+        unplanned=int((~_planned_records(places, losses)).sum()),
+    )
+    return account, untouched
+
+
+def _pair_records(left: Rows, right: Rows) -> tuple[NDArray[np.intp], NDArray[np.intp], int]:
+    """Records without a partner: one at the same place, or one that says it stands at the same offset."""
+    place, offset, mark = left.columns()
+    other_place, other_offset, other_mark = right.columns()
+    mine, other = np.arange(left.count), np.arange(right.count)
+    mine, other, first = pair_rows((place, mark), (other_place, other_mark), mine, other)
+    mine, other, second = pair_rows((offset, mark), (other_offset, other_mark), mine, other)
+    return mine, other, first + second
+
+
+def _valid_records(store: Store, files: Iterable[MappedFile]) -> Rows:
+    """Where the valid records of these files stand, and what tells one from another."""
+    rows = Rows()
+    for file in files:
+        base = file.start_offset or 0
+        with FileReader(file.location) as reader:
+            options = ScanOptions(True, store.dialect.property_parser, store.geometry.commitlog_file_size)
+            compiled = compiled_wanted(reader.allocated_size)
+            for found in scan_log_file(reader, base, options, QueueTable(), compiled=compiled):
+                if isinstance(found, Region):
+                    continue
+                good = (found["faults"] & int(_BAD)) == 0
+                mark = _long(found["body_crc"]) * 1_000_003 + _long(found["total_size"])
+                mark = mark * 1_000_003 + _long(found["queue_offset"]) + _long(found["queue_id"])
+                rows.add(_long(found["pos"][good]) + base, _long(found["physical_offset"][good]), mark[good])
+    return rows
+
+
+def _planned_records(places: Longs, losses: Iterable[Loss]) -> NDArray[np.bool_]:
+    planned = np.zeros(len(places), np.bool_)
+    for loss in losses:
+        if loss.what in ("record", "byte") and loss.start_offset is not None and loss.end_offset is not None:
+            planned |= (places >= loss.start_offset) & (places < loss.end_offset)
+    return planned

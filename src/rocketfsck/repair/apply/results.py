@@ -1,0 +1,100 @@
+"""What an apply or an undo has to say: data, of which text and JSON are renderings."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS
+from rocketfsck.repair.apply.ledger import Ledger
+from rocketfsck.repair.apply.startjudge import StartComparison
+from rocketfsck.repair.plan.document import from_members, to_members
+from rocketfsck.repair.plan.model import Assumption, Unanswered
+
+SCHEMA_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyReport:
+    """How a plan was carried out.
+
+    `published`: the store is the new one. `kept` is the directory that `undo` needs, "" without. `finished`:
+    it had been interrupted before, and was brought to its end. `before` and `after` are the findings above
+    info by rule id. `left` are findings above info that are still there, `unmet` those that were addressed
+    and still are, `fresh` those that were not there before: either of the last two, or a ledger that does
+    not balance, keeps the result from being published; `problem` then says so. So does one of `starts` that
+    is worse with the result than with the store as it was. `assumptions` are what the plan wrote by, and how
+    each was known or confirmed. `outside` are the directories outside of the store that the user named, which
+    `undo` must be given again. `not_kept` says which owners, permissions and attributes of files could not be
+    kept.
+    """
+
+    store: str
+    mode: str
+    plan_digest: str
+    actions: tuple[str, ...]
+    published: bool = False
+    finished: bool = False
+    kept: str = ""
+    problem: str = ""
+    before: Mapping[str, int] = field(default_factory=dict)
+    after: Mapping[str, int] = field(default_factory=dict)
+    left: tuple[Unanswered, ...] = ()
+    unmet: tuple[Unanswered, ...] = ()
+    fresh: tuple[Unanswered, ...] = ()
+    ledger: Ledger = field(default_factory=Ledger)
+    assumptions: tuple[Assumption, ...] = ()
+    starts: tuple[StartComparison, ...] = ()
+    outside: tuple[str, ...] = ()
+    not_kept: tuple[str, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def exit_code(self) -> int:
+        """1 where something was corrected, plus 4 where problems are left."""
+        corrected = EXIT_CORRECTED if self.published and self.actions else EXIT_CLEAN
+        return corrected | (EXIT_PROBLEMS if self.left or self.problem else EXIT_CLEAN)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        return {"kind": "rocketfsck.apply", **to_members(self), "exit_code": self.exit_code}
+
+    @classmethod
+    def from_json(cls, document: Any) -> ApplyReport:
+        """The report that `to_json` wrote; raises UsageError for anything else."""
+        inner = dict(document) if isinstance(document, dict) else {}
+        for name in ("kind", "exit_code"):
+            inner.pop(name, None)
+        report = from_members(cls, inner)
+        assert isinstance(report, cls)
+        return report
+
+
+def undo_command(root: str, work_dir: Path | str | None, outside: Iterable[str] = ()) -> str:
+    """What is typed to take the last repair of a store back; control characters are as they are."""
+    words = ["rocketfsck", "undo", root]
+    if work_dir is not None:
+        words += ["--work-dir", os.fspath(work_dir)]
+    for path in outside:
+        words += ["--outside", path]
+    return shlex.join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class UndoReport:
+    """How a repair was taken back. `kept` is where the repaired store went, if it was changed since."""
+
+    store: str
+    mode: str
+    plan_digest: str
+    finished: bool = False
+    kept: str = ""
+    schema_version: int = SCHEMA_VERSION
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        return {"kind": "rocketfsck.undo", **to_members(self), "exit_code": EXIT_CLEAN}

@@ -1,0 +1,127 @@
+"""Judges a repaired store by a start: what brokers would do with it, and whether they did less before.
+
+    the store as it was --predict--> verdicts  \
+                                                worse in nothing, or the repair is not published
+    the store repaired  --predict--> verdicts  /
+
+Every version that the store may be of is asked; those that start alike once. Design, section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rocketfsck.formats.dialect import Version
+from rocketfsck.query.start.load import NO_AREAS, Areas
+from rocketfsck.query.start.verdict import (
+    StartVerdict,
+    predict_starts,
+    start_classes,
+    versions_of,
+    worse,
+)
+from rocketfsck.repair.plan.model import Action
+from rocketfsck.store.model import Settings, Store
+from rocketfsck.store.opening import open_store
+
+START_SETTINGS = (
+    "brokerId",
+    "checkCRCOnRecover",
+    "enableConsumeQueueExt",
+    "enableDLegerCommitLog",
+    "enableLmq",
+    "forceVerifyPropCRC",
+    "recheckReputOffsetFromCq",
+    "rocksdbCQDoubleWriteEnable",
+    "storeType",
+)
+"""Settings, beside those of sizes, index and delay levels, that decide what a start does."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartComparison:
+    """The start of a class of versions on the store as it was and on the repaired one.
+
+    `before` is None where nobody asked: the start afterwards takes nothing, so that it cannot be worse.
+    `worse` are clauses that say in what the later one is worse.
+    """
+
+    before: StartVerdict | None
+    after: StartVerdict
+    worse: tuple[str, ...] = ()
+
+
+def compare_starts(
+    before: Store,
+    after: Store,
+    actions: Sequence[Action],
+    *,
+    conf: Settings | None = None,
+    losses: bool = True,
+) -> tuple[StartComparison, ...]:
+    """Predict the starts of all versions that the store may be of, after and before the repair.
+
+    `before` is asked for the store's own version, and wherever the start afterwards takes something. `losses`
+    says whether to look for messages that come out of reach, which reads the log once. What cannot be
+    predicted has a verdict that says so.
+    """
+    classes = start_classes(versions_of(after))
+    found = predict_starts(after, classes, conf=conf, losses=losses)
+    own = after.dialect.version
+    asked = [
+        group for group, verdict in zip(classes, found, strict=True) if own in group or not verdict.harmless
+    ]
+    earlier = dict(zip(asked, predict_starts(before, asked, conf=conf, losses=losses), strict=True))
+    given_up = sum(
+        loss.count for action in actions for loss in action.losses if loss.what in ("record", "unit")
+    )
+    comparisons = []
+    for group, verdict in zip(classes, found, strict=True):
+        then = earlier.get(group)
+        reasons = () if then is None else worse(then, verdict, given_up)
+        comparisons.append(StartComparison(then, verdict, reasons))
+    return tuple(comparisons)
+
+
+def start_problem(comparisons: Sequence[StartComparison]) -> str:
+    """Why a repair is not to be published, as a sentence without its full stop; "" where it may be."""
+    for item in comparisons:
+        if item.worse:
+            return (
+                f"a broker of version {item.after.version} would start worse than before: it {item.worse[0]}"
+            )
+    return ""
+
+
+def predict_output(
+    store: Store, versions: Iterable[Version], *, losses: bool, areas: Areas = NO_AREAS
+) -> tuple[StartVerdict, ...]:
+    """The starts of these versions on a store that was built anew, or parts of it.
+
+    `areas` are the directories that were built, by the name of the store's that they stand for.
+    """
+    return tuple(predict_starts(store, start_classes(versions), losses=losses, areas=areas))
+
+
+def predict_rebuilt(
+    store: Store, into: Path, *, queues: bool, index: bool, checkpoint: bool
+) -> tuple[StartVerdict, ...]:
+    """The starts on a store with what was rebuilt of it, in `into`, in the place of its own.
+
+    Reads what the broker would read, and not the whole log: messages out of reach are not looked for.
+    """
+    built = open_store(into, version=str(store.dialect.version))
+    areas = {
+        name: into / name
+        for name, wanted in (("consumequeue", queues), ("batchconsumequeue", queues), ("index", index))
+        if wanted
+    }
+    mixed = replace(
+        store,
+        queues=built.queues if queues else store.queues,
+        indexes=built.indexes if index else store.indexes,
+        checkpoint=built.checkpoint if checkpoint else store.checkpoint,
+    )
+    return predict_output(mixed, versions_of(store), losses=False, areas=areas)

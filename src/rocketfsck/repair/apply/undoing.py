@@ -1,0 +1,142 @@
+"""Takes the last repair of a store back: its bytes, names and times as they were.
+
+Can be interrupted and run again like `apply`. What was written since by somebody else is never deleted: it
+needs `force`, and is kept. Before the journal says that an undo is on its way, it is known that it can be
+done.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.repair.apply.publish import bring, second_name, standing, take_back
+from rocketfsck.repair.apply.results import UndoReport, undo_command
+from rocketfsck.repair.area.journal import Area, find_areas, read_manifests, real_root
+from rocketfsck.repair.area.locking import StoreLock, only_repair
+from rocketfsck.repair.area.manifests import changed_files, list_files, some_of
+from rocketfsck.repair.area.tells import find_tells, side_of
+from rocketfsck.store.reading import os_error_text
+from rocketfsck.verify.rules.catalog import printable
+from rocketfsck.writer.disk import fileops
+
+
+def undo(
+    store_path: Path | str,
+    *,
+    work_dir: Path | None = None,
+    force: bool = False,
+    outside: Sequence[Path | str] = (),
+) -> UndoReport:
+    """Take back the last repair of a store, finished or interrupted.
+
+    `work_dir` and `outside` are what `apply` was given; after a move, where these are now. Where the store
+    changed after the repair (a broker wrote to it), `force` is needed; its state is then kept in the area.
+    Raises UsageError if there is nothing to take back, or a directory outside of the store was not named;
+    StoreError if a broker holds the store, it changed, or something cannot be read or written.
+    """
+    root = real_root(store_path)
+    named = [real_root(path) for path in outside]
+    with only_repair(root):
+        try:
+            return _undo(root, work_dir, force, named)
+        except OSError as error:
+            path = os.fsdecode(error.filename) if error.filename else root
+            again = f"run {undo_command(root, work_dir, named)} again"
+            raise StoreError(f"cannot be written: {os_error_text(error)}; {again}", path=path) from error
+
+
+def _undo(root: str, work_dir: Path | None, force: bool, named: Sequence[str]) -> UndoReport:
+    area = _last_area(root, work_dir).confirmed(named)
+    journal = area.journal
+    finished = journal.state != "applied"
+    unpublished = journal.state == "ready" and journal.mode == "beside" and standing(area) == "old"
+    if journal.state in ("building", "undone") or unpublished:
+        area.remove()
+        return UndoReport(root, journal.mode, journal.plan_digest, finished=True)
+    lock = StoreLock(root)
+    try:
+        lock.take()
+        if journal.mode == "beside":
+            kept = _exchange_back(area, force)
+        else:
+            kept = _restore(area, force)
+    finally:
+        lock.release()
+    return UndoReport(root, journal.mode, journal.plan_digest, finished=finished, kept=kept)
+
+
+def _last_area(root: str, work_dir: Path | None) -> Area:
+    areas = [area for area in find_areas(root, work_dir) if area.journal.state != "final"]
+    if not areas:
+        raise UsageError(f"there is no repair of {printable(root)} to take back")
+    return areas[-1]
+
+
+def _exchange_back(area: Area, force: bool) -> str:
+    here, kept = area.store, area.at("store")
+    manifests = read_manifests(area)
+    published = standing(area) == "new"
+    new = here if published else kept
+    changed = changed_files(manifests["after"], list_files(new, near=[here])) if os.path.lexists(new) else []
+    if published:
+        _refuse(changed, force, here, "the store changed since it was repaired")
+        spoiled = changed_files(manifests["before"], list_files(kept, near=[here]))
+        _refuse(spoiled, force, kept, "the kept store changed since")
+        _refuse_distance(area)
+        tells = area.journal.tells
+        if side_of(kept, tells) != "old" or side_of(here, tells) != "new":  # one was changed meanwhile
+            tells = find_tells(kept, here)
+        area = area.moved("undoing", tells=tells)
+    bring(area, "old")
+    if changed:
+        area.moved("final")
+        return kept
+    area.moved("undone").remove()
+    return ""
+
+
+def _refuse_distance(area: Area) -> None:
+    """Raises UsageError where the two cannot change names, as when one of them was moved to another disk."""
+    if os.lstat(area.store).st_dev != os.lstat(area.at("store")).st_dev:
+        raise UsageError(
+            f"{printable(str(area.path))} is on another file system than the store: move it beside the store"
+        )
+
+
+def _restore(area: Area, force: bool) -> str:
+    after = area.place("after")
+    if area.journal.state == "applied":
+        changed = changed_files(read_manifests(area)["after"], area.list_store())
+        _refuse(changed, force, area.store, "the store changed since it was repaired")
+        if changed:
+            _keep_changed(area)
+    area = area.moved("undoing")
+    take_back(area)
+    if fileops.exists(after):
+        area.moved("final")
+        return str(after)
+    area.moved("undone").remove()
+    return ""
+
+
+def _keep_changed(area: Area) -> None:
+    """Give the files that will be replaced a second name."""
+    after, bases = area.place("after"), area.open_bases()
+    fileops.remove_tree(after)
+    fileops.make_directory(after)
+    for number, change in enumerate(area.journal.changes):
+        place = bases[change.base] / change.path
+        if fileops.is_file(place):
+            second_name(place, after / f"{number}-{os.path.basename(change.path)[:200]}")  # noqa: PTH119
+    fileops.sync(after)
+
+
+def _refuse(changed: list[str], force: bool, path: str, what: str) -> None:
+    if changed and not force:
+        names = some_of(map(printable, changed))
+        raise StoreError(
+            f"{what}: {names}; with --force it is undone and what is there now is kept", path=path
+        )

@@ -1,0 +1,1 @@
+"""The area beside a store: the journal, the tree that is changed, locks, links, and owners."""

@@ -1,0 +1,68 @@
+"""Symbolic links in a store, and what must not be changed because of them.
+
+Brokers follow links. A repair that moved or rewrote what a link leads to would change two files where it
+means one, and one that moved the link would take the file away. So neither is done: see `pins_of`. A link to
+another place, a second disk as a rule, is simply where the files are. A link to nowhere is only a name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from rocketfsck.repair.area.manifests import leads_elsewhere
+from rocketfsck.verify.rules.catalog import printable
+
+_MAX_DEPTH = 64
+
+
+def pins_of(root: str, outside: Sequence[str] = ()) -> dict[str, str]:
+    """Names that no repair changes because of a link in the store, and why, in words; raises OSError.
+
+    Names are relative to the root, those in directories outside of it full paths, as in a plan.
+    """
+    places = {"": os.path.realpath(root), **{path: os.path.realpath(path) for path in outside}}
+    pins: dict[str, str] = {}
+    for base, place in places.items():
+        for name, path in _links(place, base, 0):
+            real = os.path.realpath(path)
+            if not os.path.exists(real) or leads_elsewhere(path, places.values()):  # noqa: PTH110
+                continue
+            text = printable(os.readlink(path))  # noqa: PTH115
+            pins[name] = f"is a symbolic link to {text}: a repair leaves links alone"
+            target = _name_of(real, places)
+            if target:
+                why = f"must stay as it is: the symbolic link {printable(name)} leads here"
+                pins.setdefault(target, why)
+    return pins
+
+
+def pin_on(file: str, pins: dict[str, str]) -> str:
+    """Why a file or directory must not be changed: its own pin, or one above or below it; "" if it may be."""
+    for name, why in pins.items():
+        if f"{file}/".startswith(f"{name}/") or name.startswith(f"{file}/"):
+            return why if name == file else f"{printable(name)} {why}"
+    return ""
+
+
+def _name_of(real: str, places: dict[str, str]) -> str:
+    """The store's name of a real path, "" where it has none."""
+    for base, place in places.items():
+        if real.startswith(f"{place}/"):
+            inner = real[len(place) + 1 :]
+            return f"{base}/{inner}" if base else inner
+    return ""
+
+
+def _links(directory: str, name: str, depth: int) -> Iterator[tuple[str, str]]:
+    """Names and paths of the links below a directory. None is followed."""
+    if depth > _MAX_DEPTH:
+        return
+    with os.scandir(directory) as entries:
+        listed = sorted(entries, key=lambda entry: entry.name)
+    for entry in listed:
+        inner = f"{name}/{entry.name}" if name else entry.name
+        if entry.is_symlink():
+            yield inner, entry.path
+        elif entry.is_dir():
+            yield from _links(entry.path, inner, depth + 1)

@@ -1,0 +1,94 @@
+"""The checkpoint of verified data: times and offsets as a broker that has flushed everything writes them.
+
+physicMsgTimestamp is the last record's, logicsMsgTimestamp that of the newest record with a unit,
+indexMsgTimestamp the end of the last full index file. Fields that the version does not write stay as they
+are. Reference 5.1; fault catalogue K1 to K3.
+"""
+
+from __future__ import annotations
+
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
+from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, IndexHeader, decode_header
+from rocketfsck.reader.records import LogReader
+from rocketfsck.reader.units import UnitReader
+from rocketfsck.repair.log.edit import LogEnd, read_log_end
+from rocketfsck.store.model import IndexFile, Store
+from rocketfsck.store.reading import FileReader, read_whole
+from rocketfsck.verify.queues.unitruns import Kind, kinds_of
+
+MAX_SIZE = 1 << 20
+
+
+def build_checkpoint(store: Store, end: LogEnd | None = None) -> Checkpoint:
+    """The checkpoint that fits the store; `end` is the log's end, if it is known. Raises StoreError."""
+    before = read_checkpoint(store)
+    known = store.dialect.checkpoint_fields
+    end = read_log_end(store) if end is None else end
+    flushed, confirmed = before.master_flushed_offset, before.confirm_phy_offset
+    log_end = end.end_offset if end is not None else 0
+    if "masterFlushedOffset" in known:
+        flushed = flushed if 0 <= flushed <= log_end else 0
+    if "confirmPhyOffset" in known:
+        confirmed = (
+            confirmed if _is_confirmed(store, confirmed) else end.record_offset if end is not None else 0
+        )
+    return Checkpoint(
+        end.store_timestamp if end is not None else 0,
+        logics_timestamp(store, end),
+        index_timestamp(store),
+        flushed,
+        confirmed,
+    )
+
+
+def _is_confirmed(store: Store, offset: int) -> bool:
+    """Whether an offset can stay: 0, as a broker that never recovered has it, or the start of a record."""
+    with LogReader(store.commitlog) as log:
+        return offset == 0 or log.head(offset) is not None
+
+
+def read_checkpoint(store: Store) -> Checkpoint:
+    """What the checkpoint says now; zeros where there is none, or less of it. Raises StoreError."""
+    if store.checkpoint is None:
+        return Checkpoint()
+    data = read_whole(store.checkpoint.path, MAX_SIZE) if store.checkpoint.size <= MAX_SIZE else b""
+    return decode_checkpoint(data[: CHECKPOINT.size].ljust(CHECKPOINT.size, b"\0"))
+
+
+def logics_timestamp(store: Store, end: LogEnd | None) -> int:
+    """The storeTimestamp (ms) of the newest live record that a unit points to; 0 without any. StoreError."""
+    if end is None:
+        return 0
+    newest = -1
+    for queue in store.queues:
+        if not queue.files:
+            continue
+        with UnitReader(queue) as reader:
+            last = reader.find_offset(end.end_offset) - 1
+            if last < reader.first_index:
+                continue
+            unit = reader.units(last, 1)
+            if int(kinds_of(unit)[0]) == Kind.UNIT:
+                newest = max(newest, int(unit["offset"][0]))
+    with LogReader(store.commitlog) as log:
+        head = log.head(newest) if newest >= 0 else None
+    return head.store_timestamp if head is not None else 0
+
+
+def index_headers(store: Store) -> list[tuple[IndexFile, IndexHeader]]:
+    """The headers of the index files that have one, in order."""
+    found = []
+    for file in store.indexes:
+        try:
+            with FileReader(file.path) as reader:
+                found.append((file, decode_header(reader.read_upto(0, INDEX_HEADER_SIZE))))
+        except (FormatError, StoreError):
+            continue
+    return found
+
+
+def index_timestamp(store: Store) -> int:
+    """The endTimestamp of the last full index file: all but the last are; 0 without any."""
+    headers = index_headers(store)
+    return headers[-2][1].end_timestamp if len(headers) > 1 else 0

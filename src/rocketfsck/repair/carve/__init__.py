@@ -1,0 +1,1 @@
+"""Records carved out of any bytes, and how sure each of them is."""

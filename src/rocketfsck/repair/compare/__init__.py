@@ -1,0 +1,1 @@
+"""Two replicas compared: their records and their bytes."""

@@ -1,0 +1,1 @@
+"""One store healed from another copy of it."""

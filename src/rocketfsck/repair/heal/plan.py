@@ -1,0 +1,253 @@
+"""A plan to repair one store from another copy of it: each record is taken from where it is valid.
+
+    compare -> what is taken -> actions heal-log -> the log as it will be, tried beside -> what follows of it
+
+A is the store that is repaired, B is only read. A's valid records stay; where both are valid and differ, A's
+stay unless B is preferred. What comes back asks for queue units, index entries and a checkpoint: these
+actions are those of the ordinary planner, made from a check of the store as the heal will leave it. So a plan
+says nothing that was not tried. Fault catalogue, H1 and H2.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocketfsck import __version__
+from rocketfsck.engine import LocalEngine
+from rocketfsck.errors import UsageError
+from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.repair.compare.bytes import Files, Part, files_of, range_of
+from rocketfsck.repair.compare.compare import Side, describe_sides, group_stores
+from rocketfsck.repair.heal.follow import Followed, plan_rest
+from rocketfsck.repair.heal.records import (
+    CONFLICT_LIMIT,
+    KEPT,
+    HealResult,
+    HealTask,
+    SlotPart,
+    heal_group,
+)
+from rocketfsck.repair.plan.law import judge
+from rocketfsck.repair.plan.model import Action, Conflict, Extent, Loss, Notice, Plan
+from rocketfsck.repair.plan.opening import describe_store
+from rocketfsck.repair.plan.planning import all_repairs
+from rocketfsck.repair.plan.scene import PlanScene, hash_bytes
+from rocketfsck.repair.repairs.answers import whole_file
+from rocketfsck.repair.repairs.heal import spans_text
+from rocketfsck.repair.repairs.misnamed import is_unsettled
+from rocketfsck.repair.repairs.queueends import cut_queues
+from rocketfsck.store.model import MappedFile, Store
+from rocketfsck.store.reading import Progress
+from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.report import Report
+from rocketfsck.verify.rules.rule import Level
+from rocketfsck.verify.run import check_store
+
+PARTED = "the histories part before: behind their first difference nothing is the same in both"
+
+
+@dataclass(frozen=True, slots=True)
+class HealOptions:
+    """`prefer_b`: B's records count where both are valid and differ. `work_dir` is where the result is tried
+    (default: the system's directory for temporary files); the other two are as for a check."""
+
+    prefer_b: bool = False
+    level: Level = "full"
+    jobs: int = 0
+    work_dir: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is taken from B, file by file, what is not, and where A's log is cut (None: nowhere)."""
+
+    parts: tuple[SlotPart, ...]
+    conflicts: tuple[Conflict, ...]
+    conflict_count: int
+    cut_offset: int | None
+
+
+def plan_heal(
+    a: Store, b: Store, options: HealOptions | None = None, *, progress: Progress | None = None
+) -> tuple[Plan, Report]:
+    """The plan to repair store A from store B, and the report of A that it was made with.
+
+    Raises UsageError where the two are no copies of one log, or A must be repaired otherwise first;
+    StoreError if something cannot be read, or the result cannot be tried.
+    """
+    options = options or HealOptions()
+    engine = LocalEngine(options.jobs)
+    report = check_store(a, CheckOptions(options.level, jobs=options.jobs), progress=progress)
+    scene = PlanScene(a, report, report.findings)
+    _refuse_unfit(scene)
+    sides = describe_sides(a, b, engine)
+    groups, _ = group_stores(a, b, sides, engine, progress)
+    size = a.geometry.commitlog_file_size
+    tasks = [HealTask(group, options.prefer_b, sides[0].start_offset % size, size) for group in groups]
+    found: list[HealResult | None] = [None] * len(tasks)
+    for outcome in engine.run(heal_group, tasks):
+        found[outcome.index] = outcome.result
+    chosen = choose([result for result in found if result is not None], sides, prefer_b=options.prefer_b)
+    actions = [*_heal_actions(scene, files_of(b), chosen), *_cuts(scene, chosen)]
+    if chosen.cut_offset is not None:
+        actions += cut_queues(scene, chosen.cut_offset)
+    with tempfile.TemporaryDirectory(prefix="rocketfsck-", dir=options.work_dir) as directory:
+        rest = plan_rest(scene, Path(directory), actions, options.level, options.jobs, progress)
+    return _plan(scene, rest, chosen), report
+
+
+def _refuse_unfit(scene: PlanScene) -> None:
+    """Raises UsageError where A's files are not the ones that its log will have."""
+    store, size = scene.store, scene.store.geometry.commitlog_file_size
+    starts = [file.start_offset for file in files_of(store) if file.start_offset is not None]
+    odd = any((start - starts[0]) % size for start in starts) or len({*starts}) < len(starts)
+    if odd or any(file.size > size for file in files_of(store)) or is_unsettled(scene):
+        raise UsageError(
+            f"{store.root}: the commit log has files with wrong names or lengths; repair that first: "
+            f"rocketfsck plan {store.root}"
+        )
+
+
+def choose(results: Sequence[HealResult], sides: tuple[Side, Side], *, prefer_b: bool) -> Chosen:
+    """What is taken, of what was found group by group in order. Raises UsageError for two different logs.
+
+    Behind the last record that both have, a conflict says that the histories part there.
+    """
+    common = [number for number, result in enumerate(results) if result.common_end is not None]
+    if not common and all(side.end_offset > side.start_offset for side in sides):
+        raise UsageError(
+            f"no record is the same in {sides[0].path} and {sides[1].path}: they are no copies of one log"
+        )
+    last = common[-1] if common else 0
+    parting = next(
+        (number for number in range(last, len(results)) if results[number].divergence is not None), None
+    )
+    parts: list[SlotPart] = []
+    conflicts: list[Conflict] = []
+    count = 0
+    for number, result in enumerate(results):
+        for part in result.parts:
+            refused = parting is not None and (number > parting or (number == parting and part.behind))
+            if not refused or prefer_b:
+                parts.append(part)
+            elif part.record_count:
+                count += part.record_count
+                conflicts.append(Conflict(part.record_count, part.ranges[0][0], part.ranges[-1][1], PARTED))
+        count += sum(result.conflict_counts)
+        conflicts += [conflict for _, conflict in result.conflicts]
+    conflicts.sort(key=lambda conflict: conflict.start_offset)
+    end = sides[1].end_offset
+    cut = end if prefer_b and parting is not None and end < sides[0].end_offset else None
+    return Chosen(tuple(parts), tuple(conflicts[:CONFLICT_LIMIT]), count, cut)
+
+
+def _heal_actions(scene: PlanScene, others: Files, chosen: Chosen) -> Iterator[Action]:
+    """One action for each file of A that gets something."""
+    by_start: dict[int, list[SlotPart]] = {}
+    for part in chosen.parts:
+        by_start.setdefault(part.start_offset, []).append(part)
+    for start, parts in sorted(by_start.items()):
+        spans = [piece for part in parts for span in part.ranges for piece in _split(span, others)]
+        yield _heal_action(scene, start, parts, sorted(spans))
+
+
+def _split(span: Part, others: Files) -> Iterator[tuple[int, int, MappedFile]]:
+    """A range in parts that are in one file of B each."""
+    start, end = span
+    for file in others:
+        low, high = range_of(file)
+        if low <= start < high and start < end:
+            stop = min(end, high)
+            yield start, stop, file
+            start = stop
+
+
+def _heal_action(
+    scene: PlanScene, start: int, parts: Sequence[SlotPart], spans: Sequence[tuple[int, int, MappedFile]]
+) -> Action:
+    store, size = scene.store, scene.store.geometry.commitlog_file_size
+    file = next((item for item in store.commitlog.files if item.start_offset == start), None)
+    name = _new_name(store, start) if file is None else file.relative
+    count = sum(part.record_count for part in parts)
+    sources, checked = [], []
+    for low, high, other in spans:
+        path, base = os.path.realpath(other.location), other.start_offset or 0
+        sources.append(Extent(path, low - base, high - base, hash_bytes(path, low - base, high - base)))
+        if file is not None and low - start < file.size:
+            checked.append(scene.extent(name, low - start, min(high - start, file.size)))
+    if file is None:
+        checked.append(Extent(name, 0, None, None))
+    elif spans[-1][1] - start > file.size:
+        checked.append(scene.extent(name))
+    what = f"{count:,} record{'' if count == 1 else 's'}" if count else "the BLANK that ends the file"
+    origin = os.path.dirname(os.path.dirname(sources[0].file))  # noqa: PTH120 - names may be any bytes
+    return Action(
+        "heal-log",
+        name,
+        f"take {what} at {spans[0][0]} to {spans[-1][1]} from the copy in {origin}"
+        + (", in a file made for them" if file is None else ""),
+        arguments={
+            "ranges": spans_text((low, high) for low, high, _ in spans),
+            "start_offset": start,
+            "size": size,
+            "store_timestamp": max(part.store_timestamp for part in parts),
+        },
+        preconditions=tuple(checked),
+        losses=tuple(loss for part in parts for loss in part.losses),
+        gains={"record": count} if count else {},
+        write_size=sum(high - low for low, high, _ in spans),
+        notices=(Notice("consumable-again", count),) if count else (),
+        sources=tuple(sources),
+        regained=tuple(gain for part in parts for gain in part.gains),
+    )
+
+
+def _new_name(store: Store, start: int) -> str:
+    """The name of a file that is not there: beside the one before it, else the first, be that empty."""
+    files = files_of(store) or store.commitlog.files
+    before = [file for file in files if (file.start_offset or 0) < start]
+    near = (*before[-1:], *files)[:1]
+    above = near[0].relative.rpartition("/")[0] if near else "commitlog"
+    return f"{above}/{offset_to_filename(start)}"
+
+
+def _cuts(scene: PlanScene, chosen: Chosen) -> Iterator[Action]:
+    """Where B's history counts and ends before A's: what A has behind goes."""
+    cut = chosen.cut_offset
+    for file in scene.store.commitlog.files if cut is not None else ():
+        low, high = range_of(file)
+        if cut is None or high <= cut:
+            continue
+        start, whole = max(low, cut), low >= cut
+        yield Action(
+            "heal-cut",
+            file.relative,
+            "set the file aside: it lies behind the end of the preferred copy"
+            if whole
+            else f"cut the log at {cut}, where that of the preferred copy ends",
+            arguments={"start_offset": start, "whole_file": True} if whole else {"start_offset": start},
+            preconditions=whole_file(scene, file.relative)
+            if whole
+            else (scene.extent(file.relative, start - low, file.size),),
+            losses=(Loss("byte", high - start, start_offset=start, end_offset=high, kept_in=KEPT),),
+            write_size=0 if whole else high - start,
+        )
+
+
+def _plan(scene: PlanScene, rest: Followed, chosen: Chosen) -> Plan:
+    table = all_repairs()
+    return Plan(
+        store=describe_store(scene.store),
+        level=scene.report.level,
+        tool_version=__version__,
+        # what follows was planned for the tried store, which was opened as this one: what was assumed is not
+        actions=tuple(judge(scene, action, table[action.name]) for action in rest.actions),
+        unanswered=rest.unanswered,
+        counts={rule: count for rule, count in scene.report.counts.items() if count},
+        conflicts=chosen.conflicts,
+        conflict_count=chosen.conflict_count,
+    )

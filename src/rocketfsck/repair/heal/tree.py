@@ -1,0 +1,103 @@
+"""A store as a heal will leave its log, to be looked at before there is a plan: links, and what changes.
+
+    <directory>/store/…    the store's directories, with symbolic links to its files; what changes is a copy
+
+The store itself is not touched: no hard links are made, and files are opened for reading only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rocketfsck.errors import StoreError
+from rocketfsck.repair.area.manifests import outside_directories
+from rocketfsck.repair.area.worktree import WorkTree
+from rocketfsck.repair.plan.model import Action
+from rocketfsck.repair.plan.opening import describe_store, open_planned
+from rocketfsck.repair.plan.planning import all_repairs
+from rocketfsck.repair.plan.scene import ActScene
+from rocketfsck.store.model import Store
+from rocketfsck.store.reading import os_error_text
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import Place
+
+_SPARE_SIZE = 1 << 20
+_MAX_DEPTH = 64
+_Identity = tuple[int, int]
+
+
+class TriedStore:
+    """A view of a store, in an empty directory, that takes the changes of actions.
+
+    `actions` are the first ones: room for them is looked for. Raises StoreError where there is none, or
+    something cannot be read or written.
+    """
+
+    def __init__(self, store: Store, directory: Path, actions: Sequence[Action]) -> None:
+        self._planned = describe_store(store)
+        self._directory = directory
+        _check_room(store, directory, actions)
+        outside = outside_directories(self._planned.root, self._planned.commitlog_paths)
+        self._tree = WorkTree(directory, outside)
+        try:
+            fileops.make_directory(self._tree.at("outside"))
+            _lend(os.fspath(store.root), self._tree.at("store"))
+            for path, place in self._tree.outside.items():
+                _lend(path, self._tree.on_disk(place))
+        except OSError as error:
+            text = f"cannot be written: {os_error_text(error)}"
+            raise StoreError(text, path=os.fspath(directory)) from error
+
+    def carry_out(self, actions: Iterable[Action]) -> None:
+        """Do what actions say."""
+        table = all_repairs()
+        for action in actions:
+            table[action.name].act(ActScene(self._tree, self.reopen), action)
+
+    def reopen(self) -> Store:
+        """The store as it is now."""
+        paths = [self._moved(path) for path in self._planned.commitlog_paths]
+        return open_planned(self._planned, self._tree.root, paths, self._tree.at("broker.conf"))
+
+    def name_of(self, file: str) -> str:
+        """The store's name of a file of the view."""
+        return self._tree.name_of(file) if file.startswith("/") else file
+
+    def _moved(self, path: str) -> Path:
+        inside = path.removeprefix(self._planned.root + "/")
+        return self._tree.root / inside if inside != path else Path(self._tree.outside[path])
+
+
+def _check_room(store: Store, directory: Path, actions: Iterable[Action]) -> None:
+    targets = {action.target for action in actions}
+    needed = sum(file.allocated_size for file in store.commitlog.files if file.relative in targets)
+    needed += sum(action.write_size for action in actions) + _SPARE_SIZE
+    status = os.statvfs(directory)
+    free = status.f_bavail * status.f_frsize
+    if free < needed:
+        raise StoreError(
+            f"{needed} bytes are needed to try the plan, {free} are free; name another place with --work-dir",
+            path=os.fspath(directory),
+        )
+
+
+def _lend(source: str, target: Place, above: tuple[_Identity, ...] = ()) -> None:
+    """The directories below `source`, with links to its files. Links to directories are followed."""
+    status = os.stat(source)  # noqa: PTH116 - names may be any bytes
+    inner = (*above, (status.st_dev, status.st_ino))
+    fileops.make_directory(target, 0o700)
+    with os.scandir(source) as entries:
+        listed = sorted(entries, key=lambda entry: entry.name)
+    for entry in listed:
+        place = target / entry.name
+        if entry.is_dir() and len(inner) <= _MAX_DEPTH and _identity(entry) not in inner:
+            _lend(entry.path, place, inner)
+        else:
+            fileops.symlink(os.path.abspath(entry.path), place)  # noqa: PTH100
+
+
+def _identity(entry: os.DirEntry[str]) -> _Identity:
+    status = entry.stat()
+    return status.st_dev, status.st_ino

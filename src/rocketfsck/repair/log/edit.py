@@ -1,0 +1,288 @@
+"""Edits of the commit log: fences over ranges that hold no record, BLANKs, what is cut kept, the log's end.
+
+A fence has one filler record for every unit that points into the range, of that unit's own length, so that
+a reader who follows the unit finds a record there; what lies between is filled with the fewest records.
+Reference 2.8, 2.15, 6.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK
+from rocketfsck.formats.properties import (
+    CRC32,
+    PROPERTY_CRC_SIZE,
+    property_crc,
+    property_crc_trailer,
+)
+from rocketfsck.reader.units import UnitReader
+from rocketfsck.repair.area.worktree import WorkTree
+from rocketfsck.repair.log.filler import RECORD_SIZE_LIMIT, iterate_filler_records, min_filler_size
+from rocketfsck.repair.plan.model import Loss
+from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.live import LiveScan
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
+from rocketfsck.store.reading import FileReader
+
+COPY_SIZE = 1 << 20
+KNOWN_FILLERS = 4096
+LARGEST_FRAME = (4 << 20) + (128 << 10)
+"""Bytes of the longest record that a unit is believed to lead to: the default limits (reference 2.9)."""
+PHYSICAL_OFFSET_POS = 28
+"""Where the field stands in a record (reference 2.1)."""
+_KNOWN_SIZE = 1 << 16
+_EDGE_SIZE = 256
+"""More than a filler record has in front of and behind its body of zeros."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """The last live record: where it starts, where it ends (physical offsets), its storeTimestamp (ms)."""
+
+    record_offset: int
+    end_offset: int
+    store_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFrames:
+    """The units of one queue that point into a range: their indexes (queue offsets, but for a batch queue),
+    offsets and sizes."""
+
+    queue: ConsumeQueue
+    index: Longs
+    offset: Longs
+    size: Longs
+
+
+def live_rows(store: Store, file: MappedFile) -> Iterator[RecordBatch]:
+    """The batches of a commit log file's live records. Raises StoreError."""
+    options = ScanOptions(False, store.dialect.property_parser, store.geometry.commitlog_file_size)
+    with FileReader(file.path) as reader:
+        compiled = compiled_wanted(reader.allocated_size)
+        yield from LiveScan().batches(
+            reader, file.start_offset or 0, options, QueueTable(), compiled=compiled
+        )
+
+
+def read_log_end(store: Store) -> LogEnd | None:
+    """The end of the live log; None for a log without records. Raises StoreError."""
+    return last_record_before(store, None)
+
+
+def last_record_before(store: Store, offset: int | None) -> LogEnd | None:
+    """The last live record that starts before a physical offset (None: of all). Raises StoreError."""
+    for file in reversed(store.commitlog.files):
+        base = file.start_offset
+        if base is None or (offset is not None and base >= offset):
+            continue
+        found: LogEnd | None = None
+        for batch in live_rows(store, file):
+            rows = batch["pos"] + base
+            count = len(rows) if offset is None else int(np.searchsorted(rows, offset))
+            if count:
+                start, size = int(rows[count - 1]), int(batch["total_size"][count - 1])
+                found = LogEnd(start, start + size, int(batch["store_timestamp"][count - 1]))
+            if count < len(rows):
+                break
+        if found is not None:
+            return found
+    return None
+
+
+def first_record_of(store: Store, file: MappedFile) -> LogEnd | None:
+    """The first live record of a commit log file; None for none. Raises StoreError."""
+    for batch in live_rows(store, file):
+        start = int(batch["pos"][0]) + (file.start_offset or 0)
+        return LogEnd(start, start + int(batch["total_size"][0]), int(batch["store_timestamp"][0]))
+    return None
+
+
+def first_record(store: Store) -> LogEnd | None:
+    """The first live record of the log; None for a log without any. Raises StoreError."""
+    found = (first_record_of(store, file) for file in store.commitlog.files)
+    return next((record for record in found if record is not None), None)
+
+
+def time_at(store: Store, offset: int) -> int:
+    """The storeTimestamp (ms) that a fence at this offset should have: that of the record before it, else of
+    the log's first; 1 in a log without records. Raises StoreError."""
+    near = last_record_before(store, offset) or first_record(store)
+    return max(near.store_timestamp, 1) if near is not None else 1
+
+
+def frames_in(store: Store, start: int, end: int) -> list[QueueFrames]:
+    """The units that point into physical offsets `start:end`, queue by queue. Trusts that offsets rise.
+
+    Raises StoreError.
+    """
+    found = []
+    for queue in store.queues:
+        if not queue.files:
+            continue
+        with UnitReader(queue) as reader:
+            low, high = reader.find_offset(start), reader.find_offset(end)
+            if low < high:
+                units = reader.units(low, high - low)
+                offset, size = units["offset"].astype(np.int64), units["size"].astype(np.int64)
+                rows = np.flatnonzero((offset >= start) & (offset < end) & (size > 0))
+                if len(rows):
+                    found.append(QueueFrames(queue, rows + low, offset[rows], size[rows]))
+    return found
+
+
+def losses_of(frames: Iterable[QueueFrames], kept_in: str = "") -> list[Loss]:
+    """The records that units say were in a range, by queue."""
+    return [
+        Loss(
+            "record",
+            len(item.offset),
+            item.queue.topic,
+            item.queue.queue_id,
+            int(item.index[0]),
+            int(item.index[-1]),
+            int(item.offset.min()),
+            int((item.offset + item.size).max()),
+            kept_in,
+        )
+        for item in frames
+    ]
+
+
+def fence_parts(frames: Iterable[QueueFrames], start: int, end: int, least: int) -> list[tuple[int, int]]:
+    """How `start:end` is divided into filler records' places: none is smaller than `least`.
+
+    The ranges of the units' records are kept whole where they fit and do not overlap.
+    """
+    bounds = {start, end}
+    reached = start
+    ranges = sorted(
+        {
+            (int(offset), int(offset) + int(size))
+            for item in frames
+            for offset, size in zip(item.offset.tolist(), item.size.tolist(), strict=True)
+        }
+    )
+    for low, high in ranges:
+        room_before = low - reached
+        if low < reached or high > end or high - low < least or 0 < room_before < least:
+            continue
+        if 0 < end - high < least:
+            continue
+        bounds |= {low, high}
+        reached = high
+    return list(pairwise(sorted(bounds)))
+
+
+def is_fenceable(size: int) -> bool:
+    """Whether a range of this many bytes can hold a filler record."""
+    return size >= min_filler_size()
+
+
+def write_fence(
+    tree: WorkTree, store: Store, file: MappedFile, start: int, end: int, *, version: str, timestamp: int
+) -> None:
+    """Fill the physical offsets `start:end` of a commit log file with filler records.
+
+    `store` is the tree's store in its present state. Raises StoreError, and UsageError for a range that is
+    too small.
+    """
+    base = file.start_offset or 0
+    parts = fence_parts(frames_in(store, start, end), start, end, min_filler_size())
+    tree.zero(file.relative, start - base, end - base)
+    pending, pending_pos = bytearray(), start - base
+    fillers = Fillers(version, timestamp)
+    for low, high in parts:
+        for record in fillers.fill(low, high - low):
+            pending += record
+            if len(pending) >= 2 * _EDGE_SIZE:
+                _write_around_zeros(tree.write, file.relative, pending_pos, bytes(pending))
+                pending_pos += len(pending)
+                pending.clear()
+    if pending:
+        tree.write(file.relative, pending_pos, bytes(pending))
+
+
+class Fillers:
+    """Filler records. Those of one size differ in their place alone, which is written into a known one."""
+
+    def __init__(self, version: str, timestamp: int) -> None:
+        self.version = version
+        self.timestamp = timestamp
+        self._known: dict[int, bytes] = {}
+
+    def fill(self, offset: int, size: int) -> Iterator[bytes]:
+        """The records that fill `size` bytes from a physical offset on: one, unless it would be too long."""
+        if size > LARGEST_FRAME:
+            yield from self._built(offset, size, RECORD_SIZE_LIMIT)
+            return
+        known = self._known.get(size)
+        if known is None:
+            [known] = self._built(offset, size, max(RECORD_SIZE_LIMIT, size))
+            if len(self._known) < KNOWN_FILLERS and size <= _KNOWN_SIZE:
+                self._known[size] = known
+        record = known[:PHYSICAL_OFFSET_POS] + offset.to_bytes(8, "big") + known[PHYSICAL_OFFSET_POS + 8 :]
+        if record != known and known[-PROPERTY_CRC_SIZE:].startswith(CRC32.encode()):
+            crc = property_crc(record)
+            if not crc:  # some versions refuse a CRC of 0
+                [record] = self._built(offset, size, max(RECORD_SIZE_LIMIT, size))
+            else:
+                record = record[:-PROPERTY_CRC_SIZE] + property_crc_trailer(crc)
+        yield record
+
+    def _built(self, offset: int, size: int, limit: int) -> Iterator[bytes]:
+        return iterate_filler_records(
+            offset, size, version=self.version, store_timestamp=self.timestamp, record_size_limit=limit
+        )
+
+
+def _write_around_zeros(write: Callable[[str, int, bytes], None], file: str, pos: int, data: bytes) -> None:
+    """Write what begins and ends a stretch; a long run of zeros in it stays the hole that it is."""
+    head, tail = data[:-_EDGE_SIZE], data[-_EDGE_SIZE:]
+    kept = len(head.rstrip(b"\0"))
+    if len(head) - kept < COPY_SIZE >> 6:
+        write(file, pos, data)
+        return
+    write(file, pos, head[:kept])
+    write(file, pos + len(head), tail)
+
+
+def blank_bytes(left: int) -> bytes:
+    """The BLANK that says `left` bytes of its file, itself included, hold nothing."""
+    return left.to_bytes(4, "big", signed=True) + MAGIC_BLANK.to_bytes(4, "big", signed=True)
+
+
+def write_blank(tree: WorkTree, file: str, pos: int) -> None:
+    """End a commit log file with a BLANK at a position that leaves room for it. Raises StoreError."""
+    tree.write(file, pos, blank_bytes(tree.size(file) - pos))
+
+
+def blank_pos_of(size: int) -> int:
+    """The last position in a file of this size at which a BLANK can stand."""
+    return size - BLANK_HEADER_SIZE
+
+
+def keep_bytes(tree: WorkTree, file: str, start: int, end: int) -> str:
+    """Set a copy of `start:end` of a file aside, before it is overwritten; "" if it is nothing but zeros.
+
+    The copy has the bytes at their own positions less `start`; zeros are holes. Returns its name there.
+    """
+    name = f"{file}.bytes-{start}-{end}"
+    made = False
+    with FileReader(tree.place(file)) as reader:
+        for pos, data in reader.data_chunks(start, end):
+            if any(data):
+                if not made:
+                    tree.create(name, end - start)
+                    made = True
+                tree.write(name, pos - start, data)
+    return tree.set_aside(name) if made else ""

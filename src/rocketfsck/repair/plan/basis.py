@@ -1,0 +1,269 @@
+"""What repairs write by, and how each value is known: from the bytes, because it was given, or not at all.
+
+    file and index sizes     what the bytes prove (`Geometry.proven`); a silent broker.conf gives the default
+    delay levels             the units of SCHEDULE_TOPIC_XXXX that are there
+    queue kinds              topics.json, or the queues that are there
+    time zone                the names of the index files that are there, against their first records
+    version                  the traits that the repair depends on, in all versions that the bytes allow
+
+A reader gives None where what is written does not depend on the value. The law asks here; ADR 0010.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS_TEXT, SCHEDULE_TOPIC
+from rocketfsck.formats.dialect import dialect_of
+from rocketfsck.reader.units import UnitReader
+from rocketfsck.repair.plan.model import Action, Assumption, How
+from rocketfsck.store.geometry import SETTINGS, rounded
+from rocketfsck.store.model import GEOMETRY_DEFAULTS, Store
+from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.queues.unitruns import Kind, kinds_of
+from rocketfsck.verify.store.config import is_system_topic
+from rocketfsck.verify.store.configfiles import load_configs
+from rocketfsck.verify.unknown import area_of
+
+Name = tuple[str, int]
+EVERY = "*"
+"""In an action's list of queues: all that the store or its log has."""
+VERSION = "version"
+_BLOCK_COUNT = 1 << 15
+
+
+class Known(Protocol):
+    """What readers look at: a `PlanScene`, or a store alone."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def findings(self) -> tuple[Finding, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAlone:
+    """A store of which no check has been made."""
+
+    store: Store
+    findings: tuple[Finding, ...] = ()
+
+
+Reader = Callable[[Known, Action], Assumption | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """A value that repairs write by.
+
+    `what` says what it is. `keys` are its names in broker.conf, the usual one first, `default` what a broker
+    takes without one of them; () where no broker.conf tells.
+    """
+
+    name: str
+    what: str
+    read: Reader
+    keys: tuple[str, ...] = ()
+    default: str = ""
+
+    def normal(self, text: str) -> str:
+        """The value that a broker makes of the text of a setting; the text itself where it makes none."""
+        return rounded(self.name, text) if self.name in SETTINGS else " ".join(text.split())
+
+
+def queue_arguments(names: set[Name] | None) -> str:
+    """The queues of an action as one of its arguments; None: all."""
+    return EVERY if names is None else json.dumps(sorted(map(list, names)))
+
+
+def queues_of(action: Action) -> set[Name] | None:
+    """The queues that an action builds; None for all. Empty for an action that builds none."""
+    listed = action.arguments.get("queues", "[]")
+    if listed == EVERY or not isinstance(listed, str):
+        return None
+    return {(topic, queue_id) for topic, queue_id in json.loads(listed)}
+
+
+def known_size(store: Store, name: str) -> Assumption:
+    """A field of the geometry, and how it is known."""
+    geometry = store.geometry
+    source, note = geometry.source(name), geometry.notes.get(name, "")
+    key = SETTINGS[name].names[0]
+    how: How = "assumed"
+    evidence = note or "no file that tells is left: the default"
+    if source == "given":
+        how = "assumed" if name in geometry.contradicted else "given"
+        evidence = note or f"broker.conf sets {key}"
+    elif source == "inferred":
+        how = "bytes" if name in geometry.proven else "assumed"
+    elif store.settings.path is not None and not note:
+        how, evidence = "given", f"broker.conf does not set {key}: the default"
+    return Assumption(name, getattr(geometry, name), how, evidence)
+
+
+_AREA_OF_SIZE = {
+    "commitlog_file_size": "commitlog",
+    "consumequeue_file_size": "consumequeue",
+    "batch_file_size": "batchconsumequeue",
+    "ext_file_size": "consumequeue_ext",
+    "slot_count": "index",
+    "entry_count": "index",
+}
+
+
+def _size(name: str) -> Reader:
+    """Reads a size that matters to files of its own area, or of queues that an action builds."""
+
+    def read(scene: Known, action: Action) -> Assumption | None:
+        area = "commitlog" if action.target.startswith("/") else area_of(action.target)
+        if "queues" in action.arguments:
+            matters = name in _sizes_of_queues(scene.store, queues_of(action))
+        else:
+            matters = area == _AREA_OF_SIZE[name]
+        return known_size(scene.store, name) if matters else None
+
+    return read
+
+
+def _sizes_of_queues(store: Store, names: set[Name] | None) -> set[str]:
+    """The sizes that the files of these queues have. A queue that is not there is one of plain units, unless
+    its topic has queues of batches."""
+    batch = {queue.topic for queue in store.queues if queue.kind == "batch"}
+    present = {(queue.topic, queue.queue_id) for queue in store.queues}
+    topics = {topic for topic, _ in (present if names is None else names)}
+    found = {"batch_file_size"} if topics & batch else set()
+    if names is None or topics - batch:
+        found.add("consumequeue_file_size")
+    if store.ext_queues:
+        found.add("ext_file_size")
+    return found
+
+
+def _delay_levels(scene: Known, action: Action) -> Assumption | None:
+    """The levels matter to units of the schedule topic: they hold the time of delivery."""
+    store, names = scene.store, queues_of(action)
+    if names is None:
+        names = {(queue.topic, queue.queue_id) for queue in store.queues}
+        names |= {(finding.where.topic or "", finding.where.queue_id or 0) for finding in scene.findings}
+    built = {name for name in names if name[0] == SCHEDULE_TOPIC}
+    if not built:
+        return None
+    told = action.arguments.get("delay_levels")
+    levels = told if isinstance(told, str) else store.delay_levels
+    if store.delay_levels_source == "given":
+        return Assumption("delay_levels", levels, "given", "the user, or broker.conf, says so")
+    silent = {name for name in built if not _has_units(store, name)}
+    if not silent:
+        return Assumption("delay_levels", levels, "bytes", f"the units of {SCHEDULE_TOPIC} agree on them")
+    if store.settings.path is not None:
+        return Assumption("delay_levels", levels, "given", "broker.conf does not set messageDelayLevel")
+    numbers = ", ".join(str(queue_id + 1) for _, queue_id in sorted(silent))
+    return Assumption("delay_levels", levels, "assumed", f"no unit of level {numbers} is left to tell")
+
+
+def _has_units(store: Store, name: Name) -> bool:
+    for queue in store.queues:
+        if (queue.topic, queue.queue_id) == name and queue.files:
+            with UnitReader(queue) as reader:
+                for index in range(reader.first_index, reader.end_index, _BLOCK_COUNT):
+                    units = reader.units(index, min(_BLOCK_COUNT, reader.end_index - index))
+                    if (kinds_of(units) == Kind.UNIT).any():
+                        return True
+    return False
+
+
+def _queue_kinds(scene: Known, action: Action) -> Assumption | None:
+    """Which topics have queues of batches: the attribute is in topics.json, and the queues show it."""
+    store, names = scene.store, queues_of(action)
+    if not any(dialect_of(version).batch_queues for version in store.dialect_evidence.possible):
+        return None
+    present = {queue.topic for queue in store.queues}
+    wanted = {finding.where.topic for finding in scene.findings if finding.rule == "XR002"}
+    asked = wanted if names is None else {topic for topic, _ in names}
+    topics = load_configs(store).views.get("topics.json")
+    open_topics = {topic for topic in asked if topic and topic not in present and not is_system_topic(topic)}
+    if topics is not None or not open_topics:
+        return None
+    text = f"topics.json, which says what queues {len(open_topics)} topics had, cannot be read"
+    return Assumption("queue_kinds", "as the log shows", "assumed", text)
+
+
+def _version(scene: Known, traits: tuple[str, ...]) -> Assumption | None:
+    """The version, where one of the traits matters to this store."""
+    evidence = scene.store.dialect_evidence
+    relevant = [trait for trait in traits if _TRAITS.get(trait, _always)(scene)]
+    if not relevant:
+        return None
+    version = str(evidence.dialect.version)
+    if evidence.given:
+        return Assumption(VERSION, version, "given", "the user says so")
+    versions = evidence.possible or evidence.versions
+    unsure = [trait for trait in relevant if len({getattr(dialect_of(item), trait) for item in versions}) > 1]
+    if not unsure:
+        return Assumption(VERSION, version, "bytes", "all versions that the bytes allow do the same here")
+    text = f"{versions[0]} to {versions[-1]} fit the bytes, and differ in {', '.join(unsure)}"
+    return Assumption(VERSION, version, "assumed", text)
+
+
+def _always(_scene: Known) -> bool:
+    return True
+
+
+def _has_repeated_offsets(scene: Known) -> bool:
+    return any(finding.rule == "CL027" for finding in scene.findings)
+
+
+def _lacks_checkpoint_fields(scene: Known) -> bool:
+    """A field too many does no harm: a broker that does not know it does not read it."""
+    evidence = scene.store.dialect_evidence
+    written = set(evidence.dialect.checkpoint_fields)
+    return any(set(dialect_of(version).checkpoint_fields) - written for version in evidence.possible)
+
+
+_TRAITS: Mapping[str, Callable[[Known], bool]] = {
+    # what becomes of a record whose place in the queue is taken
+    "skips_units_below_current": _has_repeated_offsets,
+    "max_physic_offset_is_end": _has_repeated_offsets,
+    "checkpoint_fields": _lacks_checkpoint_fields,
+}
+"""Traits that do not always matter, with what tells whether they do."""
+
+
+def _basis(name: str, what: str) -> Basis:
+    default = str(GEOMETRY_DEFAULTS[name])
+    return Basis(name, what, _size(name), SETTINGS[name].names, default)
+
+
+BASES: Mapping[str, Basis] = {
+    basis.name: basis
+    for basis in (
+        _basis("commitlog_file_size", "length of a commit log file, in bytes"),
+        _basis("consumequeue_file_size", "length of a consume queue file, in bytes"),
+        _basis("batch_file_size", "length of a batch consume queue file, in bytes"),
+        _basis("ext_file_size", "length of a consume queue extension file, in bytes"),
+        _basis("slot_count", "hash slots of an index file"),
+        _basis("entry_count", "entries of an index file"),
+        Basis(
+            "delay_levels",
+            "delay of each level",
+            _delay_levels,
+            ("messageDelayLevel",),
+            DEFAULT_DELAY_LEVELS_TEXT,
+        ),
+        Basis("queue_kinds", "topics that have queues of batches", _queue_kinds),
+    )
+}
+"""Everything that a row of the table of repairs may name in `writes_by`, by name."""
+
+
+def assumptions_of(
+    scene: Known, action: Action, writes_by: tuple[str, ...], traits: tuple[str, ...]
+) -> tuple[Assumption, ...]:
+    """What an action writes by, of what its repair can write by."""
+    found = [BASES[name].read(scene, action) for name in writes_by]
+    found.append(_version(scene, traits))
+    return tuple(item for item in found if item is not None)

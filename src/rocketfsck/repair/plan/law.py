@@ -1,0 +1,307 @@
+"""The law of safety: which actions are provably safe, and which a plan may not do unasked. ADR 0010.
+
+An action is provably safe (`preen`) if and only if
+
+1. everything that it writes by is known from the bytes or was given (`repair.plan.basis`),
+2. nothing valid is lost by it, and no broker and no consumer notices a change of anything valid,
+3. the areas that it changes or takes from hold nothing that this version does not understand.
+
+Rows of the table of repairs declare what their actions write by and their areas; planners give each action
+its losses and notices. Only this module draws the conclusion, and only it says what `apply` must be told.
+
+An action is judged in its plan: after those that its repair `needs`. Without them it is not safe, and no plan
+has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from rocketfsck.errors import UsageError
+from rocketfsck.repair.plan.basis import BASES, VERSION, StoreAlone, assumptions_of
+from rocketfsck.repair.plan.model import Action, Assumption, Notice, Plan
+from rocketfsck.repair.plan.scene import PlanScene
+from rocketfsck.repair.plan.table import Repair
+from rocketfsck.store.model import Settings, Store
+from rocketfsck.verify.rules.catalog import printable
+from rocketfsck.verify.unknown import area_of, unknown_areas
+
+ASSUME_OPTION = "--assume"
+BROKER_CONF_OPTION = "--broker-conf"
+NOT_UNDERSTOOD = "not-understood"
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeKind:
+    """Something that is noticed of a repair.
+
+    `text` is a sentence's end with `{count}` and its noun in it, `one` the same for a count of 1. `harmless`:
+    what was there before stays as it was, and something that was lost comes back.
+    """
+
+    name: str
+    one: str
+    many: str
+    harmless: bool = False
+
+
+KINDS: Mapping[str, NoticeKind] = {
+    kind.name: kind
+    for kind in (
+        NoticeKind(
+            "consumable-again",
+            "{count} message can be consumed again",
+            "{count} messages can be consumed again",
+            harmless=True,
+        ),
+        NoticeKind(
+            "found-by-key-again",
+            "{count} message is found by its keys again",
+            "{count} messages are found by their keys again",
+            harmless=True,
+        ),
+        NoticeKind(
+            "fillers-delivered",
+            "consumers without a tag filter (`*`) are given {count} filler record in place of a lost message",
+            "consumers without a tag filter (`*`) are given {count} filler records in place of lost messages",
+        ),
+        NoticeKind(
+            "renumbered",
+            "{count} message gets another queue offset: consumers that committed may miss it or see it twice",
+            "{count} messages get other queue offsets: consumers that committed may miss them or see them "
+            "twice",
+        ),
+        NoticeKind(
+            "committed-beyond",
+            "{count} offset that a consumer committed lies behind the new end of its queue",
+            "{count} offsets that consumers committed lie behind the new ends of their queues",
+        ),
+        NoticeKind(
+            "content-guessed",
+            "{count} message is taken for sound again on likelihood alone",
+            "{count} messages are taken for sound again on likelihood alone",
+        ),
+        NoticeKind(
+            "file-made-up",
+            "{count} commit log file is made up: the lost one, should it turn up, has no place any more",
+            "{count} commit log files are made up: the lost ones, should they turn up, have no place "
+            "any more",
+        ),
+        NoticeKind(
+            "file-ends-early",
+            "readers leave {count} commit log file before the damage in it, and go on in the next",
+            "readers leave {count} commit log files before the damage in them, and go on in the next",
+        ),
+        NoticeKind(
+            "index-file-unloaded",
+            "{count} file is no longer loaded as an index file: what is in it is not found by key",
+            "{count} files are no longer loaded as index files: what is in them is not found by key",
+        ),
+        NoticeKind(
+            "recovery-skipped",
+            "the next start is a normal one: the broker does not recover again by itself",
+            "the next start is a normal one: the broker does not recover again by itself",
+        ),
+        NoticeKind(
+            "epochs-dropped",
+            "{count} epoch is no longer known to the replicas of this broker",
+            "{count} epochs are no longer known to the replicas of this broker",
+        ),
+        NoticeKind(
+            "timer-moved",
+            "the timer resumes at {count} other position: timed messages may be delivered late or twice",
+            "the timer resumes at {count} other positions: timed messages may be delivered late or twice",
+        ),
+        NoticeKind(
+            "delay-moved",
+            "{count} delay level resumes at another message: some may be delivered twice, or not at all",
+            "{count} delay levels resume at other messages: some may be delivered twice, or not at all",
+        ),
+        NoticeKind(
+            "settings-older",
+            "{count} config file has older content: what was set since is forgotten",
+            "{count} config files have older content: what was set since is forgotten",
+        ),
+        NoticeKind(
+            "settings-made-up",
+            "{count} config file is put together of what is left: the rest has default settings",
+            "{count} config files are put together of what is left: the rest has default settings",
+        ),
+        NoticeKind(
+            "queue-kind-set",
+            "{count} topic is read from the other kind of queue",
+            "{count} topics are read from the other kind of queues",
+        ),
+        NoticeKind(
+            "retention-moved",
+            "{count} commit log file is as old as its messages again: the broker may delete it soon",
+            "{count} commit log files are as old as their messages again: the broker may delete them soon",
+        ),
+        NoticeKind(
+            NOT_UNDERSTOOD,
+            "{count} finding says that the area holds something unknown to this version, which this changes",
+            "{count} findings say that the area holds something unknown to this version, which this changes",
+        ),
+    )
+}
+"""Everything that an action may make the broker or its consumers notice, by name."""
+
+
+def notice_text(notice: Notice) -> str:
+    """A notice as a printable sentence without its full stop."""
+    kind = KINDS.get(notice.kind)
+    if kind is None:
+        return f"{notice.count} {printable(notice.kind)}"
+    return (kind.one if notice.count == 1 else kind.many).format(count=f"{notice.count:,}")
+
+
+def total_notices(actions: Iterable[Action]) -> tuple[Notice, ...]:
+    """What all actions make noticed, one notice a kind, in the order of `KINDS`."""
+    totals: dict[str, int] = {}
+    for action in actions:
+        for notice in action.notices:
+            totals[notice.kind] = totals.get(notice.kind, 0) + notice.count
+    order = [*KINDS, *(kind for kind in totals if kind not in KINDS)]
+    return tuple(Notice(kind, totals[kind]) for kind in order if kind in totals)
+
+
+def all_assumptions(actions: Iterable[Action]) -> tuple[Assumption, ...]:
+    """What all actions write by, each value once: how it is known least decides."""
+    rank = ("bytes", "given", "assumed")
+    found: dict[tuple[str, int | str], Assumption] = {}
+    for item in (item for action in actions for item in action.assumptions):
+        known = found.setdefault((item.name, item.value), item)
+        if rank.index(item.how) > rank.index(known.how):
+            found[item.name, item.value] = item
+    return tuple(found.values())
+
+
+def judge(scene: PlanScene, action: Action, repair: Repair) -> Action:
+    """The action with what it writes by, what is noticed of it, and whether it is provably safe."""
+    assumptions = assumptions_of(scene, action, repair.writes_by, repair.traits)
+    unknown = unknown_in(scene, action, repair)
+    notices = tuple(notice for notice in action.notices if notice.kind != NOT_UNDERSTOOD)
+    if unknown:
+        notices = (*notices, Notice(NOT_UNDERSTOOD, unknown))
+    safe = (
+        all(item.how != "assumed" for item in assumptions)
+        and all(KINDS[notice.kind].harmless for notice in notices)
+        and not any(loss.valid for loss in action.losses)
+    )
+    return replace(action, assumptions=assumptions, notices=notices, preen=safe)
+
+
+def dependents(
+    actions: Iterable[Action], left_out: Collection[str], table: Mapping[str, Repair]
+) -> list[tuple[Action, str]]:
+    """The actions that rely on others that are left out, each with the name of what it needs.
+
+    `left_out` are names of repairs; what relies on a dependent is a dependent, too.
+    """
+    found: list[tuple[Action, str]] = []
+    gone = {*left_out}
+    for action in sorted(actions, key=lambda action: table[action.name].order):
+        missing = [name for name in table[action.name].needs if name in gone]
+        if missing:
+            gone.add(action.name)
+            found.append((action, missing[0]))
+    return found
+
+
+def assumed_by_rebuilding(store: Store, rows: Iterable[tuple[Repair, Action]]) -> tuple[Assumption, ...]:
+    """What building parts of a store anew takes for granted, by the repairs that build the same."""
+    actions = [
+        replace(action, assumptions=assumptions_of(StoreAlone(store), action, row.writes_by, row.traits))
+        for row, action in rows
+    ]
+    return tuple(item for item in all_assumptions(actions) if item.how == "assumed")
+
+
+def unknown_in(scene: PlanScene, action: Action, repair: Repair) -> int:
+    """How many findings say that an area of the action holds what this version does not understand."""
+    unknown = unknown_areas(scene.findings)
+    own = "commitlog" if action.target.startswith("/") else area_of(action.target)
+    return sum(len(unknown.get(area, ())) for area in repair.areas or (own,))
+
+
+def confirmed(plan: Plan, assume: Iterable[str], settings: Settings | None) -> Plan:
+    """The plan with every assumption confirmed, as `how` "given".
+
+    `assume` are `NAME` or `NAME=VALUE`, `settings` those of the broker.conf. Raises UsageError where one of
+    them contradicts the plan, names nothing that it writes by, or an assumption is left.
+    """
+    named = dict(_split(item) for item in assume)
+    values = {item.name: item for item in all_assumptions(plan.actions)}
+    for name, value in named.items():
+        if name not in values:
+            known = ", ".join(sorted(values)) or "nothing"
+            raise UsageError(f"the plan does not write by {printable(name)!r}; it writes by {known}")
+        if value is not None and _normal(name, value) != str(values[name].value):
+            raise UsageError(_other(name, printable(value), values[name]))
+    told = {item.name: _told(item, settings) for item in values.values()} if settings is not None else {}
+    for name, text in told.items():
+        if text is not None and text != str(values[name].value):
+            raise UsageError(_other(name, f"{printable(text)} in broker.conf", values[name]))
+    left = [
+        item
+        for item in values.values()
+        if item.how == "assumed" and item.name not in named and told.get(item.name) is None
+    ]
+    if left:
+        raise UsageError(_refusal(left))
+
+    def given(item: Assumption) -> Assumption:
+        if item.how != "assumed":
+            return item
+        source = f"{ASSUME_OPTION} {item.name}" if item.name in named else "broker.conf"
+        return replace(item, how="given", evidence=f"confirmed by {source}; {item.evidence}")
+
+    return replace(
+        plan,
+        actions=tuple(
+            replace(action, assumptions=tuple(map(given, action.assumptions))) for action in plan.actions
+        ),
+    )
+
+
+def _split(text: str) -> tuple[str, str | None]:
+    name, equals, value = text.partition("=")
+    for basis in BASES.values():
+        if name in basis.keys:
+            name = basis.name
+    return name, value if equals else None
+
+
+def _normal(name: str, value: str) -> str:
+    return BASES[name].normal(value) if name in BASES else value.strip()
+
+
+def _told(item: Assumption, settings: Settings) -> str | None:
+    """What a broker with this broker.conf takes for a value; None where it does not say such things."""
+    basis = BASES.get(item.name)
+    if basis is None or not basis.keys:
+        return None
+    return basis.normal(settings.get(*basis.keys) or basis.default)
+
+
+def _other(name: str, said: str, item: Assumption) -> str:
+    text = f"{name} is {said}, but the plan was made with {printable(str(item.value))}"
+    option = "--broker-version" if name == VERSION else BROKER_CONF_OPTION
+    return f"{text}; make a new plan with {option}"
+
+
+def assume_options(items: Iterable[Assumption]) -> str:
+    """The options of `apply` that confirm what is assumed, each after a blank; "" if nothing is."""
+    names = [item.name for item in items if item.how == "assumed"]
+    return "".join(f" {ASSUME_OPTION} {name}" for name in names)
+
+
+def _refusal(left: Iterable[Assumption]) -> str:
+    """What is assumed, and exactly what to type."""
+    items = list(left)
+    lines = [f"{item.name}={printable(str(item.value))} ({printable(item.evidence)})" for item in items]
+    options = assume_options(items).strip()
+    conf = any(item.name in BASES and BASES[item.name].keys for item in items)
+    choice = f"{BROKER_CONF_OPTION} FILE of this broker, or " if conf else ""
+    return f"the plan assumes what is not known: {'; '.join(lines)}. Confirm it with {choice}{options}"

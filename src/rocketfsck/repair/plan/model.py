@@ -1,0 +1,200 @@
+"""The plan of a repair: what would be done, why, to which bytes, and what is lost. Data only.
+
+A plan is a JSON document that can be read, mailed and compared; `apply` does exactly what it says or
+refuses. Its actions are carried out in their order. Design, section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+SCHEMA_VERSION = 3
+
+Scalar = int | str | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Bytes of a file that an action relies on or changes, as they must be when it begins.
+
+    `file` is relative to the store's root with `/` between the parts (a file of a commitlog path outside the
+    root has its own full path). `start` and `end` are positions, half-open; `end` is None for the whole
+    file, whose length is then part of what is hashed. `sha256` is the hex digest of these bytes; None:
+    nothing of that name may exist.
+    """
+
+    file: str
+    start: int
+    end: int | None
+    sha256: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Something that will be gone, or unreachable, afterwards: `count` records, units, entries or bytes.
+
+    `what` is "record", "unit", "entry" or "byte". Queue offsets are the first and the last of a run of a
+    queue; physical offsets are half-open. What does not apply is None. `kept_in` says where the bytes go on
+    to exist ("" if they are nowhere else than in the old store and the undo journal). `valid`: a broker or a
+    consumer could still have used it; a unit that points behind the log's end, for one, is not valid.
+    """
+
+    what: str
+    count: int
+    topic: str | None = None
+    queue_id: int | None = None
+    first_queue_offset: int | None = None
+    last_queue_offset: int | None = None
+    start_offset: int | None = None
+    end_offset: int | None = None
+    kept_in: str = ""
+    valid: bool = True
+
+
+How = Literal["bytes", "given", "assumed"]
+"""How a value is known: from the bytes of the store, because the user gave it, or not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """A value that an action writes by: its name (`repair.plan.basis`), and how it is known.
+
+    `value` is a size in bytes, a count, or text. `how` is a `How`; `evidence` is one sentence.
+    """
+
+    name: str
+    value: int | str
+    how: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that brokers or consumers will notice: a kind of `repair.plan.law.KINDS`, how many times.
+
+    What `count` counts is said by the kind. `topic` and `queue_id` are None where it is about several queues.
+    """
+
+    kind: str
+    count: int
+    topic: str | None = None
+    queue_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """Something that comes back from elsewhere: `count` records of a queue, like `Loss` in all it says.
+
+    Queue offsets are the first and the last, physical offsets half-open. What does not apply is None.
+    """
+
+    what: str
+    count: int
+    topic: str | None = None
+    queue_id: int | None = None
+    first_queue_offset: int | None = None
+    last_queue_offset: int | None = None
+    start_offset: int | None = None
+    end_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Records that another copy has and that are not taken from it: how many, where, and why not.
+
+    Physical offsets, half-open.
+    """
+
+    record_count: int
+    start_offset: int
+    end_offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One act of a repair: a row of the table of actions, with all that it needs to be carried out.
+
+    `name` is the row's; `target` the file or directory it is about, relative to the root ("" is the store).
+    `arguments` are plain values that determine, with the store, every byte that is written. `why` are the
+    fingerprints of the findings it answers and `rules` their rules' ids. `preconditions` are checked before
+    anything is changed. `gains` counts what becomes readable again, by what it is. `write_size` is in bytes
+    and may be an upper bound. `note` is one sentence.
+
+    `assumptions` are all values that the action writes by, `notices` what will be noticed of it. `preen` says
+    that the action is provably safe. The law (`repair.plan.law`) decides that; planners leave it as it is.
+
+    `sources` are bytes outside of the store that the action takes, by their full paths; they are checked
+    as the preconditions are, and are never changed. `regained` says what comes with them, queue by queue.
+    """
+
+    name: str
+    target: str
+    note: str
+    arguments: Mapping[str, Scalar] = field(default_factory=dict)
+    why: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    preconditions: tuple[Extent, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    gains: Mapping[str, int] = field(default_factory=dict)
+    write_size: int = 0
+    preen: bool = False
+    sources: tuple[Extent, ...] = ()
+    regained: tuple[Gain, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A finding above info that no action of the plan answers, and why."""
+
+    fingerprint: str
+    rule: str
+    message: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStore:
+    """Which store a plan is for and how its bytes are to be read, so that `apply` opens it the same way.
+
+    `geometry` holds sizes in bytes and counts; `commitlog_paths` the directories as they were given.
+    `delay_levels_given`: the user, or a broker.conf, says which delay levels the broker has.
+    `log_start_offset` and `log_end_offset` are physical offsets, None without commitlog files. `versions`
+    are all that fit the bytes, `version_given` says that the user named the one. `settings` are those of
+    broker.conf that a check looks at.
+    """
+
+    root: str
+    version: str
+    geometry: Mapping[str, int]
+    commitlog_paths: tuple[str, ...]
+    delay_levels: str
+    log_start_offset: int | None
+    log_end_offset: int | None
+    versions: tuple[str, ...] = ()
+    version_given: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
+    delay_levels_given: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The ordered actions, and what they leave unanswered. `level` is that of the check it was made from.
+
+    `counts` are that check's findings by rule id, all of them. `conflicts` are the first places where another
+    copy has records that are not taken from it, `conflict_count` is the number of all such records.
+    """
+
+    store: PlannedStore
+    level: str
+    tool_version: str
+    actions: tuple[Action, ...]
+    unanswered: tuple[Unanswered, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    conflicts: tuple[Conflict, ...] = ()
+    conflict_count: int = 0
+    schema_version: int = SCHEMA_VERSION

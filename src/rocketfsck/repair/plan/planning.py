@@ -1,0 +1,231 @@
+"""From a report to a plan: every finding goes to the repair that its rule names, whose row makes actions.
+
+The same action wanted for several findings is one action that names them all. What no action answers is in
+the plan, too, with the reason. Actions come in the order of their rows; none may change bytes that another
+one relies on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from rocketfsck import __version__
+from rocketfsck.errors import UsageError
+from rocketfsck.repair.area.links import pin_on, pins_of
+from rocketfsck.repair.area.manifests import outside_directories
+from rocketfsck.repair.plan.law import dependents, judge, unknown_in
+from rocketfsck.repair.plan.model import Action, Extent, Plan, Unanswered
+from rocketfsck.repair.plan.opening import describe_store
+from rocketfsck.repair.plan.scene import PlanScene
+from rocketfsck.repair.plan.table import Repair
+from rocketfsck.store.model import Store
+from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.report import Report
+from rocketfsck.verify.rules.catalog import RULES, describe, printable
+from rocketfsck.verify.run import store_facts
+
+Key = tuple[object, ...]
+
+NO_REPAIR = "nothing can be done about it by a program; see rocketfsck explain {rule}"
+NOT_HERE = "{repair} cannot answer it as it is here; see rocketfsck explain {rule}"
+NOT_ASKED = "left out: only other repairs were asked for"
+NOT_PREEN = "{repair} is not provably safe; plan without --preen to have it"
+LINKED = "a symbolic link is there, or leads there: a repair changes neither links nor what they lead to"
+NOT_BUILT = "there is no automatic {repair}"
+NOT_ALONE = "{repair} is right only together with {needed}, which is left out"
+NOT_UNDERSTOOD = "{repair} would change what this version does not understand; --only {repair} forces it"
+
+
+def all_repairs() -> Mapping[str, Repair]:
+    """The rows of the table of repairs by name."""
+    from rocketfsck.repair.repairs import ALL
+
+    return {repair.name: repair for repair in ALL}
+
+
+def repairs_of(rule: str) -> tuple[str, ...]:
+    """The repairs that can answer a breach of a rule, in the order of the table."""
+    named = RULES[rule].repair
+    return tuple(row.name for row in all_repairs().values() if row.name == named or rule in row.answers)
+
+
+def rules_of(repair: Repair) -> tuple[str, ...]:
+    """The rules whose breaches a repair can answer."""
+    return tuple(
+        rule.id for rule in RULES.values() if rule.repair == repair.name or rule.id in repair.answers
+    )
+
+
+def make_plan(
+    store: Store,
+    report: Report,
+    *,
+    preen: bool = False,
+    only: Collection[str] = (),
+    except_: Collection[str] = (),
+    repairs: Mapping[str, Repair] | None = None,
+) -> Plan:
+    """What is to be done about the findings of a report.
+
+    `preen` leaves only what is provably safe. `only` and `except_` name repairs, as a plan does: with `only`,
+    what must follow a repair that is named comes with it. What would change an area
+    that holds something unknown is left out, unless `only` names it. What needs an action that is left out,
+    for whichever reason, is left out with it. Raises UsageError for a name that no
+    repair has, or a report of another state of the store; StoreError if the store cannot be read.
+    """
+    table = all_repairs() if repairs is None else repairs
+    for name in (*only, *except_):
+        if name not in table:
+            known = ", ".join(sorted(table))
+            raise UsageError(f"no repair is called {printable(name)!r}; there are {known}")
+    _refuse_other_state(store, report)
+    scene = PlanScene(store, report, report.findings)
+    outside = outside_directories(str(store.root), store.commitlog.locations)
+    pins = pins_of(str(store.root), [str(path) for path in outside if path.is_dir()])
+    made: list[Action] = []
+    left: list[Action] = []
+    reasons: dict[str, str] = {}
+    asked_by: dict[Key, list[str]] = {}
+    for name, findings in _by_repair(report.findings, only).items():
+        repair = table.get(name)
+        if repair is None:
+            reasons[name] = NOT_BUILT
+        else:
+            reasons[name] = NOT_ASKED if name in except_ else NOT_HERE
+            for action in repair.plan(scene, findings):
+                if {name, action.name} & {*except_} or (only and not {name, action.name} & {*only}):
+                    reasons[name] = NOT_ASKED
+                    left.append(action)
+                    continue
+                asked_by.setdefault(_key(action), []).append(name)
+                made.append(action)
+    kept: list[Action] = []
+    for action in _merged(made):
+        judged = judge(scene, action, table[action.name])
+        reason = _objection(scene, judged, table[action.name], preen=preen, forced=action.name in only)
+        if pin_on(action.target, pins):
+            reason = LINKED
+        if reason:
+            reasons |= dict.fromkeys(asked_by[_key(action)], reason.replace("{repair}", action.name))
+            left.append(action)
+        else:
+            kept.append(judged)
+    keys = {_key(action) for action in kept}
+    left_out = {action.name for action in left if _key(action) not in keys}
+    for action, needed in dependents(kept, left_out, table):
+        kept.remove(action)
+        reason = NOT_ALONE.replace("{repair}", action.name).replace("{needed}", needed)
+        reasons |= dict.fromkeys({*asked_by[_key(action)]} - left_out, reason)
+    ordered = _ordered(kept, table)
+    _refuse_overlaps(ordered)
+    return Plan(
+        store=describe_store(store),
+        level=report.level,
+        tool_version=__version__,
+        actions=ordered,
+        unanswered=tuple(_unanswered(store, report.findings, ordered, reasons)),
+        counts={rule: count for rule, count in report.counts.items() if count},
+    )
+
+
+def _refuse_other_state(store: Store, report: Report) -> None:
+    if not report.coverage.complete:
+        raise UsageError(f"the report is of a part of the store: {report.coverage.statement}")
+    if report.suppressed:
+        raise UsageError("the report was made with a baseline; a plan needs all findings")
+    facts = store_facts(store)
+    for name in ("dialect", "geometry", "file_count", "byte_count", "start_offset", "end_offset"):
+        then, now = getattr(report.store, name), getattr(facts, name)
+        if then != now:
+            what = name.replace("_", " ")
+            raise UsageError(f"the report is of another store, or of another state: {what} {then}, now {now}")
+
+
+def _by_repair(findings: Iterable[Finding], only: Collection[str]) -> dict[str, list[Finding]]:
+    """What asks for each repair. What is no more than information does so only for repairs that are named."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        name = RULES[finding.rule].repair
+        if name is not None and (RULES[finding.rule].severity > Severity.INFO or name in only):
+            groups.setdefault(name, []).append(finding)
+    return groups
+
+
+def _objection(scene: PlanScene, action: Action, repair: Repair, *, preen: bool, forced: bool) -> str:
+    """Why the law keeps an action out of the plan; "" where it does not."""
+    if unknown_in(scene, action, repair) and not forced:
+        return NOT_UNDERSTOOD
+    return NOT_PREEN if preen and not action.preen else ""
+
+
+def _key(action: Action) -> Key:
+    """What is the same in actions that are one."""
+    return (action.name, action.target, *sorted(action.arguments.items()))
+
+
+def _merged(actions: Iterable[Action]) -> list[Action]:
+    """One action for all that are the same but for the findings they answer."""
+    merged: dict[Key, list[Action]] = {}
+    for action in actions:
+        merged.setdefault(_key(action), []).append(action)
+    return [_joined(same) for same in merged.values()]
+
+
+def _joined(same: Sequence[Action]) -> Action:
+    first = same[0]
+    return replace(
+        first,
+        why=tuple(sorted({name for action in same for name in action.why})),
+        rules=tuple(sorted({name for action in same for name in action.rules})),
+        preconditions=tuple(dict.fromkeys(extent for action in same for extent in action.preconditions)),
+        losses=tuple(dict.fromkeys(loss for action in same for loss in action.losses)),
+        gains={name: count for action in same for name, count in action.gains.items()},
+        write_size=max(action.write_size for action in same),
+        notices=tuple(dict.fromkeys(notice for action in same for notice in action.notices)),
+    )
+
+
+def _ordered(actions: Iterable[Action], table: Mapping[str, Repair]) -> tuple[Action, ...]:
+    return tuple(sorted(actions, key=lambda action: (table[action.name].order, action.name, action.target)))
+
+
+def _refuse_overlaps(actions: Sequence[Action]) -> None:
+    """Two actions of one repair that rely on the same bytes: a bug, for the first would spoil the second.
+
+    Bytes that several repairs rely on are fine: the later is planned for what the earlier leaves, or reads
+    them only.
+    """
+    places: dict[tuple[str, str], list[tuple[Extent, int]]] = {}
+    for number, action in enumerate(actions):
+        for extent in action.preconditions:
+            if extent.file == action.target:
+                places.setdefault((action.name, extent.file), []).append((extent, number))
+    for (name, file), found in places.items():
+        found.sort(key=lambda item: item[0].start)
+        for (left, first), (right, second) in pairwise(found):
+            if first != second and (left.end is None or right.start < left.end):
+                raise AssertionError(f"two actions {name} overlap in {file!a}")
+
+
+def _unanswered(
+    store: Store, findings: Iterable[Finding], actions: Sequence[Action], reasons: Mapping[str, str]
+) -> Iterable[Unanswered]:
+    from rocketfsck.repair.repairs.queues import impossible, occupied
+    from rocketfsck.repair.repairs.reasons import HIDDEN, REASONS
+
+    answered = {name for action in actions for name in action.why}
+    hidden = any("CL020" in action.rules for action in actions)
+    for finding in findings:
+        rule = RULES[finding.rule]
+        if rule.severity is Severity.INFO or finding.fingerprint in answered:
+            continue
+        reason = NO_REPAIR if rule.repair is None else reasons[rule.repair]
+        if reason in (NO_REPAIR, NOT_HERE):
+            asks = rule.repair == "rebuild-queue"
+            later = HIDDEN if hidden and asks else ""
+            here = impossible(finding) or (occupied(store, finding) if asks else "")
+            reason = here or later or REASONS.get(rule.id, reason)
+        text = reason.format(repair=rule.repair, rule=rule.id)
+        yield Unanswered(finding.fingerprint, rule.id, describe(finding), text)

@@ -1,0 +1,1 @@
+"""A new store out of whatever records can be found."""

@@ -1,0 +1,316 @@
+"""Salvage: a new conformant store out of whatever records can be found, and a ledger of what came from where.
+
+    sources -> carve -> judge -> choose -> place -> write log -> queues, index, checkpoint, topics -> check
+
+Nothing that is read is changed. The store is built beside its place and appears whole; what is wrong with it
+is told by a check before that. Design, section 5.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.formats.dialect import parse_version
+from rocketfsck.repair.carve.carve import Carver, Found
+from rocketfsck.repair.carve.confidence import Confidence, Level, judge
+from rocketfsck.repair.carve.sources import LOG_DIRECTORY, SkippedFile, SourceFile, list_sources
+from rocketfsck.repair.log.filler import min_filler_size
+from rocketfsck.repair.salvage.build import fill_store
+from rocketfsck.repair.salvage.choose import FATES, Fate, choose
+from rocketfsck.repair.salvage.layout import Placement, count_skipped, fits_file, place_kept, place_packed
+from rocketfsck.repair.salvage.ledger import (
+    Gap,
+    Story,
+    account_queues,
+    find_gaps,
+    ledger_lines,
+    prove_tiling,
+)
+from rocketfsck.scan.columns import Trait
+from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
+from rocketfsck.store.model import Store
+from rocketfsck.store.opening import open_store
+from rocketfsck.store.reading import FileReader
+from rocketfsck.writer.disk.publish import SideFile, building_directory, clear_side_file
+
+if TYPE_CHECKING:
+    from rocketfsck.query.start.verdict import StartVerdict
+    from rocketfsck.verify.report import Report
+
+LayoutChoice = Literal["auto", "keep", "pack"]
+StageProgress = Callable[[str, int, int], None]
+"""What is being done, bytes done and bytes in all."""
+
+LEAST_FILE_SIZE = 4 * min_filler_size()
+
+
+@dataclass(frozen=True, slots=True)
+class SalvageOptions:
+    """What is wanted. `file_size` (bytes) is that of a commit log file, None to find it out.
+
+    `version`, `broker_conf` and `delay_levels` say of the broker what bytes cannot. `sync` makes the store
+    durable before it appears.
+    """
+
+    level: Level = Level.MEDIUM
+    layout: LayoutChoice = "auto"
+    file_size: int | None = None
+    version: str | None = None
+    broker_conf: Path | None = None
+    delay_levels: str | None = None
+    sync: bool = True
+    jobs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Salvage:
+    """What was found and chosen; nothing is written yet. `origin` is the store that settings come from."""
+
+    options: SalvageOptions
+    story: Story
+    version: str
+    layout_note: str
+    origin: Store | None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Records by what becomes of them."""
+        numbers = np.bincount(self.story.fates, minlength=len(Fate))
+        return {FATES[fate][0]: int(numbers[fate]) for fate in Fate if numbers[fate]}
+
+    @property
+    def nothing_size(self) -> int:
+        """Bytes of the sources that are in no record."""
+        return sum(gap.end - gap.start for gaps in self.story.gaps for gap in gaps)
+
+    def head(self) -> dict[str, Any]:
+        """The ledger's first line, and the command's JSON."""
+        story, placement = self.story, self.story.placement
+        found = story.found
+        taken = placement.rows
+        last = int(taken[-1]) if len(taken) else -1
+        return {
+            "source_count": len(story.sources),
+            "source_size": sum(source.size for source in story.sources),
+            "skipped_count": len(story.skipped),
+            "record_count": len(found),
+            "records": self.counts,
+            "taken_size": int(found["total_size"][taken].sum()),
+            "nothing_size": self.nothing_size,
+            "layout": placement.name,
+            "layout_note": self.layout_note,
+            "commitlog_file_size": placement.file_size,
+            "start_offset": placement.start_offset,
+            "end_offset": 0 if last < 0 else int(placement.offsets[-1] + found["total_size"][last]),
+            "fence_size": sum(high - low for low, high in placement.fences),
+            "queue_count": len(story.queues),
+            "missing_count": sum(queue.missing_count for queue in story.queues),
+            "skipped_by_brokers_count": count_skipped(found, placement),
+            "min_confidence": self.options.level.name.lower(),
+            "broker_version": self.version,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SalvagedStore:
+    """The store that was written, what a check of level `full` says, and what brokers will do with it."""
+
+    salvage: Salvage
+    path: Path
+    ledger_path: Path
+    report: Report
+    starts: tuple[StartVerdict, ...] = ()
+
+
+def find_records(
+    paths: Sequence[Path], options: SalvageOptions, *, progress: StageProgress | None = None
+) -> Salvage:
+    """Carve the paths and decide what of it is taken, and where to.
+
+    Raises UsageError for a layout that cannot be and sizes that make no sense, StoreError for what cannot be
+    read.
+    """
+    if options.version is not None:
+        parse_version(options.version)
+    if options.file_size is not None and not LEAST_FILE_SIZE <= options.file_size < 1 << 31:
+        raise UsageError(f"commit log files of {options.file_size} bytes: {LEAST_FILE_SIZE} is the least")
+    sources, skipped = list_sources(paths)
+    found = carve_all(sources, progress)
+    bases = [-1 if source.base_offset is None else source.base_offset for source in sources]
+    confidence = judge(found, np.array(bases, np.int64))
+    origin = _origin(paths)
+    file_size = options.file_size or _file_size(sources, origin)
+    fates, placement, note = _place(found, confidence, options, file_size)
+    return finish_story(options, sources, skipped, found, confidence, fates, placement, note, origin)
+
+
+def finish_story(
+    options: SalvageOptions,
+    sources: Sequence[SourceFile],
+    skipped: Sequence[SkippedFile],
+    found: Found,
+    confidence: Confidence,
+    fates: Any,
+    placement: Placement,
+    note: str,
+    origin: Store | None,
+) -> Salvage:
+    """Account for every byte and every queue. Raises StoreError."""
+    gaps = _gaps(sources, found)
+    story = Story(
+        sources,
+        skipped,
+        found,
+        confidence,
+        fates,
+        placement,
+        gaps,
+        account_queues(found, placement.rows),
+    )
+    version = options.version or (None if origin is None else str(origin.dialect.version))
+    if version is None:
+        has_crc = bool((found["traits"][placement.rows] & int(Trait.PROPERTY_CRC)).any())
+        version = "5.3.3" if has_crc else ""
+    return Salvage(options, story, version, note, origin)
+
+
+def carve_all(sources: Sequence[SourceFile], progress: StageProgress | None) -> Found:
+    """Every record of these files. Raises StoreError."""
+    carver = Carver()
+    total, done = sum(source.size for source in sources), 0
+    for number, source in enumerate(sources):
+
+        def advance(pos: int, before: int = done) -> None:
+            if progress is not None:
+                progress("carve", before + pos, total)
+
+        with FileReader(source.path) as reader:
+            carver.carve(reader, number, progress=advance)
+        done += source.size
+    return carver.found
+
+
+def _gaps(sources: Sequence[SourceFile], found: Found) -> list[list[Gap]]:
+    bounds = np.searchsorted(found["source"], np.arange(len(sources) + 1))
+    gaps = []
+    for number, source in enumerate(sources):
+        rows = np.arange(bounds[number], bounds[number + 1])
+        gaps.append(find_gaps(source, found, rows))
+        prove_tiling(source, found, rows, gaps[-1])
+    return gaps
+
+
+def _origin(paths: Sequence[Path]) -> Store | None:
+    """The first of the paths that is a store: its sizes, version and config are taken over."""
+    for path in paths:
+        if (path / LOG_DIRECTORY).is_dir():
+            with suppress(StoreError):
+                return open_store(path)
+    return None
+
+
+def _file_size(sources: Sequence[SourceFile], origin: Store | None) -> int:
+    """The size of a commit log file, from the store or the names of the files; else the default."""
+    if origin is not None and origin.commitlog.files:
+        return origin.geometry.commitlog_file_size
+    starts = sorted({source.base_offset for source in sources if source.base_offset is not None})
+    steps = {high - low for low, high in pairwise(starts)}
+    sizes = {source.size for source in sources if source.base_offset is not None}
+    fitting = [size for size in sizes if size >= LEAST_FILE_SIZE and all(step % size == 0 for step in steps)]
+    if fitting:
+        return max(fitting)
+    return GEOMETRY_DEFAULTS["commitlog_file_size"]
+
+
+def _place(
+    found: Found, confidence: Confidence, options: SalvageOptions, file_size: int
+) -> tuple[Any, Placement, str]:
+    """The fates, the places and why the layout is what it is."""
+    note = "asked for"
+    if options.layout != "pack":
+        fates = choose(found, confidence, options.level, in_place=True)
+        placed = place_kept(found, np.flatnonzero(fates == Fate.TAKEN), file_size)
+        if isinstance(placed, str):
+            if options.layout == "keep":
+                raise UsageError(f"the records cannot keep their physical offsets: {placed}")
+            note = placed
+        elif options.layout == "keep":
+            return fates, placed, note
+        elif skipped_count := count_skipped(found, placed):
+            note = f"in their places brokers would skip {skipped_count} records behind holes of their queues"
+        else:
+            return fates, placed, "the physical offsets fit"
+    fates = choose(found, confidence, options.level, in_place=False)
+    fitting = np.zeros(len(found), np.bool_)
+    fitting[fits_file(found, file_size)] = True
+    fates[(fates == Fate.TAKEN) & ~fitting] = Fate.TOO_LARGE
+    return fates, place_packed(found, np.flatnonzero(fates == Fate.TAKEN), file_size), note
+
+
+def default_ledger(into: Path) -> Path:
+    """Where the ledger goes unless another place is named: beside the store."""
+    return into.with_name(f"{into.name}.ledger.jsonl")
+
+
+def write_store(
+    salvage: Salvage,
+    into: Path,
+    *,
+    ledger_path: Path | None = None,
+    progress: StageProgress | None = None,
+) -> SalvagedStore:
+    """Write the store and its ledger; both appear when they are whole.
+
+    Raises UsageError if there is nothing to write, StoreError if something cannot be read or written or
+    stands in the way.
+    """
+    if not len(salvage.story.placement.rows):
+        raise UsageError("no record was found that could be taken: nothing to write")
+    into = Path(os.path.abspath(into))  # noqa: PTH100 - the last part need not exist
+    ledger = ledger_path or default_ledger(into)
+    done = False
+    side: SideFile | None = None
+    try:
+        clear_side_file(ledger, into)
+        if os.path.lexists(into):
+            raise StoreError("exists; nothing is written over it", path=str(into))
+        if os.path.lexists(ledger):
+            text = "exists without its store; nothing is written over it: move it away and try again"
+            raise StoreError(text, path=str(ledger))
+        side = SideFile(ledger, "utf-8")
+        with building_directory(into, replace=False, sync=salvage.options.sync) as building:
+            report, starts = fill_store(building, salvage, progress)
+            head = {**salvage.head(), "into": os.fspath(into)}
+            side.stream.writelines(line + "\n" for line in ledger_lines(salvage.story, head))
+            side.complete(sync=True)
+            side.publish()  # before the store appears: it never is without its ledger
+        done = True
+    except OSError as error:
+        raise StoreError(
+            f"cannot be written: {error.strerror or error}", path=str(error.filename or into)
+        ) from error
+    finally:
+        if side is not None:
+            side.end(keep=done)
+    return SalvagedStore(salvage, into, ledger, report, starts)
+
+
+__all__ = [
+    "Salvage",
+    "SalvageOptions",
+    "SalvagedStore",
+    "carve_all",
+    "default_ledger",
+    "find_records",
+    "finish_story",
+    "write_store",
+]

@@ -1,0 +1,215 @@
+"""Writes the commit log of a salvaged store: records copied in runs, fences and BLANKs between them.
+
+What is packed gets new physical offsets, and what follows from them: the property CRC, and the
+preparedTransactionOffset of commits whose half message was taken, too. Everything else of a record stays.
+Reference 2.1, 2.7, 2.8, 2.10.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.magic import BORN_HOST_V6, STORE_HOST_V6
+from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE
+from rocketfsck.formats.record import Blank, encode_blank
+from rocketfsck.repair.carve.carve import Found
+from rocketfsck.repair.carve.sources import SourceFile
+from rocketfsck.repair.log.filler import iterate_filler_records
+from rocketfsck.repair.salvage.layout import Placement
+from rocketfsck.scan.columns import Trait
+from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.store.reading import FileReader
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import place_at
+
+COPY_SIZE = 4 << 20
+"""Bytes of records that are copied at once, if no single one is longer."""
+
+OPEN_FILES = 32
+
+_PHYSICAL_OFFSET_AT = 28
+_PREPARED_OFFSET_AT = 76
+_HEAD_SIZE = 256
+"""No filler record's fields before its body take more; the body is zeros."""
+
+_MASK = 0x7FFFFFFF
+
+
+class LogWriter:
+    """The commit log being written below `root`. A context manager. Raises StoreError for what fails."""
+
+    def __init__(
+        self, root: Path, sources: Sequence[SourceFile], found: Found, placement: Placement, version: str
+    ) -> None:
+        self.directory = root / "commitlog"
+        self.sources = sources
+        self.found = found
+        self.placement = placement
+        self.version = version
+        self.written_size = 0
+        self._readers: OrderedDict[int, FileReader] = OrderedDict()
+        self._descriptor = -1
+        self._start: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for reader in self._readers.values():
+            reader.close()
+        self._close()
+
+    def write(self, progress: Callable[[int], None] | None = None) -> None:
+        """Write all files; `progress` is told the bytes of records written so far."""
+        fileops.make_directory(place_at(self.directory))
+        placement, found = self.placement, self.found
+        rows, offsets = placement.rows, placement.offsets
+        sizes = found["total_size"][rows].astype(np.int64)
+        for start, stop in _runs(found, rows, offsets, sizes, placement.file_size):
+            at = start
+            while at < stop:
+                ahead = np.cumsum(sizes[at:stop])
+                upto = at + max(int(np.searchsorted(ahead, COPY_SIZE, side="right")), 1)
+                self._copy(rows[at:upto], offsets[at:upto])
+                at = upto
+                if progress is not None:
+                    progress(self.written_size)
+        for low, high in placement.fences:
+            self._fence(low, high)
+        for low, high in placement.blanks:
+            self._put(low, encode_blank(Blank(high - low)))
+
+    def _copy(self, rows: Longs, offsets: Longs) -> None:
+        """Copy records that adjoin in their source and in the new log."""
+        found = self.found
+        first, last = int(rows[0]), int(rows[-1])
+        start = int(found["pos"][first])
+        size = int(found["pos"][last]) + int(found["total_size"][last]) - start
+        buffer = np.empty(size, np.uint8)
+        self._reader(int(found["source"][first])).read_into(buffer.data, start)
+        if self.placement.name == "pack":
+            self._rewrite(buffer, rows, offsets, found["pos"][rows] - start)
+        self._put(int(offsets[0]), buffer.data)
+        self.written_size += size
+
+    def _rewrite(self, buffer: NDArray[np.uint8], rows: Longs, offsets: Longs, at: Longs) -> None:
+        """Give records at these places in the buffer their new physical offsets."""
+        found = self.found
+        _store_longs(buffer, at + _PHYSICAL_OFFSET_AT, offsets)
+        prepared = found["prepared_transaction_offset"][rows]
+        named = np.flatnonzero(prepared > 0)
+        if len(named):
+            target = self._moved(prepared[named])
+            known = target >= 0
+            flags = found["sys_flag"][rows[named]]
+            hosts = 12 * ((flags & BORN_HOST_V6) != 0) + 12 * ((flags & STORE_HOST_V6) != 0)
+            _store_longs(buffer, (at[named] + _PREPARED_OFFSET_AT + hosts)[known], target[known])
+        checked = np.flatnonzero(found["traits"][rows] & int(Trait.PROPERTY_CRC))
+        if len(checked):
+            _store_property_crcs(buffer, at[checked], found["total_size"][rows[checked]].astype(np.int64))
+
+    def _moved(self, offsets: Longs) -> Longs:
+        """Where the records of these old offsets stand now, -1 for those that were not taken."""
+        old = self.found["physical_offset"][self.placement.rows]  # in this order, see `place_packed`
+        where = np.searchsorted(old, offsets)
+        where[where == len(old)] = 0
+        return np.where(old[where] == offsets, self.placement.offsets[where], -1)
+
+    def _fence(self, low: int, high: int) -> None:
+        """Fill a range, which lies inside a file, with filler records; their bodies stay holes."""
+        placement, found = self.placement, self.found
+        after = int(np.searchsorted(placement.offsets, low))
+        near = int(placement.rows[max(after - 1, 0)])
+        timestamp = max(int(found["store_timestamp"][near]), 1)
+        with_crc = bool((found["traits"][placement.rows] & int(Trait.PROPERTY_CRC)).any())
+        at = low
+        for record in iterate_filler_records(
+            low,
+            high - low,
+            version=self.version,
+            store_timestamp=timestamp,
+            property_crc=None if with_crc else False,
+        ):
+            if len(record) <= 2 * _HEAD_SIZE:
+                self._put(at, record)
+            else:
+                self._put(at, record[:_HEAD_SIZE])
+                self._put(at + len(record) - _HEAD_SIZE, record[-_HEAD_SIZE:])
+            at += len(record)
+
+    def _reader(self, source: int) -> FileReader:
+        reader = self._readers.get(source)
+        if reader is None:
+            if len(self._readers) >= OPEN_FILES:
+                self._readers.popitem(last=False)[1].close()
+            reader = self._readers[source] = FileReader(self.sources[source].path)
+        return reader
+
+    def _put(self, offset: int, data: bytes | memoryview) -> None:
+        """Write bytes at a physical offset; they lie inside one file."""
+        file_size = self.placement.file_size
+        start = offset // file_size * file_size
+        path = self.directory / offset_to_filename(start)
+        try:
+            if start != self._start:
+                self._close()
+                self._descriptor = fileops.open_part(place_at(path))
+                self._start = start
+                if os.fstat(self._descriptor).st_size != file_size:
+                    os.ftruncate(self._descriptor, file_size)
+            fileops.write_all(self._descriptor, data, offset - start)
+        except OSError as error:
+            raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
+
+    def _close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor, self._start = -1, None
+
+
+def _runs(found: Found, rows: Longs, offsets: Longs, sizes: Longs, file_size: int) -> list[tuple[int, int]]:
+    """Half-open ranges of `rows` that adjoin in their source and in one file of the new log."""
+    if not len(rows):
+        return []
+    source, pos = found["source"][rows], found["pos"][rows]
+    breaks = source[1:] != source[:-1]
+    breaks |= pos[1:] != pos[:-1] + sizes[:-1]
+    breaks |= offsets[1:] != offsets[:-1] + sizes[:-1]
+    breaks |= offsets[1:] // file_size != offsets[:-1] // file_size
+    bounds = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(rows)]
+    return list(pairwise(bounds))
+
+
+def _store_longs(buffer: NDArray[np.uint8], at: Longs, values: Longs) -> None:
+    """Write 64-bit big-endian numbers at these indexes."""
+    data = np.ascontiguousarray(values, ">i8").view(np.uint8).reshape(-1, 8)
+    buffer[at[:, None] + np.arange(8)] = data
+
+
+def _store_property_crcs(buffer: NDArray[np.uint8], at: Longs, sizes: Longs) -> None:
+    """Write the property CRCs of records anew, of those that end in one."""
+    name = np.frombuffer(f"{CRC32}\x01".encode(), np.uint8)
+    trailer = at + sizes - PROPERTY_CRC_SIZE
+    ends_in_it = (buffer[trailer[:, None] + np.arange(len(name))] == name).all(axis=1)
+    at, sizes, trailer = at[ends_in_it], sizes[ends_in_it], trailer[ends_in_it]
+    if compiled_wanted(len(buffer)):
+        from rocketfsck.scan.kernels_frames import crcs_of
+    else:
+        from rocketfsck.scan.frames import crcs_of
+    crcs = crcs_of(buffer, at, sizes - PROPERTY_CRC_SIZE).astype(np.int64) & _MASK
+    digits = crcs[:, None] // 10 ** np.arange(10) % 10  # least significant first, as it is stored
+    buffer[trailer[:, None] + len(name) + np.arange(10)] = digits.astype(np.uint8) + ord("0")

@@ -1,0 +1,1 @@
+"""Which broker version wrote a store: the clues, and what follows from them."""

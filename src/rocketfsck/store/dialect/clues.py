@@ -1,0 +1,259 @@
+"""What the bytes of a store show about the version that wrote them: one clue a fact. Reference 0.4.
+
+A clue is a trait of `formats.dialect.Dialect` that something in the store needs. Its weight says how sure it
+is: what the newest data shows comes before what may be left over from an older or newer broker, and that
+before what is only missing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT, decode_checkpoint
+from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.magic import (
+    BORN_HOST_V6,
+    COMPRESSED,
+    COMPRESSION_TYPE_MASK,
+    INNER_BATCH,
+    MAGIC_V2,
+    STORE_HOST_V6,
+)
+from rocketfsck.formats.record import Record
+from rocketfsck.store.dialect.clue import Clue, Fits, Found, Weight
+from rocketfsck.store.dialect.nameclues import clues_in_names
+from rocketfsck.store.model import OtherKind, StoreFile
+from rocketfsck.store.reading import FileReader
+
+
+def find_clues(found: Found) -> list[Clue]:
+    """All clues, the weightiest first. A file that cannot be read gives none."""
+    finders = (_in_records, _in_indexes, _in_checkpoint, _in_abort, _in_configs, clues_in_names)
+    return sorted((clue for finder in finders for clue in finder(found)), key=lambda clue: clue.weight)
+
+
+_NEWEST_COUNT = 64
+_ENOUGH_COUNT = 8
+_CRC_NAME = b"__CRC32#\x01"
+_CRC_SIZE = 20
+_ENTRY = struct.Struct(">iqii")
+_MAX_ENTRIES = 1000
+_CONFIG_PART = 64 << 10
+
+
+def _has_property_crc(record: Record) -> bool:
+    return record.properties[-_CRC_SIZE:].startswith(_CRC_NAME)
+
+
+_RECORD_CLUES: tuple[tuple[Weight, str, str, Callable[[Record], bool], Fits], ...] = (
+    (
+        Weight.PRESENT,
+        "records with the V2 magic",
+        "V2 is 5.1.0+",
+        lambda record: record.magic_code == MAGIC_V2,
+        lambda dialect: dialect.v2_allowed,
+    ),
+    (
+        Weight.PRESENT,
+        "IPv6 hosts in records",
+        "IPv6 is 4.6.0+",
+        lambda record: bool(record.sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)),
+        lambda dialect: dialect.ipv6_hosts,
+    ),
+    (
+        Weight.CLIENT,
+        "compression types in sysFlag",
+        "they are 4.9.4+ and 5.0.0+",
+        lambda record: bool(record.sys_flag & COMPRESSED and record.sys_flag & COMPRESSION_TYPE_MASK),
+        lambda dialect: dialect.compression_types,
+    ),
+    (
+        Weight.PRESENT,
+        "inner batches",
+        "they are 5.0.0-ALPHA+",
+        lambda record: bool(record.sys_flag & INNER_BATCH),
+        lambda dialect: dialect.batch_queues,
+    ),
+    (
+        Weight.PRESENT,
+        "properties that end in __CRC32#",
+        "the property CRC is 5.2.0+",
+        _has_property_crc,
+        lambda dialect: dialect.property_crc,
+    ),
+    (
+        Weight.PRESENT,
+        "INNER_MULTI_QUEUE_OFFSET in properties",
+        "multi-dispatch is 4.9.3+ and 5.0.0-ALPHA+",
+        lambda record: b"INNER_MULTI_QUEUE_OFFSET\x01" in record.properties,
+        lambda dialect: dialect.multi_dispatch,
+    ),
+    (
+        Weight.CLIENT,
+        "the property CLUSTER",
+        "brokers add it from 4.9.0 on",
+        lambda record: b"\x02CLUSTER\x01" in record.properties or record.properties[:8] == b"CLUSTER\x01",
+        lambda dialect: dialect.broker_writes_properties,
+    ),
+)
+
+
+def _in_records(found: Found) -> Iterator[Clue]:
+    sample = found.sample
+    records = (*sample.oldest, *sample.newest, *sample.last)
+    for weight, what, why, shows, fits in _RECORD_CLUES:
+        if any(map(shows, records)):
+            yield Clue(weight, what, why, fits)
+    enough = len(sample.last) >= _ENOUGH_COUNT
+    yield from _in_property_ends(sample.last if enough else sample.newest[-_NEWEST_COUNT:])
+    if any(found.sample.filler):
+        yield Clue(
+            Weight.HINT,
+            "bytes that are not zero behind a BLANK's header",
+            "usual up to 4.9.0; later where the file had been truncated",
+            lambda _: True,
+        )
+
+
+def _in_property_ends(records: Sequence[Record]) -> Iterator[Clue]:
+    """Whether properties end in 0x02. Batches and property strings that a client wrote may do otherwise."""
+    ends = [
+        record.properties.endswith(b"\x02")
+        for record in records
+        if record.properties and not _has_property_crc(record)
+    ]
+    share = sum(ends) / len(ends) if ends else 0.5
+    if share >= 0.9:
+        yield Clue(
+            Weight.NEWEST,
+            "properties end in 0x02",
+            "written up to 4.9.0, by 5.0.0-PREVIEW and from 5.2.0 on",
+            lambda dialect: dialect.trailing_separator,
+        )
+    elif share <= 0.1:
+        yield Clue(
+            Weight.NEWEST,
+            "properties do not end in 0x02",
+            "written by 4.9.1-4.9.8 and 5.0.0-ALPHA-5.1.4; up to 4.8.0 the client decided",
+            lambda dialect: not (dialect.trailing_separator and dialect.broker_writes_properties),
+        )
+
+
+def _in_indexes(found: Found) -> Iterator[Clue]:
+    """hashSlotCount of the newest file that tells: entries (up to 4.7.0) or used slots (4.7.1+)."""
+    for file in reversed(found.indexes[-3:]):
+        try:
+            with FileReader(file.location) as reader:
+                slot_count, index_count = struct.unpack(">ii", reader.read(32, 8))
+                entry_count = index_count - 1
+                if not 0 < slot_count <= entry_count < found.geometry.entry_count:
+                    continue
+                if slot_count < entry_count:
+                    yield Clue(
+                        Weight.NEWEST,
+                        f"hashSlotCount of {file.name} is {slot_count}, for {entry_count} entries",
+                        "it counts used slots from 4.7.1 on",
+                        lambda dialect: not dialect.counts_entries_in_hash_slot_count,
+                    )
+                    return
+                if _has_chain(reader, found.geometry.slot_count, index_count):
+                    yield Clue(
+                        Weight.NEWEST,
+                        f"hashSlotCount of {file.name} is the number of entries, though some share a slot",
+                        "it counted entries up to 4.7.0",
+                        lambda dialect: dialect.counts_entries_in_hash_slot_count,
+                    )
+                    return
+        except StoreError:
+            continue
+
+
+def _has_chain(reader: FileReader, slot_count: int, index_count: int) -> bool:
+    """Whether one of the first entries has a predecessor in its slot."""
+    first_pos = 40 + 4 * slot_count + 20
+    entries = reader.read(first_pos, 20 * min(_MAX_ENTRIES, index_count - 1))
+    return any(0 < before < number for number, (_, _, _, before) in enumerate(_ENTRY.iter_unpack(entries), 1))
+
+
+_CHECKPOINT_CLUES = (
+    ("masterFlushedOffset", "master_flushed_offset", "the field is 5.0.0+"),
+    ("confirmPhyOffset", "confirm_phy_offset", "the field is 5.1.1+"),
+)
+
+
+def _in_checkpoint(found: Found) -> Iterator[Clue]:
+    data = _part(found.checkpoint, CHECKPOINT.size or 0)
+    if len(data) < (CHECKPOINT.size or 0):
+        return
+    checkpoint = decode_checkpoint(data)
+    for name, attribute, why in _CHECKPOINT_CLUES:
+        value = getattr(checkpoint, attribute)
+        if value:
+            yield Clue(Weight.PRESENT, f"{name} in the checkpoint is {value}", why, _has_field(name))
+
+
+def _has_field(name: str) -> Fits:
+    return lambda dialect: name in dialect.checkpoint_fields
+
+
+def _in_abort(found: Found) -> Iterator[Clue]:
+    def has_pid(dialect: Dialect) -> bool:
+        return dialect.abort_has_pid
+
+    backup = any(other.kind is OtherKind.ABORT_BACKUP for other in found.others)
+    if backup:
+        yield Clue(Weight.PRESENT, "abort.bak exists", "5.0.0+ leaves it for ever", has_pid)
+    if found.abort is not None:
+        content = _part(found.abort, 32)
+        if content.isdigit():
+            yield Clue(Weight.PRESENT, "abort holds a process id", "written by 5.0.0+", has_pid)
+        elif not content:
+            yield Clue(
+                Weight.ABSENT,
+                "abort is empty",
+                "5.0.0+ writes its process id into it",
+                lambda dialect: not dialect.abort_has_pid,
+            )
+    elif not backup and found.lock is not None:
+        yield Clue(
+            Weight.ABSENT,
+            "there is no abort.bak",
+            "5.0.0+ leaves one for ever",
+            lambda dialect: not dialect.abort_has_pid,
+        )
+
+
+def _in_configs(found: Found) -> Iterator[Clue]:
+    for file in found.configs:
+        if file.name != "topics.json":
+            continue
+        data = _part(file, _CONFIG_PART)
+        if file.size > _CONFIG_PART:
+            data += _part(file, _CONFIG_PART, max(_CONFIG_PART, file.size - _CONFIG_PART))
+        if b'"stateVersion"' in data:
+            yield Clue(
+                Weight.PRESENT,
+                "topics.json has a stateVersion",
+                "written by 5.0.0+",
+                lambda dialect: dialect.config_has_state_version,
+            )
+        elif b'"dataVersion"' in data:
+            yield Clue(
+                Weight.ABSENT,
+                "topics.json has no stateVersion",
+                "5.0.0+ writes one",
+                lambda dialect: not dialect.config_has_state_version,
+            )
+
+
+def _part(file: StoreFile | None, size: int, pos: int = 0) -> bytes:
+    """Up to `size` bytes of a file; none if it is not there or cannot be read."""
+    if file is None:
+        return b""
+    try:
+        with FileReader(file.location) as reader:
+            return reader.read_upto(pos, size)
+    except StoreError:
+        return b""

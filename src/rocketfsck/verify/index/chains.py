@@ -1,0 +1,148 @@
+"""What is wrong with the chains of an index file whose links are not those that its puts would have made.
+
+The links are never followed to find out whether they are right: `scan.replay` puts the entries in order
+and compares. Only chains that differ are walked here, and the walk has a limit. Reference 4.4, 4.7; fault
+catalogue I3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
+from rocketfsck.scan.sorting import among, distinct
+from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.index.places import entry_place, slot_place
+
+MISMATCH_LIMIT = 1 << 16
+"""Wrong links and heads that are classified one by one; more are counted."""
+WALK_LIMIT = 200_000
+"""Entries walked in damaged chains, all together."""
+CHAIN_LIMIT = 10_000
+"""Damaged chains that are walked."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrongLinks:
+    """Entries whose prevIndex is not the expected one, and slots whose head is not. Columns of equal length.
+
+    `further_count` entries and slots are wrong too and not listed.
+    """
+
+    entry: Longs
+    previous: Longs
+    expected: Longs
+    entry_slot: Longs
+    slot: Longs
+    head: Longs
+    expected_head: Longs
+    further_count: int = 0
+
+    @property
+    def count(self) -> int:
+        return len(self.entry) + len(self.slot) + self.further_count
+
+
+def classify_links(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterator[Finding]:
+    """One finding for every wrong link and head: what it leads to. `used` is the last entry in use."""
+    inside = (wrong.previous > 0) & (wrong.previous <= used)
+    leads_to = _slots_of(reader, wrong.previous, inside)
+    for row in range(len(wrong.entry)):
+        entry, previous = int(wrong.entry[row]), int(wrong.previous[row])
+        slot, expected = int(wrong.entry_slot[row]), int(wrong.expected[row])
+        where = _at(reader, entry, slot)
+        if previous == entry:
+            yield Finding("IX007", where, {"value": previous}, {"value": expected})
+        elif not 0 <= previous <= used:
+            yield Finding("IX010", where, {"value": previous}, {"value": expected, "last_entry": used})
+        elif previous > entry:
+            yield Finding("IX009", where, {"value": previous}, {"value": expected})
+        elif previous and int(leads_to[row]) != slot:
+            found = {"value": previous, "other_slot": int(leads_to[row])}
+            yield Finding("IX011", where, found, {"value": expected})
+        else:
+            yield Finding("IX012", where, {"value": previous}, {"value": expected})
+    yield from _classify_heads(reader, wrong, used)
+
+
+def _classify_heads(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterator[Finding]:
+    inside = (wrong.head > 0) & (wrong.head <= used)
+    leads_to = _slots_of(reader, wrong.head, inside)
+    for row in range(len(wrong.slot)):
+        slot, head, expected = int(wrong.slot[row]), int(wrong.head[row]), int(wrong.expected_head[row])
+        where = slot_place(reader.file.relative, slot)
+        if not 0 <= head <= used:
+            yield Finding("IX005", where, {"value": head}, {"value": expected, "last_entry": used})
+            continue
+        if not head:
+            reason = "the slot is empty"
+        elif int(leads_to[row]) != slot:
+            reason = f"that entry is of slot {int(leads_to[row])}"
+        else:
+            reason = "newer entries of the slot are passed over"
+        yield Finding("IX006", where, {"value": head, "reason": reason}, {"value": expected})
+
+
+def walk_damaged(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterator[Finding]:
+    """Walk the chains that have a wrong link: circles, and entries that no chain reaches any more."""
+    slots = distinct(np.concatenate((wrong.entry_slot, wrong.slot)))
+    walked = slots[:CHAIN_LIMIT].tolist()
+    reached: set[int] = set()
+    steps = unfinished = 0
+    for slot in walked:
+        entry = int(reader.slots(slot, 1)[0])
+        path: dict[int, int] = {}
+        while 0 < entry <= used and entry not in path:
+            if steps >= WALK_LIMIT:
+                unfinished += 1
+                break
+            steps += 1
+            path[entry] = len(path)
+            previous = int(reader.entries(entry, 1)["prevIndex"][0])
+            if previous in path and previous != entry:
+                length = len(path) - path[previous]
+                yield Finding("IX008", _at(reader, entry, slot), {"value": previous, "length": length})
+            entry = previous
+        reached.update(path)
+    if unfinished or len(slots) > CHAIN_LIMIT or wrong.further_count:
+        count = unfinished + max(len(slots) - CHAIN_LIMIT, 0)
+        yield Finding("IX024", Where(file=reader.file.relative), {"slot_count": count})
+        return
+    yield from _orphans(reader, slots, reached, used)
+
+
+def _orphans(reader: IndexReader, slots: Longs, reached: set[int], used: int) -> Iterator[Finding]:
+    """Entries of the damaged slots that were not reached, one finding a slot."""
+    seen = np.fromiter(reached, np.int64, len(reached))
+    seen.sort()
+    count: dict[int, int] = {}
+    first: dict[int, int] = {}
+    for start in range(1, used + 1, BLOCK_COUNT):
+        block = reader.entries(start, min(BLOCK_COUNT, used + 1 - start))
+        of_slot = block["keyHash"].astype(np.int64) % reader.slot_count
+        rows = np.flatnonzero(among(of_slot, slots))
+        numbers = rows + start
+        missed = ~among(numbers, seen)
+        for number, slot in zip(numbers[missed].tolist(), of_slot[rows[missed]].tolist(), strict=True):
+            count[slot] = count.get(slot, 0) + 1
+            first.setdefault(slot, number)
+    for slot, number in first.items():
+        yield Finding("IX013", _at(reader, number, slot), {"entry_count": count[slot]}, count=count[slot])
+
+
+def _at(reader: IndexReader, entry: int, slot: int) -> Where:
+    place = entry_place(reader.file.relative, reader.slot_count, entry)
+    return Where(file=place.file, start=place.start, end=place.end, slot=slot, entry=entry)
+
+
+def _slots_of(reader: IndexReader, numbers: Longs, inside: NDArray[np.bool_]) -> Longs:
+    """The slots that the entries `numbers` belong to, -1 where there is no such entry."""
+    slots = np.full(len(numbers), -1, np.int64)
+    if inside.any():
+        slots[inside] = reader.gather(numbers[inside])["keyHash"].astype(np.int64) % reader.slot_count
+    return slots

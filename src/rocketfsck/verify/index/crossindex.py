@@ -1,0 +1,223 @@
+"""What only several index files, or the index and the whole commit log, tell.
+
+    records with keys and no entry      XR020, XR031, XR040   entries that met no record    XR022 to XR030
+    order and fullness of the files         IX019 to IX022    index ahead of the log        XR027
+    entries of none of a record's keys      XR024, XR035      (`strangeentries`)
+    how keys spread, and names' times       IX025 to IX028    (`indexspread`)
+
+Reference 4.5 to 4.8, 9.4 I12, I14 to I16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT
+from rocketfsck.reader.index import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
+from rocketfsck.store.model import IndexFile, Store
+from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.emit import capped
+from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.index.entryjoin import BEYOND, IN_DAMAGE, NOWHERE
+from rocketfsck.verify.index.spread import check_names, check_spread
+from rocketfsck.verify.index.strangeentries import judge_strange
+from rocketfsck.verify.log.map import LogMap
+from rocketfsck.verify.store.elsewhere import has_log_elsewhere
+from rocketfsck.verify.tasks.facts import IndexFacts
+from rocketfsck.verify.tasks.task import Context, TaskResult
+
+
+def merge_index_files(
+    context: Context, indexes: Sequence[TaskResult | None], logs: Sequence[TaskResult | None]
+) -> Iterator[Finding]:
+    """Findings from the results of all index and commit log tasks, both in store order."""
+    yield from capped(_files(context, indexes), context.detail_limit)
+    yield from capped(check_names(context, indexes), context.detail_limit)
+    if context.level == "quick":
+        return
+    log_end = LogMap(context.store, logs).log_end
+    yield from capped(_unindexed(context, logs), context.detail_limit)
+    yield from capped(_loose(context, indexes, logs, log_end), context.detail_limit)
+    entries = [log.summary.entries for log in logs if log is not None]
+    keyed_count = sum(item.keyed_count for item in entries)
+    strange = judge_strange(context.store, [item.strange for item in entries], keyed_count)
+    yield from capped(strange, context.detail_limit)
+    if not has_log_elsewhere(context.store):
+        yield from _ahead(indexes, log_end)
+    yield from capped(check_spread(context, indexes), context.detail_limit)
+
+
+def _files(context: Context, indexes: Sequence[TaskResult | None]) -> Iterator[Finding]:
+    """Empty files, files that are not full, files out of order."""
+    empty: list[str] = []
+    before: tuple[IndexFacts, int] | None = None
+    for number, result in enumerate(indexes):
+        if result is None:
+            before = None
+            continue
+        facts, extent = _facts(result), result.summary
+        if not extent.entry_count:
+            empty.append(facts.file)
+            yield Finding("IX019", Where(file=facts.file))
+            continue
+        if not facts.full and number + 1 < len(indexes):
+            count = {"entry_count": extent.entry_count}
+            expected = {"entry_count": context.store.geometry.entry_count - 1}
+            yield Finding("IX021", Where(file=facts.file, start=36, end=40), count, expected)
+        if before is not None and extent.first_offset < before[1]:
+            found = {"begin_offset": extent.first_offset, "previous_end_offset": before[1]}
+            yield Finding("IX022", Where(file=facts.file, start=16, end=24), found)
+        before = (facts, extent.last_offset)
+    if len(empty) > 1:
+        yield Finding("IX020", Where(file="index"), {"file_count": len(empty), "first_file": empty[0]})
+
+
+def _facts(result: TaskResult) -> IndexFacts:
+    facts = result.facts[0]
+    assert isinstance(facts, IndexFacts)
+    return facts
+
+
+@dataclass(slots=True)
+class _Run:
+    """Neighbouring records without an entry; `open` if the next log file may go on with it."""
+
+    file: str
+    pos: int
+    first: int
+    last: int
+    record_count: int
+    key_count: int
+    open: bool
+
+
+def _unindexed(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:
+    store = context.store
+    if not store.indexes:
+        count = sum(log.summary.entries.keyed_count for log in logs if log is not None)
+        if count and not store.log_only:
+            evidence = _was_indexed(context)
+            found: dict[str, int | str] = {"record_count": count}
+            if evidence:
+                yield Finding("XR040", Where(file="index"), {**found, "evidence": evidence})
+            elif store.settings.flag("messageIndexEnable", True):
+                yield Finding("XR031", Where(file="index"), found)
+        return
+    run: _Run | None = None
+    for file, log in zip(store.commitlog.files, logs, strict=True):
+        entries = log.summary.entries if log is not None else None
+        if run is not None and (entries is None or (entries.keyed_count and not len(entries.unindexed))):
+            yield _run_finding(run)
+            run = None
+        if log is None or entries is None:
+            continue
+        for first, last, record_count, key_count in entries.unindexed.tolist():
+            ends = last == entries.last_keyed
+            if run is not None and run.open and first == entries.first_keyed:
+                run.last, run.open = last, ends
+                run.record_count += record_count
+                run.key_count += key_count
+                continue
+            if run is not None:
+                yield _run_finding(run)
+            pos = first - log.summary.start_offset
+            run = _Run(file.relative, pos, first, last, record_count, key_count, ends)
+    if run is not None:
+        yield _run_finding(run)
+
+
+def _was_indexed(context: Context) -> str:
+    """What shows that a broker wrote an index that is not there any more; "" if nothing does."""
+    store = context.store
+    if not store.settings.flag("messageIndexEnable", True):
+        return ""
+    if store.settings.path is not None:
+        return "broker.conf does not switch it off"
+    if "index" in store.directories:
+        return "its directory is there, which a broker makes for its first file"
+    timestamp = _index_timestamp(store)
+    return f"the checkpoint has its indexMsgTimestamp {timestamp}" if timestamp > 0 else ""
+
+
+def _index_timestamp(store: Store) -> int:
+    """indexMsgTimestamp of the checkpoint (ms), which a broker sets once an index file is full; else 0."""
+    if store.checkpoint is None:
+        return 0
+    try:
+        with FileReader(store.checkpoint.location) as reader:
+            data = reader.read_upto(0, CHECKPOINT.size)
+    except StoreError:
+        return 0
+    return int(CHECKPOINT.parse(data.ljust(CHECKPOINT.size, b"\0"))["indexMsgTimestamp"])
+
+
+def _run_finding(run: _Run) -> Finding:
+    found = {"record_count": run.record_count, "key_count": run.key_count, "last_offset": run.last}
+    return Finding("XR020", Where(file=run.file, start=run.pos, physical_offset=run.first), found)
+
+
+def _loose(
+    context: Context,
+    indexes: Sequence[TaskResult | None],
+    logs: Sequence[TaskResult | None],
+    log_end: int | None,
+) -> Iterator[Finding]:
+    """Entries that met no record, one finding an index file and cause."""
+    groups: dict[tuple[int, str], list[int]] = {}
+    rules = {BEYOND: "XR022", IN_DAMAGE: "XR029", NOWHERE: "XR023"}
+    for log in logs:
+        if log is not None:
+            for index, kind, entry, first, last, count in log.summary.entries.loose.tolist():
+                # behind the end of a file that others follow is not behind the end of the log
+                inside = kind == BEYOND and log_end is not None and last < log_end
+                _gather(groups, (index, rules[IN_DAMAGE if inside else kind]), entry, first, last, count)
+    for index, result in enumerate(indexes):
+        if result is None:
+            continue
+        extent = result.summary
+        if extent.beyond_count and not has_log_elsewhere(context.store):
+            offset = extent.beyond_offset
+            _gather(groups, (index, "XR022"), extent.beyond_entry, offset, offset, extent.beyond_count)
+        if extent.missing_count:
+            _gather(groups, (index, "XR030"), extent.missing_entry, 0, 0, extent.missing_count)
+        if extent.expired_count:
+            _gather(groups, (index, "XR028"), 1, 0, 0, extent.expired_count)
+    for (index, rule), (entry, first, last, count) in sorted(groups.items()):
+        file = context.store.indexes[index]
+        facts: dict[str, int | None] = {"entry_count": count}
+        if rule in ("XR022", "XR023", "XR029"):
+            facts |= {"first_offset": first, "last_offset": last}
+        if rule == "XR022":
+            facts["log_end"] = log_end
+        yield Finding(rule, _entry_place(context, file, entry), facts)
+
+
+def _gather(
+    groups: dict[tuple[int, str], list[int]],
+    key: tuple[int, str],
+    entry: int,
+    first: int,
+    last: int,
+    count: int,
+) -> None:
+    known = groups.setdefault(key, [entry, first, last, 0])
+    known[0], known[1], known[2] = min(known[0], entry), min(known[1], first), max(known[2], last)
+    known[3] += count
+
+
+def _entry_place(context: Context, file: IndexFile, entry: int) -> Where:
+    start = HEADER_SIZE + SLOT_SIZE * context.store.geometry.slot_count + ENTRY_SIZE * entry
+    return Where(file=file.relative, start=start, entry=entry)
+
+
+def _ahead(indexes: Sequence[TaskResult | None], log_end: int | None) -> Iterator[Finding]:
+    """The newest file decides what a broker takes for indexed already (a record at its very end is not)."""
+    newest = next((item for item in reversed(indexes) if item is not None and item.summary.entry_count), None)
+    if newest is None or log_end is None:
+        return
+    facts = _facts(newest)
+    if facts.end_physical_offset > log_end:
+        found = {"end_offset": facts.end_physical_offset, "log_end": log_end}
+        yield Finding("XR027", Where(file=facts.file, start=24, end=32), found)

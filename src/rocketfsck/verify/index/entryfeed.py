@@ -1,0 +1,223 @@
+"""The index entries that point into one commit log file, over all index files, for `scan.joins.EntryJoin`.
+
+    file of sound order: entries rise, so that the part that concerns the log file is found by halves
+    any other file:      gone through as a whole; what concerns the log file is put in order first
+
+Files are taken in the order of what they hold; that of their names is looked at elsewhere (IX022).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.reader.index import (
+    BLOCK_COUNT,
+    ENTRY_SIZE,
+    WINDOW_FRONT,
+    IndexReader,
+    entry_dtype,
+)
+from rocketfsck.scan.joins import StoredEntries, put_rows
+from rocketfsck.scan.source import ReadAhead
+from rocketfsck.store.model import Store
+
+NUMBER_BITS = 32
+COLUMN_COUNT = 5
+EDGE_COUNT = 32
+"""Entries beside the ends of a part that must be in order for it to be believed."""
+MAX_SORTED = 1 << 21
+"""Entries that are put in order in memory (40 bytes each); of files with more the order is taken as it is."""
+
+LEAST_COUNT = WINDOW_FRONT // 2
+"""Entries that are seen at once: what agrees needs those of a whole record and two more."""
+BACK_COUNT = WINDOW_FRONT // 2
+
+
+def split_number(number: int) -> tuple[int, int]:
+    """The place in `Store.indexes` and the entry that a feed's number stands for."""
+    return number >> NUMBER_BITS, number & ((1 << NUMBER_BITS) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Entries `start:end` of an index file; `first` and `last` offsets are -1 unless they are in order."""
+
+    index: int
+    start: int
+    end: int
+    first: int
+    last: int
+
+    @property
+    def in_order(self) -> bool:
+        return self.first >= 0
+
+
+class LogEntryFeed:
+    """Entries that point into `start:end` of the log. A context manager; one index file is open at a time.
+
+    What `read` and `stored` give is good until the next call. With `read_ahead` a thread shares the reading.
+    """
+
+    def __init__(
+        self, store: Store, start: int, end: int, *, compiled: bool = False, read_ahead: bool = False
+    ) -> None:
+        self._store = store
+        self._start = start
+        self._end = end
+        self._compiled = compiled
+        self._read_ahead = read_ahead
+        self._room = np.empty((0, COLUMN_COUNT), np.int64)
+        self._reader: IndexReader | None = None
+        self._open_index = -1
+        self._window: ReadAhead | None = None
+        self._sorted: Longs | None = None
+        parts = [part for index in range(len(store.indexes)) if (part := self._part(index)) is not None]
+        self._parts = sorted(parts, key=lambda part: part.first)
+        self._next = self._parts[0].start if self._parts else 0
+        if not self._rises() and sum(part.end - part.start for part in parts) <= MAX_SORTED:
+            rows = [np.zeros((0, COLUMN_COUNT), np.int64)]
+            try:
+                while len(block := self._read(BLOCK_COUNT)):
+                    rows.append(block.copy())
+            finally:
+                self._close()
+            merged = np.concatenate(rows)
+            self._sorted = merged[np.lexsort((merged[:, 0], merged[:, 1]))]  # by offset, as they were put
+            self._next = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def read(self, count: int) -> Longs:
+        """Up to `count` further entries: number, offset, keyHash, timeDiff, begin timestamp."""
+        if self._sorted is None:
+            return self._read(count)
+        first = self._next
+        self._next = min(first + count, len(self._sorted))
+        return self._sorted[first : self._next]
+
+    def stored(self, number: int) -> StoredEntries | None:
+        """What is next to be read, as on disk; from the entry `number` on where that is still at hand."""
+        if self._sorted is not None:
+            return None
+        if number >= 0 and not self._go_back(*split_number(number)):
+            return None
+        entries = self._entries()
+        if entries is None:
+            return None
+        return StoredEntries(entries, self._opened(self._parts[0].index).header.begin_timestamp, self._end)
+
+    def skip(self, count: int) -> None:
+        """Go on behind the first `count` entries that `stored` gave."""
+        self._next += count
+
+    def _part(self, index: int) -> _Part | None:
+        """The part of an index file that points into the log file; None for no entry."""
+        reader = self._opened(index)
+        used = reader.used_entry
+        low, high = reader.find_offset(self._start, used), reader.find_offset(self._end, used)
+        if low is None or high is None or self._broken_at(low, used) or self._broken_at(high, used):
+            return _Part(index, 1, used + 1, -1, -1)
+        if low >= high:
+            return None
+        ends = (int(reader.entries(entry, 1)["phyOffset"][0]) for entry in (low, high - 1))
+        return _Part(index, low, high, *ends)
+
+    def _broken_at(self, edge: int, used: int) -> bool:
+        """Whether entries beside the edge of a part are out of order."""
+        first, last = max(edge - EDGE_COUNT, 1), min(edge + EDGE_COUNT, used)
+        if first > last:
+            return False
+        offsets = self._opened(self._open_index).entries(first, last - first + 1)["phyOffset"]
+        return bool((np.diff(offsets.astype(np.int64)) < 0).any())
+
+    def _rises(self) -> bool:
+        """Whether the parts, one after the other, are in order."""
+        last = -1
+        for part in self._parts:
+            if not part.in_order or part.first < last:
+                return False
+            last = part.last
+        return True
+
+    def _read(self, count: int) -> Longs:
+        while (entries := self._entries()) is not None:
+            index, first = self._parts[0].index, self._next
+            block = entries[: ENTRY_SIZE * count].view(entry_dtype())
+            self._next += len(block)
+            if len(self._room) < len(block):
+                self._room = np.empty((len(block), COLUMN_COUNT), np.int64)
+            rows = put_rows(
+                block,
+                (index << NUMBER_BITS) + first,
+                self._opened(index).header.begin_timestamp,
+                self._start,
+                self._end,
+                self._room,
+                compiled=self._compiled,
+            )
+            if len(rows):
+                return rows
+        return np.zeros((0, COLUMN_COUNT), np.int64)
+
+    def _entries(self) -> NDArray[np.uint8] | None:
+        """What is next, as on disk: LEAST_COUNT entries where the part has as many. None at the end."""
+        while self._parts and self._next >= self._parts[0].end:
+            self._close()
+            del self._parts[0]
+            self._next = self._parts[0].start if self._parts else 0
+        if not self._parts:
+            return None
+        part = self._parts[0]
+        reader = self._opened(part.index)
+        if self._window is None:
+            self._window = reader.window(part.start, part.end, read_ahead=self._read_ahead)
+        window = self._window
+        end = window.window_end
+        low = reader.first_pos + ENTRY_SIZE * self._next
+        while end - low < ENTRY_SIZE * LEAST_COUNT and end < window.size:
+            # a few entries before the next one stay at hand, to go back to
+            window.move_to(max(low - ENTRY_SIZE * BACK_COUNT, window.file_pos + window.start))
+            window.extend()
+            end = window.window_end
+        start = low - window.file_pos
+        size = (end - low) // ENTRY_SIZE * ENTRY_SIZE
+        return window.buffer[start : start + size]
+
+    def _go_back(self, index: int, entry: int) -> bool:
+        """Make an entry that was read the next one, if its bytes are still at hand."""
+        if not self._parts or self._window is None or self._parts[0].index != index:
+            return False
+        window = self._window
+        pos = self._opened(index).first_pos + ENTRY_SIZE * entry
+        if entry > self._next or pos < window.file_pos + window.start:
+            return False
+        self._next = entry
+        return True
+
+    def _opened(self, index: int) -> IndexReader:
+        if self._reader is None or self._open_index != index:
+            self._close()
+            self._reader = IndexReader(self._store.indexes[index], self._store.geometry)
+            self._open_index = index
+        return self._reader
+
+    def _close(self) -> None:
+        if self._window is not None:
+            self._window.__exit__(None, None, None)
+            self._window = None
+        if self._reader is not None:
+            self._reader.__exit__(None, None, None)
+            self._reader = None

@@ -1,0 +1,274 @@
+"""Checks of one index file by itself: length, header, entries, slots and chains.
+
+The entries are put in order, block by block, as the broker put them: that gives what every link and every
+slot must be. `chains` follows the links, of chains that differ only. `check_log_file` compares entries with
+records, where the records pass. Reference 4, 9.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.reader.index import (
+    BLOCK_COUNT,
+    ENTRY_SIZE,
+    HEADER_SIZE,
+    Entries,
+    IndexReader,
+    entry_dtype,
+)
+from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.replay import IndexReplay
+from rocketfsck.scan.spans import find_span
+from rocketfsck.verify.emit import add_rows
+from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.index.chains import MISMATCH_LIMIT, WrongLinks, classify_links, walk_damaged
+from rocketfsck.verify.index.crossindex import merge_index_files
+from rocketfsck.verify.index.header import HeaderCheck, ends_of
+from rocketfsck.verify.index.places import entry_place
+from rocketfsck.verify.tasks.facts import IndexFacts
+from rocketfsck.verify.tasks.task import Checked, Collector, Context, IndexFileTask, TaskResult
+
+__all__ = ["IndexExtent", "check_index_file", "merge_index_files"]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexExtent:
+    """What of an index file concerns the log: `entry_count` entries in use, by where they point.
+
+    `expired_count` point below the log's start, `missing_count` into commitlog files that are not there and
+    `beyond_count` behind the last file; each with the first such entry. Entry numbers count from 1.
+    """
+
+    entry_count: int
+    first_offset: int
+    last_offset: int
+    expired_count: int = 0
+    missing_count: int = 0
+    missing_entry: int = 0
+    beyond_count: int = 0
+    beyond_entry: int = 0
+    beyond_offset: int = 0
+
+
+def check_index_file(task: IndexFileTask) -> TaskResult:
+    """Check `store.indexes[index]`. Facts: one IndexFacts; summary: an IndexExtent."""
+    context = task.context
+    collector = Collector(context.detail_limit)
+    file = context.store.indexes[task.index]
+    with IndexReader(file, context.store.geometry) as reader:
+        header_check = HeaderCheck(context, task.index, reader, collector)
+        used = header_check.settle()
+        if context.level == "quick":
+            extent = IndexExtent(used, *ends_of(reader, used))
+            byte_count = min(HEADER_SIZE, reader.size)
+        else:
+            extent = _IndexWalk(context, reader, collector, used).whole(header_check)
+            byte_count = reader.size
+        header = reader.header
+        facts = IndexFacts(
+            file=file.relative,
+            begin_timestamp=header.begin_timestamp,
+            end_timestamp=header.end_timestamp,
+            begin_physical_offset=header.begin_phy_offset,
+            end_physical_offset=header.end_phy_offset,
+            hash_slot_count=header.hash_slot_count,
+            index_count=header.index_count,
+            full=header.index_count >= reader.entry_count,
+        )
+    checked = Checked(1, byte_count, entry_count=used)
+    return TaskResult(collector.findings, collector.counts, checked, (facts,), extent)
+
+
+class _IndexWalk:
+    """One pass over one index file. `used` is the number of the last entry in use."""
+
+    def __init__(self, context: Context, reader: IndexReader, collector: Collector, used: int) -> None:
+        self.context = context
+        self.reader = reader
+        self.collector = collector
+        self.relative = reader.file.relative
+        self.used = used
+        files = [file for file in context.store.commitlog.files if file.start_offset is not None]
+        starts = np.array([file.start_offset for file in files], np.int64)
+        self.log_starts: Longs = starts
+        self.log_ends: Longs = starts + np.array([file.size for file in files], np.int64)
+
+    def whole(self, header_check: HeaderCheck) -> IndexExtent:
+        """Go through all entries and slots."""
+        reader = self.reader
+        if reader.last_entry and reader.any_byte(0):
+            self.collector.add(Finding("IX018", entry_place(reader.file.relative, reader.slot_count, 0)))
+        compiled = compiled_wanted(ENTRY_SIZE * self.used)
+        replay = IndexReplay(reader.slot_count, compiled=compiled, limit=MISMATCH_LIMIT)
+        counts = self._walk(replay)
+        self._slots(replay)
+        header_check.values(int(np.count_nonzero(replay.heads)))
+        self._behind()
+        return IndexExtent(self.used, *ends_of(reader, self.used), *counts.values())
+
+    def _walk(self, replay: IndexReplay) -> _Pointing:
+        """Put all entries in use, and look where they point."""
+        counts = _Pointing()
+        for number, data in self.reader.blocks(1, self.used, read_ahead=self.context.read_ahead):
+            replay.put(data, number)
+            flags, least, most = replay.take_facts()
+            if flags:
+                counts.flagged.append((number, data.size // ENTRY_SIZE))
+            if not self._inside(least, most):
+                self._pointing(number, data.view(entry_dtype())["phyOffset"].astype(np.int64), counts)
+        self._tell_entries(counts.flagged)
+        return counts
+
+    def _tell_entries(self, flagged: list[tuple[int, int]]) -> None:
+        """Rules on single entries where some are flagged, in blocks that are the same whoever walked."""
+        numbers = {
+            number
+            for first, count in flagged
+            for number in range((first - 1) // BLOCK_COUNT, (first + count - 2) // BLOCK_COUNT + 1)
+        }
+        for number in sorted(numbers):
+            first = 1 + number * BLOCK_COUNT
+            before = self._offset_of(first - 1) if number else -1
+            count = min(BLOCK_COUNT, self.used + 1 - first)
+            self._entries(first, self.reader.entries(first, count), before)
+
+    def _offset_of(self, entry: int) -> int:
+        return int(self.reader.entries(entry, 1)["phyOffset"][0])
+
+    def _inside(self, least: int, most: int) -> bool:
+        """Whether no offset from `least` to `most` lies outside the commitlog files."""
+        starts, ends = self.log_starts, self.log_ends
+        if not len(starts) or least < starts[0] or most >= ends[-1]:
+            return False
+        return bool((starts[1:] == ends[:-1]).all())
+
+    def _entries(self, first: int, block: Entries, before: int) -> None:
+        """Rules on single entries of a block; `before` is the offset of the entry in front of it."""
+        reader, collector = self.reader, self.collector
+        offset = block["phyOffset"].astype(np.int64)
+        in_front = np.concatenate(([before], offset[:-1]))
+        checks = (
+            ("IX014", np.flatnonzero(block["keyHash"] < 0), block["keyHash"]),
+            ("IX015", np.flatnonzero(block["timeDiff"] < 0), block["timeDiff"]),
+        )
+        for rule, rows, column in checks:
+            add_rows(
+                collector,
+                rule,
+                self.relative,
+                rows,
+                lambda row, rule=rule, column=column: Finding(  # type: ignore[misc]
+                    rule,
+                    entry_place(
+                        reader.file.relative, reader.slot_count, first + row, physical_offset=int(offset[row])
+                    ),
+                    {"value": int(column[row])},
+                ),
+            )
+        add_rows(
+            collector,
+            "IX016",
+            self.relative,
+            np.flatnonzero(offset < in_front),
+            lambda row: Finding(
+                "IX016",
+                entry_place(
+                    reader.file.relative, reader.slot_count, first + row, physical_offset=int(offset[row])
+                ),
+                {"previous_offset": int(in_front[row])},
+            ),
+        )
+
+    def _pointing(self, first: int, offset: Longs, counts: _Pointing) -> None:
+        if not len(self.log_starts):
+            return
+        nowhere = find_span(offset, self.log_starts, self.log_ends) < 0
+        if not nowhere.any():
+            return
+        low, high = self.log_starts[0], self.log_ends[-1]
+        counts.add("expired", first, offset, nowhere & (offset < low))
+        counts.add("missing", first, offset, nowhere & (offset >= low) & (offset < high))
+        counts.add("beyond", first, offset, nowhere & (offset >= high))
+
+    def _slots(self, replay: IndexReplay) -> None:
+        """Compare the slots with the replay's heads, and say what is wrong with chains that differ."""
+        reader, heads, links = self.reader, replay.heads, replay.wrong_links()
+        numbers: list[Longs] = []
+        values: list[Longs] = []
+        reach = self._reach()
+        for first, data in reader.slot_blocks():
+            if replay.first_wrong_slot(data, first) < 0:
+                continue
+            found = data.view(">i4").astype(np.int64)
+            wrong = found != heads[first : first + len(found)]
+            wrong &= (found <= self.used) | (found > reach)
+            rows = np.flatnonzero(wrong)
+            if len(rows):
+                numbers.append(rows + first)
+                values.append(found[rows])
+        if not numbers and not replay.wrong_count:
+            return
+        none = np.zeros(0, np.int64)
+        slot = np.concatenate([none, *numbers])
+        room = slot[:MISMATCH_LIMIT]
+        wrong_links = WrongLinks(
+            entry=links.entry,
+            previous=links.previous,
+            expected=links.expected,
+            entry_slot=links.slot,
+            slot=room,
+            head=np.concatenate([none, *values])[:MISMATCH_LIMIT],
+            expected_head=heads[room].astype(np.int64),
+            further_count=links.further_count + len(slot) - len(room),
+        )
+        self.collector.extend(classify_links(reader, wrong_links, self.used))
+        self.collector.extend(walk_damaged(reader, wrong_links, self.used))
+
+    def _reach(self) -> int:
+        """The last entry that a slot may hold for a reason told elsewhere: cut off, emptied, or put without
+        the header knowing."""
+        reader = self.reader
+        stated = min(reader.header.entry_count, reader.entry_count - 1)
+        return max(stated, reader.last_not_zero(self.used + 1)) if self.used < reader.last_entry else stated
+
+    def _behind(self) -> None:
+        """Entries behind indexCount that are not zero."""
+        first = max(self.used, self.reader.header.entry_count) + 1
+        if first > self.reader.last_entry:
+            return
+        last = self.reader.last_not_zero(first)
+        if last >= first:
+            count = last - first + 1
+            where = entry_place(self.reader.file.relative, self.reader.slot_count, first, count)
+            self.collector.add(Finding("IX017", where, {"entry_count": count}, count=1))
+
+
+class _Pointing:
+    """Counts entries that point to where no commitlog file is; and keeps the blocks to be looked at again."""
+
+    def __init__(self) -> None:
+        self.count: dict[str, int] = {}
+        self.first: dict[str, tuple[int, int]] = {}
+        self.flagged: list[tuple[int, int]] = []  # blocks with an EntryFlag: first entry, how many
+
+    def add(self, name: str, first: int, offset: Longs, flags: NDArray[np.bool_]) -> None:
+        rows = np.flatnonzero(flags)
+        if len(rows):
+            self.count[name] = self.count.get(name, 0) + len(rows)
+            self.first.setdefault(name, (first + int(rows[0]), int(offset[rows[0]])))
+
+    def values(self) -> tuple[int, int, int, int, int, int]:
+        """The last six fields of an IndexExtent."""
+        missing, beyond = self.first.get("missing", (0, 0)), self.first.get("beyond", (0, 0))
+        return (
+            self.count.get("expired", 0),
+            self.count.get("missing", 0),
+            missing[0],
+            self.count.get("beyond", 0),
+            *beyond,
+        )

@@ -1,0 +1,128 @@
+"""Checks of an index file's header: against the file's length, its entries, and the log's times.
+
+Reference 4.2, 4.4, 4.6, 9.4.
+"""
+
+from __future__ import annotations
+
+from rocketfsck.reader.index import HEADER_SIZE, IndexReader
+from rocketfsck.reader.records import LogReader
+from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.index.places import entry_place
+from rocketfsck.verify.tasks.task import Collector, Context
+
+
+def ends_of(reader: IndexReader, used: int) -> tuple[int, int]:
+    """The offsets that the first and the last entry in use point to; -1 without entries."""
+    if not used:
+        return -1, -1
+    first, last = reader.entries(1, 1), reader.entries(used, 1)
+    return int(first["phyOffset"][0]), int(last["phyOffset"][0])
+
+
+class HeaderCheck:
+    """The header of `store.indexes[number]`. `settle` first: it says which entries are in use."""
+
+    def __init__(self, context: Context, number: int, reader: IndexReader, collector: Collector) -> None:
+        self.context = context
+        self.number = number
+        self.reader = reader
+        self.collector = collector
+        self.relative = reader.file.relative
+        self.used = reader.used_entry
+        self.cut = False
+
+    def settle(self) -> int:
+        """Check the file's length and indexCount; the number of the last entry in use."""
+        reader, header = self.reader, self.reader.header
+        expected_size = self.context.store.geometry.index_file_size
+        stated = header.entry_count
+        if reader.size != expected_size:
+            self.cut = reader.size < expected_size
+            reason = "no entry in use is cut off"
+            lost = stated > reader.last_entry
+            if lost:
+                reason = f"entries {reader.last_entry + 1} to {stated} are cut off"
+            self.collector.add(
+                Finding(
+                    "IX001",
+                    Where(file=self.relative, start=min(reader.size, expected_size), end=expected_size),
+                    {
+                        "size": reader.size,
+                        "reason": reason,
+                        "first_lost_entry": reader.last_entry + 1 if lost else None,
+                        "last_lost_entry": stated if lost else None,
+                    },
+                    {"size": expected_size},
+                )
+            )
+        doubt = None
+        if header.index_count < 0 or stated >= reader.entry_count:
+            doubt = f"outside 0 to {reader.entry_count}"
+            self.used = max(reader.last_not_zero(1), 0)
+        elif self.used:
+            if not reader.any_byte(self.used):
+                self.used = max(reader.last_not_zero_below(self.used), 0)
+                doubt = f"entries {self.used + 1} to {stated} are empty"
+        elif not self.cut and reader.last_entry and reader.any_byte(1):
+            self.used = max(reader.last_not_zero(1), 0)
+            doubt = f"there are {self.used} entries"
+        if doubt is not None:
+            where = Where(file=self.relative, start=HEADER_SIZE - 4, end=HEADER_SIZE)
+            found: Facts = {"index_count": header.index_count, "reason": doubt}
+            self.collector.add(Finding("IX002", where, found, {"index_count": self.used + 1}))
+        return self.used
+
+    def values(self, used_slots: int) -> None:
+        """hashSlotCount in its three legal readings; begin and end of offsets and times.
+
+        `used_slots` is in how many slots there are entries.
+        """
+        if not self.used:
+            return
+        header, collector = self.reader.header, self.collector
+        if not self.cut and not used_slots <= header.hash_slot_count <= self.used:
+            collector.add(
+                Finding(
+                    "IX003",
+                    Where(file=self.relative, start=32, end=36),
+                    {
+                        "hash_slot_count": header.hash_slot_count,
+                        "slot_count": used_slots,
+                        "entry_count": self.used,
+                    },
+                )
+            )
+        first, last = ends_of(self.reader, self.used)
+        self._field("beginPhyOffset", 16, header.begin_phy_offset, first)
+        if not self.cut:
+            self._field("endPhyOffset", 24, header.end_phy_offset, last)
+        with LogReader(self.context.store.commitlog) as log:
+            begin, end = log.head(first), log.head(last)
+        if begin is not None:
+            self._field("beginTimestamp", 0, header.begin_timestamp, begin.store_timestamp)
+        if end is not None and not self.cut:
+            self._field("endTimestamp", 8, header.end_timestamp, end.store_timestamp)
+        self._first_time()
+
+    def _field(self, name: str, pos: int, found: int, expected: int) -> None:
+        if found != expected:
+            where = Where(file=self.relative, start=pos, end=pos + 8)
+            self.collector.add(Finding("IX004", where, {"field": name, "value": found}, {"value": expected}))
+
+    def _first_time(self) -> None:
+        """Entry 1's timeDiff is counted from the end of the full file in front (reference 4.4)."""
+        if self.number == 0:
+            return
+        from rocketfsck.formats.indexfile import time_diff
+
+        with IndexReader(
+            self.context.store.indexes[self.number - 1], self.context.store.geometry
+        ) as previous:
+            full = previous.header.index_count == previous.entry_count
+            end = previous.header.end_timestamp
+        found = int(self.reader.entries(1, 1)["timeDiff"][0])
+        expected = time_diff(self.reader.header.begin_timestamp, end)
+        if full and found not in (expected, 0):
+            where = entry_place(self.reader.file.relative, self.reader.slot_count, 1)
+            self.collector.add(Finding("IX023", where, {"value": found}, {"value": expected}))

@@ -1,0 +1,165 @@
+"""What is inside bodies: compressed ones decompress, inner batches hold as many items as they say.
+
+    sysFlag 0x1 compressed; 0x700 type: 0 and 3 zlib (RFC 1950), 1 LZ4 frame, 2 zstd frame (reference 2.3)
+    inner batch := item*, item := totalSize:i32 ...                                         (reference 2.12)
+
+zlib is always at hand; lz4 and zstandard where they are installed, else it is said that nothing was checked.
+Nothing is kept of what comes out.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_TYPE_MASK, COMPRESSION_TYPE_SHIFT
+from rocketfsck.scan.columns import Fault, Trait
+from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.emit import add_rows
+from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.log.rows import LogRows
+from rocketfsck.verify.tasks.task import Collector
+
+CHUNK_SIZE = 1 << 18
+MAX_BODY_SIZE = 64 << 20
+MAX_ITEM_COUNT = 1 << 15
+MAX_OUTPUT_SIZE = 256 << 20
+ZSTD_PIECE_SIZE = 512  # a 4-byte block can stand for 128 KiB, and this decoder has no limit of its own
+TOO_MUCH = f"it expands to more than {MAX_OUTPUT_SIZE >> 20} MiB"
+CODECS = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
+
+Decoder = Callable[[Iterator[bytes]], str | None]
+
+
+class BodyCheck:
+    """Decompresses what is compressed, and counts what could not be."""
+
+    __slots__ = ("_collector", "_reader", "_skipped")
+
+    def __init__(self, reader: FileReader, collector: Collector) -> None:
+        self._reader = reader
+        self._collector = collector
+        self._skipped: dict[str, tuple[Where, int, str]] = {}
+
+    def take(self, rows: LogRows) -> None:
+        """Check the bodies of a batch whose CRC is sound."""
+        sound = (rows["faults"] & int(Fault.BODY_CRC)) == 0
+        packed = ((rows["sys_flag"] & COMPRESSED) != 0) & (rows["body_size"] > 0) & sound
+        for row in np.flatnonzero(packed).tolist():
+            self._body(rows, row)
+        batches = ((rows["traits"] & int(Trait.INNER_BATCH)) != 0) & sound & ~packed
+        batches &= (rows["faults"] & int(Fault.INNER_BATCH)) == 0
+        wrong = [row for row in np.flatnonzero(batches).tolist() if not self._counts(rows, row)]
+        add_rows(
+            self._collector,
+            "CL014",
+            rows.relative,
+            np.array(wrong, np.int64),
+            lambda row: Finding(
+                "CL014", rows.place(row), {"reason": "the body does not hold INNER_NUM items"}
+            ),
+        )
+
+    def finish(self) -> None:
+        """Say which codecs were missing."""
+        for codec, (where, count, reason) in sorted(self._skipped.items()):
+            found: Facts = {"codec": codec, "reason": reason, "record_count": count}
+            self._collector.add(Finding("CL017", where, found, count=count))
+
+    def _body(self, rows: LogRows, row: int) -> None:
+        kind = (int(rows["sys_flag"][row]) & COMPRESSION_TYPE_MASK) >> COMPRESSION_TYPE_SHIFT
+        codec = CODECS.get(kind)
+        if codec is None:
+            return  # CL007 says so
+        decoder = _decoder(codec)
+        size = int(rows["body_size"][row])
+        if decoder is None or size > MAX_BODY_SIZE:
+            reason = f"the module for {codec} is not installed" if decoder is None else "the body is too long"
+            where, count, _ = self._skipped.get(codec, (rows.place(row), 0, reason))
+            self._skipped[codec] = (where, count + 1, reason)
+            return
+        fault = decoder(self._chunks(int(rows["body_pos"][row]), size))
+        if fault is not None:
+            self._collector.add(Finding("CL016", rows.place(row), {"codec": codec, "reason": fault}))
+
+    def _chunks(self, pos: int, size: int) -> Iterator[bytes]:
+        for start in range(pos, pos + size, CHUNK_SIZE):
+            yield self._reader.read(start, min(CHUNK_SIZE, pos + size - start))
+
+    def _counts(self, rows: LogRows, row: int) -> bool:
+        """Whether an inner batch's items fill its body and are INNER_NUM."""
+        size, number = max(int(rows["body_size"][row]), 0), int(rows["batch_size"][row])
+        if size > MAX_BODY_SIZE or not 0 < number <= MAX_ITEM_COUNT:
+            return number > 0
+        body = self._reader.read(int(rows["body_pos"][row]), size)
+        pos = count = 0
+        while pos + 4 <= size and count <= number:
+            item = int.from_bytes(body[pos : pos + 4], "big", signed=True)
+            if item < 4:
+                return False
+            pos += item
+            count += 1
+        return pos == size and count == number
+
+
+def _zlib(chunks: Iterator[bytes]) -> str | None:
+    stream = zlib.decompressobj()
+    out = 0
+    try:
+        for chunk in chunks:
+            data = chunk
+            while data and not stream.eof:
+                out += len(stream.decompress(data, CHUNK_SIZE))
+                data = stream.unconsumed_tail
+                if out > MAX_OUTPUT_SIZE:
+                    return TOO_MUCH
+    except zlib.error as error:
+        return str(error)
+    return None if stream.eof else "the stream has no end"
+
+
+def _lz4(chunks: Iterator[bytes]) -> str | None:
+    from lz4.frame import LZ4FrameDecompressor
+
+    stream = LZ4FrameDecompressor()
+    out = 0
+    try:
+        for chunk in chunks:
+            data = chunk
+            while not stream.eof and (data or not stream.needs_input):
+                out += len(stream.decompress(data, CHUNK_SIZE))
+                data = b""
+                if out > MAX_OUTPUT_SIZE:
+                    return TOO_MUCH
+    except (RuntimeError, ValueError, EOFError) as error:
+        return str(error)
+    return None if stream.eof else "the frame has no end"
+
+
+def _zstd(chunks: Iterator[bytes]) -> str | None:
+    from zstandard import ZstdDecompressor, ZstdError
+
+    stream = ZstdDecompressor(max_window_size=1 << 27).decompressobj()
+    out = 0
+    try:
+        for chunk in chunks:
+            for start in range(0, len(chunk), ZSTD_PIECE_SIZE):
+                if stream.eof:
+                    break
+                out += len(stream.decompress(chunk[start : start + ZSTD_PIECE_SIZE]))
+                if out > MAX_OUTPUT_SIZE:
+                    return TOO_MUCH
+    except ZstdError as error:
+        return str(error)
+    return None if stream.eof else "the frame has no end"
+
+
+def _decoder(codec: str) -> Decoder | None:
+    from importlib.util import find_spec
+
+    if codec == "zlib":
+        return _zlib
+    name, decoder = {"lz4": ("lz4", _lz4), "zstd": ("zstandard", _zstd)}[codec]
+    return decoder if find_spec(name) is not None else None

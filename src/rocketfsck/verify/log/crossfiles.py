@@ -1,0 +1,119 @@
+"""What only several commit log files tell: BLANKs that are missing, queue offsets and times across files.
+
+Reference 2.8, 2.13, 6.2, 9.2 M7, M11, M13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from rocketfsck.verify.emit import capped
+from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.tasks.facts import LogFacts
+from rocketfsck.verify.tasks.task import Context, TaskResult
+
+
+def merge_log_files(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:
+    """Findings that need more than one commit log file; `logs` in store order, None for files not checked."""
+    if context.level != "quick":
+        yield from capped(_merge(context, logs), context.detail_limit)
+
+
+def _merge(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:
+    known = {(queue.topic, queue.queue_id) for queue in context.store.queues}
+    following: dict[tuple[str, int], int] = {}
+    before: TaskResult | None = None
+    fence: int | None = None
+    for number, log in enumerate(logs):
+        if log is None:
+            following, before = {}, None
+            continue
+        facts = _facts(log)
+        later = next((item for item in logs[number + 1 :] if item is not None and _live(item)), None)
+        if later is not None and not facts.ends_with_blank:
+            yield _blank_missing(log, _facts(later).file)
+        if not _live(log) or not _has_queues(log):  # filler in the place of a file is none that goes on
+            continue
+        adjacent = (
+            before is not None and before.summary.start_offset + before.summary.size == facts.start_offset
+        )
+        if fence is None:
+            fence = log.summary.fence_offset
+        names = log.summary.units.names(context.store)
+        yield from _queue_offsets(log, names, following, adjacent, known, fence)
+        if before is not None:
+            yield from _times(_facts(before), facts, log)
+        before = log
+
+
+def _facts(log: TaskResult) -> LogFacts:
+    facts = log.facts[0]
+    assert isinstance(facts, LogFacts)
+    return facts
+
+
+def _live(log: TaskResult) -> bool:
+    return _facts(log).record_count > 0
+
+
+def _has_queues(log: TaskResult) -> bool:
+    return bool((log.summary.queues.first >= 0).any())
+
+
+def _blank_missing(log: TaskResult, next_file: str) -> Finding:
+    summary, facts = log.summary, _facts(log)
+    where = Where(
+        file=facts.file,
+        start=summary.live_end,
+        end=summary.size,
+        physical_offset=summary.start_offset + summary.live_end,
+    )
+    return Finding("CL019", where, {"next_file": next_file})
+
+
+def _queue_offsets(
+    log: TaskResult,
+    names: list[tuple[str, int]],
+    following: dict[tuple[str, int], int],
+    adjacent: bool,
+    known: set[tuple[str, int]],
+    fence: int | None,
+) -> Iterator[Finding]:
+    """Compare each queue's first record with the last one in the files before.
+
+    Where a commit log file is missing in between, or filler from `fence` on stands for lost records, the
+    units of the queue say what is lost (XR011, XR015); only a queue without units is reported here.
+    """
+    span = log.summary.queues
+    facts = _facts(log)
+    for row in np.flatnonzero(span.first >= 0).tolist():
+        name = names[row]
+        first, expected = int(span.first[row]), following.get(name)
+        following[name] = int(span.following[row])
+        if expected is None or first == expected:
+            continue
+        rule = "CL027" if first < expected else "CL028"
+        physical = int(span.physical[row])
+        explained = not adjacent or (fence is not None and fence < physical)
+        if rule == "CL028" and explained and name in known:
+            continue
+        where = Where(
+            file=facts.file,
+            start=physical - facts.start_offset,
+            physical_offset=physical,
+            topic=name[0],
+            queue_id=name[1],
+            queue_offset=first,
+        )
+        yield Finding(rule, where, {"queue_offset": first}, {"queue_offset": expected})
+
+
+def _times(before: LogFacts, facts: LogFacts, log: TaskResult) -> Iterator[Finding]:
+    if before.last_store_timestamp is None or facts.first_store_timestamp is None:
+        return
+    step = before.last_store_timestamp - facts.first_store_timestamp
+    if step > 0:
+        where = Where(file=facts.file, start=0, physical_offset=log.summary.start_offset)
+        yield Finding("CL023", where, {"largest_step": step, "step_count": 1})

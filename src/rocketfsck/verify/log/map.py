@@ -1,0 +1,98 @@
+"""What every byte of the commit log is, over all files, for offsets that queues and indexes hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+import numpy as np
+
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.scan.sorting import distinct
+from rocketfsck.scan.spans import find_span
+from rocketfsck.store.model import Store
+from rocketfsck.verify.log.regions import DAMAGED, STALE
+from rocketfsck.verify.store.elsewhere import has_log_elsewhere
+from rocketfsck.verify.tasks.task import TaskResult
+
+
+class Ground(IntEnum):
+    """What stands at a physical offset."""
+
+    LIVE = 0  # between live records, or at one
+    EXPIRED = 1  # below the first file
+    MISSING = 2  # between two files: a segment that is not there
+    BEYOND = 3  # behind the log's end
+    DAMAGE = 4
+    UNKNOWN = 5  # a file that was not checked, or is not read by this version
+    FENCE = 6  # filler in the place of a lost record; said of single units, once their place was read
+
+
+class LogMap:
+    """Looks up physical offsets. `log_end` is where the live log ends, None if that is not known."""
+
+    def __init__(self, store: Store, logs: Sequence[TaskResult | None]) -> None:
+        files = [
+            (file.start_offset, file.size, log)
+            for file, log in zip(store.commitlog.files, logs, strict=True)
+            if file.start_offset is not None
+        ]
+        files.sort(key=lambda item: item[0])
+        self._starts: Longs = np.array([start for start, _, _ in files], np.int64)
+        self._ends: Longs = self._starts + np.array([size for _, size, _ in files], np.int64)
+        self._logs = [log for _, _, log in files]
+        self.log_end: int | None = None
+        last = len(files) - 1
+        while last >= 0 and self._logs[last] is not None and not self._is_live(last):
+            last -= 1
+        if last >= 0 and self._logs[last] is not None:
+            self.log_end = int(self._starts[last]) + int(self._logs[last].summary.live_end)  # type: ignore[union-attr]
+        elif last < 0 and files:
+            self.log_end = int(self._starts[0])
+        self._last = last
+        self._goes_on = has_log_elsewhere(store)
+
+    def _is_live(self, number: int) -> bool:
+        log = self._logs[number]
+        return log is not None and bool(log.summary.live_end)
+
+    def grounds(self, offsets: Longs) -> Longs:
+        """The `Ground` of every offset."""
+        found = np.full(len(offsets), Ground.LIVE, np.int64)
+        if not len(self._starts):
+            found[:] = Ground.UNKNOWN
+            return found
+        file = find_span(offsets, self._starts, self._ends)
+        found[(file < 0) & (offsets < self._starts[0])] = Ground.EXPIRED
+        found[(file < 0) & (offsets >= self._starts[0])] = Ground.MISSING
+        if self.log_end is not None:
+            found[offsets >= self.log_end] = Ground.BEYOND
+        else:
+            found[(file < 0) & (offsets >= self._ends[-1])] = Ground.BEYOND
+        if self._goes_on:
+            found[(file < 0) & (offsets >= self._ends[-1])] = Ground.UNKNOWN
+        for number in distinct(file[file >= 0]).tolist():
+            rows = np.flatnonzero((file == number) & (found != Ground.BEYOND))
+            log = self._logs[number]
+            if log is None:
+                found[rows] = Ground.UNKNOWN
+                continue
+            summary = log.summary
+            pos = offsets[rows] - self._starts[number]
+            found[rows[pos >= summary.live_end]] = Ground.DAMAGE
+            span = find_span(pos, summary.bad.start, summary.bad.end)
+            held = span >= 0
+            code = summary.bad.code[span[held]]
+            found[rows[held][code == DAMAGED]] = Ground.DAMAGE
+            found[rows[held][code == STALE]] = Ground.BEYOND
+        # Torn and damaged bytes behind the last live record are damage, zeros there are not.
+        beyond = np.flatnonzero((found == Ground.BEYOND) & (file >= 0))
+        for number in distinct(file[beyond]).tolist():
+            log = self._logs[number]
+            if log is not None:
+                rows = beyond[file[beyond] == number]
+                bad = log.summary.bad
+                span = find_span(offsets[rows] - self._starts[number], bad.start, bad.end)
+                held = span >= 0
+                found[rows[held][bad.code[span[held]] == DAMAGED]] = Ground.DAMAGE
+        return found

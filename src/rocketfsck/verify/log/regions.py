@@ -1,0 +1,263 @@
+"""The words for why bytes are no records, and the judgement on what lies between and behind live records.
+
+    file := live records and gaps, BLANK and filler | zeros | torn record | stale tail
+
+A gap with live records behind it is damage in the middle: a reader loses the boundary there (fault catalogue
+C2), also at a record that only lacks a magic code, or passes over a record that its totalSize frames and that
+is wrong inside (C10). A cut record with nothing behind it is a torn tail (C1); a run of records of an earlier
+life, and all that follows it, is a stale tail (C3). Reference 2.8, 6.2, 6.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.scan.carve_plain import NOT_FOUND, find_candidate
+from rocketfsck.scan.regions import Reason, Region, RegionKind
+from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.tasks.facts import RegionTotal
+from rocketfsck.verify.tasks.task import Collector
+
+MAX_BAD_RANGES = 1 << 16
+FILLER_PROBE_SIZE = 1 << 20
+
+DAMAGED, EMPTY, STALE = 1, 2, 3
+"""Codes of bad ranges: damaged bytes; zeros, BLANK and filler; records of an earlier life of the log."""
+
+REASONS = {
+    Reason.NONE: "they begin like no record",
+    Reason.END: "the file ends",
+    Reason.ZERO: "they are zero",
+    Reason.BLANK: "a BLANK",
+    Reason.BLANK_SIZE: "a BLANK that does not end with the file",
+    Reason.MAGIC: "no known magic code",
+    Reason.SIZE: "totalSize is impossible",
+    Reason.LENGTHS: "the lengths do not add up to totalSize",
+    Reason.BODY_LENGTH: "bodyLength runs past the record",
+    Reason.TOPIC_LENGTH: "topicLength runs past the record or is negative",
+    Reason.PROPERTIES_LENGTH: "propertiesLength runs past the record",
+    Reason.SHORT: "too few bytes for a header",
+    Reason.CUT: "the file ends before the record does",
+    Reason.GARBAGE: "they follow zeros and start no record",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BadRanges:
+    """Ranges of a file (positions, in order) that hold no live records, with their codes."""
+
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    code: NDArray[np.int64]
+
+
+class RegionJudge:
+    """Takes the regions of a file in order and says what is wrong between the live records.
+
+    `live_end` is the file position behind the last live record or BLANK header; `live_count` counts live
+    records, `stale_start` is where an earlier life of the log begins, if one does.
+    """
+
+    __slots__ = (
+        "_bad",
+        "_base_offset",
+        "_blank",
+        "_collector",
+        "_gap",
+        "_reader",
+        "_relative",
+        "_stale_bytes",
+        "_stale_end",
+        "_stale_records",
+        "_totals",
+        "damaged",
+        "ends_with_blank",
+        "live_count",
+        "live_end",
+        "stale_start",
+    )
+
+    def __init__(self, relative: str, base_offset: int, reader: FileReader, collector: Collector) -> None:
+        self._relative = relative
+        self._base_offset = base_offset
+        self._reader = reader
+        self._collector = collector
+        self._gap: list[Region] = []
+        self._blank: Region | None = None
+        self._bad: list[tuple[int, int, int]] = []
+        self._totals: dict[str, list[int]] = {}
+        self._stale_records = 0
+        self._stale_bytes = 0
+        self._stale_end = 0
+        self.live_end = 0
+        self.live_count = 0
+        self.stale_start: int | None = None
+        self.damaged = False
+        self.ends_with_blank = False
+
+    @property
+    def after_gap(self) -> bool:
+        """Whether bytes that are no record, framed or not, stand in front of the position reached."""
+        return any(region.kind != RegionKind.MALFORMED for region in self._gap)
+
+    def live_records(self, region: Region, count: int, end: int) -> None:
+        """A run of records of which `count` live ones end at `end`; the rest of it is stale."""
+        if count:
+            self._close_gap(region, count)
+            self._total("records", end - region.start, count)
+            self.live_end, self.live_count = end, self.live_count + count
+            self.ends_with_blank = False
+        if end < region.end:
+            self._start_stale(end)
+            self._take_stale(
+                Region(end, region.end, RegionKind.STALE, record_count=region.record_count - count)
+            )
+
+    def other(self, region: Region) -> None:
+        """Any region that holds no records."""
+        if self.stale_start is not None and region.kind != RegionKind.ZERO:
+            self._take_stale(region)
+            return
+        if region.kind == RegionKind.BLANK:
+            self._total(region.kind, region.size, 0)
+            self._close_gap(None, 0)
+            self._blank = region
+            self._judge_blank(region)
+            self._mark(region, EMPTY)
+            self.live_end, self.ends_with_blank = region.end, True
+        elif region.kind == RegionKind.FILLER:
+            self._total(region.kind, region.size, 0)
+            self._mark(region, EMPTY)
+            self._judge_filler(region)
+        else:
+            self._gap.append(region)
+            if region.kind == RegionKind.MALFORMED and not _stops_readers(region):
+                self._malformed(region)
+
+    def finish(self) -> None:
+        """The end of the file: what is left is a tail."""
+        tail = [region for region in self._gap if region.kind != RegionKind.MALFORMED]
+        for region in self._gap:
+            self._total(region.kind, region.size, region.record_count)
+            self._mark(region, EMPTY if region.kind == RegionKind.ZERO else DAMAGED)
+            if region.kind == RegionKind.MALFORMED and _stops_readers(region):
+                self._malformed(region)  # nothing live stands behind it
+        self._gap = []
+        if self.stale_start is not None:
+            where = self._place(self.stale_start, self._stale_end)
+            found = {"record_count": self._stale_records, "byte_count": self._stale_bytes}
+            self._collector.add(Finding("CL021", where, found))
+            return
+        dirty = [region for region in tail if region.kind != RegionKind.ZERO]
+        if not dirty:
+            return
+        start, end = dirty[0].start, dirty[-1].end
+        if dirty[0].kind == RegionKind.TORN:
+            rule = "CL002"
+            self.damaged = True
+        elif self.live_count or self.ends_with_blank:
+            rule = "CL022"
+        else:
+            rule = "CL030"
+            self.damaged = True
+        found_facts: Facts = {"byte_count": end - start, "reason": REASONS[dirty[0].reason]}
+        self._collector.add(Finding(rule, self._place(start, end), found_facts))
+
+    def bad_ranges(self) -> BadRanges:
+        """Every range that holds no live record, as far as they were kept."""
+        columns = np.array(sorted(self._bad), np.int64).reshape(-1, 3)
+        return BadRanges(columns[:, 0].copy(), columns[:, 1].copy(), columns[:, 2].copy())
+
+    def totals(self) -> tuple[RegionTotal, ...]:
+        """Regions, bytes and records by kind; the bytes sum up to the file."""
+        return tuple(RegionTotal(kind, *numbers) for kind, numbers in sorted(self._totals.items()))
+
+    def begin_stale(self, pos: int) -> None:
+        """Records of an earlier life begin at `pos`, behind a gap that belongs to it."""
+        self._start_stale(self._gap[0].start if self._gap else pos)
+        for region in self._gap:
+            self._take_stale(region)
+        self._gap = []
+
+    def _start_stale(self, pos: int) -> None:
+        if self.stale_start is None:
+            self.stale_start = pos
+
+    def _take_stale(self, region: Region) -> None:
+        self._total("stale", region.size, region.record_count)
+        self._mark(region, STALE)
+        self._stale_records += region.record_count
+        self._stale_bytes += region.size
+        self._stale_end = region.end
+
+    def _close_gap(self, following: Region | None, count: int) -> None:
+        """Live records, or a BLANK, follow the gap."""
+        blank, self._blank = self._blank, None
+        gap, self._gap = self._gap, []
+        for region in gap:
+            self._total(region.kind, region.size, region.record_count)
+            self._mark(region, DAMAGED)
+        if blank is not None and following is not None:
+            self.damaged = True
+            where = self._place(blank.start, following.start)
+            found = {"byte_count": following.end - blank.end, "record_count": count}
+            self._collector.add(Finding("CL020", where, found))
+            return
+        lost = [region for region in gap if region.kind != RegionKind.MALFORMED or _stops_readers(region)]
+        if lost:
+            self.damaged = True
+            start, end = lost[0].start, lost[-1].end
+            head = self._reader.read_upto(start, 8)
+            found_facts: Facts = {
+                "byte_count": end - start,
+                "reason": REASONS[lost[0].reason] if lost[0].kind != RegionKind.ZERO else "they are zero",
+                "first_bytes": head.hex(),
+                "next_offset": self._base_offset + end,
+                "next_record_count": count,
+            }
+            self._collector.add(Finding("CL001", self._place(start, end), found_facts))
+
+    def _malformed(self, region: Region) -> None:
+        self.damaged = True
+        found: Facts = {"byte_count": region.size, "reason": REASONS[region.reason]}
+        self._collector.add(Finding("CL003", self._place(region.start, region.end), found))
+
+    def _judge_blank(self, region: Region) -> None:
+        if region.reason == Reason.BLANK_SIZE:
+            total_size = int.from_bytes(self._reader.read(region.start, 4), "big", signed=True)
+            left = self._reader.size - region.start
+            where = self._place(region.start, region.end)
+            self._collector.add(Finding("CL018", where, {"total_size": total_size}, {"total_size": left}))
+
+    def _judge_filler(self, region: Region) -> None:
+        """Filler is arbitrary bytes, but records that know their place were not filler once."""
+        size = min(region.size, FILLER_PROBE_SIZE)
+        data = np.frombuffer(self._reader.read(region.start, size), np.uint8)
+        base, file_size = self._base_offset, self._reader.size
+        found = find_candidate(data, 0, size, region.start, base, base, file_size, file_size)
+        if found != NOT_FOUND and bytes(data[found + 4 : found + 7]) == b"\xda\xa3\x20":
+            where = self._place(region.start, region.end)
+            facts: Facts = {"byte_count": region.size, "record_count": None}
+            self._collector.add(Finding("CL020", where, facts))
+
+    def _mark(self, region: Region, code: int) -> None:
+        if len(self._bad) < MAX_BAD_RANGES:
+            self._bad.append((region.start, region.end, code))
+
+    def _total(self, kind: str, size: int, record_count: int) -> None:
+        numbers = self._totals.setdefault(str(kind), [0, 0, 0])
+        numbers[0] += 1
+        numbers[1] += size
+        numbers[2] += record_count
+
+    def _place(self, start: int, end: int) -> Where:
+        return Where(file=self._relative, start=start, end=end, physical_offset=self._base_offset + start)
+
+
+def _stops_readers(region: Region) -> bool:
+    """Whether a broker reads no further than these bytes: without a magic code it looks at no totalSize."""
+    return region.reason == Reason.MAGIC

@@ -1,0 +1,315 @@
+"""Records of one commit log file against the units of their queues.
+
+A record's unit stands at the place that its queueOffset names, so it is looked up there; only where it is
+not, the queue is searched by offset (shifted units). Records are gathered over many batches, so that a queue
+is read in few pieces. What was matched and what was missed is kept as ranges: `crossqueues` makes findings of
+what is left over on either side, over all files. Reference 3.8, 9.3 Q4 to Q8.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.reader.units import PRE_BLANK_SIZE, UnitReader, Units
+from rocketfsck.scan.dispatch import Dispatches
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.spans import group_bounds
+from rocketfsck.store.model import Store
+from rocketfsck.verify.queues.skippedlists import is_light, shifted
+from rocketfsck.verify.queues.unitcompare import DispatchRows, UnitComparer
+from rocketfsck.verify.tasks.task import Collector
+
+FLUSH_COUNT = 1 << 18
+MAX_STEP = 8
+"""Places that two neighbouring records may lie apart and still be read in one piece."""
+MAX_RANGES = 1 << 17
+FIRST_LOOK = 64
+MAX_SEARCHES = 5000
+"""Searches by offset for the misplaced units of one piece of a queue."""
+MAX_INDEX = 1 << 60
+
+Name = tuple[str, int]
+
+COLUMNS = ("queue", "index", "count", "offset", "size", "time", "tags")
+
+
+class Missing(IntEnum):
+    """What stands where a record's unit should be."""
+
+    NO_QUEUE = 0
+    NOTHING = 1  # a unit of zeros, or no file
+    PRE_BLANK = 2
+    OTHER = 3  # another unit
+    BEFORE = 4  # the queue begins later
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRanges:
+    """What the records of one commit log file met in the queues.
+
+    A row stands for a queue: `numbers` are their places in `Store.queues` (-1: none such), `unknown_names`
+    the (topic, queueId) of the rows that are -1, in order. `matched` has rows (row, first unit, unit behind
+    the last); `missed` rows (row, first queueOffset, last queueOffset, first physical offset, last physical
+    offset, record count, Missing); `delays` rows (delay level, milliseconds, unit count, queue number,
+    queueOffset of the first, its physical offset). `shifted` are the light queues' units that are away from
+    their places: rows (row, first queueOffset, last queueOffset, place of the first, unit count, physical
+    offset of the first record).
+    """
+
+    numbers: NDArray[np.int32]
+    unknown_names: tuple[Name, ...]
+    matched: Longs
+    missed: Longs
+    delays: Longs
+    shifted: Longs
+    not_kept_count: int = 0
+
+    def names(self, store: Store) -> list[Name]:
+        """The (topic, queueId) of every row."""
+        unknown = iter(self.unknown_names)
+        queues = store.queues
+        return [
+            next(unknown) if number < 0 else (queues[number].topic, queues[number].queue_id)
+            for number in self.numbers.tolist()
+        ]
+
+
+class UnitJoin:
+    """Takes the dispatches of every batch in log order; `finish` gives what came of it."""
+
+    def __init__(self, store: Store, table: QueueTable, collector: Collector) -> None:
+        self._store = store
+        self._table = table
+        self._collector = collector
+        self._comparer = UnitComparer(collector)
+        self._queues: dict[tuple[str, int], dict[str, int]] = {}
+        for number, queue in enumerate(store.queues):
+            self._queues.setdefault((queue.topic, queue.queue_id), {})[queue.kind] = number
+        self._waiting: list[list[Longs]] = []
+        self._waiting_count = 0
+        self._used: dict[int, int] = {}
+        self._matched: list[tuple[int, int, int]] = []
+        self._missed: list[tuple[int, int, int, int, int, int, int]] = []
+        self._shifts: list[tuple[int, int, int, int, int, int]] = []
+        self._not_kept = 0
+
+    def add(self, dispatches: Dispatches, delay_level: Longs) -> None:
+        """Take the dispatches of live records; `delay_level` is the level of those in the schedule topic, 0
+        for the others."""
+        known = dispatches.queue >= 0
+        columns = [getattr(dispatches, name)[known] for name in COLUMNS]
+        columns[1] = np.clip(columns[1], -1, MAX_INDEX)  # hostile numbers: no queue is that long
+        self._waiting.append([*columns, delay_level[known]])
+        self._waiting_count += len(columns[0])
+        if self._waiting_count >= FLUSH_COUNT:
+            self.flush()
+
+    def flush(self) -> None:
+        """Compare what has been gathered."""
+        waiting, self._waiting = self._waiting, []
+        if not self._waiting_count:
+            return
+        self._waiting_count = 0
+        columns = [np.concatenate(parts) for parts in zip(*waiting, strict=True)]
+        order = np.argsort(columns[0], kind="stable")
+        columns = [column[order] for column in columns]
+        for low, high in pairwise(group_bounds(columns[0]).tolist()):
+            rows = DispatchRows(*(column[low:high] for column in columns[1:]))
+            self._queue(int(columns[0][low]), rows)
+
+    def _queue(self, row: int, rows: DispatchRows) -> None:
+        """All gathered records of one queue."""
+        topic, queue_id = self._table.names[row]
+        kinds = self._queues.get((os.fsdecode(topic), queue_id))
+        if kinds is None:
+            self._miss(row, rows, np.full(len(rows.index), int(Missing.NO_QUEUE), np.int64))
+            return
+        batch = "batch" in kinds and ("file" not in kinds or bool((rows.count > 1).any()))
+        self._used[row] = number = kinds["batch" if batch else "file"]
+        with UnitReader(self._store.queues[number]) as reader:
+            if batch:
+                self._batch_rows(row, number, reader, rows)
+                return
+            steps = np.diff(rows.index)
+            jumps = np.flatnonzero((steps < 1) | (steps > MAX_STEP)) + 1
+            for low, high in pairwise([0, *jumps.tolist(), len(rows.index)]):
+                self._piece(row, number, reader, rows.part(slice(low, high)))
+
+    def _piece(self, row: int, number: int, reader: UnitReader, rows: DispatchRows) -> None:
+        """Records whose queueOffsets rise in small steps."""
+        first, last = int(rows.index[0]), int(rows.index[-1])
+        found = np.zeros(len(rows.index), reader.dtype)
+        if 0 <= first < reader.end_index:
+            units = reader.units(first, min(last + 1, reader.end_index) - first)
+            places = rows.index - first
+            inside = places < len(units)
+            found[inside] = units[places[inside]]
+        same = (found["offset"] == rows.offset) & (found["size"] > 0)
+        same &= (found["size"] != PRE_BLANK_SIZE) | (found["tagsCode"] != 0)
+        good = np.flatnonzero(same)
+        if len(good):
+            kept = rows if len(good) == len(same) else rows.part(good)
+            self._match(row, kept.index)
+            self._comparer.take(self._store.queues[number], number, kept, found[good], kept.index)
+        if len(good) < len(same):
+            bad = np.flatnonzero(~same)
+            self._shifted(row, number, reader, rows.part(bad), found[bad])
+
+    def _shifted(self, row: int, number: int, reader: UnitReader, rows: DispatchRows, found: Units) -> None:
+        """Records whose unit is not at its place, where `found` stands: it may be at another one.
+
+        What is done for one record does not grow with the number of those behind it, and after
+        `MAX_SEARCHES` searches the rest counts as having no unit: a queue in complete disorder must not
+        cost more than one that is lost.
+        """
+        look, searches = FIRST_LOOK, 0
+        while len(rows.index) and searches < MAX_SEARCHES:
+            searches += 1
+            at = reader.find_offset(int(rows.offset[0]))
+            length = _length_at(reader, rows.part(slice(0, look)), at)
+            if length == look < len(rows.index):
+                look *= 8
+                continue
+            if length:
+                kept, shift = rows.part(slice(0, length)), at - int(rows.index[0])
+                self._match(row, kept.index + shift)
+                run = (row, int(kept.index[0]), int(kept.index[-1]), at, length, int(kept.offset[0]))
+                if is_light(self._table.names[row][0]) and len(self._shifts) < MAX_RANGES:
+                    self._shifts.append(run)
+                else:
+                    self._collector.add(shifted(self._store, number, run, shift))
+            else:
+                length = _length_absent(reader, rows, at)
+                self._miss_part(row, rows.part(slice(0, length)), found[:length], reader)
+            rows, found, look = rows.part(slice(length, None)), found[length:], FIRST_LOOK
+        if len(rows.index):
+            self._miss_part(row, rows, found, reader)
+
+    def _miss_part(self, row: int, rows: DispatchRows, found: Units, reader: UnitReader) -> None:
+        self._miss(row, rows, _reasons(rows, found, reader))
+
+    def _batch_rows(self, row: int, number: int, reader: UnitReader, rows: DispatchRows) -> None:
+        """Records of a batch consume queue: their units are found by offset, for they have no fixed place."""
+        at = reader.find_offset(int(rows.offset[0]))
+        count = max(min(2 * len(rows.offset), reader.end_index - at), 0)
+        units = reader.units(at, count)
+        offsets = np.where(units["size"] > 0, units["offset"], -1).astype(np.int64)
+        order = np.argsort(offsets, kind="stable")
+        place = np.minimum(np.searchsorted(offsets[order], rows.offset), max(count - 1, 0))
+        same = offsets[order[place]] == rows.offset if count else np.zeros(len(rows.offset), np.bool_)
+        good, bad = np.flatnonzero(same), np.flatnonzero(~same)
+        if len(good):
+            picked = order[place[good]]
+            self._match(row, np.sort(picked + at))
+            queue = self._store.queues[number]
+            self._comparer.take(queue, number, rows.part(good), units[picked], picked + at)
+        if len(bad):
+            self._miss(row, rows.part(bad), np.full(len(bad), int(Missing.NOTHING), np.int64))
+
+    def _match(self, row: int, places: Longs) -> None:
+        """Units at `places` (rising) have met their records."""
+        breaks = np.flatnonzero(np.diff(places) != 1) + 1
+        starts = places[np.concatenate(([0], breaks)).astype(np.int64)].tolist()
+        ends = places[np.concatenate((breaks - 1, [len(places) - 1])).astype(np.int64)].tolist()
+        for start, end in zip(starts, ends, strict=True):
+            if self._matched and self._matched[-1][0] == row and self._matched[-1][2] == start:
+                self._matched[-1] = (row, self._matched[-1][1], end + 1)
+            elif len(self._matched) < MAX_RANGES:
+                self._matched.append((row, start, end + 1))
+            else:
+                self._not_kept += end + 1 - start
+
+    def _miss(self, row: int, rows: DispatchRows, reasons: Longs) -> None:
+        """Records without a unit, and for each what stands in its place (Missing)."""
+        for low, high in pairwise(group_bounds(reasons).tolist()):
+            if len(self._missed) >= MAX_RANGES:
+                self._not_kept += high - low
+                continue
+            self._missed.append(
+                (
+                    row,
+                    int(rows.index[low]),
+                    int(rows.index[high - 1]),
+                    int(rows.offset[low]),
+                    int(rows.offset[high - 1]),
+                    high - low,
+                    int(reasons[low]),
+                )
+            )
+
+    def finish(self) -> UnitRanges:
+        """Compare the rest; what was met and missed in this file."""
+        self.flush()
+        table = self._table.names
+        numbers = np.full(len(table), -1, np.int32)
+        for row, number in self._used.items():
+            numbers[row] = number
+        unknown = [table[row] for row in np.flatnonzero(numbers < 0).tolist()]
+        delays = [(*key, *values) for key, values in sorted(self._comparer.delays.items())]
+        return UnitRanges(
+            numbers,
+            tuple((os.fsdecode(topic), queue_id) for topic, queue_id in unknown),
+            _joined(np.array(self._matched, np.int64).reshape(-1, 3)),
+            np.array(self._missed, np.int64).reshape(-1, 7),
+            np.array(delays, np.int64).reshape(-1, 6),
+            np.array(self._shifts, np.int64).reshape(-1, 6),
+            self._not_kept,
+        )
+
+
+def _joined(matched: Longs) -> Longs:
+    """The same units in the fewest ranges, by row and place."""
+    if not len(matched):
+        return matched
+    matched = matched[np.lexsort((matched[:, 1], matched[:, 0]))]
+    first = np.ones(len(matched), np.bool_)
+    first[1:] = (matched[1:, 0] != matched[:-1, 0]) | (matched[1:, 1] != matched[:-1, 2])
+    starts = np.flatnonzero(first)
+    ends = np.append(starts[1:], len(matched)) - 1
+    return np.column_stack((matched[starts, 0], matched[starts, 1], matched[ends, 2]))
+
+
+def _length_at(reader: UnitReader, rows: DispatchRows, at: int) -> int:
+    """How many of the records, from the first on, have their units at `at` and at the same distances."""
+    places = rows.index - rows.index[0]
+    units = reader.units(at, max(min(int(places[-1]) + 1, reader.end_index - at), 0))
+    inside = places < len(units)
+    same = np.zeros(len(places), np.bool_)
+    picked = units[places[inside]]
+    same[inside] = (picked["offset"] == rows.offset[inside]) & (picked["size"] > 0)
+    return len(same) if same.all() else int(np.argmin(same))
+
+
+def _length_absent(reader: UnitReader, rows: DispatchRows, at: int) -> int:
+    """How many of the records, from the first on, have no unit anywhere, if `at` is where it would be."""
+    unit = reader.units(at, 1)[0] if at < reader.end_index else None
+    if unit is None or int(unit["size"]) <= 0:
+        return len(rows.index)
+    return max(int(np.searchsorted(rows.offset, int(unit["offset"]), "left")), 1)
+
+
+def _reasons(rows: DispatchRows, found: Units, reader: UnitReader) -> Longs:
+    """What stands in the places of the records' units (Missing)."""
+    empty = (found["offset"] == 0) & (found["tagsCode"] == 0)
+    reasons = np.full(len(rows.index), int(Missing.OTHER), np.int64)
+    reasons[empty & (found["size"] == PRE_BLANK_SIZE)] = Missing.PRE_BLANK
+    reasons[empty & (found["size"] == 0)] = Missing.NOTHING
+    reasons[rows.index < reader.first_index] = Missing.BEFORE
+    return reasons
+
+
+def delay_levels_of(store: Store) -> Mapping[int, int]:
+    """The delay in ms of each level, as given or by default."""
+    from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
+
+    if store.delay_levels_source == "default":
+        return DEFAULT_DELAY_LEVELS
+    return parse_delay_levels(store.delay_levels)

@@ -1,0 +1,145 @@
+"""The table of all rules, and the words for a finding.
+
+Ids are a family's two letters and three digits, never reused: `ST` store and names, `CL` commit log,
+`CQ` consume queue, `IX` index, `CP` checkpoint and abort, `CF` config, `XR` cross-reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+from rocketfsck.errors import UsageError
+from rocketfsck.verify.finding import Finding, Scalar, Severity
+from rocketfsck.verify.rules import (
+    checkpoint,
+    commitlog,
+    config,
+    consumequeue,
+    cross,
+    dledger,
+    index,
+    store,
+)
+from rocketfsck.verify.rules.rule import FAMILIES, LEVELS, Level, Rule, Strictness
+
+__all__ = [
+    "FAMILIES",
+    "FURTHER",
+    "LEVELS",
+    "RULES",
+    "UNKNOWN_RULES",
+    "Level",
+    "Rule",
+    "Strictness",
+    "build_catalog",
+    "describe",
+    "find_rule",
+    "printable",
+    "severity_of",
+]
+
+FURTHER = "further_count"
+"""Name of the only fact of a finding that stands for those of a rule and file that were not kept."""
+
+_LAST_TIMESTAMP = 253_402_300_800_000
+"""The beginning of the year 10000, in ms."""
+
+_ID = re.compile(r"(?:ST|CL|CQ|IX|CP|CF|XR)\d{3}")
+_SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_FIELD = re.compile(r"\{([a-z_.0-9]+)\}")
+
+
+def build_catalog(rules: Iterable[Rule]) -> Mapping[str, Rule]:
+    """Rules by id, in order of id; raises ValueError for a malformed or repeated id or slug."""
+    table: dict[str, Rule] = {}
+    slugs: set[str] = set()
+    for rule in sorted(rules, key=lambda rule: rule.id):
+        if not _ID.fullmatch(rule.id) or not _SLUG.fullmatch(rule.slug):
+            raise ValueError(f"malformed rule id or slug: {rule.id} {rule.slug}")
+        if rule.id in table or rule.slug in slugs:
+            raise ValueError(f"rule id or slug used twice: {rule.id} {rule.slug}")
+        table[rule.id] = rule
+        slugs.add(rule.slug)
+    return MappingProxyType(table)
+
+
+RULES: Mapping[str, Rule] = build_catalog(
+    [
+        *store.RULES,
+        *commitlog.RULES,
+        *consumequeue.RULES,
+        *index.RULES,
+        *checkpoint.RULES,
+        *config.RULES,
+        *cross.RULES,
+        *dledger.RULES,
+    ]
+)
+
+UNKNOWN_RULES: frozenset[str] = frozenset(rule.id for rule in RULES.values() if rule.unknown)
+"""The rules whose findings are something regular that this version does not know (ADR 0011)."""
+
+_BY_SLUG: Mapping[str, Rule] = MappingProxyType({rule.slug: rule for rule in RULES.values()})
+
+
+def find_rule(name: str) -> Rule:
+    """The rule with this id (any case) or slug; raises UsageError where there is none."""
+    rule = RULES.get(name.upper()) or _BY_SLUG.get(name.lower())
+    if rule is None:
+        raise UsageError(f"no rule is called {printable(name)!r}")
+    return rule
+
+
+def severity_of(finding: Finding) -> Severity:
+    """The severity of the finding's rule."""
+    return RULES[finding.rule].severity
+
+
+def describe(finding: Finding) -> str:
+    """One printable line about a finding: its rule's template with the finding's values in it.
+
+    A value that the finding does not have is shown as `?`. Control characters, and bytes that are not
+    UTF-8, come out escaped.
+    """
+    rule = RULES[finding.rule]
+    if set(finding.found) == {FURTHER}:
+        return (
+            f"{finding.found[FURTHER]} more of {rule.slug} in {printable(finding.where.file) or 'the store'}"
+        )
+    text = _FIELD.sub(lambda match: _shown(match.group(1), _value(finding, match.group(1))), rule.template)
+    return text if finding.count == 1 else f"{text} ({finding.count} in a row)"
+
+
+def printable(text: str) -> str:
+    """Text safe for a terminal: control characters, surrogates and separators as escapes."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
+
+
+def _value(finding: Finding, name: str) -> Scalar:
+    group, _, inner = name.partition(".")
+    if inner:
+        values = {"expected": finding.expected, "found": finding.found}.get(group)
+        return getattr(finding.where, inner, None) if values is None else values.get(inner)
+    return finding.found[name] if name in finding.found else getattr(finding.where, name, None)
+
+
+def _shown(name: str, value: Scalar) -> str:
+    if value is None:
+        return "?"
+    if isinstance(value, str):
+        return printable(value)
+    return f"{value}{_as_time(value)}" if name.endswith("_timestamp") else str(value)
+
+
+def _as_time(timestamp: int) -> str:
+    """Milliseconds since 1970 as a time in UTC, in brackets; nothing for 0 and where no calendar goes."""
+    if not 0 < timestamp < _LAST_TIMESTAMP:
+        return ""
+    time = datetime.fromtimestamp(timestamp / 1000, UTC)
+    return f" ({time:%Y-%m-%d %H:%M:%S}Z)"

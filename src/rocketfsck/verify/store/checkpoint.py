@@ -1,0 +1,237 @@
+"""Checks of `checkpoint`, `abort` and `lock`, and of what the next start would do because of them.
+
+Reference 1.7, 4.8, 5, 6.4, 9.5; fault classes I1, K1-K4, H3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
+from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, IndexHeader, decode_header
+from rocketfsck.formats.markers import is_lock_content
+from rocketfsck.reader.probe import begins_record, read_header
+from rocketfsck.store.model import IndexFile, Store, StoreFile
+from rocketfsck.store.reading import FileReader, read_whole
+from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.store.checkpointtail import check_tail
+from rocketfsck.verify.store.epoch import check_epochs
+from rocketfsck.verify.tasks.facts import Known
+from rocketfsck.verify.tasks.task import Context
+
+CLOCK_TOLERANCE_MS = 86_400_000
+"""A time is in the future when it is this much later than now: the broker's clock is not this machine's."""
+
+MAX_SIZE = 1 << 20
+_TIMES = ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp")
+
+
+def check_checkpoint(context: Context, known: Known) -> Iterator[Finding | NotChecked]:
+    """Everything about the small files at the store's root."""
+    store = context.store
+    checkpoint = Checkpoint()
+    if store.checkpoint is not None:
+        try:
+            data = read_whole(store.checkpoint.path, MAX_SIZE)
+        except StoreError as error:
+            yield NotChecked(store.checkpoint.relative, str(error), operational=True)
+            return
+        checkpoint = decode_checkpoint(data.ljust(CHECKPOINT.size, b"\0"))
+        yield from _check_shape(store.checkpoint, data)
+        yield from check_tail(store, store.checkpoint, data, known)
+        yield from _check_values(context, store.checkpoint, checkpoint, known)
+        yield from _check_confirm_offset(store, store.checkpoint, checkpoint, known)
+        yield from _check_master_offset(store, store.checkpoint, checkpoint, known)
+    elif store.commitlog.files and not store.log_only:
+        yield Finding("CP006", Where(file="checkpoint"))
+    headers = []
+    for index in store.indexes:
+        try:
+            headers.append((index, _header_of(index)))
+        except StoreError as error:
+            yield NotChecked(index.relative, str(error), operational=True)
+    if store.checkpoint is not None:
+        yield from _check_index_time(store.checkpoint, checkpoint, headers)
+    yield from _check_abort(store, checkpoint, headers)
+    yield from _check_lock(store)
+    yield from check_epochs(store, known)
+
+
+def _check_shape(file: StoreFile, data: bytes) -> Iterator[Finding]:
+    if len(data) != CHECKPOINT_SIZE:
+        where = Where(file=file.relative, start=0, end=len(data))
+        yield Finding("CP007", where, {"size": len(data)}, {"size": CHECKPOINT_SIZE})
+
+
+def _check_values(
+    context: Context, file: StoreFile, checkpoint: Checkpoint, known: Known
+) -> Iterator[Finding]:
+    """Fields that this version does not write are whatever an older or newer one left: not judged."""
+    values = _values(checkpoint)
+    now = _broker_now(context, file)
+    newest, oldest = known.max_store_timestamp, known.min_store_timestamp
+    for name in context.store.dialect.checkpoint_fields:
+        value, where = values[name], _field(file, name)
+        found: Facts = {"field": name, "value": value}
+        if value < 0:
+            yield Finding("CP009", where, found)
+        elif name in _TIMES and value > max(now + CLOCK_TOLERANCE_MS, newest or 0):
+            yield Finding("CP010", where, found, {"now": now})
+        elif name in _TIMES and newest is not None and value > newest:
+            yield Finding("CP011", where, found, {"newest": newest})
+        elif name in _TIMES[:2] and oldest is not None and value < oldest and context.store.abort is None:
+            yield Finding("CP012", where, found, {"oldest": oldest})
+
+    # Without any unit a zero is sound: nothing was dispatched, and no message had waited for a flush.
+    zero = checkpoint.physic_msg_timestamp == checkpoint.logics_msg_timestamp == 0
+    if zero and context.store.queues and _has_records(context.store):
+        yield Finding("CP017", Where(file=file.relative, start=0, end=16))
+
+
+def _broker_now(context: Context, file: StoreFile) -> int:
+    """Now (ms), by this machine's clock or by the broker's as its files show it, whichever is later."""
+    files = (file, *context.store.commitlog.files)
+    return max(context.now_timestamp, max(item.mtime_ns for item in files) // 1_000_000)
+
+
+def _has_records(store: Store) -> bool:
+    return bool(store.commitlog.files) and read_header(store.commitlog.files[0]) is not None
+
+
+def _check_confirm_offset(
+    store: Store, file: StoreFile, checkpoint: Checkpoint, known: Known
+) -> Iterator[Finding]:
+    value, name = checkpoint.confirm_phy_offset, "confirmPhyOffset"
+    start = store.commitlog.start_offset
+    end = known.end_offset if known.complete else store.commitlog.end_offset
+    if name not in store.dialect.checkpoint_fields or start is None or end is None:
+        return
+    where = _field(file, name, physical_offset=value)
+    if value > end:
+        yield Finding("CP015", where, {"value": value}, {"end_offset": end})
+    elif max(start, 1) <= value < end and not begins_record(store.commitlog, value):
+        yield Finding("CP014", where, {"value": value})
+
+
+def _check_master_offset(
+    store: Store, file: StoreFile, checkpoint: Checkpoint, known: Known
+) -> Iterator[Finding]:
+    """What the master had flushed, as its slave was told: ahead of a slave that has not all of it yet."""
+    value, name = checkpoint.master_flushed_offset, "masterFlushedOffset"
+    end = known.end_offset if known.complete else store.commitlog.end_offset
+    if name in store.dialect.checkpoint_fields and end is not None and value > end:
+        where = _field(file, name, physical_offset=value)
+        yield Finding("CP025", where, {"value": value}, {"end_offset": end})
+
+
+def _check_index_time(
+    file: StoreFile, checkpoint: Checkpoint, headers: list[tuple[IndexFile, IndexHeader | None]]
+) -> Iterator[Finding]:
+    full = [header for _, header in headers[:-1] if header is not None]
+    expected = full[-1].end_timestamp if full else 0
+    if checkpoint.index_msg_timestamp != expected:
+        where = _field(file, "indexMsgTimestamp")
+        yield Finding("CP013", where, {"value": checkpoint.index_msg_timestamp}, {"value": expected})
+
+
+def _check_abort(
+    store: Store, checkpoint: Checkpoint, headers: list[tuple[IndexFile, IndexHeader | None]]
+) -> Iterator[Finding]:
+    """An unclean stop, and what the next start makes of it."""
+    if store.abort is None:
+        return
+    where = Where(file=store.abort.relative, start=0, end=store.abort.size)
+    if store.live.locked:
+        yield Finding("CP002", where, {"pid": store.live.holder_pid})
+        return
+    yield Finding("CP001", where)
+    for index, header in headers:
+        if header is None or header.end_timestamp <= checkpoint.index_msg_timestamp or not header.entry_count:
+            continue
+        found = {
+            "entry_count": header.entry_count,
+            "begin_timestamp": header.begin_timestamp,
+            "end_timestamp": header.end_timestamp,
+        }
+        place = Where(file=index.relative, start=0, end=index.size)
+        yield Finding("CP003", place, found, {"index_msg_timestamp": checkpoint.index_msg_timestamp})
+    yield from _predict_start(store, checkpoint)
+
+
+def _predict_start(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
+    """From which file an abnormal recovery scans. Reference 6.4."""
+    files = store.commitlog.files
+    if not files:
+        return
+    limit = _start_limit(store, checkpoint)
+    start, written = len(files) - 1, 0
+    while start >= 0:
+        header = read_header(files[start])
+        written += header is not None
+        if header is not None and header.store_timestamp != 0 and header.store_timestamp <= limit:
+            break
+        start -= 1
+    chosen = files[max(start, 0)]
+    where = Where(file=chosen.relative, physical_offset=chosen.start_offset)
+    found = {
+        "scan_count": len(files) - max(start, 0),
+        "file_count": len(files),
+        "physic": checkpoint.physic_msg_timestamp,
+        "logics": checkpoint.logics_msg_timestamp,
+        "limit_timestamp": limit,
+    }
+    # A log of one file, and what was made in advance behind it, is scanned whole in any case.
+    yield Finding("CP005" if start < 0 and written > 1 else "CP004", where, found)
+
+
+def _start_limit(store: Store, checkpoint: Checkpoint) -> int:
+    """The newest storeTimestamp that the first record of the recovery's first file may have."""
+    safe = store.settings.flag("messageIndexEnable", True) and store.settings.flag("messageIndexSafe", False)
+    return checkpoint.min_timestamp_index if safe else checkpoint.min_timestamp
+
+
+def _check_lock(store: Store) -> Iterator[Finding | NotChecked]:
+    if store.lock is None:
+        return
+    try:
+        with FileReader(store.lock.path) as reader:
+            data = reader.read_upto(0, 16)
+    except StoreError as error:
+        yield NotChecked(store.lock.relative, str(error), operational=True)
+        return
+    if not is_lock_content(data):
+        yield Finding("CP016", Where(file=store.lock.relative, start=0, end=len(data)), {"bytes": data.hex()})
+
+
+def _header_of(index: IndexFile) -> IndexHeader | None:
+    """The header of an index file; None where it has not so many bytes."""
+    with FileReader(index.path) as reader:
+        data = reader.read_upto(0, INDEX_HEADER_SIZE)
+    try:
+        return decode_header(data)
+    except FormatError:
+        return None
+
+
+def _values(checkpoint: Checkpoint) -> dict[str, int]:
+    names = [field.name for field in CHECKPOINT.fields]
+    return dict(
+        zip(
+            names,
+            (
+                checkpoint.physic_msg_timestamp,
+                checkpoint.logics_msg_timestamp,
+                checkpoint.index_msg_timestamp,
+                checkpoint.master_flushed_offset,
+                checkpoint.confirm_phy_offset,
+            ),
+            strict=True,
+        )
+    )
+
+
+def _field(file: StoreFile, name: str, physical_offset: int | None = None) -> Where:
+    start = CHECKPOINT.offset(name)
+    return Where(file=file.relative, start=start, end=start + 8, physical_offset=physical_offset)

@@ -1,0 +1,79 @@
+"""The bytes of a checkpoint behind its known fields: zeros, damage, or fields of a newer broker. ADR 0011.
+
+    tail := zero*  |  long[1..FIELD_LIMIT] zero*      each long 0, a commitlog offset or a storeTimestamp
+
+5.5.0 writes an offset there (the record dispatched last). Reference 5.1.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE
+from rocketfsck.reader.probe import begins_record, file_of, read_header
+from rocketfsck.store.model import MappedFileQueue, Store, StoreFile
+from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.store.elsewhere import has_log_elsewhere
+from rocketfsck.verify.tasks.facts import Known
+
+FIELD_LIMIT = 8
+"""Longs behind the known fields that may be fields of a newer broker; what is further behind is damage."""
+
+_FIRST = CHECKPOINT.size or 0
+_LONG = struct.Struct(">q")
+
+
+def check_tail(store: Store, file: StoreFile, data: bytes, known: Known) -> Iterator[Finding]:
+    """CP026 on each field that no known version writes, or CP008 where the bytes are no such fields."""
+    tail = data[_FIRST:]
+    if not any(tail):
+        return
+    first = _FIRST + len(tail) - len(tail.lstrip(b"\0"))
+    end = _FIRST + len(tail.rstrip(b"\0"))
+    fields = [(pos, value) for pos, (value,) in _longs(tail) if value]
+    sound = len(data) == CHECKPOINT_SIZE and end <= _FIRST + FIELD_LIMIT * _LONG.size
+    kinds = [kind_of(store, value, known) if sound else None for _, value in fields]
+    if None in kinds:
+        where = Where(file=file.relative, start=first, end=end)
+        yield Finding("CP008", where, {"bytes": data[first : min(end, first + 16)].hex()})
+        return
+    for (pos, value), kind in zip(fields, kinds, strict=True):
+        where = Where(file=file.relative, start=pos, end=pos + _LONG.size)
+        yield Finding("CP026", where, {"value": value, "kind": kind})
+
+
+def _longs(tail: bytes) -> Iterator[tuple[int, tuple[int]]]:
+    whole = tail[: len(tail) // _LONG.size * _LONG.size]
+    return zip(range(_FIRST, CHECKPOINT_SIZE, _LONG.size), _LONG.iter_unpack(whole), strict=False)
+
+
+def kind_of(store: Store, value: int, known: Known) -> str | None:
+    """What a number of a newer broker's can be: "offset" of a record or of the log's end, "time" of the log's
+    records; None: neither, as far as the log is here to tell. Raises StoreError."""
+    if value <= 0:
+        return None
+    log = store.commitlog
+    end = log.end_offset if known.end_offset is None else known.end_offset
+    if has_log_elsewhere(store) or log.start_offset is None or end is None:
+        return "offset"  # nothing here says that it is none
+    if value < max(log.start_offset, 1):
+        return "offset"  # an older broker leaves the field as it is while the log goes on
+    if value <= end and (value == end or begins_record(log, value)):
+        return "offset"
+    if value < end and known.end_offset is None and not any(_bytes_at(log, value)):
+        return "offset"  # of the log's end, as far as a look at a few bytes tells
+    oldest, newest = known.min_store_timestamp, known.max_store_timestamp
+    if oldest is None or newest is None:
+        header = read_header(log.files[0])
+        oldest, newest = (header.store_timestamp if header is not None else value + 1, value)
+    return "time" if oldest <= value <= newest else None
+
+
+def _bytes_at(log: MappedFileQueue, physical_offset: int) -> bytes:
+    file = file_of(log, physical_offset)
+    if file is None or file.start_offset is None:
+        return b"?"
+    with FileReader(file.path) as reader:
+        return reader.read_upto(physical_offset - file.start_offset, 8)

@@ -1,0 +1,209 @@
+"""Checks of `config/` against the queues and the topics, both ways.
+
+Reference 1.6, 1.8.3, 9.6; fault classes K5, K6, Q8, Q10.
+
+Consumer and delay offsets are compared with what is known of the queues; a queue that was not gone through
+is not judged. An offset behind a queue's end is suspicious only if the queue lost units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.configviews import TopicConfig, split_topic_group
+from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id, parse_delay_levels
+from rocketfsck.formats.properties import LMQ_PREFIX
+from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
+from rocketfsck.store.model import OtherKind, Store, StoreFile
+from rocketfsck.store.reading import read_whole
+from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.store.configfiles import Configs, load_configs
+from rocketfsck.verify.tasks.facts import Known, QueueFacts
+from rocketfsck.verify.tasks.task import Context
+
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+SYSTEM_TOPICS = frozenset(
+    {SCHEDULE_TOPIC, "TBW102", "SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT"}
+)
+SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_", LMQ_PREFIX)
+QUEUE_TYPE = "queue.type"
+QUEUE_KINDS: Mapping[str, str] = {"SimpleCQ": "file", "BatchCQ": "batch"}
+NAMES_SHOWN = 5
+CLOCK_TOLERANCE_MS = 86_400_000
+MAX_TIMER_SIZE = 1 << 20
+
+
+def check_config(context: Context, known: Known) -> Iterator[Finding | NotChecked]:
+    """Everything about the files in `config/`."""
+    store = context.store
+    configs = load_configs(store)
+    yield from configs.findings
+    topics: Mapping[str, TopicConfig] | None = configs.views.get("topics.json")
+    if topics is not None:
+        yield from _check_topics(store, topics, configs.files["topics.json"], known)
+    yield from _check_consumer_offsets(store, configs, topics, known)
+    yield from _check_delay_offsets(store, configs, known)
+    yield from _check_timer(context, known)
+
+
+def is_system_topic(topic: str) -> bool:
+    """Whether a broker makes this topic itself, so that it need not be in topics.json."""
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIXES)
+
+
+def _check_topics(
+    store: Store, topics: Mapping[str, TopicConfig], file: str, known: Known
+) -> Iterator[Finding]:
+    """topics.json against the queue directories, both ways."""
+    unlisted: dict[str, int] = {}
+    for queue in store.queues:
+        config = topics.get(queue.topic)
+        if config is None:
+            unlisted[queue.topic] = unlisted.get(queue.topic, 0) + 1
+            yield from _check_ghost(queue.topic, queue.queue_id, known)
+            continue
+        queue_count = max(config.read_queue_nums, config.write_queue_nums)
+        where = Where(file=file, topic=queue.topic, queue_id=queue.queue_id)
+        if queue.queue_id >= queue_count:
+            yield Finding("CF021", where, {}, {"queue_count": queue_count})
+        kind = _kind_of(config)
+        if kind is not None and kind[1] != queue.kind and queue.files:
+            area = "consumequeue" if queue.kind == "file" else "batchconsumequeue"
+            yield Finding("ST024", where, {"area": area, "attribute": kind[0]})
+    for topic, queue_count in sorted(unlisted.items()):
+        if not is_system_topic(topic):
+            yield Finding("CF020", Where(file=file, topic=topic), {"queue_count": queue_count})
+    present = {queue.topic for queue in store.queues}
+    absent = sorted(topic for topic in topics if topic not in present and not is_system_topic(topic))
+    if absent and not known.queues_elsewhere:
+        names = ", ".join(absent[:NAMES_SHOWN]) + (", ..." if len(absent) > NAMES_SHOWN else "")
+        yield Finding("CF022", Where(file=file), {"topic_count": len(absent), "topics": names})
+
+
+def _check_ghost(topic: str, queue_id: int, known: Known) -> Iterator[Finding]:
+    """A queue of no topic whose units all point to where the commit log is not any more."""
+    facts = known.queues.get((topic, queue_id))
+    if facts is None or is_system_topic(topic) or not facts.unit_count or facts.min_live_offset is not None:
+        return
+    found: Facts = {"unit_count": facts.unit_count, "max_physical_end": facts.max_physical_end}
+    tree = "consumequeue" if facts.kind == "file" else "batchconsumequeue"
+    yield Finding("CF023", Where(file=f"{tree}/{topic}/{queue_id}", topic=topic, queue_id=queue_id), found)
+
+
+def _kind_of(config: TopicConfig) -> tuple[str, str] | None:
+    """The topic's `queue.type` as written, and the kind of queue that it asks for."""
+    text = config.attributes.get(QUEUE_TYPE, config.attributes.get(f"+{QUEUE_TYPE}"))
+    kind = None if text is None else QUEUE_KINDS.get(text)
+    return None if text is None or kind is None else (text, kind)
+
+
+def _check_consumer_offsets(
+    store: Store, configs: Configs, topics: Mapping[str, Any] | None, known: Known
+) -> Iterator[Finding]:
+    present = {queue.topic for queue in store.queues}
+    for name, lmq_place in (("consumerOffset.json", False), ("lmqConsumerOffset.json", True)):
+        view = configs.views.get(name, {})
+        for key, offsets in view.items():
+            parts = split_topic_group(key)
+            topic, group = parts if parts is not None else (key, "?")
+            table = {0: offsets} if isinstance(offsets, int) else offsets
+            where = Where(file=configs.files[name], topic=topic)
+            if topic.startswith(LMQ_PREFIX) and not lmq_place and store.dialect.multi_dispatch:
+                yield Finding("CF050", where, {"group": group})
+            if topic not in present and not (topics is not None and topic in topics):
+                if topics is not None and not is_system_topic(topic) and any(table.values()):
+                    yield Finding("CF013", where, {"group": group})
+                table = {queue_id: offset for queue_id, offset in table.items() if offset < 0}
+            for queue_id, offset in table.items():
+                yield from _check_offset(configs.files[name], topic, group, queue_id, offset, known)
+
+
+def _check_offset(
+    file: str, topic: str, group: str, queue_id: int, offset: int, known: Known
+) -> Iterator[Finding]:
+    where = Where(file=file, topic=topic, queue_id=queue_id, queue_offset=offset)
+    found: Facts = {"group": group, "offset": offset}
+    if offset < 0:
+        yield Finding("CF014", where, found)
+        return
+    bounds = _bounds(topic, queue_id, known)
+    if bounds is None:
+        return
+    low, high = bounds
+    if offset > high:
+        lost = known.lost_units(topic, queue_id)
+        yield Finding("CF011" if lost else "CF010", where, found, {"max_offset": high})
+    elif offset < low:
+        yield Finding("CF012", where, found, {"min_offset": low})
+
+
+def _bounds(topic: str, queue_id: int, known: Known) -> tuple[int, int] | None:
+    """Queue offsets of the first live unit and behind the last one; (0, 0) for a queue that is not there.
+
+    None where the queue was not gone through, or may be somewhere else.
+    """
+    facts: QueueFacts | None = known.queues.get((topic, queue_id))
+    if facts is None:
+        return (0, 0) if known.complete and not known.queues_elsewhere else None
+    low = facts.max_offset if facts.min_live_offset is None else facts.min_live_offset
+    return low, facts.max_offset
+
+
+def _check_delay_offsets(store: Store, configs: Configs, known: Known) -> Iterator[Finding]:
+    """Levels of delayOffset.json against the queues of SCHEDULE_TOPIC_XXXX."""
+    file = configs.files.get("delayOffset.json", "")
+    levels = parse_delay_levels(store.delay_levels)
+    for level, offset in configs.views.get("delayOffset.json", {}).items():
+        queue_id = delay_queue_id(level)
+        where = Where(file=file, topic=SCHEDULE_TOPIC, queue_id=queue_id, queue_offset=offset)
+        found: Facts = {"level": level, "offset": offset}
+        if level not in levels:
+            yield Finding("CF031", where, found, {"level_count": len(levels)})
+            continue
+        bounds = _bounds(SCHEDULE_TOPIC, queue_id, known)
+        if bounds is not None and not bounds[0] <= offset <= bounds[1]:
+            yield Finding("CF030", where, found, {"min_offset": bounds[0], "max_offset": bounds[1]})
+
+
+def _check_timer(context: Context, known: Known) -> Iterator[Finding | NotChecked]:
+    """`timercheck` against the clock, the timer log and the timer topic's queue."""
+    store = context.store
+    for other in store.others:
+        if other.kind is not OtherKind.TIMER_CHECK:
+            continue
+        for file in other.files:
+            if file.name.endswith(".bak"):
+                continue
+            try:
+                data = read_whole(file.path, MAX_TIMER_SIZE)
+            except StoreError as error:
+                yield NotChecked(file.relative, str(error), operational=True)
+                continue
+            if len(data) != TIMER_CHECK_SIZE:
+                where = Where(file=file.relative, start=0, end=len(data))
+                yield Finding("CF040", where, {"size": len(data)}, {"size": TIMER_CHECK_SIZE})
+            yield from _check_timer_fields(context, file, data, known)
+
+
+def _check_timer_fields(context: Context, file: StoreFile, data: bytes, known: Known) -> Iterator[Finding]:
+    values = TIMER_CHECK.parse(data.ljust(TIMER_CHECK.size, b"\0"))
+    for name, limit in _timer_limits(context, known).items():
+        if values[name] > limit:
+            start = TIMER_CHECK.offset(name)
+            where = Where(file=file.relative, start=start, end=start + 8)
+            yield Finding("CF041", where, {"field": name, "value": values[name]}, {"limit": limit})
+
+
+def _timer_limits(context: Context, known: Known) -> dict[str, int]:
+    """The highest value that a field can have, where that is known."""
+    limits = {"lastReadTimeMs": context.now_timestamp + CLOCK_TOLERANCE_MS}
+    for other in context.store.others:
+        if other.kind is OtherKind.TIMER_LOG and other.mapped_files is not None:
+            limits["lastTimerLogFlushPos"] = other.mapped_files.end_offset or 0
+    bounds = _bounds(TIMER_TOPIC, 0, known)
+    if bounds is not None:
+        limits["lastTimerQueueOffset"] = bounds[1]
+    return limits

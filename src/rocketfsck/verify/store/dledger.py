@@ -1,0 +1,260 @@
+"""DLedger's own log against its index: every unit names an entry that stands there and says the same.
+
+    data  := entry* BLANK?            entry := magic size index term pos channel chainCrc bodyCrc bodyLen body
+    index := unit*                    unit := magic pos size index term, at 32 * index
+
+    XR032  a unit and what stands at its pos      XR033  an entry, or the record in it, and its own place
+    XR034  what only one of the two has
+
+Heads of entries are gathered in blocks of units and compared by NumPy. What is in the records is not checked.
+Reference 2.14; fault class H4.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.dledger import (
+    DLEDGER_INDEX,
+    ENTRY_HEADER_SIZE,
+    INDEX_UNIT_SIZE,
+    MAGIC_BLANK,
+    MAGIC_CONFIG_CHANGE,
+    MAGIC_NORMAL,
+)
+from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
+from rocketfsck.reader.units import StreamReader
+from rocketfsck.scan.spans import group_bounds
+from rocketfsck.store.model import MappedFileQueue, OtherKind, Store
+from rocketfsck.verify.emit import capped
+from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.tasks.task import Context
+
+BLOCK_COUNT = 1 << 14
+SPAN_SIZE = 1 << 20
+WALK_LIMIT = 100_000
+"""Entries behind the last unit that are counted one by one."""
+
+HEAD_SIZE = ENTRY_HEADER_SIZE + 36
+"""An entry's header, and its record up to the physicalOffset."""
+
+_NO_FILES = MappedFileQueue((), 0, ())
+_HEADER = struct.Struct(">iiqqq")
+
+REASONS = (
+    "",
+    "the unit is of entry {found}, its place is that of {expected}",
+    "no data file holds that place",
+    "no entry starts there",
+    "an entry of index {found} starts there",
+    "the entry's term is {found}, the unit's {expected}",
+    "the entry's size is {found}, the unit's {expected}",
+    "the entry in front of it ends at {expected}",
+)
+NUMBER, NO_FILE, NO_ENTRY, INDEX, TERM, SIZE, GAP = range(1, 8)
+
+Rows = NDArray[Any]
+
+
+@cache
+def _head_dtype() -> np.dtype[np.void]:
+    names = ["magic", "size", "index", "term", "pos", "bodyLen", "recordMagic", "physicalOffset"]
+    formats = [">i4", ">i4", ">i8", ">i8", ">i8", ">i4", ">i4", ">i8"]
+    offsets = [0, 4, 8, 16, 24, 44, ENTRY_HEADER_SIZE + 4, ENTRY_HEADER_SIZE + 28]
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": HEAD_SIZE})
+
+
+def check_dledger(context: Context) -> Iterator[Finding | NotChecked]:
+    """Every DLedger store beside the commit log, above the level quick."""
+    if context.level == "quick":
+        return
+    for name, data, index in _pairs(context.store):
+        try:
+            with StreamReader(data) as log, StreamReader(index) as units:
+                yield from capped(_Walk(name, log, units).run(), context.detail_limit)
+        except StoreError as error:
+            yield NotChecked(error.path or name, str(error), operational=True)
+
+
+def _pairs(store: Store) -> Iterator[tuple[str, MappedFileQueue, MappedFileQueue]]:
+    """The data and index files of each DLedger directory, with its name."""
+    parts: dict[str, dict[OtherKind, MappedFileQueue]] = {}
+    for other in store.others:
+        if other.kind in (OtherKind.DLEDGER_DATA, OtherKind.DLEDGER_INDEX) and other.mapped_files is not None:
+            name = other.relative.rpartition("/")[0]
+            parts.setdefault(name, {})[other.kind] = other.mapped_files
+    for name, found in sorted(parts.items()):
+        yield (
+            name,
+            found.get(OtherKind.DLEDGER_DATA, _NO_FILES),
+            found.get(OtherKind.DLEDGER_INDEX, _NO_FILES),
+        )
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One pass over the units of a store: `last_number` is the last sound one, `next_pos` its entry's end."""
+
+    name: str
+    log: StreamReader
+    units: StreamReader
+    first_index: int | None = None
+    next_pos: int | None = None
+    last_number: int = -1
+
+    def run(self) -> Iterator[Finding]:
+        for number, rows in self._blocks():
+            if self.first_index is None:
+                self.first_index = int(rows["index"][0])
+            pos, size = rows["pos"].astype(np.int64), rows["size"].astype(np.int64)
+            expired = (pos >= 0) & (size > 0) & (pos <= self.log.start - size)
+            kept = np.flatnonzero(~expired)
+            if len(kept):
+                yield from self._block(number[kept], rows[kept])
+        yield from self._range()
+
+    def _blocks(self) -> Iterator[tuple[Longs, Rows]]:
+        """The units in use in blocks, each with their numbers: their places in units."""
+        first, last = self.units.start // INDEX_UNIT_SIZE, self.units.end // INDEX_UNIT_SIZE
+        for start in range(first, last, BLOCK_COUNT):
+            count = min(BLOCK_COUNT, last - start)
+            data = self.units.read(start * INDEX_UNIT_SIZE, count * INDEX_UNIT_SIZE)
+            rows = np.frombuffer(data, DLEDGER_INDEX.dtype())
+            used = np.flatnonzero(rows["magic"] != 0)
+            if len(used):
+                yield used + start, rows[used]
+
+    def _block(self, number: Longs, rows: Rows) -> Iterator[Finding]:
+        pos = rows["pos"].astype(np.int64)
+        heads = self._heads(pos)
+        inside = (pos >= self.log.start) & (pos <= self.log.end - ENTRY_HEADER_SIZE)
+        magic = heads["magic"]
+        entry = (magic >= MAGIC_NORMAL) & (magic <= MAGIC_CONFIG_CHANGE)
+        entry &= heads["size"] == heads["bodyLen"].astype(np.int64) + ENTRY_HEADER_SIZE
+        tests: tuple[tuple[int, NDArray[np.bool_], Rows, Rows], ...] = (
+            (NUMBER, rows["index"] == number, rows["index"], number),
+            (NO_FILE, inside, pos, pos),
+            (NO_ENTRY, entry, pos, pos),
+            (INDEX, heads["index"] == rows["index"], heads["index"], rows["index"]),
+            (TERM, heads["term"] == rows["term"], heads["term"], rows["term"]),
+            (SIZE, heads["size"] == rows["size"], heads["size"], rows["size"]),
+        )
+        reason = np.zeros(len(rows), np.int64)
+        found, expected = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+        for code, sound, have, want in tests:
+            bad = np.flatnonzero(~sound & (reason == 0))
+            reason[bad], found[bad], expected[bad] = code, have[bad], want[bad]
+        self._join(number, reason, expected, pos, rows["size"].astype(np.int64))
+        for low, high in pairwise(group_bounds(reason).tolist()):
+            if reason[low]:
+                text = REASONS[int(reason[low])].format(found=int(found[low]), expected=int(expected[low]))
+                facts: Facts = {"index": int(number[low]), "pos": int(pos[low]), "reason": text}
+                yield Finding("XR032", self._unit(int(number[low]), int(pos[low])), facts, count=high - low)
+        yield from self._places(number, heads, pos, (reason == 0) | (reason == GAP))
+
+    def _join(self, number: Longs, reason: Longs, expected: Longs, pos: Longs, size: Longs) -> None:
+        """Mark the units whose entries do not begin where those in front of them end."""
+        good = np.flatnonzero(reason == 0)
+        if not len(good):
+            return
+        ends = pos[good] + size[good]
+        before = np.concatenate(([pos[good[0]] if self.next_pos is None else self.next_pos], ends[:-1]))
+        follows = number[good] == np.concatenate(([self.last_number], number[good[:-1]])) + 1
+        for at in np.flatnonzero(follows & (pos[good] != before)).tolist():
+            row = int(good[at])
+            if self._behind_blank(int(before[at])) != int(pos[row]):
+                reason[row], expected[row] = GAP, int(before[at])
+        self.next_pos, self.last_number = int(ends[-1]), int(number[good[-1]])
+
+    def _behind_blank(self, pos: int) -> int:
+        """Where the next entry can begin if one ends at `pos`: there, or at the start of the next file."""
+        head = self._header(pos)
+        following = [start for start in self.log.starts if start > pos]
+        if head is not None and head[0] == MAGIC_BLANK and following:
+            return min(following)
+        return pos
+
+    def _places(self, number: Longs, heads: Rows, pos: Longs, sound: NDArray[np.bool_]) -> Iterator[Finding]:
+        """Entries, and the records in them, that say that they stand elsewhere."""
+        record = (heads["recordMagic"] == MAGIC_V1) | (heads["recordMagic"] == MAGIC_V2)
+        record &= (heads["magic"] == MAGIC_NORMAL) & (heads["bodyLen"] >= HEAD_SIZE - ENTRY_HEADER_SIZE)
+        checks = (
+            ("entry", heads["pos"] != pos, heads["pos"], pos),
+            (
+                "record",
+                record & (heads["physicalOffset"] != pos + ENTRY_HEADER_SIZE),
+                heads["physicalOffset"],
+                pos + ENTRY_HEADER_SIZE,
+            ),
+        )
+        for what, wrong, stated, place in checks:
+            for row in np.flatnonzero(wrong & sound).tolist():
+                facts: Facts = {"what": what, "index": int(number[row]), "stated": int(stated[row])}
+                where = self._entry(int(pos[row]))
+                yield Finding("XR033", where, facts, {"place": int(place[row])})
+
+    def _range(self) -> Iterator[Finding]:
+        """Entries before the first unit and behind the last one."""
+        head = self._header(self.log.start)
+        first = head[2] if head is not None and _is_entry(head) and head[4] == self.log.start else None
+        if first is not None and self.first_index is not None and self.first_index > first:
+            facts: Facts = {"side": "before the first", "entry_count": self.first_index - first}
+            yield Finding("XR034", self._entry(self.log.start), {**facts, "index": first})
+        pos = self.log.start if self.next_pos is None else self.next_pos
+        start, index, count = pos, 0, 0
+        while count < WALK_LIMIT:
+            pos = self._behind_blank(pos)
+            head = self._header(pos)
+            if head is None or not _is_entry(head) or head[4] != pos:
+                break
+            if not count:
+                start, index = pos, head[2]
+            count += 1
+            pos += head[1]
+        if count:
+            facts = {"side": "behind the last", "entry_count": count, "index": index}
+            yield Finding("XR034", self._entry(start), facts)
+
+    def _header(self, pos: int) -> tuple[int, int, int, int, int] | None:
+        """The header (magic, size, index, term, pos) at a place of the log; None where no file holds one."""
+        if not self.log.start <= pos <= self.log.end - 8:
+            return None
+        magic, size, index, term, stated = _HEADER.unpack(bytes(self.log.read(pos, _HEADER.size)))
+        return magic, size, index, term, stated
+
+    def _heads(self, pos: Longs) -> Rows:
+        """The first bytes of the entries at these places (any order), zeros where no file is."""
+        heads = np.zeros((len(pos), HEAD_SIZE), np.uint8)
+        rows = np.flatnonzero((pos >= self.log.start) & (pos < self.log.end))
+        rows = rows[np.argsort(pos[rows], kind="stable")]
+        for low, high in pairwise(group_bounds(pos[rows] // SPAN_SIZE).tolist()):
+            start, last = int(pos[rows[low]]), int(pos[rows[high - 1]])
+            data = np.frombuffer(self.log.read(start, last - start + HEAD_SIZE), np.uint8)
+            heads[rows[low:high]] = data[(pos[rows[low:high]] - start)[:, None] + np.arange(HEAD_SIZE)]
+        return heads.view(_head_dtype()).reshape(-1)
+
+    def _unit(self, number: int, pos: int) -> Where:
+        start = number * INDEX_UNIT_SIZE
+        file = self.units.files[max(self.units.last_from(start), 0)]
+        start -= file.start_offset or 0
+        return Where(file=file.relative, start=start, end=start + INDEX_UNIT_SIZE, physical_offset=pos)
+
+    def _entry(self, pos: int) -> Where:
+        file = self.log.files[max(self.log.last_from(pos), 0)]
+        start = pos - (file.start_offset or 0)
+        return Where(file=file.relative, start=start, end=start + ENTRY_HEADER_SIZE, physical_offset=pos)
+
+
+def _is_entry(head: tuple[int, int, int, int, int]) -> bool:
+    return MAGIC_NORMAL <= head[0] <= MAGIC_CONFIG_CHANGE and head[1] >= ENTRY_HEADER_SIZE

@@ -1,0 +1,86 @@
+"""Checks of the controller-mode epoch file against itself and the commit log (reference 1.7, class H3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.epoch import EpochEntry, EpochFile, decode_epochs
+from rocketfsck.reader.probe import begins_record
+from rocketfsck.store.model import OtherKind, Store, StoreFile
+from rocketfsck.store.reading import read_whole
+from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.tasks.facts import Known
+
+MAX_SIZE = 16 << 20
+HEADER_LINES = 2
+
+
+def check_epochs(store: Store, known: Known) -> Iterator[Finding | NotChecked]:
+    """The epoch file; its .bak only where the file itself is damaged."""
+    files = {
+        file.name: file for other in store.others if other.kind is OtherKind.EPOCH for file in other.files
+    }
+    for name, file in sorted(files.items()):
+        if name.endswith(".bak"):
+            continue
+        try:
+            data = read_whole(file.path, MAX_SIZE)
+            epochs = decode_epochs(data)
+        except FormatError as error:
+            backup = files.get(f"{name}.bak")
+            found = {"reason": str(error), "backup": _backup_state(backup)}
+            yield Finding("CP020", Where(file=file.relative, start=error.offset), found)
+        except StoreError as error:
+            yield NotChecked(file.relative, str(error), operational=True)
+        else:
+            yield from _check_entries(store, known, file, epochs, _line_ends(data))
+
+
+def _line_ends(data: bytes) -> list[int]:
+    """Where each line ends, its separator included; the lines are those that the entries were read from."""
+    return list(accumulate(map(len, data.splitlines(keepends=True))))
+
+
+def _backup_state(backup: StoreFile | None) -> str:
+    if backup is None:
+        return "absent"
+    try:
+        decode_epochs(read_whole(backup.path, MAX_SIZE))
+    except StoreError:
+        return "damaged"
+    return "sound"
+
+
+def _check_entries(
+    store: Store, known: Known, file: StoreFile, epochs: EpochFile, line_ends: Sequence[int]
+) -> Iterator[Finding]:
+    """Order, range and boundaries. A start below the log has expired; equal starts are empty epochs."""
+    log_start = store.commitlog.start_offset
+    end = known.end_offset if known.complete else store.commitlog.end_offset
+    previous: EpochEntry | None = None
+    for number, entry in enumerate(epochs.entries, HEADER_LINES + 1):
+        where = Where(
+            file=file.relative,
+            start=line_ends[number - 2],
+            end=line_ends[number - 1],
+            physical_offset=entry.start_offset,
+        )
+        found = {"line": number, "epoch": entry.epoch, "start_offset": entry.start_offset}
+        if previous is not None and (
+            entry.epoch <= previous.epoch or entry.start_offset < previous.start_offset
+        ):
+            order = {"previous_epoch": previous.epoch, "previous_offset": previous.start_offset}
+            yield Finding("CP022", where, {**found, **order})
+        if end is not None and entry.start_offset > end:
+            yield Finding("CP023", where, found, {"end_offset": end})
+        elif (
+            log_start is not None
+            and end is not None
+            and log_start <= entry.start_offset < end
+            and not begins_record(store.commitlog, entry.start_offset)
+        ):
+            yield Finding("CP024", where, found)
+        previous = entry

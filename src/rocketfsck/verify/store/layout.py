@@ -1,0 +1,192 @@
+"""Checks of the store as a whole: what is there, what is missing, what does not belong, who is at work in it.
+
+Reference 1.1, 1.3, 1.4, 9.1 (L5, L6, L8-L11); fault classes C6-C9, Q8-Q10, K4, O1. Segment directories are in
+`check_segments`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from rocketfsck.formats.dialect import Dialect
+from rocketfsck.store.model import (
+    ConsumeQueue,
+    IndexFile,
+    LockState,
+    Store,
+    Stray,
+    StrayReason,
+)
+from rocketfsck.store.newer import TAG_STORE, writes_more_entries
+from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.store.elsewhere import databases, has_log_elsewhere
+from rocketfsck.verify.store.loading import by_version
+from rocketfsck.verify.store.segments import check_segments, is_among_segments, loaded_directories
+from rocketfsck.verify.tasks.facts import Known
+from rocketfsck.verify.tasks.task import Context
+from rocketfsck.verify.unknown import AREAS
+
+QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")
+COPY_DELAY_MS = 3_600_000
+"""A file that was modified so long after its last record was stored was not modified by an append."""
+
+
+def check_layout(context: Context, known: Known) -> Iterator[Finding | NotChecked]:
+    """Everything that names, lengths and presence tell."""
+    store = context.store
+    yield from _check_presence(store)
+    yield from check_segments(context, known)
+    yield from _check_ranges(store, known)
+    yield from _check_queue_kinds(store)
+    yield from _check_index_directory(store)
+    yield from _check_databases(store)
+    yield from _check_strays(store)
+    yield from _check_live(store)
+    yield from _check_times(store, known)
+
+
+def _check_presence(store: Store) -> Iterator[Finding]:
+    if store.commitlog.files or has_log_elsewhere(store):
+        return
+    queues = [queue for queue in store.queues if queue.files]
+    if queues:
+        found: Facts = {
+            "queue_count": len(queues),
+            "unit_size": sum(queue.mapped_files.size for queue in queues),
+            "effect": by_version(store.dialect_evidence, partial(_empty_log_effect, store.abort is None)),
+        }
+        yield Finding("ST019", Where(file="commitlog"), found)
+    elif not (store.indexes or store.checkpoint or store.others or store.configs):
+        yield Finding("ST021", Where(), {"root": str(store.root)})
+
+
+def _empty_log_effect(clean: bool, dialect: Dialect) -> str:
+    """Reference 6.3, 6.4: what becomes of the queues when there is no commit log."""
+    if clean and not dialect.version.since("4.5.1"):
+        return "keeps them, although no message is left"
+    return "deletes them all when it starts"
+
+
+def _check_ranges(store: Store, known: Known) -> Iterator[Finding]:
+    """A commit log that none of the queues refers to is not theirs."""
+    start, end = store.commitlog.start_offset, known.end_offset
+    if not known.complete or start is None or end is None:
+        return
+    ends = [queue.max_physical_end for queue in known.queues.values() if queue.max_physical_end > 0]
+    far = end + store.commitlog.file_size
+    if ends and (min(ends) > far or max(ends) <= start):
+        found = {"start_offset": start, "end_offset": end, "queue_min": min(ends), "queue_max": max(ends)}
+        yield Finding("ST020", Where(file="consumequeue"), found)
+
+
+def _check_queue_kinds(store: Store) -> Iterator[Finding]:
+    kinds: dict[str, set[str]] = {}
+    for queue in store.queues:
+        kinds.setdefault(queue.topic, set()).add(queue.kind)
+        if queue.queue_id < 0:
+            yield Finding(
+                "ST022", Where(file=_directory_of(queue), topic=queue.topic, queue_id=queue.queue_id)
+            )
+    for topic, both in sorted(kinds.items()):
+        if len(both) > 1:
+            yield Finding("ST023", Where(file="batchconsumequeue", topic=topic))
+    for ext in store.ext_queues:
+        if ext.orphan:
+            directory = f"consumequeue_ext/{ext.topic}/{ext.queue_id}"
+            found = {"file_count": len(ext.files), "size": ext.mapped_files.size}
+            yield Finding("ST026", Where(file=directory, topic=ext.topic, queue_id=ext.queue_id), found)
+
+
+def _directory_of(queue: ConsumeQueue) -> str:
+    tree = "consumequeue" if queue.kind == "file" else "batchconsumequeue"
+    return f"{tree}/{queue.topic}/{queue.queue_id}"
+
+
+def _check_index_directory(store: Store) -> Iterator[Finding]:
+    """Names in `index/`: what is loaded, ignored, or in the way."""
+    for index in store.indexes:
+        if index.created is None:
+            yield Finding("ST033", _whole(index), {"size": index.size})
+    for stray in store.strays:
+        if stray.area != "index":
+            continue
+        if stray.reason in (StrayReason.DIRECTORY, StrayReason.SPECIAL):
+            hidden = sum(1 for index in store.indexes if index.relative > stray.relative)
+            effect = by_version(store.dialect_evidence, partial(_index_effect, hidden))
+            yield Finding("ST035", Where(file=stray.relative), {"effect": effect, "hidden_count": hidden})
+        elif stray.reason in (StrayReason.NAME, StrayReason.TEMPORARY, StrayReason.DELETED):
+            yield Finding("ST032", Where(file=stray.relative), {"size": stray.size})
+
+
+def _index_effect(hidden_count: int, dialect: Dialect) -> str:
+    if dialect.index_load_fatal:
+        return "refuses to start"
+    return f"does not load the {hidden_count} index files that sort after it"
+
+
+def _whole(index: IndexFile) -> Where:
+    return Where(file=index.relative, start=0, end=index.size)
+
+
+def _check_databases(store: Store) -> Iterator[Finding]:
+    """Databases that hold queues, or that no known version makes: what is in them is not known here."""
+    if writes_more_entries(store):
+        yield Finding("ST045", Where(file=TAG_STORE), {AREAS: "index"})
+    for other, known in databases(store):
+        areas = QUEUE_AREAS if known else (*QUEUE_AREAS, "index")
+        found: Facts = {
+            "file_count": len(other.files),
+            "size": sum(file.size for file in other.files),
+            AREAS: " ".join(areas),
+        }
+        yield Finding("ST043" if known else "ST044", Where(file=other.relative), found)
+
+
+def _check_strays(store: Store) -> Iterator[Finding]:
+    """What is left of the strays: those that no other check has told of."""
+    if not store.strays:
+        return
+    directories = loaded_directories(store)
+    for stray in store.strays:
+        if is_among_segments(stray, directories):
+            continue
+        if stray.reason is StrayReason.DANGLING:
+            yield Finding("ST042", Where(file=stray.relative), {"detail": stray.detail})
+        elif stray.reason is StrayReason.QUEUE_ID and stray.area in QUEUE_AREAS:
+            yield Finding("ST022", Where(file=stray.relative))
+        elif _is_unexplained(stray):
+            found: Facts = {
+                "reason": stray.detail or str(stray.reason),
+                "size": stray.size,
+                "area": stray.area,
+            }
+            yield Finding("ST041", Where(file=stray.relative), found)
+
+
+def _is_unexplained(stray: Stray) -> bool:
+    if stray.area == "index":
+        return stray.reason is StrayReason.MORE
+    if stray.area == "config" and stray.reason is StrayReason.TEMPORARY:
+        return False
+    return stray.reason is not StrayReason.UNREADABLE
+
+
+def _check_live(store: Store) -> Iterator[Finding]:
+    if store.live.state is LockState.HELD:
+        yield Finding("ST030", Where(file="lock"), {"how": store.live.how, "pid": store.live.holder_pid})
+    elif store.live.state is LockState.UNKNOWN:
+        yield Finding("ST031", Where(file="lock"), {"how": store.live.how})
+
+
+def _check_times(store: Store, known: Known) -> Iterator[Finding]:
+    """Modification times that say when the store was copied, not when it was written."""
+    files = store.commitlog.files
+    newest = known.max_store_timestamp
+    if len(files) < 2 or newest is None:
+        return
+    seconds: Sequence[int] = sorted(file.mtime_ns // 1_000_000_000 for file in files)
+    if seconds[-1] - seconds[0] <= 1 and seconds[0] * 1000 > newest + COPY_DELAY_MS:
+        found = {"file_count": len(files), "modified_timestamp": seconds[0] * 1000, "newest": newest}
+        yield Finding("ST040", Where(file="commitlog"), found)

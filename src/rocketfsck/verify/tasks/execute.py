@@ -1,0 +1,144 @@
+"""Runs the tasks of a check on an engine: a part if asked, until a deadline, going on where one stopped.
+
+A task that cannot read what it needs becomes an operational entry under "not checked"; the rest goes on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rocketfsck.engine import Engine
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.store.reading import Progress
+from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.report import Coverage, NotChecked
+from rocketfsck.verify.tasks.planning import Unit
+from rocketfsck.verify.tasks.resume import ResumeState, identity_of
+from rocketfsck.verify.tasks.task import (
+    TOTAL_LIMIT,
+    Collector,
+    Context,
+    IndexFileTask,
+    LogFileTask,
+    TaskResult,
+)
+
+TASK_MINIMUM = 200
+"""Findings that a task may keep, however many tasks there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """The units of a check with a result for each, None where there is none, and why."""
+
+    units: tuple[Unit, ...]
+    results: tuple[TaskResult | None, ...]
+    not_checked: tuple[NotChecked, ...]
+    coverage: Coverage
+
+
+def run_unit(unit: Unit) -> TaskResult | StoreError:
+    """The kernel: one task, whatever its kind. What keeps it from reading is returned, not raised."""
+    task = unit.task
+    try:
+        if isinstance(task, LogFileTask):
+            from rocketfsck.verify.log.file import check_log_file
+
+            return check_log_file(task)
+        if isinstance(task, IndexFileTask):
+            from rocketfsck.verify.index.file import check_index_file
+
+            return check_index_file(task)
+        from rocketfsck.verify.queues.file import check_queues
+
+        return check_queues(task)
+    except StoreError as error:
+        return error
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """`run_unit`, with no more findings than a task may keep: the rest need not travel, nor wait for room."""
+
+    detail_limit: int
+    budget: int
+
+    def __call__(self, unit: Unit) -> TaskResult | StoreError:
+        result = run_unit(unit)
+        if isinstance(result, StoreError) or len(result.findings) <= self.budget:
+            return result
+        kept = Collector(self.detail_limit, self.budget)
+        kept.extend(result.findings)
+        return dataclasses.replace(result, findings=kept.findings)
+
+
+def execute(
+    context: Context,
+    options: CheckOptions,
+    units: Sequence[Unit],
+    engine: Engine,
+    progress: Progress | None = None,
+) -> Executed:
+    """Run the units that the options ask for. Raises UsageError or StoreError for the resume file only."""
+    state = _resume_state(context, options)
+    sizes = [unit.byte_count for unit in units]
+    chosen = list(range(len(units)))
+    if options.subset is not None:
+        chosen = options.subset.choose([unit.key for unit in units], sizes)
+    results: list[TaskResult | None] = [None] * len(units)
+    reasons = dict.fromkeys(range(len(units)), f"not in the subset {options.subset}")
+    failed: set[int] = set()
+    total, done = sum(sizes[index] for index in chosen), 0
+    waiting: list[int] = []
+    for index, unit in enumerate(units):  # what earlier parts found counts, too: the last makes it whole
+        results[index] = state.result(unit.key, unit.stamp)
+    for index in chosen:
+        if results[index] is None:
+            waiting.append(index)
+        else:
+            done += sizes[index]
+    deadline = None if options.max_duration is None else time.monotonic() + options.max_duration
+    kernel = _Kernel(context.detail_limit, max(TASK_MINIMUM, TOTAL_LIMIT // max(1, len(units))))
+    if progress is not None:
+        progress(done, total)
+    try:
+        for outcome in engine.run(kernel, [units[index] for index in waiting], deadline=deadline):
+            index = waiting[outcome.index]
+            if outcome.result is None:
+                reasons[index] = "the time limit came first"
+                continue
+            done += sizes[index]
+            if isinstance(outcome.result, StoreError):
+                reasons[index] = str(outcome.result)
+                failed.add(index)
+            else:
+                results[index] = outcome.result
+                state.add(units[index].key, units[index].stamp, outcome.result)
+            if progress is not None:
+                progress(done, total)
+    finally:
+        state.save()
+    left_out = tuple(
+        NotChecked(_what(units[index]), reasons[index], index in failed)
+        for index, result in enumerate(results)
+        if result is None
+    )
+    finished = [index for index, result in enumerate(results) if result is not None]
+    coverage = Coverage(len(units), len(finished), sum(sizes), sum(sizes[index] for index in finished))
+    return Executed(tuple(units), tuple(results), left_out, coverage)
+
+
+def _resume_state(context: Context, options: CheckOptions) -> ResumeState:
+    root = context.store.root.resolve()
+    if options.resume is not None and options.resume.resolve().is_relative_to(root):
+        raise UsageError(f"{options.resume}: is inside the store, in which nothing may be written")
+    return ResumeState(options.resume, identity_of(context.store, context.level, context.detail_limit))
+
+
+def _what(unit: Unit) -> str:
+    if len(unit.files) == 1:
+        return unit.files[0]
+    return f"{len(unit.files)} files from {unit.files[0]} on" if unit.files else unit.key

@@ -1,0 +1,77 @@
+"""Cuts a check into tasks: a commitlog file, a group of consume queues, an index file.
+
+Queues are grouped, so that 200,000 small ones are some hundred tasks: a group ends at 64 MiB on disk (most of
+a queue's last file is a hole) or 1024 queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
+from rocketfsck.verify.tasks.resume import stamp_of
+from rocketfsck.verify.tasks.task import Context, IndexFileTask, LogFileTask, QueuesTask
+
+Task = LogFileTask | QueuesTask | IndexFileTask
+
+GROUP_SIZE = 64 << 20
+GROUP_COUNT = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A task with its name, the bytes it goes through and the stamp of everything that it reads."""
+
+    key: str
+    task: Task
+    byte_count: int
+    stamp: str
+    files: tuple[str, ...]
+
+
+def plan_units(context: Context) -> tuple[Unit, ...]:
+    """All tasks of a check in store order: commitlog files, groups of queues, index files.
+
+    A commitlog file is compared with queues and index files, and they with it: the stamp covers both sides.
+    """
+    store = context.store
+    log_stamp = stamp_of(store.commitlog.files)
+    queue_stamp = stamp_of(file for queue in store.queues for file in _queue_files(queue))
+    other_stamp = stamp_of(store.indexes, queue_stamp)
+    units = [
+        _unit(f"commitlog:{file.relative}", LogFileTask(context, index), (file,), other_stamp)
+        for index, file in enumerate(store.commitlog.files)
+    ]
+    for start, end in group_queues(store):
+        files = tuple(file for queue in store.queues[start:end] for file in _queue_files(queue))
+        first, last = store.queues[start], store.queues[end - 1]
+        key = f"queues:{first.kind}:{first.topic}/{first.queue_id}:{last.kind}:{last.topic}/{last.queue_id}"
+        units.append(_unit(key, QueuesTask(context, start, end), files, log_stamp))
+    units += [
+        _unit(f"index:{file.relative}", IndexFileTask(context, index), (file,), log_stamp)
+        for index, file in enumerate(store.indexes)
+    ]
+    return tuple(units)
+
+
+def group_queues(store: Store) -> Iterator[tuple[int, int]]:
+    """Half-open ranges of `store.queues` that are one task each."""
+    start = size = 0
+    for index, queue in enumerate(store.queues):
+        amount = sum(min(file.size, file.allocated_size) for file in _queue_files(queue))
+        if index > start and (size + amount > GROUP_SIZE or index - start >= GROUP_COUNT):
+            yield start, index
+            start, size = index, 0
+        size += amount
+    if start < len(store.queues):
+        yield start, len(store.queues)
+
+
+def _queue_files(queue: ConsumeQueue) -> tuple[StoreFile, ...]:
+    return queue.files + (queue.ext.files if queue.ext is not None else ())
+
+
+def _unit(key: str, task: Task, files: tuple[StoreFile, ...], other_stamp: str) -> Unit:
+    names = tuple(file.relative for file in files[:3])
+    return Unit(key, task, sum(file.size for file in files), stamp_of(files, other_stamp), names)

@@ -1,0 +1,164 @@
+"""The contract between the driver (`verify.run`) and the checks of data files.
+
+    check_log_file(task: LogFileTask)     -> TaskResult      verify/log/file.py    facts: one LogFacts
+    check_queues(task: QueuesTask)        -> TaskResult      verify/queues/file.py facts: a QueueFacts a queue
+    check_index_file(task: IndexFileTask) -> TaskResult      verify/index/file.py  facts: one IndexFacts
+
+are top-level functions of a small task; they read, judge and return findings, bounded by a `Collector`.
+What needs several files is judged afterwards, in the driver, from the results (in store order):
+
+    merge_log_files(context, logs)            -> Iterator[Finding]
+    merge_queues(context, queues, logs)       -> Iterator[Finding]
+    merge_index_files(context, indexes, logs) -> Iterator[Finding]
+
+where `logs`, `queues` and `indexes` are `Sequence[TaskResult | None]`, one for each task in store order: None
+where the task was not run (subset, time limit, unreadable file), so "complete" is `None not in logs`.
+`TaskResult.summary` is the check's own: any dataclass (of a module of `rocketfsck`) of int, float, str, bool,
+bytes, None, NumPy arrays, and tuples and dicts (keys: str) of those, so that it can be written to a resume
+file (`verify.tasks.jsonform`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.rules.catalog import FURTHER
+from rocketfsck.verify.rules.rule import Level
+from rocketfsck.verify.tasks.facts import IndexFacts, LogFacts, QueueFacts
+
+if TYPE_CHECKING:
+    from rocketfsck.store import Store
+
+DETAIL_LIMIT = 100
+"""Findings kept for one rule in one file; the rest is one finding with their exact count."""
+
+TOTAL_LIMIT = 50_000
+"""Findings kept in all: what a store of any size and any damage may cost in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What all tasks of one check share. `now_timestamp` is the check's start (ms).
+
+    `data_size` is how many bytes of segments and index files there are on disk, holes left out: whether the
+    compiled kernels are worth their start-up is a matter of the whole check. `read_ahead` says whether
+    cores are free for threads that read ahead of a task; `scan_threads` are those that may scan one file.
+    """
+
+    store: Store
+    level: Level
+    now_timestamp: int
+    detail_limit: int = DETAIL_LIMIT
+    data_size: int = 0
+    read_ahead: bool = True
+    scan_threads: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LogFileTask:
+    """`context.store.commitlog.files[index]`, and what refers to it."""
+
+    context: Context
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesTask:
+    """`context.store.queues[start:end]`."""
+
+    context: Context
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFileTask:
+    """`context.store.indexes[index]`."""
+
+    context: Context
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """How much was looked at. `byte_count` is what was read, each byte of a file once."""
+
+    file_count: int = 0
+    byte_count: int = 0
+    record_count: int = 0
+    unit_count: int = 0
+    entry_count: int = 0
+
+    def __add__(self, other: Checked) -> Checked:
+        return Checked(*(getattr(self, name) + getattr(other, name) for name in Checked.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What one task found. `counts` is exact for every rule, whatever `findings` leaves out."""
+
+    findings: tuple[Finding, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    checked: Checked = Checked()
+    facts: tuple[LogFacts | QueueFacts | IndexFacts, ...] = ()
+    summary: Any = None
+
+
+class Collector:
+    """Takes findings; keeps the first `limit` of each rule and file and `total` in all; counts every one."""
+
+    def __init__(self, limit: int = DETAIL_LIMIT, total: int = TOTAL_LIMIT) -> None:
+        self._limit = limit
+        self._total = total
+        self._kept: list[Finding] = []
+        self._seen: dict[tuple[str, str], int] = {}
+        self._further: dict[tuple[str, str], int] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, finding: Finding) -> None:
+        """Keep or only count one finding. Aggregates of other collectors are added up, never kept twice."""
+        key = (finding.rule, finding.where.file)
+        self._counts[finding.rule] = self._counts.get(finding.rule, 0) + finding.count
+        seen = self._seen.get(key, 0)
+        if is_aggregate(finding) or seen >= self._limit or len(self._kept) >= self._total:
+            self._further[key] = self._further.get(key, 0) + finding.count
+            return
+        self._seen[key] = seen + 1
+        self._kept.append(finding)
+
+    def extend(self, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            self.add(finding)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Exact number of findings by rule id (a finding of a run counts as its length)."""
+        return dict(sorted(self._counts.items()))
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings kept, in the order in which they came, then one aggregate a rule and file."""
+        return (*self._kept, *_aggregates(self._further))
+
+
+def aggregate(rule: str, file: str, count: int) -> Finding:
+    """The finding that stands for `count` further ones of a rule in a file."""
+    return Finding(rule, Where(file=file), {FURTHER: count}, count=count)
+
+
+def is_aggregate(finding: Finding) -> bool:
+    """Whether a finding only counts others."""
+    return set(finding.found) == {FURTHER}
+
+
+def complete(results: Sequence[TaskResult | None]) -> bool:
+    """Whether every task of a family has a result."""
+    return None not in results
+
+
+def _aggregates(further: Mapping[tuple[str, str], int]) -> Iterator[Finding]:
+    for (rule, file), count in sorted(further.items()):
+        yield aggregate(rule, file, count)

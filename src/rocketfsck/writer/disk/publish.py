@@ -1,0 +1,230 @@
+"""Making a directory, and files beside it, appear whole or not at all.
+
+It is built under a temporary name beside its place, made durable, and renamed. Where a directory is at that
+place already, the two change names in one step if the system can (renameat2), else in two.
+
+    .NAME.<16 hex digits>.part   being built; locked (flock) by the process that builds it
+    .NAME.<16 hex digits>.old    what was replaced, where names cannot be exchanged, for an instant
+
+What a killed process left has no lock any more: the next one that builds at the same place removes it, and
+puts back what was to be replaced.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import Place, Root, enter_root, open_root
+
+_PART, _OLD = ".part", ".old"
+_NAME_SIZE = 200
+_TOKEN = re.compile(r"[0-9a-f]{16}")
+
+
+@contextmanager
+def building_directory(target: Path, *, replace: bool, sync: bool) -> Iterator[Path]:
+    """Yield a new directory beside `target` that takes its place when the block ends without an error.
+
+    With an error nothing is left of it and `target` is as it was. It is open for writing (`place_at`) as long
+    as the block runs. Raises FileExistsError if `target` exists and `replace` is not set; OSError as the
+    system gives it.
+    """
+    clear_leftovers(target)
+    if not replace and os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    # The name is ours before the directory is there: a signal between the two must not leave it behind.
+    stem = _stem(target) + secrets.token_hex(8)
+    names = frozenset({stem + _PART, stem + _OLD, target.name})
+    shelf = open_root(_folder(target), only=names)
+    building = shelf / (stem + _PART)
+    try:
+        fileops.make_directory(building)
+        with enter_root(building) as root:
+            _lock(root.descriptor)
+            yield Path(building)
+            if sync:
+                sync_tree(root)
+            _publish(building, shelf / target.name, shelf / (stem + _OLD), replace=replace)
+        if sync:
+            fileops.sync(shelf.itself)
+    finally:
+        with suppress(OSError):
+            fileops.remove_tree(building)
+        shelf.close()
+
+
+def _publish(building: Place, target: Place, aside: Place, *, replace: bool) -> None:
+    if replace and fileops.exists(target):
+        if not fileops.exchange(building, target):
+            fileops.rename(target, aside)
+            try:
+                fileops.rename(building, target)
+            except BaseException:
+                fileops.rename(aside, target)
+                raise
+            fileops.remove_tree(aside)
+        return
+    # An empty directory made meanwhile would be replaced by a rename; it is not ours.
+    if fileops.exists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    fileops.rename(building, target)
+
+
+def clear_leftovers(target: Path) -> None:
+    """Remove what a killed process left that built at this place; put back what it was to replace.
+
+    What a living process builds stays. Raises OSError.
+    """
+    for shelf, name in _leftovers(target):
+        place = shelf / name
+        if not fileops.is_directory(place):
+            continue
+        if name.endswith(_OLD) and not os.path.lexists(target):
+            mine = open_root(shelf.path, only=frozenset({name, target.name}))
+            fileops.rename(mine / name, mine / target.name)
+        else:
+            fileops.remove_tree(place)
+
+
+class SideFile:
+    """A text file that belongs to a store being built: `publish` it before the store gets its name.
+
+    A file must not exist at its place. Killed in between, `clear_side_file` takes it back. Raises OSError.
+    """
+
+    def __init__(self, path: Path, encoding: str) -> None:
+        self._path = path
+        part = f"{_stem(path)}{secrets.token_hex(8)}{_PART}"
+        self._shelf = open_root(_folder(path), only=frozenset({part, path.name}))
+        self._part = self._shelf / part
+        self._published = False
+        descriptor = fileops.create_file(self._part)
+        _lock(descriptor)
+        self.stream: IO[str] = os.fdopen(descriptor, "w", encoding=encoding, newline="\n")
+
+    def complete(self, *, sync: bool) -> None:
+        """Everything is written."""
+        self.stream.flush()
+        if sync:
+            os.fsync(self.stream.fileno())
+
+    def publish(self) -> None:
+        """Let the file have its name, too. Its first name says until the end whose it is."""
+        target = self._shelf / self._path.name
+        try:
+            fileops.link(self._part, target)
+        except OSError as error:
+            if error.errno not in fileops.NO_LINKS:
+                raise
+            if fileops.exists(target):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
+            fileops.rename(self._part, target)
+        self._published = True
+        fileops.sync(self._shelf.itself)
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        with suppress(OSError):  # what could not be written is deleted anyway
+            self.stream.close()
+
+    def end(self, *, keep: bool) -> None:
+        """The store has its name (`keep`), or will never have it: then nothing is left of the file."""
+        self.close()
+        if self._published and not keep:
+            fileops.unlink(self._shelf / self._path.name)
+        if fileops.exists(self._part):
+            fileops.unlink(self._part)
+        self._shelf.close()
+
+
+def clear_side_file(path: Path, store: Path) -> None:
+    """Take back a file that a killed process published for a store that never got its name. OSError."""
+    for shelf, name in _leftovers(path):
+        part = shelf / name
+        if not fileops.is_file(part):
+            continue
+        mine = open_root(shelf.path, only=frozenset({path.name}))
+        final = mine / path.name
+        ours = fileops.is_file(final) and os.path.samestat(fileops.status_of(part), fileops.status_of(final))
+        if ours and not os.path.lexists(store):
+            fileops.unlink(final)
+        fileops.unlink(part)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Let a small file appear, or be replaced, in one step. Raises OSError."""
+    part = f"{_stem(path)}{secrets.token_hex(8)}{_PART}"
+    with open_root(_folder(path), only=frozenset({part, path.name})) as shelf:
+        try:
+            fileops.create(shelf / part, 0, 0o644)
+            fileops.write(shelf / part, 0, data)
+            fileops.rename(shelf / part, shelf / path.name)
+        finally:
+            if fileops.exists(shelf / part):
+                fileops.unlink(shelf / part)
+
+
+def _stem(path: Path) -> str:
+    return f".{path.name[:_NAME_SIZE]}."
+
+
+def _folder(path: Path) -> str:
+    return os.path.realpath(path.parent)
+
+
+def _lock(descriptor: int) -> None:
+    with suppress(OSError):  # a file system without such locks: then nothing is ever taken for a leftover
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _leftovers(target: Path) -> list[tuple[Root, str]]:
+    """The temporary names of a place that no living process holds, each with a root that has only this."""
+    folder, stem = _folder(target), _stem(target)
+    found = []
+    with suppress(FileNotFoundError):
+        for name in sorted(os.listdir(folder)):  # noqa: PTH208
+            token, dot, kind = name.removeprefix(stem).partition(".")
+            if name.startswith(stem) and _TOKEN.fullmatch(token) and dot + kind in (_PART, _OLD):
+                shelf = open_root(folder, only=frozenset({name}))
+                if _is_free(shelf / name):
+                    found.append((shelf, name))
+    return found
+
+
+def _is_free(place: Place) -> bool:
+    if not (fileops.is_directory(place) or fileops.is_file(place)):
+        return False
+    descriptor = fileops.open_file(place, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def sync_tree(root: Root) -> None:
+    """Make every file and directory below durable."""
+    for folder, _, names in fileops.walk(root.itself):
+        for name in names:
+            fileops.sync(folder / name)
+        fileops.sync(folder)
+
+
+def sync_path(path: Path) -> None:
+    """Make a file, or a directory's names, durable. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

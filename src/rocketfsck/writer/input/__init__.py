@@ -1,0 +1,1 @@
+"""Messages read from JSON lines, Parquet and Arrow."""

@@ -1,0 +1,280 @@
+"""The fields of a message as JSON lines and Arrow columns name them, and how each becomes a value.
+
+RocketMQ's own names, those of `dump` and of the Arrow schema of records, so that what was dumped can be
+written again. What a store derives (offsets, sizes, CRCs, what is wrong) is known by name and not used.
+Reference 2.1 to 2.13.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+
+from rocketfsck.formats.host import Host
+from rocketfsck.formats.innerbatch import InnerItem
+from rocketfsck.formats.javatext import INT32_MAX, INT32_MIN, INT64_MAX
+from rocketfsck.formats.magic import KNOWN_SYS_FLAGS
+from rocketfsck.formats.properties import MAX_PROPERTIES_SIZE, serialize_properties
+from rocketfsck.writer.message.messages import Kind, Properties
+
+SCHEMA_VERSION = 1
+MAX_PORT = 65535
+AS_STORED = "record"
+"""The kind of a row of `dump`: a message as it stands in a log."""
+
+EMPTY_KINDS = frozenset({"blank", "filler", "zero"})
+"""Kinds of rows of `dump` that hold no message: they are passed over."""
+
+KINDS: Mapping[str, Kind] = {kind.value: kind for kind in Kind} | {AS_STORED: Kind.NORMAL}
+
+Convert = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class InputField:
+    """One field: its name, what makes a value of it (ValueError with the reason), and what it says."""
+
+    name: str
+    convert: Convert
+    doc: str
+
+
+def integer(least: int, most: int) -> Convert:
+    """A converter for whole numbers in a range."""
+
+    def convert(value: Any) -> int:
+        if type(value) is not int:
+            raise ValueError(f"{_shown(value)} is not a whole number")
+        if not least <= value <= most:
+            raise ValueError(f"{_shown(value)} is not in {least} .. {most}")
+        return value
+
+    return convert
+
+
+def text(value: Any) -> str:
+    """A text; bytes (Arrow's binary) are taken as UTF-8."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"byte {error.start} is not UTF-8") from None
+    if not isinstance(value, str):
+        raise ValueError(f"{_shown(value)} is not text")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(f"character {error.start} is half of a surrogate pair") from None
+    return value
+
+
+def body_bytes(value: Any) -> bytes:
+    """A body: text is stored as UTF-8."""
+    return value if isinstance(value, bytes) else text(value).encode("utf-8")
+
+
+def base64_bytes(value: Any) -> bytes:
+    """Bytes from base64, with its padding and nothing that is not of its alphabet."""
+    try:
+        return b64decode(text(value), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(f"not base64: {error}") from None
+
+
+def bit_map(value: Any) -> bytes:
+    """Bytes as they are (Arrow's binary), or from base64."""
+    return value if isinstance(value, bytes) else base64_bytes(value)
+
+
+def hex_bytes(value: Any) -> bytes:
+    """Bytes from hexadecimal digits."""
+    try:
+        return bytes.fromhex(text(value))
+    except ValueError as error:
+        raise ValueError(f"not hexadecimal: {error}") from None
+
+
+def host(value: Any) -> Host:
+    """`10.1.2.3:10911` or `[2001:db8::1]:10911`."""
+    name, separator, port = text(value).rpartition(":")
+    if name.startswith("[") and name.endswith("]"):
+        name = name[1:-1]
+    elif ":" in name:
+        raise ValueError(f"{_shown(value)}: an IPv6 address stands in brackets")
+    try:
+        address = ip_address(name).packed
+    except ValueError:
+        raise ValueError(f"{_shown(value)} is not ADDRESS:PORT") from None
+    if not separator or not (port.isascii() and port.isdigit()) or int(port[:9]) > MAX_PORT:
+        raise ValueError(f"{_shown(value)}: the port is not in 0 .. {MAX_PORT}")
+    return Host(address, int(port))
+
+
+def words(value: Any) -> str:
+    """KEYS: the value itself, or a list of words without spaces."""
+    if not isinstance(value, list):
+        return text(value)
+    listed = [text(item) for item in value]
+    for word in listed:
+        if " " in word or not word:
+            raise ValueError(f"{_shown(word)} is no single word: spaces separate keys")
+    return " ".join(listed)
+
+
+def names(value: Any) -> tuple[str, ...]:
+    """Names of queues."""
+    if not isinstance(value, list):
+        raise ValueError(f"{_shown(value)} is not a list")
+    return tuple(text(item) for item in value)
+
+
+def properties(value: Any) -> Properties:
+    """An object (written in the order of the broker's map), a list of pairs (in this order), or bytes."""
+    if isinstance(value, bytes):
+        return raw_properties(value)
+    if isinstance(value, Mapping):
+        return {_property_name(name): _property_value(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return tuple(_pair(item) for item in value)
+    raise ValueError(f"{_shown(value)} is neither an object nor a list of pairs")
+
+
+def raw_properties(value: bytes) -> bytes:
+    """A properties string, stored as it is."""
+    if len(value) > MAX_PROPERTIES_SIZE:
+        raise ValueError(f"{len(value)} bytes: {MAX_PROPERTIES_SIZE} at most")
+    return value
+
+
+def _pair(item: Any) -> tuple[str, str | None]:
+    if not isinstance(item, (list, tuple)) or len(item) != 2:
+        raise ValueError(f"{_shown(item)} is not a pair of name and value")
+    return _property_name(item[0]), _property_value(item[1])
+
+
+def _property_name(name: Any) -> str:
+    known = text(name)
+    if not known or "\x01" in known or "\x02" in known:
+        raise ValueError(f"{_shown(known)} cannot be a property's name")
+    return known
+
+
+def _property_value(value: Any) -> str | None:
+    if value is None:
+        return None
+    known = text(value)
+    if "\x01" in known or "\x02" in known:
+        raise ValueError(f"{_shown(known)} holds a separator (0x01 or 0x02)")
+    return known
+
+
+def items(value: Any) -> tuple[InnerItem, ...]:
+    """The messages of a batch: objects with body or body_b64, properties or properties_b64, flag."""
+    if not isinstance(value, list):
+        raise ValueError(f"{_shown(value)} is not a list")
+    return tuple(_item(item, number) for number, item in enumerate(value, 1))
+
+
+def _item(value: Any, number: int) -> InnerItem:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"item {number}: {_shown(value)} is not an object")
+    found: dict[str, Any] = {}
+    for name, given in value.items():
+        if name not in _ITEM_FIELDS:
+            raise ValueError(f"item {number}: unknown field {_shown(name)}")
+        target, convert = _ITEM_FIELDS[name]
+        if given is None:
+            continue
+        if target in found:
+            raise ValueError(f"item {number}: {target} is given twice")
+        try:
+            found[target] = convert(given)
+        except ValueError as error:
+            raise ValueError(f"item {number}: {name}: {error}") from None
+    return InnerItem(found.get("body", b""), found.get("properties", b""), found.get("flag", 0))
+
+
+def _item_properties(value: Any) -> bytes:
+    pairs = properties(value)
+    if isinstance(pairs, bytes):
+        return pairs
+    return raw_properties(serialize_properties(pairs, trailing_separator=True))
+
+
+_ITEM_FIELDS: Mapping[str, tuple[str, Convert]] = {
+    "body": ("body", body_bytes),
+    "body_b64": ("body", base64_bytes),
+    "properties": ("properties", _item_properties),
+    "properties_b64": ("properties", lambda value: raw_properties(base64_bytes(value))),
+    "flag": ("flag", integer(INT32_MIN, INT32_MAX)),
+}
+
+
+def kind(value: Any) -> str:
+    """A kind of message, or one of the kinds of rows of `dump`."""
+    known = text(value)
+    if known not in KINDS and known not in EMPTY_KINDS:
+        raise ValueError(f"{_shown(known)} is not one of {', '.join(KINDS)}")
+    return known
+
+
+def _schema_version(value: Any) -> int:
+    if value != SCHEMA_VERSION or type(value) is not int:
+        raise ValueError(f"{_shown(value)}: {SCHEMA_VERSION} is the one that is known")
+    return SCHEMA_VERSION
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+_TIMESTAMP = integer(0, INT64_MAX)
+
+FIELDS: tuple[InputField, ...] = (
+    InputField("topic", text, "where the message goes"),
+    InputField("queueId", integer(0, INT32_MAX), "queue of the topic; default 0"),
+    InputField("body", body_bytes, "the body, text as UTF-8; default empty"),
+    InputField("body_b64", base64_bytes, "the body in base64"),
+    InputField("body_hex", hex_bytes, "the body in hexadecimal digits"),
+    InputField("tags", text, "the property TAGS"),
+    InputField("keys", words, "the property KEYS: one text, or a list of words"),
+    InputField("uniqKey", text, "the property UNIQ_KEY"),
+    InputField("properties", properties, "object (the broker's order) or list of pairs (this order)"),
+    InputField(
+        "properties_b64",
+        lambda value: raw_properties(base64_bytes(value)),
+        "the properties string itself, in base64",
+    ),
+    InputField(
+        "properties_raw_b64", lambda value: raw_properties(base64_bytes(value)), "the same, as dump names it"
+    ),
+    InputField("properties_raw", lambda value: raw_properties(body_bytes(value)), "the same, binary"),
+    InputField("flag", integer(INT32_MIN, INT32_MAX), "the producer's own; default 0"),
+    InputField("sysFlag", integer(0, KNOWN_SYS_FLAGS), "compression and other bits; default 0"),
+    InputField("bornTimestamp", _TIMESTAMP, "ms; default: storeTimestamp"),
+    InputField("storeTimestamp", _TIMESTAMP, "ms; default: 1 ms after the message before"),
+    InputField("bornHost", host, "ADDRESS:PORT of the producer; default 127.0.0.1:50000"),
+    InputField("storeHost", host, "ADDRESS:PORT of the broker; default 127.0.0.1:10911"),
+    InputField("reconsumeTimes", integer(0, INT32_MAX), "retry count; default 0"),
+    InputField("preparedTransactionOffset", integer(0, INT64_MAX), "default 0"),
+    InputField("delayLevel", integer(0, INT32_MAX), "the property DELAY; default none"),
+    InputField("multiDispatch", names, "the queues of the property INNER_MULTI_DISPATCH"),
+    InputField("filterBitMap", bit_map, "bit map of the consume queue's ext unit, in base64"),
+    InputField("items", items, "the messages of a legacy or inner batch"),
+    InputField("kind", kind, "how it is put: normal (the default), half, commit …"),
+    InputField("schema_version", _schema_version, "1"),
+)
+FIELDS_BY_NAME: Mapping[str, InputField] = {field.name: field for field in FIELDS}
+
+DERIVED = frozenset({
+    "queueOffset", "physicalOffset", "totalSize", "magicCode", "bodyCRC", "bodyLength", "topicLength",
+    "propertiesLength", "transaction", "compression", "faults", "traits", "reason", "file", "start", "end",
+    "offset", "position", "run", "tagsCode", "batchSize", "msgBaseOffset", "keyHashes",
+    "topic_b64", "file_b64",
+})  # fmt: skip
+"""Fields of dumped records that the store gives anew: known, and not used."""

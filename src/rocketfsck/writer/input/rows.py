@@ -1,0 +1,309 @@
+"""Messages from JSON lines, Parquet and Arrow, one row a message, in bounded memory.
+
+A row is checked field by field before anything is made of it; whatever is refused, by this module or by the
+writer behind it, is refused with the line or row and the field. `FIELDS` (inputfields) is the schema. The
+form is told by a file's first bytes, never by its name.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from rocketfsck.errors import FormatError, StoreError, UsageError
+from rocketfsck.formats.delay import SCHEDULE_TOPIC
+from rocketfsck.formats.innerbatch import decode_items
+from rocketfsck.formats.magic import INNER_BATCH, NEED_UNWRAP, TRANSACTION_MASK
+from rocketfsck.formats.properties import DELAY, KEYS, TAGS, UNIQ_KEY
+from rocketfsck.writer.input.fields import (
+    AS_STORED,
+    DERIVED,
+    EMPTY_KINDS,
+    FIELDS_BY_NAME,
+    KINDS,
+)
+from rocketfsck.writer.message.messages import (
+    DEFAULT_BORN_HOST,
+    DEFAULT_STORE_HOST,
+    Kind,
+    MessageError,
+    OutgoingMessage,
+    Properties,
+)
+
+MAX_LINE_SIZE = 64 << 20
+"""Bytes of a line: what base64 makes of the largest message that a broker can be set to take, and more."""
+
+DEFAULT_START_TIME = 1_704_067_200_000
+"""2024-01-01T00:00:00Z: when the first message is stored if nothing says it."""
+
+_BODIES = ("body", "body_b64", "body_hex")
+_RAW_PROPERTIES = ("properties_b64", "properties_raw_b64", "properties_raw")
+_SHORTCUTS = (("tags", TAGS), ("keys", KEYS), ("uniqKey", UNIQ_KEY))
+_HEAD_SIZE = 8
+_ARROW_HEADS = (b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")
+_INNER_BITS = NEED_UNWRAP | INNER_BATCH
+_FIELD_OF_REASON = (
+    ("topic", "topic"),
+    ("propert", "properties"),
+    ("INNER_", "properties"),
+    ("DELAY", "properties"),
+    ("body", "body"),
+    ("queue_id", "queueId"),
+    ("queue ", "multiDispatch"),
+    ("multi_dispatch", "multiDispatch"),
+    ("a queue stands", "multiDispatch"),
+    ("only normal", "multiDispatch"),
+    ("sys_flag", "sysFlag"),
+    ("born_host", "bornHost"),
+    ("store_host", "storeHost"),
+    ("items", "items"),
+    ("a delayed", "delayLevel"),
+)
+"""How the writer's reasons begin, and the field that each is about."""
+
+
+Row = Mapping[str, Any]
+RowsOf = Callable[["MessageSource"], Iterator[Row]]
+"""Gives the rows of an input and counts them in the source's `number`."""
+
+
+class InputError(UsageError):
+    """A row that cannot become a message. `place` says which, `field` is the field's name, if it is one."""
+
+    def __init__(self, place: str, field: str, reason: str) -> None:
+        super().__init__(f"{place}: {field}: {reason}" if field else f"{place}: {reason}")
+        self.place = place
+        self.field = field
+        self.reason = reason
+
+
+class MessageSource:
+    """The messages of an input, once, in order. `place` names the row that was given last.
+
+    `clock` is the storeTimestamp (ms) of a message that does not say its own, if it is the first one.
+    """
+
+    def __init__(self, rows: RowsOf, name: str, unit: str, clock: int) -> None:
+        self._rows = rows
+        self._name = name
+        self._unit = unit
+        self._clock = clock
+        self.number = 0
+
+    @property
+    def place(self) -> str:
+        """Where the last row stands: `orders.jsonl, line 7`."""
+        return f"{self._name}, {self._unit} {self.number}"
+
+    def __iter__(self) -> Iterator[OutgoingMessage]:
+        for row in self._rows(self):
+            message = message_of_row(row, self.place, self._clock)
+            if message is not None:
+                self._clock = message.store_timestamp + 1
+                yield message
+
+    def refusal(self, error: MessageError) -> InputError:
+        """What the writer refused, as the refusal of the row that it came from."""
+        reason = error.reason
+        field = next((name for start, name in _FIELD_OF_REASON if reason.startswith(start)), "")
+        return InputError(self.place, field, reason)
+
+
+def message_of_row(row: Row, place: str, clock: int = 0) -> OutgoingMessage | None:
+    """The message that a row says; None for a row of `dump` that holds none. InputError if it is wrong.
+
+    Fields that are null are as if they were not there.
+    """
+    values: dict[str, Any] = {}
+    unread = _unread_fields(row)
+    for name, given in row.items():
+        if name in unread:
+            continue
+        field = FIELDS_BY_NAME.get(name)
+        if field is None:
+            if name in DERIVED:
+                continue
+            raise InputError(place, _named(name), "unknown field")
+        if given is None:
+            continue
+        try:
+            values[name] = field.convert(given)
+        except ValueError as error:
+            raise InputError(place, name, str(error)) from None
+    if values.get("kind") in EMPTY_KINDS:
+        return None
+    return _message(values, place, clock)
+
+
+def _unread_fields(row: Row) -> frozenset[str]:
+    """A dumped record's pairs are but a view of its properties string where it was dumped with that."""
+    stored = row.get("kind") == AS_STORED and any(row.get(name) is not None for name in _RAW_PROPERTIES)
+    return frozenset({"properties"}) if stored else frozenset()
+
+
+def _is_delivered(topic: str, sys_flag: int, properties: Properties) -> bool:
+    """Whether a record is that of a delayed message whose time had come."""
+    if topic == SCHEDULE_TOPIC or sys_flag & TRANSACTION_MASK or isinstance(properties, bytes):
+        return False
+    names = properties if isinstance(properties, Mapping) else dict(properties)
+    return DELAY in names
+
+
+def _message(values: dict[str, Any], place: str, clock: int) -> OutgoingMessage:
+    if not values.get("topic"):
+        raise InputError(place, "topic", "a message needs one")
+    stored = values.get("kind") == AS_STORED
+    kind = KINDS[values.get("kind", Kind.NORMAL.value)]
+    body = _one_of(values, _BODIES, place)
+    sys_flag = values.get("sysFlag", 0)
+    items = values.get("items", ())
+    if stored and sys_flag & _INNER_BITS == _INNER_BITS:
+        kind, sys_flag = Kind.INNER_BATCH, sys_flag & ~_INNER_BITS
+        try:
+            items, body = tuple(decode_items(body or b"")), None
+        except FormatError as error:
+            raise InputError(place, "body", f"no items of an inner batch: {error}") from None
+    time = values.get("storeTimestamp", values.get("bornTimestamp", clock))
+    properties = _all_properties(values, place, in_order=stored)
+    if stored and kind is Kind.NORMAL and _is_delivered(values["topic"], sys_flag, properties):
+        kind = Kind.DELIVERED
+    return OutgoingMessage(
+        topic=values["topic"],
+        body=body or b"",
+        store_timestamp=time,
+        queue_id=values.get("queueId", 0),
+        properties=properties,
+        kind=kind,
+        flag=values.get("flag", 0),
+        sys_flag=sys_flag,
+        born_timestamp=values.get("bornTimestamp"),
+        born_host=values.get("bornHost", DEFAULT_BORN_HOST),
+        store_host=values.get("storeHost", DEFAULT_STORE_HOST),
+        reconsume_times=values.get("reconsumeTimes", 0),
+        prepared_transaction_offset=values.get("preparedTransactionOffset", 0),
+        items=items,
+        delay_level=values.get("delayLevel", 0),
+        multi_dispatch=values.get("multiDispatch", ()),
+        filter_bit_map=values.get("filterBitMap", b""),
+    )
+
+
+def _one_of(values: Mapping[str, Any], names: tuple[str, ...], place: str) -> Any:
+    given = [name for name in names if name in values]
+    if len(given) > 1:
+        raise InputError(place, given[1], f"{given[0]} is given, too")
+    return values[given[0]] if given else None
+
+
+def _all_properties(values: Mapping[str, Any], place: str, *, in_order: bool) -> Properties:
+    """The properties with those that have a field of their own."""
+    raw = _one_of(values, _RAW_PROPERTIES, place)
+    given: Properties = values.get("properties", {})
+    if raw is not None:
+        if "properties" in values and not in_order:
+            raise InputError(place, "properties", "the properties string is given, too")
+        given = raw
+    shortcuts = {name: values[field] for field, name in _SHORTCUTS if field in values}
+    if isinstance(given, bytes):
+        if shortcuts and not in_order:
+            fields = [field for field, _ in _SHORTCUTS if field in values]
+            raise InputError(place, fields[0], "the properties string is given and says it all")
+        return given
+    pairs = tuple(given.items()) if isinstance(given, Mapping) else given
+    if in_order:
+        return pairs
+    for field, name in _SHORTCUTS:
+        if name in shortcuts and any(key == name and value != shortcuts[name] for key, value in pairs):
+            raise InputError(place, field, f"{name} is another one in the properties")
+    known = {key for key, _ in pairs}
+    added = tuple((name, value) for name, value in shortcuts.items() if name not in known)
+    return {**dict(pairs), **dict(added)} if isinstance(given, Mapping) else pairs + added
+
+
+def _named(name: str) -> str:
+    return name if len(name) <= 60 else f"{name[:57]}..."
+
+
+@contextmanager
+def open_messages(path: Path | str, start_time: int = DEFAULT_START_TIME) -> Iterator[MessageSource]:
+    """The messages in a file, `-` for JSON lines on standard input.
+
+    Raises StoreError if it cannot be read, InputError (a UsageError) for what is not a message.
+    """
+    if str(path) == "-":
+        yield MessageSource(partial(_json_rows, sys.stdin.buffer), "standard input", "line", start_time)
+        return
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(Path(path).open("rb"))
+            head = file.peek(_HEAD_SIZE)[:_HEAD_SIZE]  # a pipe cannot be rewound
+        except OSError as error:
+            raise StoreError(f"cannot be read: {error.strerror}", path=str(path)) from error
+        if head.startswith(_ARROW_HEADS):
+            from rocketfsck.writer.input.arrow import arrow_rows
+
+            yield MessageSource(partial(arrow_rows, file, head), str(path), "row", start_time)
+        else:
+            yield MessageSource(partial(_json_rows, file), str(path), "line", start_time)
+
+
+def _json_rows(stream: IO[bytes], source: MessageSource) -> Iterator[Row]:
+    """The objects of JSON lines; lines of blanks alone are passed over."""
+    while True:
+        try:
+            line = stream.readline(MAX_LINE_SIZE + 1)
+        except OSError as error:
+            raise StoreError(f"cannot be read: {error.strerror}", path=source.place) from error
+        if not line:
+            return
+        source.number += 1
+        if len(line) > MAX_LINE_SIZE:
+            raise InputError(source.place, "", f"more than {MAX_LINE_SIZE} bytes")
+        if source.number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if line.strip():
+            yield _json_row(line, source.place)
+
+
+def _json_row(line: bytes, place: str) -> Row:
+    try:
+        value = json.loads(
+            line.decode("utf-8"),
+            object_pairs_hook=_distinct,
+            parse_constant=_no_constant,
+            parse_float=_no_float,
+        )
+    except UnicodeDecodeError as error:
+        raise InputError(place, "", f"byte {error.start} is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise InputError(place, "", f"no JSON: {error.msg} at character {error.pos}") from None
+    except RecursionError:
+        raise InputError(place, "", "JSON that is nested too deeply") from None
+    except ValueError as error:
+        raise InputError(place, "", str(error)) from None
+    if not isinstance(value, dict):
+        raise InputError(place, "", "not a JSON object")
+    return value
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{_named(twice)}: given twice")
+    return found
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _no_float(text: str) -> Any:
+    raise ValueError(f"{_named(text)} is not a whole number")

@@ -1,0 +1,1 @@
+"""From a message to the record that a broker makes of it."""

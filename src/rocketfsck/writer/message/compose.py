@@ -1,0 +1,378 @@
+"""From a message to the record it becomes, before the log gives it its place. Reference 2.2, 2.9 to 2.13.
+
+What a broker does to a message on its way to the append lock: a delayed one goes to SCHEDULE_TOPIC_XXXX, a
+half one to the half topic, a batch is taken apart, the topic's length chooses V1 or V2. Everything that a
+broker would refuse is refused here, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
+from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.innerbatch import InnerItem, encode_items
+from rocketfsck.formats.javatext import (
+    INT16_MAX,
+    INT32_MAX,
+    INT32_MIN,
+    INT64_MAX,
+    INT64_MIN,
+    java_encode,
+    parse_int32,
+    split_java,
+    utf16_length,
+)
+from rocketfsck.formats.magic import MAX_TOPIC_SIZE_V1, MAX_TOPIC_SIZE_V2
+from rocketfsck.formats.properties import (
+    DELAY,
+    INNER_BASE,
+    INNER_MULTI_DISPATCH,
+    INNER_NUM,
+    MULTI_DISPATCH_SEPARATOR,
+    PROPERTY_SEPARATOR,
+    REAL_QID,
+    REAL_TOPIC,
+    TRAN_MSG,
+    TRANSACTION_ID,
+    UNIQ_KEY,
+)
+from rocketfsck.formats.record import (
+    COMPRESSED,
+    COMPRESSION_TYPE_MASK,
+    INNER_BATCH,
+    KNOWN_SYS_FLAGS,
+    MAGIC_V1,
+    MAGIC_V2,
+    NEED_UNWRAP,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    TRANSACTION_NOT,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+)
+from rocketfsck.writer.message.messages import (
+    HALF_TOPIC,
+    LMQ_PREFIX,
+    RETRY_PREFIX,
+    Kind,
+    MessageError,
+    OutgoingMessage,
+    Properties,
+)
+from rocketfsck.writer.message.propertytext import (
+    as_map,
+    property_bytes,
+    with_properties,
+    without_crc,
+)
+from rocketfsck.writer.options import WriteOptions
+
+MAX_NAME_SIZE = 255
+"""Bytes of a topic that can be a directory's name."""
+
+NOT_MULTI_DISPATCHED = (RETRY_PREFIX, "rmq_sys_", SCHEDULE_TOPIC)
+"""Topics that begin so are not dispatched to the queues that their messages list."""
+
+_TRANSACTION_BITS = {
+    Kind.PREPARED: TRANSACTION_PREPARED,
+    Kind.COMMIT: TRANSACTION_COMMIT,
+    Kind.ROLLBACK: TRANSACTION_ROLLBACK,
+}
+_RANGES = (
+    ("queue_id", 0, INT32_MAX),
+    ("flag", INT32_MIN, INT32_MAX),
+    ("sys_flag", 0, KNOWN_SYS_FLAGS),
+    ("store_timestamp", INT64_MIN, INT64_MAX),
+    ("reconsume_times", INT32_MIN, INT32_MAX),
+    ("prepared_transaction_offset", 0, INT64_MAX),
+    ("delay_level", 0, INT32_MAX),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One record but for what the append lock adds: offsets, INNER_BASE, multi-dispatch offsets, CRC.
+
+    `message_count` is what the queue's counter advances by (0 for prepared and rollback). `message` gives
+    hosts and timestamps. `with_crc` says that the record ends with a CRC of its own bytes: where the broker
+    is set to append it, and where the message had one, which belonged to a record at another place.
+    """
+
+    message: OutgoingMessage
+    topic: str
+    topic_bytes: bytes
+    queue_id: int
+    magic_code: int
+    sys_flag: int
+    flag: int
+    body: bytes
+    properties: Properties
+    message_count: int = 1
+    with_crc: bool = False
+
+    @property
+    def born_timestamp(self) -> int:
+        """When the producer made it: as given, else when it was stored."""
+        given = self.message.born_timestamp
+        return self.message.store_timestamp if given is None else given
+
+
+def compose(message: OutgoingMessage, options: WriteOptions) -> tuple[Draft, ...]:
+    """The records that this message becomes: one, or one an item of a legacy batch.
+
+    MessageError for anything that a broker of this version with these settings refuses.
+    """
+    dialect = options.dialect
+    _check_numbers(message)
+    _check_hosts(message, dialect)
+    draft = _plain_draft(message, options)
+    if message.kind is Kind.LEGACY_BATCH:
+        return tuple(_unpacked(draft, dialect, options))
+    if message.kind is Kind.INNER_BATCH:
+        return (_inner_batch(draft, options),)
+    if message.items:
+        raise MessageError(f"items in a {message.kind.value} message")
+    if message.kind is Kind.HALF:
+        return (_half(draft, options),)
+    return (draft if message.kind is Kind.DELIVERED else _delayed(draft, options),)
+
+
+def _check_numbers(message: OutgoingMessage) -> None:
+    for name, least, most in _RANGES:
+        value = getattr(message, name)
+        if type(value) is not int or not least <= value <= most:
+            raise MessageError(f"{name} is {value!r}: needs {least} .. {most}")
+    born = message.born_timestamp
+    if born is not None and not INT64_MIN <= born <= INT64_MAX:
+        raise MessageError(f"born_timestamp is {born!r}: needs {INT64_MIN} .. {INT64_MAX}")
+
+
+def _check_hosts(message: OutgoingMessage, dialect: Dialect) -> None:
+    for name, host in (("born_host", message.born_host), ("store_host", message.store_host)):
+        if len(host.address) not in (4, 16) or not 0 <= host.port <= 65535:
+            raise MessageError(f"{name} is {host!r}: no address of 4 or 16 bytes with a port")
+        if len(host.address) == 16 and not dialect.ipv6_hosts:
+            raise MessageError(f"{name} is IPv6, which {dialect.version} does not store")
+
+
+def _sys_flag(message: OutgoingMessage) -> int:
+    sys_flag = message.sys_flag
+    if sys_flag & (NEED_UNWRAP | INNER_BATCH) and message.kind is not Kind.INNER_BATCH:
+        raise MessageError(f"sys_flag {sys_flag:#x} says inner batch, the kind is {message.kind.value}")
+    if sys_flag & COMPRESSION_TYPE_MASK and not sys_flag & COMPRESSED:
+        raise MessageError(f"sys_flag {sys_flag:#x} has a compression type without the compressed bit")
+    if sys_flag & COMPRESSION_TYPE_MASK > 0x300:
+        raise MessageError(f"sys_flag {sys_flag:#x} has an undefined compression type")
+    # Brokers before 4.9.4 do not know compression types but store what the producer says.
+    given = sys_flag & TRANSACTION_MASK
+    bits = _TRANSACTION_BITS.get(message.kind, given if message.kind is Kind.NORMAL else TRANSACTION_NOT)
+    if given not in (TRANSACTION_NOT, bits):
+        raise MessageError(f"sys_flag {sys_flag:#x} is not that of a {message.kind.value} message")
+    return sys_flag & ~TRANSACTION_MASK | bits
+
+
+def _check_name(name: str, what: str) -> bytes:
+    encoded = java_encode(name)
+    if not encoded or name in (".", "..") or "/" in name or "\0" in name:
+        raise MessageError(f"{what} {name!r} cannot be a directory's name")
+    if len(encoded) > MAX_NAME_SIZE:
+        raise MessageError(f"{what} of {len(encoded)} bytes: {MAX_NAME_SIZE} at most")
+    return encoded
+
+
+def _topic(topic: str, message: OutgoingMessage, dialect: Dialect) -> tuple[bytes, int]:
+    encoded = _check_name(topic, "topic")
+    if encoded.decode() != topic:
+        raise MessageError(f"topic {topic!r} is not text that UTF-8 can hold")
+    if utf16_length(topic) <= MAX_TOPIC_SIZE_V1:
+        if len(encoded) > MAX_TOPIC_SIZE_V1:
+            raise MessageError(f"topic of {len(encoded)} bytes: its length would be written as negative")
+        return encoded, MAGIC_V1
+    if not dialect.v2_allowed or not topic.startswith(RETRY_PREFIX) or message.kind is Kind.LEGACY_BATCH:
+        raise MessageError(f"topic of {utf16_length(topic)} characters: {MAX_TOPIC_SIZE_V1} at most")
+    assert len(encoded) <= MAX_TOPIC_SIZE_V2
+    return encoded, MAGIC_V2
+
+
+def _plain_draft(message: OutgoingMessage, options: WriteOptions) -> Draft:
+    dialect = options.dialect
+    sys_flag = _sys_flag(message)
+    topic_bytes, magic_code = _topic(message.topic, message, dialect)
+    added: dict[str, str] = {}
+    if message.delay_level:
+        added[DELAY] = str(message.delay_level)
+    if message.multi_dispatch:
+        added[INNER_MULTI_DISPATCH] = MULTI_DISPATCH_SEPARATOR.join(message.multi_dispatch)
+    properties = with_properties(message.properties, added, dialect)
+    bare = without_crc(properties, dialect)
+    transaction = sys_flag & TRANSACTION_MASK
+    draft = Draft(
+        message=message,
+        topic=message.topic,
+        topic_bytes=topic_bytes,
+        queue_id=message.queue_id,
+        magic_code=magic_code,
+        sys_flag=sys_flag,
+        flag=message.flag,
+        body=message.body,
+        properties=bare,
+        with_crc=options.append_property_crc or bare != properties,
+        message_count=int(transaction in (TRANSACTION_NOT, TRANSACTION_COMMIT)),
+    )
+    if message.multi_dispatch and not takes_multi_dispatch(message.topic, options):
+        raise MessageError("multi_dispatch, but this store or this topic is written without it")
+    _check_inner_properties(draft, options)
+    _check_multi_dispatch(draft, options)
+    return draft
+
+
+def takes_multi_dispatch(topic: str, options: WriteOptions) -> bool:
+    """Whether messages of this topic are dispatched to the queues that they list."""
+    return options.multi_dispatch and not topic.startswith(NOT_MULTI_DISPATCHED)
+
+
+def multi_dispatch_names(draft: Draft, options: WriteOptions) -> list[str]:
+    """The queues that a draft is dispatched to beside its own."""
+    if not takes_multi_dispatch(draft.topic, options):
+        return []
+    listed = as_map(draft.properties, options.dialect).get(INNER_MULTI_DISPATCH)
+    return split_java(listed, MULTI_DISPATCH_SEPARATOR) if listed and listed.strip() else []
+
+
+def multi_dispatch_queue_id(name: str, queue_id: int) -> int:
+    """The queueId of a queue in a multi-dispatch list: 0 for a light one, else the message's own."""
+    return 0 if name.startswith(LMQ_PREFIX) else queue_id
+
+
+def _check_multi_dispatch(draft: Draft, options: WriteOptions) -> None:
+    names = multi_dispatch_names(draft, options)
+    if not names:
+        return
+    if (
+        draft.message.kind is not Kind.NORMAL
+        or not draft.message_count
+        or draft.topic in options.batch_topics
+    ):
+        raise MessageError("only normal messages of ordinary topics are dispatched to several queues")
+    for name in names:
+        _check_name(name, "queue")
+        if not name.startswith(LMQ_PREFIX) and options.dialect.version.since("5.3.2"):
+            raise MessageError(f"queue {name!r}: {options.dialect.version} dispatches to {LMQ_PREFIX}* only")
+        if name in options.batch_topics:
+            raise MessageError(f"queue {name!r} is of a batch topic")
+        if (name, multi_dispatch_queue_id(name, draft.queue_id)) == (draft.topic, draft.queue_id):
+            raise MessageError(f"queue {name!r} is the message's own")
+    if len(set(names)) != len(names):
+        raise MessageError("a queue stands twice in the multi-dispatch list")
+
+
+def _check_inner_properties(draft: Draft, options: WriteOptions) -> None:
+    """INNER_NUM and INNER_BASE make a record an inner batch to the dispatcher, whatever its sysFlag says."""
+    if options.dialect.batch_queues and draft.message.kind is not Kind.INNER_BATCH:
+        properties = as_map(draft.properties, options.dialect)
+        if INNER_NUM in properties and INNER_BASE in properties:
+            raise MessageError("INNER_NUM and INNER_BASE in a message that is no inner batch")
+
+
+def _half(draft: Draft, options: WriteOptions) -> Draft:
+    dialect = options.dialect
+    if not dialect.half_topic:
+        raise MessageError(f"{dialect.version} has no half topic: its prepared records stand in the real one")
+    if INNER_MULTI_DISPATCH in as_map(draft.properties, dialect) and options.multi_dispatch:
+        raise MessageError("a half message cannot be dispatched to several queues")
+    properties = as_map(draft.properties, dialect)
+    if DELAY in properties:
+        raise MessageError("a half message cannot be delayed")
+    added = {REAL_TOPIC: draft.topic, REAL_QID: str(draft.queue_id)}
+    if TRAN_MSG not in properties:
+        added[TRAN_MSG] = "true"
+    unique_key = properties.get(UNIQ_KEY)
+    if unique_key and dialect.version.since("5.1.0"):
+        added[TRANSACTION_ID] = unique_key
+    return _moved(draft, HALF_TOPIC, 0, added, dialect)
+
+
+def _moved(draft: Draft, topic: str, queue_id: int, added: dict[str, str], dialect: Dialect) -> Draft:
+    return replace(
+        draft,
+        topic=topic,
+        topic_bytes=topic.encode(),
+        magic_code=MAGIC_V1,
+        queue_id=queue_id,
+        properties=with_properties(draft.properties, added, dialect),
+    )
+
+
+def _delayed(draft: Draft, options: WriteOptions) -> Draft:
+    """A message with DELAY goes to the schedule topic if it is neither prepared nor rolled back."""
+    text = as_map(draft.properties, options.dialect).get(DELAY)
+    if text is None or not draft.message_count:
+        return draft
+    level = parse_int32(text)
+    if level is None:
+        raise MessageError(f"DELAY is {text!r}, not a number")
+    if level <= 0 or draft.topic == SCHEDULE_TOPIC:
+        return draft
+    if multi_dispatch_names(draft, options):
+        raise MessageError("a delayed message cannot be dispatched to several queues")
+    level = min(level, max(options.delay_levels, default=0))
+    if level <= 0:
+        raise MessageError("a delayed message, but there are no delay levels")
+    added = {DELAY: str(level), REAL_TOPIC: draft.topic, REAL_QID: str(draft.queue_id)}
+    return _moved(draft, SCHEDULE_TOPIC, delay_queue_id(level), added, options.dialect)
+
+
+def _check_batch(draft: Draft) -> tuple[InnerItem, ...]:
+    message = draft.message
+    if message.body:
+        raise MessageError("a batch has items, not a body")
+    if not message.items:
+        raise MessageError("a batch without items")
+    if message.delay_level:
+        raise MessageError("a batch cannot be delayed")
+    return message.items
+
+
+def _unpacked(draft: Draft, dialect: Dialect, options: WriteOptions) -> Iterable[Draft]:
+    if not dialect.legacy_batch:
+        raise MessageError(f"{dialect.version} has no batches")
+    if draft.topic in options.batch_topics:
+        raise MessageError(f"a legacy batch in the batch topic {draft.topic}")
+    shared = _shared_properties(draft, options)
+    separator = PROPERTY_SEPARATOR.encode()
+    for item in _check_batch(draft):
+        own = item.properties
+        joins = dialect.version.since("4.9.1", "5.0.0-ALPHA") and shared and own and own[-1:] != separator
+        whole = own + (separator if joins else b"") + shared
+        yield replace(draft, flag=item.flag, body=item.body, properties=property_bytes(whole, dialect))
+
+
+def _shared_properties(draft: Draft, options: WriteOptions) -> bytes:
+    """The batch's own properties, where each of its records gets them (2.12).
+
+    A broker adds the map that it reads out of the request, so raw bytes do not keep their form here.
+    """
+    dialect = options.dialect
+    if not dialect.version.since("4.8.0") or dialect.version.since("HEAD"):
+        return b""
+    own = draft.properties
+    read = as_map(own, dialect) if isinstance(own, bytes) else own
+    return property_bytes(read, dialect, options.property_map_capacity)
+
+
+def _inner_batch(draft: Draft, options: WriteOptions) -> Draft:
+    items = _check_batch(draft)
+    if draft.topic not in options.batch_topics:
+        raise MessageError(f"an inner batch, but {draft.topic} is not among the batch topics")
+    if len(items) > INT16_MAX:
+        raise MessageError(f"an inner batch of {len(items)} messages: {INT16_MAX} at most")
+    added = {INNER_NUM: str(len(items))}
+    return replace(
+        draft,
+        sys_flag=draft.sys_flag | NEED_UNWRAP | INNER_BATCH,
+        body=encode_items(items),
+        properties=with_properties(draft.properties, added, options.dialect),
+        message_count=len(items),
+    )
