@@ -13,8 +13,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from rocketfsck.scan.carve_plain import HEADER_SIZE
 from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
+from rocketfsck.scan.headers import HEADER_SIZE, find_candidate
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.source import ReadAhead
@@ -85,7 +85,7 @@ class Worker(Generic[Rows]):
         given: FileReader | None = None,
         buffer_size: int = BUFFER_SIZE,
     ) -> None:
-        from rocketfsck.scan import kernels_carve, kernels_records
+        from rocketfsck.scan import kernels_records
 
         self.number = number
         self.options = options
@@ -93,7 +93,6 @@ class Worker(Generic[Rows]):
         self.given = given
         self.buffer_size = buffer_size
         self.scan = kernels_records.scan_records
-        self.carve = kernels_carve.find_candidate
         self.batch = self.new_batch()
         self.table = QueueTable()
         self.reader: FileReader | None = None
@@ -140,7 +139,7 @@ class Worker(Generic[Rows]):
         base = task.base_offset
         window.move_to(task.start)
         while window.file_pos + window.start < task.end:
-            found = self.carve(
+            found = find_candidate(
                 window.buffer, window.start, window.end, window.file_pos, base, base, file_size, reader.size
             )
             if found >= 0:

@@ -7,20 +7,18 @@ byte is looked at once by the walk and at most once here.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
-from rocketfsck.scan.carve_plain import HEADER_SIZE
 from rocketfsck.scan.columns import Stop
+from rocketfsck.scan.headers import HEADER_SIZE, find_candidate
 from rocketfsck.scan.large import read_large_record
 from rocketfsck.scan.regions import REASON_OF_STOP, Reason, Region, RegionKind
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.store.reading import FileReader
-
-Carver = Callable[[NDArray[np.uint8], int, int, int, int, int, int, int], int]
 
 _HEAD = struct.Struct(">ii")
 _LONG = struct.Struct(">q")
@@ -31,12 +29,9 @@ _MAGIC_BYTES = tuple(_HEAD.pack(0, magic)[4:] for magic in (MAGIC_V1, MAGIC_V2, 
 class Ground:
     """The bytes of a file that are no records. All positions are file positions."""
 
-    def __init__(
-        self, reader: FileReader, window: ReadAhead, carver: Carver, base_offset: int, file_size: int
-    ) -> None:
+    def __init__(self, reader: FileReader, window: ReadAhead, base_offset: int, file_size: int) -> None:
         self.reader = reader
         self.window = window
-        self.carver = carver
         self.base_offset = base_offset
         self.file_size = file_size
         self.size = reader.size
@@ -133,7 +128,7 @@ class Ground:
         window = self.window
         window.move_to(pos)
         while True:
-            index = self.carver(
+            index = find_candidate(
                 window.buffer,
                 window.start,
                 window.end,

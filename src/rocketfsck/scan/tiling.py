@@ -25,13 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.magic import MIN_RECORD_SIZE
-from rocketfsck.scan import carve_plain, plain
+from rocketfsck.scan import plain
 from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
 from rocketfsck.scan.large import append_large_record, read_large_record
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.regions import REASON_OF_STOP, Region, RegionKind
-from rocketfsck.scan.resync import Carver, Ground
+from rocketfsck.scan.resync import Ground
 from rocketfsck.scan.shared import piece_end, shared_records
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.store.reading import FileReader
@@ -80,11 +80,11 @@ def scan_log_file(
     are full, and at the ends of pieces, however many threads there are. Raises StoreError when bytes cannot
     be read.
     """
-    scanner, carver = implementation(compiled)
+    scanner = record_scanner(compiled)
     rows = new_batch() if batch is None else batch
     file_size = max(options.file_size, reader.size)
     with source or ReadAhead(reader) as window:
-        ground = Ground(reader, window, carver, base_offset, file_size)
+        ground = Ground(reader, window, base_offset, file_size)
         run_number, other_base, pos = 0, base_offset, 0
         while pos < reader.size:
             count, stop, start = 0, Stop.BATCH_FULL, pos
@@ -181,10 +181,10 @@ def _record_end(window: ReadAhead) -> int:
     return window.file_pos + window.start + size if size >= MIN_RECORD_SIZE else NO_END
 
 
-def implementation(compiled: bool) -> tuple[RecordScanner, Carver]:
-    """The scanner and the carver, compiled or plain."""
+def record_scanner(compiled: bool) -> RecordScanner:
+    """The scanner of records, compiled or plain."""
     if not compiled:
-        return plain.scan_records, carve_plain.find_candidate
-    from rocketfsck.scan import kernels_carve, kernels_records
+        return plain.scan_records
+    from rocketfsck.scan import kernels_records
 
-    return kernels_records.scan_records, kernels_carve.find_candidate
+    return kernels_records.scan_records

@@ -116,8 +116,9 @@ def test_numbas_switch_to_python_is_no_trap(mode: str, tmp_path: Path) -> None:
 from rocketfsck.scan import jit
 if jit.compiled_wanted(1 << 40):
     import numpy as np
-    from rocketfsck.scan.kernels_carve import find_candidate
-    find_candidate(np.zeros(4096, np.uint8), 0, 4096, 0, 0, 0, 4096, 4096)
+    from rocketfsck.scan.kernels_index import first_difference
+    slots = np.zeros(64, np.int32)
+    first_difference(slots.ctypes.data, len(slots), slots.ctypes.data)
     print("compiled")
 else:
     print("plain")

@@ -19,11 +19,9 @@ from rocketfsck.pipeline.tail.place import (
 from rocketfsck.pipeline.tail.record import FileWalk
 from rocketfsck.pipeline.tail.walk import Bounds, Reached, walk_file
 from rocketfsck.scan.columns import Stop
-from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.large import read_large_record
 from rocketfsck.scan.resync import Ground
 from rocketfsck.scan.source import ReadAhead
-from rocketfsck.scan.tiling import implementation
 from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
 
@@ -49,9 +47,8 @@ def _next_record(log: Log, file: MappedFile, pos: int) -> int:
         found = read_large_record(reader, pos, max(log.file_size, reader.size))
         if not isinstance(found, Stop) or found in (Stop.ZERO, Stop.BLANK):
             return pos
-        _, carver = implementation(compiled_wanted(reader.size - pos))
         with ReadAhead(reader, start=pos, threaded=False) as window:
-            ground = Ground(reader, window, carver, start_of(file), max(log.file_size, reader.size))
+            ground = Ground(reader, window, start_of(file), max(log.file_size, reader.size))
             carved = ground.carve(pos, start_of(file))
         return pos if carved is None else carved
 

@@ -37,7 +37,7 @@ from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.resync import Ground
 from rocketfsck.scan.source import ReadAhead
-from rocketfsck.scan.tiling import fill_batch, implementation
+from rocketfsck.scan.tiling import fill_batch, record_scanner
 
 LOOK_AHEAD_SIZE = 8 << 20
 """Bytes behind a doubt that are searched for a newer record: more than the longest record by default."""
@@ -167,7 +167,7 @@ def _batch_for(bounds: Bounds) -> RecordBatch:
 
 def _scan_run(walk: FileWalk, window: ReadAhead, run: _Run, start: Reached, bounds: Bounds) -> Stop:
     """Take records until a run of them ends or enough of them are sure."""
-    scan, _ = implementation(compiled_wanted(walk.reader.size))
+    scan = record_scanner(compiled_wanted(walk.reader.size))
     options = replace(walk.options, read_bodies=False)
     window.move_to(run.last.end_pos)
     stop = Stop.BATCH_FULL
@@ -238,9 +238,8 @@ def _newer_behind(walk: FileWalk, pos: int, stop: Stop, newest_timestamp: int) -
             return None
         begin = pos + BLANK_HEADER_SIZE
     end = walk.reader.size if walk.settled else begin + LOOK_AHEAD_SIZE
-    _, carver = implementation(compiled_wanted(walk.reader.size))
     with ReadAhead(walk.reader, start=begin, end=end, threaded=False) as window:
-        ground = Ground(walk.reader, window, carver, walk.base_offset, walk.file_size)
+        ground = Ground(walk.reader, window, walk.base_offset, walk.file_size)
         for _ in range(MAX_CANDIDATES):
             found = ground.carve(begin, walk.base_offset)
             if found is None or walk.settled:

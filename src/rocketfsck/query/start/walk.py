@@ -19,7 +19,7 @@ from rocketfsck.scan.columns import Fault, RecordBatch, Stop, Trait, new_batch
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.source import ReadAhead
-from rocketfsck.scan.tiling import fill_batch, implementation
+from rocketfsck.scan.tiling import fill_batch, record_scanner
 from rocketfsck.store.reading import FileReader
 
 IPV6_HOSTS = 0x30
@@ -57,7 +57,7 @@ class LogWalker:
         `limit` is where the broker's view of the file ends, `base_offset` the physical offset of the file's
         first byte. Raises StoreError when bytes cannot be read.
         """
-        scanner, _ = implementation(self.compiled)
+        scanner = record_scanner(self.compiled)
         batch = self.batch
         with ReadAhead(reader) as window:
             while pos < limit:
@@ -123,7 +123,7 @@ class LogWalker:
         record = bytearray(reader.read(pos, size))
         sys_flag = _INT.unpack_from(record, 36)[0]
         _INT.pack_into(record, 36, sys_flag & ~IPV6_HOSTS)
-        scanner, _ = implementation(False)
+        scanner = record_scanner(False)
         self.batch.begin(0)
         data = np.frombuffer(bytes(record), np.uint8)
         scanner(data, 0, size, pos, base_offset, reader.size, self.options, self.batch, self.table)

@@ -19,7 +19,6 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.delay import parse_delay_levels
 from rocketfsck.repair.build.keythread import KeyTaker, KeyThread
 from rocketfsck.repair.build.queuestates import RawNames
-from rocketfsck.scan import carve_plain
 from rocketfsck.scan.buildrows import OFFSET, ROW_SIZE, SKIPPED, KeyRows, key_rows, rows_from, unit_rows
 from rocketfsck.scan.columns import Fault, RecordBatch, Stop
 from rocketfsck.scan.jit import compiled_wanted
@@ -291,7 +290,7 @@ class _Join:
     def _is_zero_from(self, pos: int) -> bool:
         with FileReader(self.file.location) as reader, ReadAhead(reader, threaded=False) as window:
             base, size = self.file.start_offset or 0, self._file_size(reader)
-            ground = Ground(reader, window, carve_plain.find_candidate, base, size)
+            ground = Ground(reader, window, base, size)
             return ground.first_nonzero(pos) >= reader.size
 
     def _file_size(self, reader: FileReader) -> int:

@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.scan.carve_plain import NOT_FOUND
+from rocketfsck.formats.arrays import Bytes, Longs
 from rocketfsck.scan.columns import Fault, RecordBatch, Stop, new_batch
+from rocketfsck.scan.headers import NOT_FOUND, find_header
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.large import append_large_record, read_large_record
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.source import ReadAhead
-from rocketfsck.scan.tiling import RecordScanner
+from rocketfsck.scan.tiling import record_scanner
 from rocketfsck.store.reading import FileReader
 
 COLUMNS: dict[str, str] = {
@@ -160,7 +160,7 @@ class _Walk:
         self.doubt_left = 16 * reader.size + _DOUBT_LIMIT
         self.options = ScanOptions(read_bodies=True)
         self.file_size = reader.size + _BEHIND
-        self.scan, self.find, self.crcs = _implementation(compiled_wanted(reader.size))
+        self.scan = record_scanner(compiled_wanted(reader.size))
 
     def batches(self) -> Iterator[NDArray[np.uint32]]:
         """Yield the CRCs of each batch's records; the first so many rows of the batch are good."""
@@ -180,7 +180,7 @@ class _Walk:
         window.move_to(self.pos)
         while True:
             most = self.reader.size - window.file_pos
-            index = self.find(window.buffer, window.start, window.end, most)
+            index = find_header(window.buffer, window.start, window.end, most)
             if index != NOT_FOUND:
                 return window.file_pos + index
             window.start = max(window.start, window.end - _LAST_HEADER)
@@ -215,7 +215,7 @@ class _Walk:
             )
             if self.batch.record_count:
                 starts = self.batch["pos"] - window.file_pos
-                crcs = self.crcs(window.buffer, starts, self.batch["total_size"].astype(np.int64))
+                crcs = crcs_of(window.buffer, starts, self.batch["total_size"].astype(np.int64))
                 doubtful = self._doubtful_row()
                 if doubtful is not None:
                     self._search_inside(doubtful)
@@ -263,18 +263,11 @@ class _Walk:
         return int(wrong[0]) if len(wrong) else None
 
 
-Finder = Callable[[NDArray[np.uint8], int, int, int], int]
-Checksums = Callable[[NDArray[np.uint8], Longs, Longs], NDArray[np.uint32]]
-
-
-def _implementation(compiled: bool) -> tuple[RecordScanner, Finder, Checksums]:
-    if not compiled:
-        from rocketfsck.scan import frames, plain
-
-        return plain.scan_records, frames.find_header, frames.crcs_of
-    from rocketfsck.scan import kernels_frames, kernels_records
-
-    return kernels_records.scan_records, kernels_frames.find_header, kernels_frames.crcs_of
+def crcs_of(buffer: Bytes, starts: Longs, sizes: Longs) -> NDArray[np.uint32]:
+    """The CRC-32 of every range `buffer[start:start + size]`, which lie in the buffer."""
+    view = buffer.data
+    ranges = zip(starts.tolist(), sizes.tolist(), strict=True)
+    return np.fromiter((zlib.crc32(view[at : at + size]) for at, size in ranges), np.uint32, len(starts))
 
 
 def _crc_of(reader: FileReader, start: int, size: int) -> int:

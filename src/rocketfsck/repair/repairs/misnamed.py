@@ -19,13 +19,12 @@ from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import answer, log_file, one_by_one, record_count, text
-from rocketfsck.scan.carve_plain import find_candidate
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.regions import Region, RegionKind
-from rocketfsck.scan.resync import Carver, Ground
+from rocketfsck.scan.resync import Ground
 from rocketfsck.scan.sorting import distinct
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.scan.tiling import scan_log_file
@@ -149,20 +148,12 @@ def hidden_record(scene: PlanScene, file: MappedFile, pos: int) -> int | None:
     base, size = file.start_offset or 0, scene.store.geometry.commitlog_file_size
     try:
         with FileReader(file.path) as reader, ReadAhead(reader, threaded=False) as window:
-            found = Ground(reader, window, _carver(reader), base, size).carve(pos, base)
+            found = Ground(reader, window, base, size).carve(pos, base)
     except StoreError:
         return None
     if found is None or not any(frames_in(scene.store, base + found, base + found + 1)):
         return None
     return found
-
-
-def _carver(reader: FileReader) -> Carver:
-    if not compiled_wanted(reader.allocated_size):
-        return find_candidate
-    from rocketfsck.scan import kernels_carve
-
-    return kernels_carve.find_candidate
 
 
 def claims(finding: Finding) -> bool:

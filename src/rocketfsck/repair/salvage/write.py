@@ -24,12 +24,11 @@ from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import BORN_HOST_V6, STORE_HOST_V6
 from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE
 from rocketfsck.formats.record import Blank, encode_blank
-from rocketfsck.repair.carve.carve import Found
+from rocketfsck.repair.carve.carve import Found, crcs_of
 from rocketfsck.repair.carve.sources import SourceFile
 from rocketfsck.repair.log.filler import iterate_filler_records
 from rocketfsck.repair.salvage.layout import Placement
 from rocketfsck.scan.columns import Trait
-from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
@@ -206,10 +205,6 @@ def _store_property_crcs(buffer: NDArray[np.uint8], at: Longs, sizes: Longs) -> 
     trailer = at + sizes - PROPERTY_CRC_SIZE
     ends_in_it = (buffer[trailer[:, None] + np.arange(len(name))] == name).all(axis=1)
     at, sizes, trailer = at[ends_in_it], sizes[ends_in_it], trailer[ends_in_it]
-    if compiled_wanted(len(buffer)):
-        from rocketfsck.scan.kernels_frames import crcs_of
-    else:
-        from rocketfsck.scan.frames import crcs_of
     crcs = crcs_of(buffer, at, sizes - PROPERTY_CRC_SIZE).astype(np.int64) & _MASK
     digits = crcs[:, None] // 10 ** np.arange(10) % 10  # least significant first, as it is stored
     buffer[trailer[:, None] + len(name) + np.arange(10)] = digits.astype(np.uint8) + ord("0")

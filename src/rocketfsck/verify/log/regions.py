@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.scan.carve_plain import NOT_FOUND, find_candidate
+from rocketfsck.scan.headers import NOT_FOUND, find_candidate
 from rocketfsck.scan.regions import Reason, Region, RegionKind
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
