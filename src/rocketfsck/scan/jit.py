@@ -112,6 +112,12 @@ def _compiled(function: Function, *, forceinline: bool) -> Function:
 
 
 @cache
+def in_form(function: Function, compiled: bool) -> Function:
+    """A function written in the part of Python that Numba compiles too: an `entry`, or as it is."""
+    return entry(function) if compiled else function
+
+
+@cache
 def cache_directory() -> Path | None:
     """Where this user's compiled kernels are kept, None where nothing can or should be kept.
 

@@ -19,7 +19,8 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.scan import join_kernels
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.mismatches import MISMATCH_LIMIT, Mismatches, Output, int64_columns, kernel_of
+from rocketfsck.scan.jit import in_form
+from rocketfsck.scan.mismatches import MISMATCH_LIMIT, Mismatches, Output, int64_columns
 
 __all__ = ["EntryCode", "EntryFeed", "EntryJoin", "Mismatches", "StoredEntries", "put_rows"]
 
@@ -175,7 +176,7 @@ class EntryJoin:
 
     def _merge(self, columns: list[Any], *, quick: bool) -> bool:
         """Go on with the batch; False where it is not done with and the quick way might be tried."""
-        kernel = kernel_of("join_entry_rows", self._compiled)
+        kernel = in_form(join_kernels.join_entry_rows, self._compiled)
         progress, output = self._progress, self._output
         progress[8] = NEVER
         while True:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -89,16 +87,6 @@ class Output:
 
     def count(self, code: int) -> int:
         return int(self.state[1 + code])
-
-
-@cache
-def kernel_of(name: str, compiled: bool) -> Callable[..., Any]:
-    function: Callable[..., Any] = getattr(join_kernels, name)
-    if not compiled:
-        return function
-    from rocketfsck.scan import jit
-
-    return jit.entry(function)
 
 
 def int64_columns(compiled: bool, *columns: NDArray[Any]) -> list[Any]:

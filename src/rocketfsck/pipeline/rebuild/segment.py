@@ -24,8 +24,8 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.pipeline.rebuild.spill import COLUMN_SIZE, SpillWriter
 from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames
 from rocketfsck.repair.build.walk import LogWalked, walk_log
-from rocketfsck.scan.build_plain import REFUSED_NAME
 from rocketfsck.scan.buildrows import BASE, FLAGS, INDEX, INNER, QUEUE, ROW_SIZE, KeyRows, rows_from
+from rocketfsck.scan.units import REFUSED_NAME
 from rocketfsck.store.model import MappedFile, Store
 
 BUCKET_COUNT = 256

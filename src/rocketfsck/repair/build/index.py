@@ -33,8 +33,8 @@ from rocketfsck.repair.build.files import copy_part, make_directory, opened, set
 from rocketfsck.repair.build.indexparts import FileNames, read_header, slots_of_entries, write_slots
 from rocketfsck.repair.build.model import BuiltIndexFile, IndexBuild
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
-from rocketfsck.scan import build_plain
 from rocketfsck.scan.buildrows import KeyRows, rows_from
+from rocketfsck.scan.entries import put_entries
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import FileReader, Progress
 from rocketfsck.writer.disk import fileops
@@ -80,11 +80,7 @@ class IndexBuilder:
         self.store = store
         self.directory = directory
         self.slot_count, self.entry_count = store.geometry.slot_count, store.geometry.entry_count
-        self._put_entries = build_plain.put_entries
-        if compiled:
-            from rocketfsck.scan import kernels_build
-
-            self._put_entries = kernels_build.put_entries
+        self._compiled = compiled
         self.from_offset = from_offset
         self.files: list[BuiltIndexFile] = []
         self.record_count = self.entry_total = 0
@@ -162,7 +158,7 @@ class IndexBuilder:
 
     def _put(self, file: _Filling, rows: KeyRows, start: int, end: int) -> None:
         header, number = file.header, file.next_entry
-        empty = self._put_entries(
+        entries, empty = put_entries(
             rows.key_hash[start:end],
             rows.key_record[start:end],
             rows.offset,
@@ -170,9 +166,11 @@ class IndexBuilder:
             number,
             header.begin_timestamp,
             file.slots,
-            file.buffer[file.used :],
+            compiled=self._compiled,
         )
-        file.used += (end - start) * ENTRY_SIZE
+        used = file.used + (end - start) * ENTRY_SIZE
+        file.buffer[file.used : used] = entries.view(np.uint8)
+        file.used = used
         row, first = int(rows.key_record[end - 1]), int(rows.key_record[start])
         counts_all = self.store.dialect.counts_entries_in_hash_slot_count
         file.header = IndexHeader(

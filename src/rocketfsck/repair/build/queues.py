@@ -32,14 +32,14 @@ from rocketfsck.repair.build.queuestates import (
 )
 from rocketfsck.repair.build.unitwriter import MAX_UNITS, Area, UnitWriter
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
-from rocketfsck.scan import build_plain
+from rocketfsck.scan import units
 from rocketfsck.scan.buildrows import QUEUE
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import FileReader, Progress
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 
-EXT_UNIT_SIZE = build_plain.UNIT_SIZES[build_plain.EXT]
+EXT_UNIT_SIZE = units.UNIT_SIZES[units.EXT]
 FLUSH_COUNT = 1 << 16
 UNITS_A_WRITE = 64
 MAX_GAPS = 1000
@@ -63,22 +63,17 @@ class QueueBuilder:
         geometry, dialect = store.geometry, store.dialect
         self.root = root
         self.states = QueueStates(wanted, batch_topics)
-        self._place = build_plain.place_units
-        pack = build_plain.pack_units
-        if compiled:
-            from rocketfsck.scan import kernels_build
-
-            self._place, pack = kernels_build.place_units, kernels_build.pack_units
+        self._compiled = compiled
         names = self.states.names
         plain_size, batch_size = geometry.consumequeue_file_size, geometry.batch_file_size
         ext_units = max(geometry.ext_file_size - EXT_END_SIZE, 0) // EXT_UNIT_SIZE
         self.has_ext = writes_ext(store) and ext_units > 0
         areas = (
-            Area(build_plain.PLAIN, "consumequeue", plain_size // 20, plain_size),
-            Area(build_plain.BATCH, "batchconsumequeue", batch_size // 46, batch_size),
-            Area(build_plain.EXT, "consumequeue_ext", ext_units, geometry.ext_file_size),
+            Area(units.PLAIN, "consumequeue", plain_size // 20, plain_size),
+            Area(units.BATCH, "batchconsumequeue", batch_size // 46, batch_size),
+            Area(units.EXT, "consumequeue_ext", ext_units, geometry.ext_file_size),
         )
-        self.plain, self.batch, self.ext = (UnitWriter(root, area, names, pack) for area in areas)
+        self.plain, self.batch, self.ext = (UnitWriter(root, area, names) for area in areas)
         self._pending = (self.plain.pending, self.batch.pending, self.ext.pending)
         self._counts = np.zeros(3, np.int64)
         self._how = np.array(
@@ -101,7 +96,7 @@ class QueueBuilder:
         self.take_rows(rows, self.states.numbers_of(table, raw_names, name_count))
 
     def take_rows(self, rows: Longs, numbers: Longs) -> None:
-        """The same where the numbers of the queues are known already (`build_plain.place_units`)."""
+        """The same where the numbers of the queues are known already (`units.place_units`)."""
         for start in range(0, len(rows), MAX_UNITS):
             self._take(rows[start : start + MAX_UNITS], numbers)
 
@@ -109,14 +104,23 @@ class QueueBuilder:
         waiting = int(self._counts.max())
         if waiting + len(rows) > MAX_UNITS or waiting >= self._flush_count():
             self.flush()
-        if (numbers == build_plain.REFUSED_NAME).sum() > 1 or (rows[:, QUEUE] < 0).any():
-            refused = numbers[rows[:, QUEUE]] == build_plain.REFUSED_NAME
+        if (numbers == units.REFUSED_NAME).sum() > 1 or (rows[:, QUEUE] < 0).any():
+            refused = numbers[rows[:, QUEUE]] == units.REFUSED_NAME
             self.refused_count += int(np.count_nonzero(refused))
-        gaps = np.empty((len(rows), build_plain.GAP_SIZE), np.int64)
-        count = self._place(rows, numbers, self.states.values, self._how, self._pending, self._counts, gaps)
+        gaps = np.empty((len(rows), units.GAP_SIZE), np.int64)
+        count = units.place_units(
+            rows,
+            numbers,
+            self.states.values,
+            self._how,
+            self._pending,
+            self._counts,
+            gaps,
+            compiled=self._compiled,
+        )
         for number, start, end, time, kind in gaps[:count].tolist():
             self.plain.fill(number, start, end, PRE_BLANK_UNIT, time)
-            if kind == build_plain.HOLE:
+            if kind == units.HOLE:
                 self.gap_counts[number] = self.gap_counts.get(number, 0) + 1
                 told = self.gaps.setdefault(number, [])
                 if len(told) < MAX_GAPS:
@@ -143,12 +147,12 @@ class QueueBuilder:
                 continue
             values = self.states.values[number]
             is_batch = queue.kind == "batch"
-            values[build_plain.IS_BATCH] = is_batch
-            values[build_plain.FOLLOWING] = found.following
-            reach_is_end = self._how[build_plain.REACH_IS_END] and not is_batch
-            values[build_plain.REACHED] = found.record_end if reach_is_end else found.record_offset
-            values[build_plain.LAST_END] = found.record_end
-            values[build_plain.FIRST] = values[build_plain.TAIL] = found.queue_offset
+            values[units.IS_BATCH] = is_batch
+            values[units.FOLLOWING] = found.following
+            reach_is_end = self._how[units.REACH_IS_END] and not is_batch
+            values[units.REACHED] = found.record_end if reach_is_end else found.record_offset
+            values[units.LAST_END] = found.record_end
+            values[units.FIRST] = values[units.TAIL] = found.queue_offset
             self._begins[number] = found.following
             (self.batch if is_batch else self.plain).go_on(number, found.following, found.last_file)
 
@@ -184,12 +188,12 @@ class QueueBuilder:
     @property
     def record_count(self) -> int:
         """Records that were dispatched to queues that are built."""
-        return int(self.states.values[: len(self.states.names), build_plain.RECORDS].sum())
+        return int(self.states.values[: len(self.states.names), units.RECORDS].sum())
 
     @property
     def found_batch_topics(self) -> frozenset[str]:
         """Topics of inner batches that were not known to have batch queues."""
-        saw = self.states.values[: len(self.states.names), build_plain.SAW_INNER]
+        saw = self.states.values[: len(self.states.names), units.SAW_INNER]
         return frozenset(self.states.names[number][0] for number in np.flatnonzero(saw).tolist())
 
     def finish(self) -> tuple[BuiltQueue, ...]:
@@ -201,20 +205,20 @@ class QueueBuilder:
     def _finished(self, number: int) -> BuiltQueue | None:
         values = self.states.values[number]
         topic, queue_id = self.states.names[number]
-        following = int(values[build_plain.FOLLOWING])
-        self.refused_count += int(values[build_plain.REFUSED])
-        is_batch = bool(values[build_plain.IS_BATCH])
-        ext_count = int(values[build_plain.EXT_UNITS])
+        following = int(values[units.FOLLOWING])
+        self.refused_count += int(values[units.REFUSED])
+        is_batch = bool(values[units.IS_BATCH])
+        ext_count = int(values[units.EXT_UNITS])
         self._end_ext_files(number, ext_count)
         begin = self._begins.get(number)
         if following < 0 or begin == following:
             return None
         writer = self.batch if is_batch else self.plain
         per_file = writer.area.file_units
-        first = int(values[build_plain.FIRST])
+        first = int(values[units.FIRST])
         first_file = begin // per_file if begin is not None else 0 if is_batch else first // per_file
         end_file = -(-following // per_file)
-        if int(values[build_plain.OPENED]) == following and following % per_file == 0:
+        if int(values[units.OPENED]) == following and following % per_file == 0:
             # A put that was skipped had found the last file full, and made the next one.
             writer.fill(number, following, following + 1, bytes(writer.area.unit_size), None)
             end_file += 1
@@ -223,11 +227,11 @@ class QueueBuilder:
             queue_id,
             "batch" if is_batch else "file",
             first,
-            int(values[build_plain.TAIL]),
-            int(values[build_plain.UNITS]),
+            int(values[units.TAIL]),
+            int(values[units.UNITS]),
             end_file - first_file,
-            duplicate_count=int(values[build_plain.DUPLICATES]),
-            misplaced_count=int(values[build_plain.MISPLACED]),
+            duplicate_count=int(values[units.DUPLICATES]),
+            misplaced_count=int(values[units.MISPLACED]),
             gap_count=self.gap_counts.get(number, 0),
             gaps=tuple(self.gaps.get(number, ())),
             ext_unit_count=ext_count,

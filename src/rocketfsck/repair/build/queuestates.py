@@ -11,7 +11,7 @@ import numpy as np
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.filename import is_directory_name
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.scan.build_plain import IS_BATCH, LEFT_OUT, NEW_STATE, REFUSED_NAME, STATE_SIZE
+from rocketfsck.scan.units import IS_BATCH, LEFT_OUT, NEW_STATE, REFUSED_NAME, STATE_SIZE
 
 Name = tuple[str, int]
 RawNames = Sequence[tuple[bytes, int]]
@@ -31,7 +31,7 @@ class WantedQueues:
 
 @dataclass(slots=True)
 class QueueStates:
-    """`names[number]` is a queue, `values[number]` its row of `build_plain` state.
+    """`names[number]` is a queue, `values[number]` its row of `units` state.
 
     `wanted` are the queues to build (None: all), `batch_topics` those whose queues are batch queues.
     """

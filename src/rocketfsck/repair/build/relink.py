@@ -9,7 +9,6 @@ import struct
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import (
@@ -25,6 +24,7 @@ from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V1, MAGIC_V2
 from rocketfsck.repair.build.files import opened, set_time, write_part
 from rocketfsck.repair.build.indexparts import write_slots
 from rocketfsck.repair.build.model import BuiltIndexFile
+from rocketfsck.scan.entries import link_entries
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.replay import ENTRY_DTYPE
 from rocketfsck.store.model import IndexFile, Store
@@ -66,7 +66,14 @@ def _relink(store: Store, file: IndexFile, target: Path) -> BuiltIndexFile:
             if (entries["hash"] < 0).any():
                 wrong = number + int(np.flatnonzero(entries["hash"] < 0)[0])
                 raise StoreError(f"entry {wrong} has a negative hash", path=file.location)
-            used += _link(entries, number, slots, compiled=compiled_wanted(reader.allocated_size))
+            previous, empty = link_entries(
+                entries["hash"].astype(np.int32),
+                number,
+                slots,
+                compiled=compiled_wanted(reader.allocated_size),
+            )
+            entries["previous"] = previous
+            used += empty
             write_part(target, entries.tobytes(), pos, size, None)
             first = entries[0] if first is None else first
             last = entries[-1]
@@ -110,31 +117,6 @@ def _entry_count(reader: FileReader, header: IndexHeader, slot_count: int, limit
         if len(rows):
             count = (pos + int(rows[-1]) - first) // ENTRY_SIZE + 1
     return count
-
-
-def _link(entries: NDArray[np.void], number: int, slots: NDArray[np.int32], *, compiled: bool) -> int:
-    """Set the prevIndex of entries `number` and on; how many found their slot empty."""
-    from rocketfsck.scan import build_plain
-
-    put_entries = build_plain.put_entries
-    if compiled:
-        from rocketfsck.scan import kernels_build
-
-        put_entries = kernels_build.put_entries
-    out = np.empty(len(entries) * ENTRY_SIZE, np.uint8)
-    zeros = np.zeros(1, np.int64)
-    used = put_entries(
-        entries["hash"].astype(np.int32),
-        np.zeros(len(entries), np.int32),
-        zeros,
-        zeros,
-        number,
-        0,
-        slots,
-        out,
-    )
-    entries["previous"] = out.view(ENTRY_DTYPE)["previous"]
-    return used
 
 
 def store_timestamp_at(store: Store, offset: int) -> int | None:

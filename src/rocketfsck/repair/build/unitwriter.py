@@ -9,22 +9,19 @@ Memory: MAX_UNITS units. Reference 3.1, 3.6, 3.7.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Bytes, Longs
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.repair.build.files import make_directory, write_part
 from rocketfsck.repair.build.queuestates import Name, queue_directory
-from rocketfsck.scan.build_plain import PENDING_SIZE, RUN_SIZE, UNIT_SIZES
+from rocketfsck.scan.units import PENDING_SIZE, UNIT_SIZES, pack_units
 from rocketfsck.store.reading import FileReader
 
 MAX_UNITS = 1 << 19
-
-Packer = Callable[[Longs, int, int, int, int, Bytes, Longs], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +40,11 @@ class Area:
 
 @dataclass(slots=True)
 class UnitWriter:
-    """Collects units of one area: whoever makes them puts their rows (`build_plain.P_…`) into `pending`."""
+    """Collects units of one area: whoever makes them puts their rows (`scan.units.P_…`) into `pending`."""
 
     root: Path
     area: Area
     names: list[Name]
-    pack: Packer
     pending: Longs = field(default_factory=lambda: np.empty((MAX_UNITS, PENDING_SIZE), np.int64))
     _directories: dict[int, Path] = field(default_factory=dict)
     _begun: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
@@ -65,10 +61,9 @@ class UnitWriter:
         if not count:
             return
         area, size = self.area, self.area.unit_size
-        out, runs = np.empty(count * size, np.uint8), np.empty((count, RUN_SIZE), np.int64)
-        run_count = self.pack(self.pending, count, len(self.names), area.kind, area.file_units, out, runs)
-        data = out.data
-        for queue, place, start, end, time in runs[:run_count].tolist():
+        units, runs = pack_units(self.pending[:count], area.kind, area.file_units)
+        data = units.view(np.uint8).data
+        for queue, place, start, end, time in runs.tolist():
             self.write(queue, place, data[size * start : size * end], time)
 
     def fill(self, queue: int, start: int, end: int, unit: bytes, timestamp: int | None) -> None:

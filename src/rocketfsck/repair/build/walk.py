@@ -129,11 +129,6 @@ class _Walk:
         self.before = sum(file.size for file in store.commitlog.files[: done.file_count])
         self.light_names: list[tuple[bytes, int]] = []
         self.light_numbers: dict[str, int] = {}
-        self.collect = unit_rows
-        if compiled:
-            from rocketfsck.scan import kernels_buildrows
-
-            self.collect = kernels_buildrows.unit_rows
 
     def files(self) -> Iterator[None]:
         """Walk file after file, and stop behind each."""
@@ -173,7 +168,7 @@ class _Walk:
 
     def _take(self, batch: RecordBatch, base_offset: int) -> _Rows:
         return _Rows(
-            None if self.units is None else self.collect(batch, base_offset, self.levels),
+            None if self.units is None else unit_rows(batch, base_offset, self.levels),
             key_rows(batch, base_offset) if self.keys.wanted else None,
             () if self.units is None else self._skipped(batch, base_offset),
         )
