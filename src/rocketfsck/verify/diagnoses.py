@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Told
 from rocketfsck.store.places.locations import path_of
 from rocketfsck.verify.advice import file_command, simulate_command, store_command
@@ -35,11 +36,21 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
 }
 """Which classes may be the cause of a class, nearest first."""
 
-FOLLOWERS = frozenset({"XR010", "XR029"})
+FOLLOWERS = frozenset({RuleName.UNIT_OF_DAMAGED_RECORD, RuleName.ENTRY_OF_DAMAGED_RECORD})
 """Rules that only tell what refers to damaged bytes: they count for the class that the damage itself has."""
 
 
-START_RULES = frozenset({"CP001", "CP003", "CP005", "CP017", "ST001", "ST003", "ST019"})
+START_RULES = frozenset(
+    {
+        RuleName.ABORT_PRESENT,
+        RuleName.INDEX_FILE_DOOMED,
+        RuleName.RECOVERY_SCANS_ALL,
+        RuleName.CHECKPOINT_ZERO,
+        RuleName.SEGMENT_LENGTH,
+        RuleName.FOREIGN_FILE,
+        RuleName.COMMITLOG_MISSING,
+    }
+)
 """Rules that say what a start would do: for them the prediction is the place to look at."""
 
 

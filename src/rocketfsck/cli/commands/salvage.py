@@ -16,6 +16,7 @@ from rocketfsck.cli.show.start import bad_count, verdict_lines
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.cli.writeoptions import ByteSize
 from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS, UsageError
+from rocketfsck.rulenames import RuleName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from rocketfsck.verify.report import Report
 
 SHOWN_QUEUES = 20
-LOSS_RULE = "CL028"
+LOSS_RULE = RuleName.QUEUE_OFFSET_GAP
 """What a check says of queue offsets that have no record; a salvage tells of them itself."""
 
 

@@ -8,6 +8,7 @@ from itertools import groupby
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned, wrapped
 from rocketfsck.cli.show.text import byte_size, count_of, duration, shorten, visible
+from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.report import NotChecked, Report
 from rocketfsck.verify.rules.catalog import RULES, describe
@@ -247,7 +248,7 @@ def _summary(report: Report, palette: Palette) -> Iterator[str]:
 def _filler_units(finding: Finding) -> int:
     """Units that lead to filler records, by a finding that says so."""
     count = finding.found.get("unit_count")
-    return count if finding.rule == "XR015" and isinstance(count, int) else 0
+    return count if finding.rule == RuleName.UNIT_OF_FILLER and isinstance(count, int) else 0
 
 
 _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}

@@ -20,6 +20,7 @@ from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS_TEXT, SCHEDULE_TOPIC
 from rocketfsck.formats.dialect import dialect_of
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.plan.model import Action, Assumption, How
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.geometry import SETTINGS, rounded
 from rocketfsck.store.model import GEOMETRY_DEFAULTS, Store
 from rocketfsck.verify.finding import Finding
@@ -182,7 +183,7 @@ def _queue_kinds(scene: Known, action: Action) -> Assumption | None:
     if not any(dialect_of(version).batch_queues for version in store.dialect_evidence.possible):
         return None
     present = {queue.topic for queue in store.queues}
-    wanted = {finding.where.topic for finding in scene.findings if finding.rule == "XR002"}
+    wanted = {finding.where.topic for finding in scene.findings if finding.rule == RuleName.QUEUE_MISSING}
     asked = wanted if names is None else {topic for topic, _ in names}
     topics = load_configs(store).views.get("topics.json")
     open_topics = {topic for topic in asked if topic and topic not in present and not is_system_topic(topic)}
@@ -214,7 +215,7 @@ def _always(_scene: Known) -> bool:
 
 
 def _has_repeated_offsets(scene: Known) -> bool:
-    return any(finding.rule == "CL027" for finding in scene.findings)
+    return any(finding.rule == RuleName.QUEUE_OFFSET_REPEATED for finding in scene.findings)
 
 
 def _lacks_checkpoint_fields(scene: Known) -> bool:

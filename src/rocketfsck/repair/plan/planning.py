@@ -20,6 +20,7 @@ from rocketfsck.repair.plan.model import Action, Extent, Plan, Unanswered
 from rocketfsck.repair.plan.opening import describe_store
 from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.plan.table import Repair
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
@@ -216,7 +217,7 @@ def _unanswered(
     from rocketfsck.repair.repairs.reasons import HIDDEN, REASONS
 
     answered = {name for action in actions for name in action.why}
-    hidden = any("CL020" in action.rules for action in actions)
+    hidden = any(RuleName.BLANK_TOO_EARLY in action.rules for action in actions)
     for finding in findings:
         rule = RULES[finding.rule]
         if rule.severity is Severity.INFO or finding.fingerprint in answered:

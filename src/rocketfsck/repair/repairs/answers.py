@@ -9,6 +9,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.repair.plan.basis import Name
 from rocketfsck.repair.plan.model import Action, Extent, Loss, Notice, Scalar
 from rocketfsck.repair.plan.scene import PlanScene
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import TREES
@@ -139,7 +140,7 @@ def whole_file(scene: PlanScene, file: str) -> tuple[Extent, ...]:
 def in_the_way(
     scene: PlanScene,
     places: Collection[str],
-    rules: Collection[str] = ("ST041",),
+    rules: Collection[str] = (RuleName.STRAY,),
     note: str = "set it aside: a directory belongs there",
 ) -> Iterator[Action]:
     """What other things than belong there have the names of what will be built: `rules` say so."""

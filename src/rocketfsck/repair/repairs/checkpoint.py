@@ -24,6 +24,7 @@ from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import answer, by_file, notice, number, one_by_one, whole_file
 from rocketfsck.repair.repairs.misnamed import is_unsettled
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Finding, Severity
@@ -35,7 +36,16 @@ CHECKPOINT_NAME = "checkpoint"
 ZERO_TAIL = "zero_tail"
 """Argument of write-checkpoint: write zeros behind the fields, where there is damage."""
 EPOCH_LIMIT = 16 << 20
-_BROKEN = frozenset({"ST019", "ST020", "ST011", "CL006", "CL015", "CL020"})
+_BROKEN = frozenset(
+    {
+        RuleName.COMMITLOG_MISSING,
+        RuleName.QUEUES_OF_ANOTHER_LOG,
+        RuleName.SEGMENT_OVERLAP,
+        RuleName.RECORD_PHYSICAL_OFFSET,
+        RuleName.RECORD_END_OF_FILE,
+        RuleName.BLANK_TOO_EARLY,
+    }
+)
 """Findings after which nobody can say where the log ends, beside those of bodies that no repair answers."""
 
 
@@ -52,14 +62,19 @@ def can_finish(scene: PlanScene) -> bool:
             return False
         if rule.severity is Severity.ERROR and rule.family == "CL" and rule.repair is None:
             return False
-        if finding.rule in ("CL004", "CL005"):
+        if finding.rule in (RuleName.RECORD_BODY_CRC, RuleName.RECORD_PROPERTY_CRC):
             return False
     return scene.store.live.locked is not True and bool(scene.store.commitlog.files)
 
 
 def plan_checkpoint(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """The checkpoint of the store as it is, or as the actions before leave it."""
-    if findings and not is_unsettled(scene) and not {f.rule for f in scene.findings} & {"ST019", "ST020"}:
+    if (
+        findings
+        and not is_unsettled(scene)
+        and not {f.rule for f in scene.findings}
+        & {RuleName.COMMITLOG_MISSING, RuleName.QUEUES_OF_ANOTHER_LOG}
+    ):
         yield write_checkpoint(scene)
 
 
@@ -71,7 +86,9 @@ def write_checkpoint(scene: PlanScene) -> Action:
         CHECKPOINT_NAME,
         "write the checkpoint that fits the ends of the log, the queues and the index",
         why,
-        arguments={ZERO_TAIL: True} if any(finding.rule == "CP008" for finding in why) else {},
+        arguments={ZERO_TAIL: True}
+        if any(finding.rule == RuleName.CHECKPOINT_TAIL for finding in why)
+        else {},
         preconditions=whole_file(scene, CHECKPOINT_NAME) if scene.store.checkpoint is not None else (),
         write_size=CHECKPOINT_SIZE,
     )
@@ -105,7 +122,11 @@ def plan_finish(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
     abort = scene.store.abort
     if abort is None or not can_finish(scene):
         return
-    why = [finding for finding in scene.findings if finding.rule in ("CP001", "CP003", "CP005")]
+    why = [
+        finding
+        for finding in scene.findings
+        if finding.rule in (RuleName.ABORT_PRESENT, RuleName.INDEX_FILE_DOOMED, RuleName.RECOVERY_SCANS_ALL)
+    ]
     yield answer(
         "finish-recovery",
         abort.relative,
@@ -264,7 +285,7 @@ def _timer_values(store: Store, findings: Iterable[Finding]) -> dict[str, int]:
     values: dict[str, int] = {}
     for finding in findings:
         field = finding.found.get("field")
-        if finding.rule == "CF041" and isinstance(field, str):
+        if finding.rule == RuleName.TIMER_CHECK_RANGE and isinstance(field, str):
             values[field] = number(finding.expected, "limit")
     if "lastReadTimeMs" in values:
         end = read_log_end(store)
@@ -303,6 +324,6 @@ ROWS: tuple[Repair, ...] = (
         act_finish,
         areas=("abort", "checkpoint"),
         traits=("checkpoint_fields",),
-        answers=("CP003", "CP005"),
+        answers=(RuleName.INDEX_FILE_DOOMED, RuleName.RECOVERY_SCANS_ALL),
     ),
 )

@@ -50,6 +50,7 @@ from rocketfsck.repair.repairs.flipbit import ONE_BIT
 from rocketfsck.repair.repairs.misnamed import is_misnamed, is_zero, is_zero_from
 from rocketfsck.repair.repairs.queueends import cut_queues
 from rocketfsck.repair.repairs.queues import rebuild_queues
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile
 from rocketfsck.verify.finding import Finding
 
@@ -64,7 +65,7 @@ def plan_salvage_log(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[
         file = log_file(scene.store, name)
         if file is None:
             continue
-        empty = [finding for finding in found if finding.rule == "CL030"]
+        empty = [finding for finding in found if finding.rule == RuleName.LOG_NO_RECORDS]
         if empty and not goes_on_after(scene, file):
             if not ahead_of_all(scene, file):
                 yield from _set_aside(scene, file, empty)
@@ -169,7 +170,7 @@ def _trim(scene: PlanScene, file: MappedFile, start: int) -> Iterator[Action]:
     found = [
         finding
         for finding in one_by_one(scene.findings)
-        if finding.rule == "ST001" and finding.where.file == file.relative
+        if finding.rule == RuleName.SEGMENT_LENGTH and finding.where.file == file.relative
     ]
     size = min((number(finding.expected, "size") for finding in found), default=0)
     if 0 < size < file.size and start <= size and not is_zero(scene, file.relative, size):
@@ -233,7 +234,7 @@ ROWS: tuple[Repair, ...] = (
         act_fence_gap,
         writes_by=("commitlog_file_size",),
         traits=_FILLER_TRAITS,
-        answers=("XR011",),
+        answers=(RuleName.UNIT_IN_MISSING_SEGMENT,),
     ),
     Repair(
         "zero-stale-tail",
@@ -248,7 +249,7 @@ ROWS: tuple[Repair, ...] = (
         "cut the log behind its last whole record",
         plan_cut_log,
         act_cut,
-        answers=("CL030",),
+        answers=(RuleName.LOG_NO_RECORDS,),
     ),
     Repair(
         "trim-segment",
@@ -257,7 +258,7 @@ ROWS: tuple[Repair, ...] = (
         lambda _scene, _findings: (),  # cuts plan it
         act_trim,
         writes_by=("commitlog_file_size",),
-        answers=("ST001",),
+        answers=(RuleName.SEGMENT_LENGTH,),
         needs=("zero-stale-tail", "cut-log"),
     ),
     Repair(
@@ -267,7 +268,7 @@ ROWS: tuple[Repair, ...] = (
         plan_salvage_log,
         act_fence,
         traits=_FILLER_TRAITS,
-        answers=("CL002", "CL019", "XR010"),
+        answers=(RuleName.LOG_TORN_TAIL, RuleName.BLANK_MISSING, RuleName.UNIT_OF_DAMAGED_RECORD),
     ),
     Repair(
         "write-blank",
@@ -276,6 +277,6 @@ ROWS: tuple[Repair, ...] = (
         plan_write_blank,
         act_write_blank,
         writes_by=("commitlog_file_size",),
-        answers=("CL002", "CL030", "ST017"),
+        answers=(RuleName.LOG_TORN_TAIL, RuleName.LOG_NO_RECORDS, RuleName.SEGMENT_ZERO_INSIDE),
     ),
 )

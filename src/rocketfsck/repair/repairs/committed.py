@@ -14,6 +14,7 @@ from rocketfsck.repair.plan.basis import Name
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.repairs.answers import answer, notice, whole_file
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.store.configfiles import load_configs
 
@@ -40,7 +41,7 @@ def _committed(store: Store) -> Iterator[tuple[Name, int]]:
 
 def delay_follows(scene: PlanScene, ends: Mapping[Name, int]) -> Iterator[Action]:
     """The offsets of delay levels whose queues will end before them: a broker brings them back by itself."""
-    if any(finding.rule == "CF030" for finding in scene.findings):
+    if any(finding.rule == RuleName.DELAY_OFFSET_RANGE for finding in scene.findings):
         return  # the file is written anew for these
     configs = load_configs(scene.store)
     levels = [

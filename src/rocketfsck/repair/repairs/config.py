@@ -18,6 +18,7 @@ from rocketfsck.repair.plan.model import Action, Loss, Notice
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import answer, notice, number, one_by_one, text, whole_file
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Finding
@@ -71,7 +72,11 @@ def _noticed(source: str, finding: Finding) -> Notice | None:
     """What a restored file makes noticed: nothing where brokers would load the same .bak by themselves."""
     if source != "backup":
         return notice("settings-made-up", 1)
-    return None if finding.rule in ("CF002", "CF004") else notice("settings-older", 1)
+    return (
+        None
+        if finding.rule in (RuleName.CONFIG_FALLS_BACK, RuleName.CONFIG_MISSING)
+        else notice("settings-older", 1)
+    )
 
 
 def _size(scene: PlanScene, name: str) -> int:
@@ -84,10 +89,10 @@ def _source(scene: PlanScene, finding: Finding, name: str) -> tuple[str, bytes, 
     backup = _backup_of(store, name)
     if backup is not None:
         return "backup", backup, "write the content of its .bak, as the broker would go on with it"
-    if finding.rule == "CF006":
+    if finding.rule == RuleName.CONFIG_BACKUP_NEWER:
         return None
     try:
-        if finding.rule == "CF001":
+        if finding.rule == RuleName.CONFIG_LOST:
             closed = close_text(read_whole(store.root / name, MAX_SIZE))
             if closed is not None and _fits(name, closed):
                 return "beginning", closed, "keep the members that are whole, and close the text behind them"

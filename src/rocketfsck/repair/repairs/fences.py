@@ -39,13 +39,23 @@ from rocketfsck.repair.repairs.answers import (
 )
 from rocketfsck.repair.repairs.index import rebuild_indexes
 from rocketfsck.repair.repairs.misnamed import claims, hidden_record
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.verify.finding import Finding
 
 KEPT = "set aside"
-_INNER = ("CL001", "CL003", "CL020")
+_INNER = (RuleName.LOG_BOUNDARY_LOST, RuleName.RECORD_MALFORMED, RuleName.BLANK_TOO_EARLY)
 """Rules of damage with records behind it in the same file."""
-_OF_QUEUES = frozenset({"XR001", "XR002", "XR005", "XR006", "XR007", "XR008"})
+_OF_QUEUES = frozenset(
+    {
+        RuleName.RECORD_WITHOUT_UNIT,
+        RuleName.QUEUE_MISSING,
+        RuleName.UNIT_GHOST,
+        RuleName.UNIT_SHIFTED,
+        RuleName.UNIT_SIZE,
+        RuleName.UNIT_TAGS_CODE,
+    }
+)
 """Rules of queues that differ from the log; what a BLANK hides may be the cause, or something else."""
 FENCE_LIMIT = 4096
 """Missing files that are made and fenced at most; a larger gap is no gap in one store."""
@@ -62,8 +72,8 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
     why = [
         finding for finding, (start, end) in asked if any(low <= start and end <= high for low, high in spans)
     ]
-    if any(finding.rule == "CL020" for finding in why):
-        hidden = min(finding.where.start or 0 for finding in why if finding.rule == "CL020")
+    if any(finding.rule == RuleName.BLANK_TOO_EARLY for finding in why):
+        hidden = min(finding.where.start or 0 for finding in why if finding.rule == RuleName.BLANK_TOO_EARLY)
         lost = base + hidden - BLANK_HEADER_SIZE, base + file.size
         why += [finding for finding in scene.findings if claims(finding) and not _is_elsewhere(finding, lost)]
     else:
@@ -119,7 +129,7 @@ def _lost_units(scene: PlanScene, spans: Sequence[Span]) -> list[Finding]:
     return [
         finding
         for finding in one_by_one(scene.findings)
-        if finding.rule in ("XR010", "XR011")
+        if finding.rule in (RuleName.UNIT_OF_DAMAGED_RECORD, RuleName.UNIT_IN_MISSING_SEGMENT)
         and any(
             low <= number(finding.found, "first_offset", -1)
             and number(finding.found, "last_offset", high) < high
@@ -138,15 +148,18 @@ def _fence_ranges(scene: PlanScene, file: MappedFile) -> list[tuple[Finding, Spa
         if finding.where.file != file.relative:
             continue
         start, end = finding.where.start or 0, min(finding.where.end or 0, limit)
-        if finding.rule in ("CL001", "CL003"):
+        if finding.rule in (RuleName.LOG_BOUNDARY_LOST, RuleName.RECORD_MALFORMED):
             found.append((finding, (start, end)))
-        elif finding.rule == "CL020" and (hidden := hidden_record(scene, file, start)) is not None:
+        elif (
+            finding.rule == RuleName.BLANK_TOO_EARLY
+            and (hidden := hidden_record(scene, file, start)) is not None
+        ):
             found.append((finding, (start - BLANK_HEADER_SIZE, hidden)))
-        elif finding.rule == "CL002" and mid_log:
+        elif finding.rule == RuleName.LOG_TORN_TAIL and mid_log:
             found.append((finding, (start, _last_unit(scene, file, start, limit))))
-        elif finding.rule in ("CL030", "ST017") and mid_log:
+        elif finding.rule in (RuleName.LOG_NO_RECORDS, RuleName.SEGMENT_ZERO_INSIDE) and mid_log:
             found.append((finding, (0, _last_unit(scene, file, 0, limit))))
-        elif finding.rule == "CL019" and mid_log:
+        elif finding.rule == RuleName.BLANK_MISSING and mid_log:
             found.append((finding, (start, _last_unit(scene, file, start, limit))))
     return found
 
@@ -166,9 +179,14 @@ def end_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
     tails = [span for finding, span in _fence_ranges(scene, file) if finding.rule not in _INNER]
     fenced = [end for start, end in tails if is_fenceable(end - start)]
     own = [finding for finding in one_by_one(scene.findings) if finding.where.file == file.relative]
-    why = [finding for finding in own if finding.rule in ("CL018", "CL019")]
+    why = [finding for finding in own if finding.rule in (RuleName.BLANK_SIZE, RuleName.BLANK_MISSING)]
     starts = [finding.where.start or 0 for finding in why] + [start for start, _ in tails]
-    why += [finding for finding in own if finding.rule in ("CL002", "CL030", "ST017") and tails]
+    why += [
+        finding
+        for finding in own
+        if finding.rule in (RuleName.LOG_TORN_TAIL, RuleName.LOG_NO_RECORDS, RuleName.SEGMENT_ZERO_INSIDE)
+        and tails
+    ]
     if file.size > whole or not why:
         return
     pos = max(fenced) if fenced else min(starts)
@@ -203,7 +221,12 @@ def fence_missing_files(scene: PlanScene, following: MappedFile, finding: Findin
         if end > start + blank_pos_of(size):
             return
         moved = list(
-            in_the_way(scene, {name}, ("ST003", "ST004"), "set it aside: a file of the log belongs there")
+            in_the_way(
+                scene,
+                {name},
+                (RuleName.FOREIGN_FILE, RuleName.FOREIGN_FILE_HARMLESS),
+                "set it aside: a file of the log belongs there",
+            )
         )
         yield from moved
         yield answer(
@@ -228,7 +251,12 @@ def fence_missing_files(scene: PlanScene, following: MappedFile, finding: Findin
 
 def index_follows(scene: PlanScene) -> Iterator[Action]:
     """Entries of records that are gone go with them."""
-    if rules_in(scene) & {"XR022", "XR023", "XR029", "XR030"}:
+    if rules_in(scene) & {
+        RuleName.ENTRY_BEYOND_LOG,
+        RuleName.ENTRY_DANGLING,
+        RuleName.ENTRY_OF_DAMAGED_RECORD,
+        RuleName.ENTRY_IN_MISSING_SEGMENT,
+    }:
         yield from rebuild_indexes(scene)
 
 

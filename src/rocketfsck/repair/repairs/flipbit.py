@@ -17,13 +17,14 @@ from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.misnamed import is_misnamed
 from rocketfsck.repair.repairs.onebit import CRC_MASK, FlippedBit, find_flipped_bit_in_file
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Stop
 from rocketfsck.scan.large import LargeRecord, read_large_record
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding
 
 NAME = "flip-bit"
-RULE = "CL004"
+RULE = RuleName.RECORD_BODY_CRC
 
 _BODY_CRC_AT = 8
 _INT = struct.Struct(">i")

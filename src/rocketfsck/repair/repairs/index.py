@@ -39,6 +39,7 @@ from rocketfsck.repair.repairs.answers import (
     whole_file,
 )
 from rocketfsck.repair.repairs.misnamed import is_misnamed
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding, Severity
@@ -47,10 +48,17 @@ from rocketfsck.verify.rules.catalog import RULES
 LINKS = frozenset(f"IX{rule:03}" for rule in range(5, 14))
 """Rules that only slots and links break: entries are as they should be."""
 
-HEADERS = frozenset({"IX003", "IX004", "IX017", "IX018"})
+HEADERS = frozenset(
+    {
+        RuleName.INDEX_SLOT_COUNT,
+        RuleName.INDEX_HEADER_RANGE,
+        RuleName.INDEX_ENTRY_BEHIND_COUNT,
+        RuleName.INDEX_ENTRY_ZERO,
+    }
+)
 """Rules about what a header says, which a rebuilding answers as well."""
 
-REBUILT = frozenset({"IX017", "XR029"})
+REBUILT = frozenset({RuleName.INDEX_ENTRY_BEHIND_COUNT, RuleName.ENTRY_OF_DAMAGED_RECORD})
 """Rules beside those whose repair says so that only a rebuilding answers."""
 
 _EARLIEST_ZONE = "Etc/GMT+12"
@@ -66,13 +74,16 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
     An index of another log is left alone.
     """
     rules = {finding.rule for finding in scene.findings}
-    if is_misnamed(scene) or rules & {"ST019", "ST020"}:
+    if is_misnamed(scene) or rules & {RuleName.COMMITLOG_MISSING, RuleName.QUEUES_OF_ANOTHER_LOG}:
         return
     asked = {id(finding) for finding in findings}
     why = [
         finding
         for finding in scene.findings
-        if _asks(finding.rule) or finding.rule in LINKS or finding.rule == "XR030" or id(finding) in asked
+        if _asks(finding.rule)
+        or finding.rule in LINKS
+        or finding.rule == RuleName.ENTRY_IN_MISSING_SEGMENT
+        or id(finding) in asked
     ]
     start = first_wrong(scene, [*why, *(found for found in scene.findings if found.rule in HEADERS)])
     files = scene.store.indexes[start.number :] if start is not None else scene.store.indexes
@@ -81,13 +92,20 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
     records = sum(
         number(finding.found, "record_count")
         for finding in why
-        if finding.rule in ("XR020", "XR031", "XR040")
+        if finding.rule in (RuleName.RECORD_UNINDEXED, RuleName.INDEX_ABSENT, RuleName.INDEX_GONE)
     )
-    keys = sum(finding.rule == "XR021" for finding in why)
+    keys = sum(finding.rule == RuleName.KEY_UNINDEXED for finding in why)
     losses = [
         Loss("entry", number(finding.found, "entry_count"), valid=False)
         for finding in one_by_one(scene.findings)
-        if finding.rule in ("XR022", "XR023", "XR028", "XR029", "XR030")
+        if finding.rule
+        in (
+            RuleName.ENTRY_BEYOND_LOG,
+            RuleName.ENTRY_DANGLING,
+            RuleName.ENTRIES_EXPIRED,
+            RuleName.ENTRY_OF_DAMAGED_RECORD,
+            RuleName.ENTRY_IN_MISSING_SEGMENT,
+        )
     ]
     yield answer(
         "rebuild-index",
@@ -145,7 +163,10 @@ def _number_of(files: Sequence[IndexFile], headers: dict[str, IndexHeader], find
     names = [file.relative for file in files]
     if where.file in names:
         return names.index(where.file)
-    if finding.rule not in ("XR020", "XR021") or where.physical_offset is None:
+    if (
+        finding.rule not in (RuleName.RECORD_UNINDEXED, RuleName.KEY_UNINDEXED)
+        or where.physical_offset is None
+    ):
         return 0
     ends = (headers[name].end_phy_offset >= where.physical_offset for name in names)
     return next((number for number, behind in enumerate(ends) if behind), len(files))
@@ -286,14 +307,14 @@ def _fields(scene: PlanScene, findings: Iterable[Finding]) -> dict[str, int]:
     """The values that header fields must have, by their names; "entry0" to empty entry 0."""
     values: dict[str, int] = {}
     for finding in findings:
-        if finding.rule == "IX003":
+        if finding.rule == RuleName.INDEX_SLOT_COUNT:
             counts_all = scene.store.dialect.counts_entries_in_hash_slot_count
             values["hashSlotCount"] = number(finding.found, "entry_count" if counts_all else "slot_count")
-        elif finding.rule == "IX004":
+        elif finding.rule == RuleName.INDEX_HEADER_RANGE:
             field, value = finding.found.get("field"), finding.expected.get("value")
             if isinstance(field, str) and isinstance(value, int):
                 values[field] = value
-        elif finding.rule == "IX018":
+        elif finding.rule == RuleName.INDEX_ENTRY_ZERO:
             values["entry0"] = 0
     return values
 
@@ -325,7 +346,13 @@ ROWS: tuple[Repair, ...] = (
         areas=("index", "commitlog"),
         writes_by=_SIZES,
         traits=("counts_entries_in_hash_slot_count",),
-        answers=("IX003", "IX004", "IX017", "IX018", "XR030"),
+        answers=(
+            RuleName.INDEX_SLOT_COUNT,
+            RuleName.INDEX_HEADER_RANGE,
+            RuleName.INDEX_ENTRY_BEHIND_COUNT,
+            RuleName.INDEX_ENTRY_ZERO,
+            RuleName.ENTRY_IN_MISSING_SEGMENT,
+        ),
     ),
     Repair(
         "relink-index",

@@ -18,6 +18,7 @@ from rocketfsck.repair.repairs.answers import (
     whole_file,
 )
 from rocketfsck.repair.repairs.misnamed import is_unsettled
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import TREES
 from rocketfsck.verify.finding import Finding
@@ -56,7 +57,7 @@ def plan_wrong_trees(scene: PlanScene, findings: Iterable[Finding]) -> Iterator[
     """Queues of zeros in the tree of the other kind: the topic has its messages in the one it is in."""
     for finding in one_by_one(findings):
         topic = finding.where.topic
-        if finding.rule != "ST023" or topic is None:
+        if finding.rule != RuleName.QUEUE_KIND_TWICE or topic is None:
             continue
         for kind in ("batch", "file"):
             queues = [item for item in scene.store.queues if item.topic == topic and item.kind == kind]
@@ -97,7 +98,7 @@ def plan_empty_files(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[
 
 
 def _empty_indexes(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    empty = {finding.where.file for finding in scene.findings if finding.rule == "IX019"}
+    empty = {finding.where.file for finding in scene.findings if finding.rule == RuleName.INDEX_EMPTY}
     for file in scene.store.indexes:
         if file.relative in empty:
             yield answer(
@@ -122,7 +123,7 @@ ROWS: tuple[Repair, ...] = (
         "set aside a queue that nothing belongs to",
         plan_ghosts,
         act_set_aside,
-        answers=("ST023",),
+        answers=(RuleName.QUEUE_KIND_TWICE,),
     ),
     Repair("remove-empty-file", 325, "set aside files that nothing is in", plan_empty_files, act_set_aside),
 )

@@ -19,6 +19,7 @@ from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import answer, log_file, one_by_one, record_count, text
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
@@ -32,11 +33,34 @@ from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding
 
-_ASKING = frozenset({"CL006", "ST003", "ST004", "ST005"})
-_FOLLOWING = frozenset({
-    "ST010", "ST011", "ST013", "ST016", "ST017", "ST020", "CL019", "CL028", "CF011", "CF023", "CF030",
-    "CP011", "CP014", "CP015", "CP023", "CP024",
-})  # fmt: skip
+_ASKING = frozenset(
+    {
+        RuleName.RECORD_PHYSICAL_OFFSET,
+        RuleName.FOREIGN_FILE,
+        RuleName.FOREIGN_FILE_HARMLESS,
+        RuleName.FOREIGN_NUMBER,
+    }
+)
+_FOLLOWING = frozenset(
+    {
+        RuleName.SEGMENT_GAP,
+        RuleName.SEGMENT_OVERLAP,
+        RuleName.SEGMENT_ALIGNMENT,
+        RuleName.SEGMENTS_NEVER_FILLED,
+        RuleName.SEGMENT_ZERO_INSIDE,
+        RuleName.QUEUES_OF_ANOTHER_LOG,
+        RuleName.BLANK_MISSING,
+        RuleName.QUEUE_OFFSET_GAP,
+        RuleName.CONSUMER_OFFSET_OF_LOST_UNITS,
+        RuleName.GHOST_QUEUE,
+        RuleName.DELAY_OFFSET_RANGE,
+        RuleName.CHECKPOINT_AHEAD,
+        RuleName.CONFIRM_OFFSET,
+        RuleName.CONFIRM_OFFSET_AHEAD,
+        RuleName.EPOCH_RANGE,
+        RuleName.EPOCH_BOUNDARY,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +83,11 @@ def pending_renames(scene: PlanScene) -> tuple[Rename, ...]:
         finding.where.file
         for finding in one_by_one(scene.findings)
         if finding.rule in _ASKING
-        and (finding.rule == "CL006" or finding.found.get("area") == "commitlog" or finding.rule == "ST005")
+        and (
+            finding.rule == RuleName.RECORD_PHYSICAL_OFFSET
+            or finding.found.get("area") == "commitlog"
+            or finding.rule == RuleName.FOREIGN_NUMBER
+        )
     }
     taken = {file.start_offset for file in scene.store.commitlog.files if file.relative not in asked}
     found: dict[str, Rename] = {}
@@ -101,7 +129,7 @@ def leaving_twins(scene: PlanScene) -> dict[str, Finding]:
     """Commit log files that are all zeros and have the name of one with records, each with its finding."""
     found: dict[str, Finding] = {}
     for finding in one_by_one(scene.findings):
-        if finding.rule == "ST012":
+        if finding.rule == RuleName.SEGMENT_TWICE:
             names = [finding.where.file, str(finding.found.get("twin", ""))]
             zero = [name for name in names if name and is_zero(scene, name)]
             full = [name for name in names if name and record_count(scene, name)]
@@ -136,7 +164,7 @@ def is_unsettled(scene: PlanScene) -> bool:
     if is_misnamed(scene):
         return True
     for finding in one_by_one(scene.findings):
-        file = log_file(scene.store, finding.where.file) if finding.rule == "CL020" else None
+        file = log_file(scene.store, finding.where.file) if finding.rule == RuleName.BLANK_TOO_EARLY else None
         if file is not None and hidden_record(scene, file, finding.where.start or 0) is not None:
             return True
     return False
@@ -236,7 +264,11 @@ def plan_offsets(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
         return
     by_name: dict[str, list[Finding]] = {}
     for finding in one_by_one(findings):
-        if finding.rule == "CL006" and finding.count == 1 and _unit_leads_to(scene, finding):
+        if (
+            finding.rule == RuleName.RECORD_PHYSICAL_OFFSET
+            and finding.count == 1
+            and _unit_leads_to(scene, finding)
+        ):
             by_name.setdefault(finding.where.file, []).append(finding)
     for name, found in sorted(by_name.items()):
         places = [finding.where.start or 0 for finding in found]
@@ -294,7 +326,7 @@ ROWS: tuple[Repair, ...] = (
         plan_offsets,
         act_rename,
         writes_by=("commitlog_file_size",),
-        answers=("ST003", "ST004", "ST005"),
+        answers=(RuleName.FOREIGN_FILE, RuleName.FOREIGN_FILE_HARMLESS, RuleName.FOREIGN_NUMBER),
     ),
     Repair(
         "set-physical-offset",
@@ -302,6 +334,6 @@ ROWS: tuple[Repair, ...] = (
         "write where records stand into them",
         lambda _s, _f: (),
         act_offsets,
-        answers=("CL006",),
+        answers=(RuleName.RECORD_PHYSICAL_OFFSET,),
     ),
 )

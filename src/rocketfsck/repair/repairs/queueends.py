@@ -28,6 +28,7 @@ from rocketfsck.repair.repairs.answers import (
 from rocketfsck.repair.repairs.committed import committed_behind, delay_follows, new_end
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queues import asks_to_build, rebuild_queues
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.emit import queue_directory
 from rocketfsck.verify.finding import Finding
@@ -41,10 +42,19 @@ def planned_log_end(scene: PlanScene) -> int | None:
     cuts = []
     for finding in one_by_one(scene.findings):
         file = log_file(scene.store, finding.where.file)
-        if finding.rule in ("CL002", "CL021", "CL022", "CL030") and file is not None:
+        if (
+            finding.rule
+            in (
+                RuleName.LOG_TORN_TAIL,
+                RuleName.STALE_TAIL,
+                RuleName.BYTES_BEHIND_END,
+                RuleName.LOG_NO_RECORDS,
+            )
+            and file is not None
+        ):
             if not goes_on_after(scene, file):
                 cuts.append((file.start_offset or 0) + (finding.where.start or 0))
-        elif finding.rule == "XR004":
+        elif finding.rule == RuleName.UNIT_BEYOND_LOG:
             cuts.append(number(finding.found, "log_end", -1))
     return min((cut for cut in cuts if cut >= 0), default=None)
 
@@ -57,12 +67,16 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
         if end_offset is None
         else min(end_offset, planned_log_end(scene) or end_offset)
     )
-    if end is None or is_unsettled(scene) or rules & {"ST019", "ST020"}:
+    if (
+        end is None
+        or is_unsettled(scene)
+        or rules & {RuleName.COMMITLOG_MISSING, RuleName.QUEUES_OF_ANOTHER_LOG}
+    ):
         return
     told: dict[Name, list[Finding]] = {}
     for finding in one_by_one(scene.findings):
         name = queue_of(finding)
-        if finding.rule in ("XR004", "XR010") and name is not None:
+        if finding.rule in (RuleName.UNIT_BEYOND_LOG, RuleName.UNIT_OF_DAMAGED_RECORD) and name is not None:
             told.setdefault(name, []).append(finding)
     ends: dict[Name, int] = {}
     for queue in scene.store.queues:
@@ -197,7 +211,7 @@ def plan_zero_units(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
     if any(queue_of(finding) in rebuilt for finding in one_by_one(findings)):
         for action in rebuild_queues(scene):
             own = [finding.fingerprint for finding in one_by_one(findings) if queue_of(finding) in rebuilt]
-            yield replace(action, why=(*action.why, *own), rules=(*action.rules, "CQ004"))
+            yield replace(action, why=(*action.why, *own), rules=(*action.rules, RuleName.UNIT_STALE))
 
 
 def act_zero_units(scene: ActScene, action: Action) -> None:
@@ -217,7 +231,7 @@ ROWS: tuple[Repair, ...] = (
         "cut units that point behind the log",
         plan_cut,
         act_cut_queue,
-        answers=("XR010",),
+        answers=(RuleName.UNIT_OF_DAMAGED_RECORD,),
         # where the log ends after them: a start that takes up what they leave out has no units for it
         needs=("zero-stale-tail", "cut-log"),
     ),

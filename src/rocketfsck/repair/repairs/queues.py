@@ -37,6 +37,7 @@ from rocketfsck.repair.repairs.leftovers import plan_wrong_trees
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queuemerge import Merger
 from rocketfsck.repair.repairs.reasons import IMPOSSIBLE, NO_FILE, NO_TEXT
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store, StrayReason
 from rocketfsck.verify.emit import TREES, queue_directory
 from rocketfsck.verify.finding import Finding, Severity
@@ -44,12 +45,14 @@ from rocketfsck.verify.queues.unitruns import Kind, kinds_of
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.tasks.task import is_aggregate
 
-_NOT_BUILT = frozenset({"CL027", "ST023", "CF011"})
+_NOT_BUILT = frozenset(
+    {RuleName.QUEUE_OFFSET_REPEATED, RuleName.QUEUE_KIND_TWICE, RuleName.CONSUMER_OFFSET_OF_LOST_UNITS}
+)
 """Rules that ask for a queue to be built again where that alone does not help, or need not be."""
 _NO_FILES = frozenset(
     {StrayReason.SPECIAL, StrayReason.DIRECTORY, StrayReason.DANGLING, StrayReason.UNREADABLE}
 )
-_LOST = frozenset({"XR001", "XR002"})
+_LOST = frozenset({RuleName.RECORD_WITHOUT_UNIT, RuleName.QUEUE_MISSING})
 
 
 def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
@@ -58,12 +61,12 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
     It is the same whichever finding asks for it. Queues of a log that is not theirs are left alone.
     """
     found = {finding.rule for finding in scene.findings}
-    if is_unsettled(scene) or found & {"ST019", "ST020"}:
+    if is_unsettled(scene) or found & {RuleName.COMMITLOG_MISSING, RuleName.QUEUES_OF_ANOTHER_LOG}:
         return
     repeated = {
         (finding.where.topic, finding.where.queue_id, finding.where.queue_offset)
         for finding in one_by_one(scene.findings)
-        if finding.rule == "CL027"
+        if finding.rule == RuleName.QUEUE_OFFSET_REPEATED
     }
     asked = [finding for finding in scene.findings if asks_to_build(finding, repeated)]
     if not asked:
@@ -85,7 +88,8 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
         *(
             finding
             for finding in scene.findings
-            if finding.rule == "CF011" and (every or queue_of(finding) in damaged)
+            if finding.rule == RuleName.CONSUMER_OFFSET_OF_LOST_UNITS
+            and (every or queue_of(finding) in damaged)
         ),
     ]
     queues = [queue for queue in scene.store.queues if every or (queue.topic, queue.queue_id) in names]
@@ -124,15 +128,16 @@ def asks_to_build(finding: Finding, repeated: set[tuple[str | None, int | None, 
     """Whether a finding asks for its queue to be built again; `repeated` are the places (topic, queue, queue
     offset) for which the log itself has two records: no queue has room for both."""
     rule = RULES[finding.rule]
-    if finding.rule == "ST010":
+    if finding.rule == RuleName.SEGMENT_GAP:
         area = finding.where.file.partition("/")[0]
         return area in ("consumequeue", "batchconsumequeue", "consumequeue_ext")
     if rule.repair != "rebuild-queue" or finding.rule in _NOT_BUILT or rule.severity is Severity.INFO:
         return False
     where = finding.where
-    if finding.rule in ("XR001", "XR005", "XR006") and (where.topic, where.queue_id) in {
-        (topic, queue_id) for topic, queue_id, _ in repeated
-    }:
+    if finding.rule in (RuleName.RECORD_WITHOUT_UNIT, RuleName.UNIT_GHOST, RuleName.UNIT_SHIFTED) and (
+        where.topic,
+        where.queue_id,
+    ) in {(topic, queue_id) for topic, queue_id, _ in repeated}:
         return not _is_repeated(finding, repeated)
     return True
 
@@ -147,7 +152,7 @@ def impossible(finding: Finding) -> str:
     try:
         name[0].encode()
     except UnicodeEncodeError:  # bytes that are no UTF-8; a queue that is there is another matter
-        return NO_TEXT if finding.rule == "XR002" else ""
+        return NO_TEXT if finding.rule == RuleName.QUEUE_MISSING else ""
     return ""
 
 
@@ -198,7 +203,7 @@ def _told_levels(scene: PlanScene) -> str:
     told = {
         number(finding.found, "level"): number(finding.found, "delay")
         for finding in one_by_one(scene.findings)
-        if finding.rule == "XR009"
+        if finding.rule == RuleName.DELAY_LEVELS_INFERRED
     }
     if not told or scene.store.delay_levels_source == "given":
         return ""
@@ -214,7 +219,7 @@ def _losses(findings: Iterable[Finding]) -> list[Loss]:
     """Units that point to nothing of their queue: they go, and nothing valid with them."""
     losses = []
     for finding in findings:
-        if finding.rule == "XR005" and not is_aggregate(finding):
+        if finding.rule == RuleName.UNIT_GHOST and not is_aggregate(finding):
             where = finding.where
             count = number(finding.found, "unit_count")
             first = where.queue_offset
@@ -228,7 +233,7 @@ def _renumbered(findings: Iterable[Finding]) -> int:
     return sum(
         number(finding.found, "last_queue_offset") - number(finding.found, "first_queue_offset") + 1
         for finding in findings
-        if finding.rule == "XR006" and not is_aggregate(finding)
+        if finding.rule == RuleName.UNIT_SHIFTED and not is_aggregate(finding)
     )
 
 
@@ -240,7 +245,7 @@ def _new_ends(findings: Sequence[Finding], queues: Iterable[ConsumeQueue]) -> di
         runs = [
             (finding.where.queue_offset or 0, number(finding.found, "last_queue_offset", -1))
             for finding in findings
-            if finding.rule == "XR005" and not is_aggregate(finding) and queue_of(finding) == name
+            if finding.rule == RuleName.UNIT_GHOST and not is_aggregate(finding) and queue_of(finding) == name
         ]
         if runs and queue.kind == "file" and queue.files:
             first, last = max(runs)
@@ -327,6 +332,6 @@ ROWS: tuple[Repair, ...] = (
             "queue_kinds",
         ),
         traits=("skips_units_below_current", "max_physic_offset_is_end"),
-        answers=("CQ004", "ST010", "ST026"),
+        answers=(RuleName.UNIT_STALE, RuleName.SEGMENT_GAP, RuleName.QUEUE_EXTENSION_ORPHAN),
     ),
 )

@@ -32,6 +32,7 @@ from rocketfsck.repair.repairs.misnamed import (
     plan_rename,
 )
 from rocketfsck.repair.repairs.queues import rebuild_queues
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.store.segments import PREALLOCATED_LIMIT
@@ -53,7 +54,7 @@ def plan_stray(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
             "set it aside: brokers would take it for a part of the store",
             [other for other in one_by_one(findings) if other.where.file == name],
             preconditions=whole_file(scene, name),
-            notices=[notice("index-file-unloaded", 1)] if finding.rule == "ST033" else [],
+            notices=[notice("index-file-unloaded", 1)] if finding.rule == RuleName.INDEX_NAME else [],
         )
 
 
@@ -64,12 +65,12 @@ def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
     cut_queues_too = False
     yield from _never_filled(scene, findings)
     for finding in one_by_one(findings):
-        if finding.rule == "ST016":
+        if finding.rule == RuleName.SEGMENTS_NEVER_FILLED:
             continue
         name, size = finding.where.file, number(finding.expected, "size")
         area = name.partition("/")[0]
         file = log_file(scene.store, name)
-        empty = finding.rule == "ST002" or number(finding.found, "size", -1) == 0
+        empty = finding.rule == RuleName.EMPTY_LAST_SEGMENT or number(finding.found, "size", -1) == 0
         if empty and (file is None or _is_last(scene, file)):
             yield _set_aside_empty(scene, finding)
             continue
@@ -89,7 +90,8 @@ def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
         if file is not None:
             yield from fence_file(scene, file)
             if any(
-                other.rule == "CL019" and other.where.file == name for other in one_by_one(scene.findings)
+                other.rule == RuleName.BLANK_MISSING and other.where.file == name
+                for other in one_by_one(scene.findings)
             ):
                 yield from end_file(scene, file)
     if cut_queues_too:
@@ -98,7 +100,7 @@ def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
 
 def _never_filled(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Files of zeros behind the log, but for those that a broker makes in advance."""
-    why = [finding for finding in findings if finding.rule == "ST016"]
+    why = [finding for finding in findings if finding.rule == RuleName.SEGMENTS_NEVER_FILLED]
     if not why:
         return
     start = why[0].where.physical_offset or 0
@@ -120,7 +122,7 @@ def _is_last(scene: PlanScene, file: MappedFile) -> bool:
 
 def _is_cut_inside(scene: PlanScene, finding: Finding) -> bool:
     return any(
-        other.rule == "CQ006" and other.where.file == finding.where.file
+        other.rule == RuleName.UNIT_PARTIAL and other.where.file == finding.where.file
         for other in one_by_one(scene.findings)
     )
 
@@ -154,7 +156,7 @@ def plan_twins(scene: PlanScene, _findings: Sequence[Finding]) -> Iterator[Actio
 
 def plan_extension(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Extension files whose queue is gone, unless that is built again."""
-    rebuilt = {queue_of(finding) for finding in scene.findings if finding.rule == "XR002"}
+    rebuilt = {queue_of(finding) for finding in scene.findings if finding.rule == RuleName.QUEUE_MISSING}
     for finding in one_by_one(findings):
         if queue_of(finding) in rebuilt:
             for action in rebuild_queues(scene):
@@ -210,7 +212,7 @@ ROWS: tuple[Repair, ...] = (
         "set aside a file of no bytes",
         plan_resize,
         act_set_aside,
-        answers=("ST001",),
+        answers=(RuleName.SEGMENT_LENGTH,),
     ),
     Repair(
         "resize-segment",

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.sorting import among, distinct
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.index.places import entry_place, slot_place
@@ -57,16 +58,23 @@ def classify_links(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterato
         slot, expected = int(wrong.entry_slot[row]), int(wrong.expected[row])
         where = _at(reader, entry, slot)
         if previous == entry:
-            yield Finding("IX007", where, {"value": previous}, {"value": expected})
+            yield Finding(RuleName.INDEX_CHAIN_SELF_LOOP, where, {"value": previous}, {"value": expected})
         elif not 0 <= previous <= used:
-            yield Finding("IX010", where, {"value": previous}, {"value": expected, "last_entry": used})
+            yield Finding(
+                RuleName.INDEX_CHAIN_OUT_OF_RANGE,
+                where,
+                {"value": previous},
+                {"value": expected, "last_entry": used},
+            )
         elif previous > entry:
-            yield Finding("IX009", where, {"value": previous}, {"value": expected})
+            yield Finding(
+                RuleName.INDEX_CHAIN_NOT_DECREASING, where, {"value": previous}, {"value": expected}
+            )
         elif previous and int(leads_to[row]) != slot:
             found = {"value": previous, "other_slot": int(leads_to[row])}
-            yield Finding("IX011", where, found, {"value": expected})
+            yield Finding(RuleName.INDEX_CHAIN_CROSS_LINK, where, found, {"value": expected})
         else:
-            yield Finding("IX012", where, {"value": previous}, {"value": expected})
+            yield Finding(RuleName.INDEX_CHAIN_SKIPS, where, {"value": previous}, {"value": expected})
     yield from _classify_heads(reader, wrong, used)
 
 
@@ -77,7 +85,12 @@ def _classify_heads(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterat
         slot, head, expected = int(wrong.slot[row]), int(wrong.head[row]), int(wrong.expected_head[row])
         where = slot_place(reader.file.relative, slot)
         if not 0 <= head <= used:
-            yield Finding("IX005", where, {"value": head}, {"value": expected, "last_entry": used})
+            yield Finding(
+                RuleName.INDEX_SLOT_OUT_OF_RANGE,
+                where,
+                {"value": head},
+                {"value": expected, "last_entry": used},
+            )
             continue
         if not head:
             reason = "the slot is empty"
@@ -85,7 +98,7 @@ def _classify_heads(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterat
             reason = f"that entry is of slot {int(leads_to[row])}"
         else:
             reason = "newer entries of the slot are passed over"
-        yield Finding("IX006", where, {"value": head, "reason": reason}, {"value": expected})
+        yield Finding(RuleName.INDEX_SLOT_HEAD, where, {"value": head, "reason": reason}, {"value": expected})
 
 
 def walk_damaged(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterator[Finding]:
@@ -106,12 +119,18 @@ def walk_damaged(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterator[
             previous = int(reader.entries(entry, 1)["prevIndex"][0])
             if previous in path and previous != entry:
                 length = len(path) - path[previous]
-                yield Finding("IX008", _at(reader, entry, slot), {"value": previous, "length": length})
+                yield Finding(
+                    RuleName.INDEX_CHAIN_CYCLE,
+                    _at(reader, entry, slot),
+                    {"value": previous, "length": length},
+                )
             entry = previous
         reached.update(path)
     if unfinished or len(slots) > CHAIN_LIMIT or wrong.further_count:
         count = unfinished + max(len(slots) - CHAIN_LIMIT, 0)
-        yield Finding("IX024", Where(file=reader.file.relative), {"slot_count": count})
+        yield Finding(
+            RuleName.INDEX_CHAINS_NOT_WALKED, Where(file=reader.file.relative), {"slot_count": count}
+        )
         return
     yield from _orphans(reader, slots, reached, used)
 
@@ -132,7 +151,12 @@ def _orphans(reader: IndexReader, slots: Longs, reached: set[int], used: int) ->
             count[slot] = count.get(slot, 0) + 1
             first.setdefault(slot, number)
     for slot, number in first.items():
-        yield Finding("IX013", _at(reader, number, slot), {"entry_count": count[slot]}, count=count[slot])
+        yield Finding(
+            RuleName.INDEX_ENTRY_ORPHAN,
+            _at(reader, number, slot),
+            {"entry_count": count[slot]},
+            count=count[slot],
+        )
 
 
 def _at(reader: IndexReader, entry: int, slot: int) -> Where:

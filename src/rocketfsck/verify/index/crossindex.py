@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.reader.index import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import capped
@@ -60,18 +61,20 @@ def _files(context: Context, indexes: Sequence[TaskResult | None]) -> Iterator[F
         facts, extent = _facts(result), result.summary
         if not extent.entry_count:
             empty.append(facts.file)
-            yield Finding("IX019", Where(file=facts.file))
+            yield Finding(RuleName.INDEX_EMPTY, Where(file=facts.file))
             continue
         if not facts.full and number + 1 < len(indexes):
             count = {"entry_count": extent.entry_count}
             expected = {"entry_count": context.store.geometry.entry_count - 1}
-            yield Finding("IX021", Where(file=facts.file, start=36, end=40), count, expected)
+            yield Finding(RuleName.INDEX_NOT_FULL, Where(file=facts.file, start=36, end=40), count, expected)
         if before is not None and extent.first_offset < before[1]:
             found = {"begin_offset": extent.first_offset, "previous_end_offset": before[1]}
-            yield Finding("IX022", Where(file=facts.file, start=16, end=24), found)
+            yield Finding(RuleName.INDEX_FILE_ORDER, Where(file=facts.file, start=16, end=24), found)
         before = (facts, extent.last_offset)
     if len(empty) > 1:
-        yield Finding("IX020", Where(file="index"), {"file_count": len(empty), "first_file": empty[0]})
+        yield Finding(
+            RuleName.INDEX_EMPTY_MANY, Where(file="index"), {"file_count": len(empty), "first_file": empty[0]}
+        )
 
 
 def _facts(result: TaskResult) -> IndexFacts:
@@ -101,9 +104,9 @@ def _unindexed(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[
             evidence = _was_indexed(context)
             found: dict[str, int | str] = {"record_count": count}
             if evidence:
-                yield Finding("XR040", Where(file="index"), {**found, "evidence": evidence})
+                yield Finding(RuleName.INDEX_GONE, Where(file="index"), {**found, "evidence": evidence})
             elif store.settings.flag("messageIndexEnable", True):
-                yield Finding("XR031", Where(file="index"), found)
+                yield Finding(RuleName.INDEX_ABSENT, Where(file="index"), found)
         return
     run: _Run | None = None
     for file, log in zip(store.commitlog.files, logs, strict=True):
@@ -155,7 +158,9 @@ def _index_timestamp(store: Store) -> int:
 
 def _run_finding(run: _Run) -> Finding:
     found = {"record_count": run.record_count, "key_count": run.key_count, "last_offset": run.last}
-    return Finding("XR020", Where(file=run.file, start=run.pos, physical_offset=run.first), found)
+    return Finding(
+        RuleName.RECORD_UNINDEXED, Where(file=run.file, start=run.pos, physical_offset=run.first), found
+    )
 
 
 def _loose(
@@ -166,7 +171,11 @@ def _loose(
 ) -> Iterator[Finding]:
     """Entries that met no record, one finding an index file and cause."""
     groups: dict[tuple[int, str], list[int]] = {}
-    rules = {BEYOND: "XR022", IN_DAMAGE: "XR029", NOWHERE: "XR023"}
+    rules = {
+        BEYOND: RuleName.ENTRY_BEYOND_LOG,
+        IN_DAMAGE: RuleName.ENTRY_OF_DAMAGED_RECORD,
+        NOWHERE: RuleName.ENTRY_DANGLING,
+    }
     for log in logs:
         if log is not None:
             for index, kind, entry, first, last, count in log.summary.entries.loose.tolist():
@@ -179,17 +188,31 @@ def _loose(
         extent = result.summary
         if extent.beyond_count and not has_log_elsewhere(context.store):
             offset = extent.beyond_offset
-            _gather(groups, (index, "XR022"), extent.beyond_entry, offset, offset, extent.beyond_count)
+            _gather(
+                groups,
+                (index, RuleName.ENTRY_BEYOND_LOG),
+                extent.beyond_entry,
+                offset,
+                offset,
+                extent.beyond_count,
+            )
         if extent.missing_count:
-            _gather(groups, (index, "XR030"), extent.missing_entry, 0, 0, extent.missing_count)
+            _gather(
+                groups,
+                (index, RuleName.ENTRY_IN_MISSING_SEGMENT),
+                extent.missing_entry,
+                0,
+                0,
+                extent.missing_count,
+            )
         if extent.expired_count:
-            _gather(groups, (index, "XR028"), 1, 0, 0, extent.expired_count)
+            _gather(groups, (index, RuleName.ENTRIES_EXPIRED), 1, 0, 0, extent.expired_count)
     for (index, rule), (entry, first, last, count) in sorted(groups.items()):
         file = context.store.indexes[index]
         facts: dict[str, int | None] = {"entry_count": count}
-        if rule in ("XR022", "XR023", "XR029"):
+        if rule in (RuleName.ENTRY_BEYOND_LOG, RuleName.ENTRY_DANGLING, RuleName.ENTRY_OF_DAMAGED_RECORD):
             facts |= {"first_offset": first, "last_offset": last}
-        if rule == "XR022":
+        if rule == RuleName.ENTRY_BEYOND_LOG:
             facts["log_end"] = log_end
         yield Finding(rule, _entry_place(context, file, entry), facts)
 
@@ -220,4 +243,4 @@ def _ahead(indexes: Sequence[TaskResult | None], log_end: int | None) -> Iterato
     facts = _facts(newest)
     if facts.end_physical_offset > log_end:
         found = {"end_offset": facts.end_physical_offset, "log_end": log_end}
-        yield Finding("XR027", Where(file=facts.file, start=24, end=32), found)
+        yield Finding(RuleName.INDEX_AHEAD_OF_LOG, Where(file=facts.file, start=24, end=32), found)

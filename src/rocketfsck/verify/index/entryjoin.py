@@ -14,6 +14,7 @@ import numpy as np
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.reader.records import LogReader
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.joins import EntryCode, EntryJoin, Mismatches
 from rocketfsck.scan.spans import find_span, group_bounds
@@ -135,11 +136,11 @@ class KeyJoin:
             other[row] += count
             expected = {"hash": int(found.expected[number])} if code == EntryCode.HASH else {}
             self._collector.add(
-                Finding("XR024", where, {"hash": int(found.found[number])}, expected, count=count)
+                Finding(RuleName.ENTRY_KEY, where, {"hash": int(found.found[number])}, expected, count=count)
             )
         elif code == EntryCode.DUPLICATE:
             facts = {"entry_count": count, "first_offset": offset}
-            self._collector.add(Finding("XR025", where, facts))
+            self._collector.add(Finding(RuleName.ENTRY_DUPLICATE, where, facts))
         elif code == EntryCode.TIME_DIFF:
             self._time(found, number, index, entry, count, offset)
 
@@ -150,7 +151,7 @@ class KeyJoin:
         if count > 0:
             self._collector.add(
                 Finding(
-                    "XR026",
+                    RuleName.ENTRY_TIME,
                     entry_place(
                         self._store.indexes[index].relative,
                         self._store.geometry.slot_count,
@@ -181,9 +182,9 @@ class KeyJoin:
         for at in part[:1000].tolist():
             row = int(keyed[at])
             facts = {"missing_count": int(missing[at]), "key_count": int(counts[at])}
-            self._collector.add(Finding("XR021", rows.place(row), facts))
+            self._collector.add(Finding(RuleName.KEY_UNINDEXED, rows.place(row), facts))
         if len(part) > 1000:
-            self._collector.add(aggregate("XR021", self._relative, len(part) - 1000))
+            self._collector.add(aggregate(RuleName.KEY_UNINDEXED, self._relative, len(part) - 1000))
         physical = rows.physical
         edges = np.flatnonzero(np.diff(np.concatenate(([0], none.view(np.int8), [0]))))
         for low, high in zip(edges[0::2].tolist(), edges[1::2].tolist(), strict=True):

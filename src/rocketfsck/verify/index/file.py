@@ -21,6 +21,7 @@ from rocketfsck.reader.index import (
     IndexReader,
     entry_dtype,
 )
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.replay import IndexReplay
 from rocketfsck.scan.spans import find_span
@@ -102,7 +103,9 @@ class _IndexWalk:
         """Go through all entries and slots."""
         reader = self.reader
         if reader.last_entry and reader.any_byte(0):
-            self.collector.add(Finding("IX018", entry_place(reader.file.relative, reader.slot_count, 0)))
+            self.collector.add(
+                Finding(RuleName.INDEX_ENTRY_ZERO, entry_place(reader.file.relative, reader.slot_count, 0))
+            )
         compiled = compiled_wanted(ENTRY_SIZE * self.used)
         replay = IndexReplay(reader.slot_count, compiled=compiled, limit=MISMATCH_LIMIT)
         counts = self._walk(replay)
@@ -153,8 +156,8 @@ class _IndexWalk:
         offset = block["phyOffset"].astype(np.int64)
         in_front = np.concatenate(([before], offset[:-1]))
         checks = (
-            ("IX014", np.flatnonzero(block["keyHash"] < 0), block["keyHash"]),
-            ("IX015", np.flatnonzero(block["timeDiff"] < 0), block["timeDiff"]),
+            (RuleName.INDEX_ENTRY_HASH, np.flatnonzero(block["keyHash"] < 0), block["keyHash"]),
+            (RuleName.INDEX_ENTRY_TIME_NEGATIVE, np.flatnonzero(block["timeDiff"] < 0), block["timeDiff"]),
         )
         for rule, rows, column in checks:
             add_rows(
@@ -172,11 +175,11 @@ class _IndexWalk:
             )
         add_rows(
             collector,
-            "IX016",
+            RuleName.INDEX_ENTRY_ORDER,
             self.relative,
             np.flatnonzero(offset < in_front),
             lambda row: Finding(
-                "IX016",
+                RuleName.INDEX_ENTRY_ORDER,
                 entry_place(
                     reader.file.relative, reader.slot_count, first + row, physical_offset=int(offset[row])
                 ),
@@ -245,7 +248,9 @@ class _IndexWalk:
         if last >= first:
             count = last - first + 1
             where = entry_place(self.reader.file.relative, self.reader.slot_count, first, count)
-            self.collector.add(Finding("IX017", where, {"entry_count": count}, count=1))
+            self.collector.add(
+                Finding(RuleName.INDEX_ENTRY_BEHIND_COUNT, where, {"entry_count": count}, count=1)
+            )
 
 
 class _Pointing:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from rocketfsck.reader.index import HEADER_SIZE, IndexReader
 from rocketfsck.reader.records import LogReader
+from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.index.places import entry_place
 from rocketfsck.verify.tasks.task import Collector, Context
@@ -45,7 +46,7 @@ class HeaderCheck:
                 reason = f"entries {reader.last_entry + 1} to {stated} are cut off"
             self.collector.add(
                 Finding(
-                    "IX001",
+                    RuleName.INDEX_LENGTH,
                     Where(file=self.relative, start=min(reader.size, expected_size), end=expected_size),
                     {
                         "size": reader.size,
@@ -70,7 +71,9 @@ class HeaderCheck:
         if doubt is not None:
             where = Where(file=self.relative, start=HEADER_SIZE - 4, end=HEADER_SIZE)
             found: Facts = {"index_count": header.index_count, "reason": doubt}
-            self.collector.add(Finding("IX002", where, found, {"index_count": self.used + 1}))
+            self.collector.add(
+                Finding(RuleName.INDEX_HEADER_COUNT, where, found, {"index_count": self.used + 1})
+            )
         return self.used
 
     def values(self, used_slots: int) -> None:
@@ -84,7 +87,7 @@ class HeaderCheck:
         if not self.cut and not used_slots <= header.hash_slot_count <= self.used:
             collector.add(
                 Finding(
-                    "IX003",
+                    RuleName.INDEX_SLOT_COUNT,
                     Where(file=self.relative, start=32, end=36),
                     {
                         "hash_slot_count": header.hash_slot_count,
@@ -108,7 +111,11 @@ class HeaderCheck:
     def _field(self, name: str, pos: int, found: int, expected: int) -> None:
         if found != expected:
             where = Where(file=self.relative, start=pos, end=pos + 8)
-            self.collector.add(Finding("IX004", where, {"field": name, "value": found}, {"value": expected}))
+            self.collector.add(
+                Finding(
+                    RuleName.INDEX_HEADER_RANGE, where, {"field": name, "value": found}, {"value": expected}
+                )
+            )
 
     def _first_time(self) -> None:
         """Entry 1's timeDiff is counted from the end of the full file in front (reference 4.4)."""
@@ -125,4 +132,6 @@ class HeaderCheck:
         expected = time_diff(self.reader.header.begin_timestamp, end)
         if full and found not in (expected, 0):
             where = entry_place(self.reader.file.relative, self.reader.slot_count, 1)
-            self.collector.add(Finding("IX023", where, {"value": found}, {"value": expected}))
+            self.collector.add(
+                Finding(RuleName.INDEX_FIRST_TIME, where, {"value": found}, {"value": expected})
+            )

@@ -26,6 +26,7 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.indexfile import ENTRY_SIZE, SLOT_SIZE, entry_pos, slot_pos
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.reader.records import LogReader
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
@@ -95,7 +96,7 @@ def _spread(context: Context, file: IndexFile, used: int, log: LogReader) -> Ite
             "entry_count": used,
         }
         where = Where(file=file.relative, start=slot_pos(0), end=slot_pos(slot_count))
-        yield Finding("IX026", where, facts, {"used_count": expected_count})
+        yield Finding(RuleName.INDEX_SLOTS_SKEWED, where, facts, {"used_count": expected_count})
     if not len(sample.number):
         return
     parser = context.store.dialect.property_parser
@@ -165,7 +166,7 @@ def _long_chain(
         "key": next(iter(_keys(log, int(sample.offset[row]), key_hash, parser)), "not known"),
     }
     where = Where(file=file.relative, start=slot_pos(slot), end=slot_pos(slot) + SLOT_SIZE, slot=slot)
-    yield Finding("IX027", where, found, {"entry_count": f"{used / slot_count:.1f}"})
+    yield Finding(RuleName.INDEX_CHAIN_LONG, where, found, {"entry_count": f"{used / slot_count:.1f}"})
 
 
 def _shared(
@@ -205,7 +206,7 @@ def _shared(
         "distinct_count": len(bounds) - 1,
     }
     where = Where(file=file.relative, start=start, end=start + ENTRY_SIZE, entry=first_entry)
-    yield Finding("IX025", where, facts)
+    yield Finding(RuleName.INDEX_HASH_SHARED, where, facts)
 
 
 def _keys(log: LogReader, offset: int, key_hash: int, parser: Any) -> set[str]:
@@ -245,7 +246,9 @@ def check_names(context: Context, indexes: Sequence[TaskResult | None]) -> Itera
             "begin_timestamp": own.begin_timestamp,
             "end_timestamp": own.end_timestamp,
         }
-        yield Finding("IX028", Where(file=file.relative, start=0, end=16), found, count=len(numbers))
+        yield Finding(
+            RuleName.INDEX_NAME_TIME, Where(file=file.relative, start=0, end=16), found, count=len(numbers)
+        )
 
 
 def _entries_of(result: TaskResult | None) -> IndexFacts | None:

@@ -21,6 +21,7 @@ import numpy as np
 
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.reader.index import IndexReader
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.joins import EntryCode, Mismatches
 from rocketfsck.store.model import Store
 from rocketfsck.store.newer import writes_more_entries
@@ -229,7 +230,7 @@ def judge_strange(store: Store, results: Sequence[Strange], keyed_count: int) ->
     unseen = sum(result.unseen_count for result in results)
     if not len(rows):
         if unseen:
-            yield Finding("XR024", Where(file="index"), {"further_count": unseen}, count=unseen)
+            yield Finding(RuleName.ENTRY_KEY, Where(file="index"), {"further_count": unseen}, count=unseen)
         return
     ((usual, agreeing),) = Counter(rows[:, DISTINCT].tolist()).most_common(1)
     odd = sum(result.odd_count for result in results)
@@ -237,7 +238,7 @@ def judge_strange(store: Store, results: Sequence[Strange], keyed_count: int) ->
     if agreeing < least or 100 * agreeing < REGULAR_PERCENT * (len(rows) + odd):
         yield from (_error(store, row) for row in rows.tolist())
         if unseen:
-            yield Finding("XR024", Where(file="index"), {"further_count": unseen}, count=unseen)
+            yield Finding(RuleName.ENTRY_KEY, Where(file="index"), {"further_count": unseen}, count=unseen)
         return
     regular = rows[rows[:, DISTINCT] == usual]
     yield from (_error(store, row) for row in rows[rows[:, DISTINCT] != usual].tolist())
@@ -255,10 +256,10 @@ def judge_strange(store: Store, results: Sequence[Strange], keyed_count: int) ->
         "first_entry": first[ENTRY],
         "first_offset": first[OFFSET],
     }
-    yield Finding("XR035", Where(file="index"), found)
+    yield Finding(RuleName.UNKNOWN_ENTRIES, Where(file="index"), found)
 
 
 def _error(store: Store, row: Sequence[int]) -> Finding:
     index, entry, offset, _, count, key_hash = row
     place = entry_place(store.indexes[index].relative, store.geometry.slot_count, entry, count, offset)
-    return Finding("XR024", place, {"hash": key_hash}, count=count)
+    return Finding(RuleName.ENTRY_KEY, place, {"hash": key_hash}, count=count)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_TYPE_MASK, COMPRESSION_TYPE_SHIFT
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Fault, Trait
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import add_rows
@@ -54,11 +55,13 @@ class BodyCheck:
         wrong = [row for row in np.flatnonzero(batches).tolist() if not self._counts(rows, row)]
         add_rows(
             self._collector,
-            "CL014",
+            RuleName.RECORD_INNER_BATCH,
             rows.relative,
             np.array(wrong, np.int64),
             lambda row: Finding(
-                "CL014", rows.place(row), {"reason": "the body does not hold INNER_NUM items"}
+                RuleName.RECORD_INNER_BATCH,
+                rows.place(row),
+                {"reason": "the body does not hold INNER_NUM items"},
             ),
         )
 
@@ -66,7 +69,7 @@ class BodyCheck:
         """Say which codecs were missing."""
         for codec, (where, count, reason) in sorted(self._skipped.items()):
             found: Facts = {"codec": codec, "reason": reason, "record_count": count}
-            self._collector.add(Finding("CL017", where, found, count=count))
+            self._collector.add(Finding(RuleName.RECORD_BODY_NOT_DECOMPRESSED, where, found, count=count))
 
     def _body(self, rows: LogRows, row: int) -> None:
         kind = (int(rows["sys_flag"][row]) & COMPRESSION_TYPE_MASK) >> COMPRESSION_TYPE_SHIFT
@@ -82,7 +85,9 @@ class BodyCheck:
             return
         fault = decoder(self._chunks(int(rows["body_pos"][row]), size))
         if fault is not None:
-            self._collector.add(Finding("CL016", rows.place(row), {"codec": codec, "reason": fault}))
+            self._collector.add(
+                Finding(RuleName.RECORD_COMPRESSED_BODY, rows.place(row), {"codec": codec, "reason": fault})
+            )
 
     def _chunks(self, pos: int, size: int) -> Iterator[bytes]:
         for start in range(pos, pos + size, CHUNK_SIZE):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.tasks.facts import LogFacts
@@ -70,7 +71,7 @@ def _blank_missing(log: TaskResult, next_file: str) -> Finding:
         end=summary.size,
         physical_offset=summary.start_offset + summary.live_end,
     )
-    return Finding("CL019", where, {"next_file": next_file})
+    return Finding(RuleName.BLANK_MISSING, where, {"next_file": next_file})
 
 
 def _queue_offsets(
@@ -94,10 +95,10 @@ def _queue_offsets(
         following[name] = int(span.following[row])
         if expected is None or first == expected:
             continue
-        rule = "CL027" if first < expected else "CL028"
+        rule = RuleName.QUEUE_OFFSET_REPEATED if first < expected else RuleName.QUEUE_OFFSET_GAP
         physical = int(span.physical[row])
         explained = not adjacent or (fence is not None and fence < physical)
-        if rule == "CL028" and explained and name in known:
+        if rule == RuleName.QUEUE_OFFSET_GAP and explained and name in known:
             continue
         where = Where(
             file=facts.file,
@@ -116,4 +117,4 @@ def _times(before: LogFacts, facts: LogFacts, log: TaskResult) -> Iterator[Findi
     step = before.last_store_timestamp - facts.first_store_timestamp
     if step > 0:
         where = Where(file=facts.file, start=0, physical_offset=log.summary.start_offset)
-        yield Finding("CL023", where, {"largest_step": step, "step_count": 1})
+        yield Finding(RuleName.STORE_TIMESTAMP_BACK, where, {"largest_step": step, "step_count": 1})

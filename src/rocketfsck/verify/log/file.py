@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.reader.records import LogReader, is_fence_topic
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait
 from rocketfsck.scan.dispatch import Dispatches, dispatches_of
 from rocketfsck.scan.jit import compiled_wanted
@@ -218,7 +219,10 @@ class _LogWalk:
         if skipping.any() or self.fence_offset is None:
             self._find_fence(rows)
             skipping &= ~self._is_fenced(rows, found, skipping)
-        for rule, flags in (("CL027", found.repeated), ("CL028", skipping)):
+        for rule, flags in (
+            (RuleName.QUEUE_OFFSET_REPEATED, found.repeated),
+            (RuleName.QUEUE_OFFSET_GAP, skipping),
+        ):
             chosen = np.flatnonzero(flags & kept)
             chosen = chosen[np.argsort(found.row[chosen], kind="stable")]
             add_rows(
@@ -287,7 +291,7 @@ class _LogWalk:
                     reason = "no record starts there"
                 if reason is not None:
                     found: Facts = {"prepared_offset": offset, "reason": reason}
-                    self.collector.add(Finding("CL026", where, found))
+                    self.collector.add(Finding(RuleName.PREPARED_RECORD_MISSING, where, found))
 
     def _multi_dispatch(self, rows: LogRows) -> None:
         """Lists of further queues that a broker cannot use, although some brokers write them."""
@@ -296,14 +300,14 @@ class _LogWalk:
             names, offsets = lists_in(self.reader.read(int(rows["properties_pos"][row]), size))
             light = skipped_names(names, offsets)
             if light is not None:
-                where, count = self.once.get("XR037", (rows.place(row), 0))
-                self.once["XR037"] = where, count + 1
+                where, count = self.once.get(RuleName.LIGHT_LISTS_UNUSED, (rows.place(row), 0))
+                self.once[RuleName.LIGHT_LISTS_UNUSED] = where, count + 1
                 for name in light:
                     if name in self.skipped or len(self.skipped) < MAX_NAMES:
                         self.skipped[name] = self.skipped.get(name, 0) + 1
             elif _count(names) != _count(offsets):
                 facts = {"queue_count": _count(names), "offset_count": _count(offsets)}
-                self.collector.add(Finding("XR013", rows.place(row), facts))
+                self.collector.add(Finding(RuleName.MULTI_DISPATCH_LISTS, rows.place(row), facts))
 
     def _finish(self) -> TaskResult:
         self.judge.finish()
@@ -314,7 +318,11 @@ class _LogWalk:
             self.collector.add(Finding(rule, where, {"record_count": count}))
         if self.unfollowed_count:
             self.collector.add(
-                Finding("CL029", Where(file=self.file.relative), {"record_count": self.unfollowed_count})
+                Finding(
+                    RuleName.QUEUES_NOT_FOLLOWED,
+                    Where(file=self.file.relative),
+                    {"record_count": self.unfollowed_count},
+                )
             )
         units = self.units.finish()
         judge, size = self.judge, self.reader.size

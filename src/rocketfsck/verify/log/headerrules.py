@@ -26,6 +26,7 @@ from rocketfsck.formats.magic import (
     TRANSACTION_NOT,
 )
 from rocketfsck.formats.properties import PGROUP, TRAN_MSG
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Trait
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import add_runs
@@ -91,11 +92,16 @@ def _born_never(rows: LogRows, reader: FileReader) -> Flags:
 
 
 HEADER_RULES: tuple[HeaderRule, ...] = (
-    HeaderRule("CL034", _lacks_inner_number, "sys_flag", "sys_flag"),
-    HeaderRule("CL035", _plain_with_prepared, "prepared_offset", "prepared_transaction_offset"),
-    HeaderRule("CL036", _never_prepared, "sys_flag", "sys_flag"),
-    HeaderRule("CL037", _reconsumed_absurdly, "reconsume_times", "reconsume_times"),
-    HeaderRule("CL038", _born_never, "born_timestamp", "born_timestamp"),
+    HeaderRule(RuleName.RECORD_INNER_BATCH_FLAG, _lacks_inner_number, "sys_flag", "sys_flag"),
+    HeaderRule(
+        RuleName.RECORD_PREPARED_OFFSET,
+        _plain_with_prepared,
+        "prepared_offset",
+        "prepared_transaction_offset",
+    ),
+    HeaderRule(RuleName.RECORD_COMMIT_FLAG, _never_prepared, "sys_flag", "sys_flag"),
+    HeaderRule(RuleName.RECORD_RECONSUME_TIMES, _reconsumed_absurdly, "reconsume_times", "reconsume_times"),
+    HeaderRule(RuleName.RECORD_BORN_TIMESTAMP, _born_never, "born_timestamp", "born_timestamp"),
 )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from rocketfsck.formats.arrays import Bytes, Flags, Longs
 from rocketfsck.formats.properties import CRC32
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Trait
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.reading import FileReader
@@ -44,9 +45,9 @@ def check_targets(rows: LogRows, reader: FileReader, collector: Collector) -> No
     def make(row: int) -> Finding:
         names = [name.decode() for name, found in lacking.items() if row in found]
         facts: Facts = {"missing": " and ".join(names)}
-        return Finding("CL032", rows.place(row), facts)
+        return Finding(RuleName.RECORD_WITHOUT_TARGET, rows.place(row), facts)
 
-    add_rows(collector, "CL032", rows.relative, either, make)
+    add_rows(collector, RuleName.RECORD_WITHOUT_TARGET, rows.relative, either, make)
 
 
 def misplaced_crcs(rows: LogRows, flagged: Flags, reader: FileReader) -> Flags:

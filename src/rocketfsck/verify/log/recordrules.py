@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from rocketfsck.formats.magic import MAGIC_V2
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.queuetrack import RECENT_COUNT
 from rocketfsck.store.model import Store
@@ -80,26 +81,34 @@ def _column(name: str, column: str) -> FactsOf:
 
 
 FAULT_RULES: tuple[FaultRule, ...] = (
-    FaultRule("CL004", Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE, _column("crc", "body_crc")),
-    FaultRule("CL005", Fault.PROPERTY_CRC, _nothing),
-    FaultRule("CL006", Fault.PHYSICAL_OFFSET, _column("stated_offset", "physical_offset")),
-    FaultRule("CL007", Fault.SYS_FLAG | Fault.COMPRESSION_TYPE, _column("sys_flag", "sys_flag")),
-    FaultRule("CL008", Fault.PORT, _nothing),
+    FaultRule(RuleName.RECORD_BODY_CRC, Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE, _column("crc", "body_crc")),
+    FaultRule(RuleName.RECORD_PROPERTY_CRC, Fault.PROPERTY_CRC, _nothing),
     FaultRule(
-        "CL009",
+        RuleName.RECORD_PHYSICAL_OFFSET, Fault.PHYSICAL_OFFSET, _column("stated_offset", "physical_offset")
+    ),
+    FaultRule(
+        RuleName.RECORD_SYS_FLAG, Fault.SYS_FLAG | Fault.COMPRESSION_TYPE, _column("sys_flag", "sys_flag")
+    ),
+    FaultRule(RuleName.RECORD_HOST_PORT, Fault.PORT, _nothing),
+    FaultRule(
+        RuleName.RECORD_NEGATIVE_FIELD,
         Fault.QUEUE_ID | Fault.QUEUE_OFFSET | Fault.PREPARED_OFFSET | Fault.BODY_SIZE | Fault.PROPERTIES_SIZE,
         _negative,
     ),
     FaultRule(
-        "CL010",
+        RuleName.RECORD_TOPIC,
         Fault.TOPIC_EMPTY | Fault.TOPIC_CHARSET | Fault.TOPIC_SIZE | Fault.TOPIC_UTF8,
         _topic,
     ),
-    FaultRule("CL011", Fault.PROPERTY_SHAPE, _nothing, once=True),
-    FaultRule("CL012", Fault.PROPERTY_NUL, _nothing),
-    FaultRule("CL013", Fault.DELAY, _nothing),
-    FaultRule("CL014", Fault.INNER_BATCH, lambda _rows, _row: {"reason": "INNER_NUM or INNER_BASE"}),
-    FaultRule("CL015", Fault.END_OF_FILE, _nothing),
+    FaultRule(RuleName.RECORD_PROPERTIES_SHAPE, Fault.PROPERTY_SHAPE, _nothing, once=True),
+    FaultRule(RuleName.RECORD_PROPERTIES_NUL, Fault.PROPERTY_NUL, _nothing),
+    FaultRule(RuleName.RECORD_DELAY_LEVEL, Fault.DELAY, _nothing),
+    FaultRule(
+        RuleName.RECORD_INNER_BATCH,
+        Fault.INNER_BATCH,
+        lambda _rows, _row: {"reason": "INNER_NUM or INNER_BASE"},
+    ),
+    FaultRule(RuleName.RECORD_END_OF_FILE, Fault.END_OF_FILE, _nothing),
 )
 
 
@@ -109,8 +118,8 @@ def check_version(rows: LogRows, store: Store, once: dict[str, tuple[Where, int]
         return
     newer = rows["magic_code"] == MAGIC_V2
     if newer.any():
-        where, count = once.get("CL031") or (rows.place(int(np.argmax(newer))), 0)
-        once["CL031"] = (where, count + int(np.count_nonzero(newer)))
+        where, count = once.get(RuleName.RECORD_TOO_NEW) or (rows.place(int(np.argmax(newer))), 0)
+        once[RuleName.RECORD_TOO_NEW] = (where, count + int(np.count_nonzero(newer)))
 
 
 def check_faults(
@@ -126,15 +135,19 @@ def check_faults(
         flags = (faults & int(rule.faults)) != 0
         if not flags.any():
             continue
-        if rule.rule == "CL005":  # a client's property of that name is no CRC of a broker
+        if (
+            rule.rule == RuleName.RECORD_PROPERTY_CRC
+        ):  # a client's property of that name is no CRC of a broker
             elsewhere = misplaced_crcs(rows, flags, reader)
-            add_runs(collector, "CL033", rows, elsewhere)
+            add_runs(collector, RuleName.RECORD_PROPERTY_CRC_PLACE, rows, elsewhere)
             flags &= ~elsewhere
         if rule.once:
             where, count = once.get(rule.rule) or (rows.place(int(np.argmax(flags))), 0)
             once[rule.rule] = (where, count + int(np.count_nonzero(flags)))
             continue
-        crc = partial(_expected_crc, rows, reader) if rule.rule == "CL004" else _no_expectation
+        crc = (
+            partial(_expected_crc, rows, reader) if rule.rule == RuleName.RECORD_BODY_CRC else _no_expectation
+        )
         add_runs(collector, rule.rule, rows, flags, partial(rule.found, rows), crc)
 
 
@@ -223,14 +236,16 @@ class Clocks:
         """Add what was found: one finding a rule."""
         if self._back is not None:
             where, step, count = self._back
-            collector.add(Finding("CL023", where, {"largest_step": step, "step_count": count}))
+            collector.add(
+                Finding(RuleName.STORE_TIMESTAMP_BACK, where, {"largest_step": step, "step_count": count})
+            )
         if self._ahead is not None:
             where, step, count = self._ahead
-            collector.add(Finding("CL024", where, {"ahead": step, "record_count": count}))
+            collector.add(Finding(RuleName.BORN_AFTER_STORE, where, {"ahead": step, "record_count": count}))
         if self._hosts is not None:
             where, previous, now, count = self._hosts
             found: Facts = {"previous_host": previous, "host": now, "change_count": count}
-            collector.add(Finding("CL025", where, found))
+            collector.add(Finding(RuleName.STORE_HOST_CHANGE, where, found))
 
 
 def _worst(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.headers import NOT_FOUND, find_candidate
 from rocketfsck.scan.regions import Reason, Region, RegionKind
 from rocketfsck.store.reading import FileReader
@@ -150,19 +151,19 @@ class RegionJudge:
         if self.stale_start is not None:
             where = self._place(self.stale_start, self._stale_end)
             found = {"record_count": self._stale_records, "byte_count": self._stale_bytes}
-            self._collector.add(Finding("CL021", where, found))
+            self._collector.add(Finding(RuleName.STALE_TAIL, where, found))
             return
         dirty = [region for region in tail if region.kind != RegionKind.ZERO]
         if not dirty:
             return
         start, end = dirty[0].start, dirty[-1].end
         if dirty[0].kind == RegionKind.TORN:
-            rule = "CL002"
+            rule = RuleName.LOG_TORN_TAIL
             self.damaged = True
         elif self.live_count or self.ends_with_blank:
-            rule = "CL022"
+            rule = RuleName.BYTES_BEHIND_END
         else:
-            rule = "CL030"
+            rule = RuleName.LOG_NO_RECORDS
             self.damaged = True
         found_facts: Facts = {"byte_count": end - start, "reason": REASONS[dirty[0].reason]}
         self._collector.add(Finding(rule, self._place(start, end), found_facts))
@@ -205,7 +206,7 @@ class RegionJudge:
             self.damaged = True
             where = self._place(blank.start, following.start)
             found = {"byte_count": following.end - blank.end, "record_count": count}
-            self._collector.add(Finding("CL020", where, found))
+            self._collector.add(Finding(RuleName.BLANK_TOO_EARLY, where, found))
             return
         lost = [region for region in gap if region.kind != RegionKind.MALFORMED or _stops_readers(region)]
         if lost:
@@ -219,19 +220,21 @@ class RegionJudge:
                 "next_offset": self._base_offset + end,
                 "next_record_count": count,
             }
-            self._collector.add(Finding("CL001", self._place(start, end), found_facts))
+            self._collector.add(Finding(RuleName.LOG_BOUNDARY_LOST, self._place(start, end), found_facts))
 
     def _malformed(self, region: Region) -> None:
         self.damaged = True
         found: Facts = {"byte_count": region.size, "reason": REASONS[region.reason]}
-        self._collector.add(Finding("CL003", self._place(region.start, region.end), found))
+        self._collector.add(Finding(RuleName.RECORD_MALFORMED, self._place(region.start, region.end), found))
 
     def _judge_blank(self, region: Region) -> None:
         if region.reason == Reason.BLANK_SIZE:
             total_size = int.from_bytes(self._reader.read(region.start, 4), "big", signed=True)
             left = self._reader.size - region.start
             where = self._place(region.start, region.end)
-            self._collector.add(Finding("CL018", where, {"total_size": total_size}, {"total_size": left}))
+            self._collector.add(
+                Finding(RuleName.BLANK_SIZE, where, {"total_size": total_size}, {"total_size": left})
+            )
 
     def _judge_filler(self, region: Region) -> None:
         """Filler is arbitrary bytes, but records that know their place were not filler once."""
@@ -242,7 +245,7 @@ class RegionJudge:
         if found != NOT_FOUND and bytes(data[found + 4 : found + 7]) == b"\xda\xa3\x20":
             where = self._place(region.start, region.end)
             facts: Facts = {"byte_count": region.size, "record_count": None}
-            self._collector.add(Finding("CL020", where, facts))
+            self._collector.add(Finding(RuleName.BLANK_TOO_EARLY, where, facts))
 
     def _mark(self, region: Region, code: int) -> None:
         if len(self._bad) < MAX_BAD_RANGES:

@@ -20,6 +20,7 @@ import numpy as np
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.reader.units import UnitReader, Units
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.spans import group_bounds, merge_spans, subtract_spans
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import capped, queue_directory, unit_place
@@ -45,11 +46,11 @@ REASONS = {
 BEHIND = "the queue ends before it"
 FENCED = "a filler record is there"
 RULE_OF_GROUND = {
-    Ground.BEYOND: "XR004",
-    Ground.LIVE: "XR005",
-    Ground.DAMAGE: "XR010",
-    Ground.MISSING: "XR011",
-    Ground.FENCE: "XR015",
+    Ground.BEYOND: RuleName.UNIT_BEYOND_LOG,
+    Ground.LIVE: RuleName.UNIT_GHOST,
+    Ground.DAMAGE: RuleName.UNIT_OF_DAMAGED_RECORD,
+    Ground.MISSING: RuleName.UNIT_IN_MISSING_SEGMENT,
+    Ground.FENCE: RuleName.UNIT_OF_FILLER,
 }
 
 
@@ -89,7 +90,7 @@ def _missing_units(
             continue
         if number is None:
             deleted = _is_deleted(context, topics, name[0])
-            rule = "XR003" if deleted else "XR002"
+            rule = RuleName.QUEUE_DELETED if deleted else RuleName.QUEUE_MISSING
             where = Where(file=queue_directory(*name), topic=name[0], queue_id=name[1])
             count = sum(row[4] for row in missed[name])
             first = min(row[2] for row in missed[name])
@@ -115,7 +116,7 @@ def _missing_units(
                 "last_offset": last,
                 "reason": BEHIND if behind else REASONS[Missing(reason)],
             }
-            yield Finding("XR001", where, facts)
+            yield Finding(RuleName.RECORD_WITHOUT_UNIT, where, facts)
 
 
 def _shifted_units(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:
@@ -364,10 +365,12 @@ def _delays(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Fin
             _, number, index, _ = waits[agreed]
             queue = context.store.queues[number]
             where = unit_place(queue, index)
-            yield Finding("XR009", where, {"level": level, "delay": agreed}, {"delay": usual})
+            yield Finding(
+                RuleName.DELAY_LEVELS_INFERRED, where, {"level": level, "delay": agreed}, {"delay": usual}
+            )
         for wait, (count, number, index, offset) in sorted(waits.items()):
             if wait != agreed:
                 where = unit_place(context.store.queues[number], index, 1, offset)
                 facts: Facts = {"level": level, "delay": wait, "tags_code": f"storeTimestamp + {wait}"}
                 wanted: Facts = {"delay": agreed, "tags_code": f"storeTimestamp + {agreed}"}
-                yield Finding("XR008", where, facts, wanted, count=count)
+                yield Finding(RuleName.UNIT_TAGS_CODE, where, facts, wanted, count=count)

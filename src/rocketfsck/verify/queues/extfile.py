@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.reader.units import MAX_EXT_ADDRESS, StreamReader, UnitReader
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import ConsumeQueue, MappedFileQueue
 from rocketfsck.verify.emit import add_rows, unit_place
@@ -115,11 +116,13 @@ class _ExtWalk:
                 dangling[row] = True
         add_rows(
             self.collector,
-            "CQ011",
+            RuleName.EXT_ADDRESS_DANGLING,
             unit_place(self.queue, int(indexes[0])).file,
             np.flatnonzero(dangling),
             lambda row: Finding(
-                "CQ011", unit_place(self.queue, int(indexes[row])), {"ext_offset": int(offsets[row])}
+                RuleName.EXT_ADDRESS_DANGLING,
+                unit_place(self.queue, int(indexes[row])),
+                {"ext_offset": int(offsets[row])},
             ),
         )
         last = np.flatnonzero(~dangling)
@@ -180,11 +183,11 @@ class _ExtWalk:
         self._orphans(start, count)
         if self.orphan_count:
             where = self._place(reader, self.orphan_start or 0)
-            self.collector.add(Finding("CQ013", where, {"unit_count": self.orphan_count}))
+            self.collector.add(Finding(RuleName.EXT_UNIT_ORPHAN, where, {"unit_count": self.orphan_count}))
 
     def _malformed(self, reader: StreamReader, pos: int, size: int) -> None:
         reason = f"unit size {size}" if size < EXT_MIN_SIZE else "bitmap size does not fit the unit size"
-        self.collector.add(Finding("CQ012", self._place(reader, pos), {"reason": reason}))
+        self.collector.add(Finding(RuleName.EXT_UNIT_MALFORMED, self._place(reader, pos), {"reason": reason}))
 
     def _place(self, reader: StreamReader, pos: int) -> Where:
         queue = self.queue

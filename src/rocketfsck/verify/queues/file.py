@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rocketfsck.reader.units import MAX_EXT_ADDRESS, UnitReader, Units
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import add_rows, queue_directory, unit_place
 from rocketfsck.verify.finding import Finding, Where
@@ -126,11 +127,11 @@ class _QueueWalk:
             file = unit_place(self.queue, index + int(rows[wrong[0]])).file
             add_rows(
                 self.collector,
-                "CQ002",
+                RuleName.UNIT_ORDER,
                 file,
                 wrong,
                 lambda row: Finding(
-                    "CQ002",
+                    RuleName.UNIT_ORDER,
                     unit_place(self.queue, index + int(rows[row]), physical_offset=int(offset[row])),
                     {"previous_offset": int(before[row])},
                 ),
@@ -165,11 +166,11 @@ class _QueueWalk:
 
         add_rows(
             self.collector,
-            "CQ014",
+            RuleName.BATCH_UNIT_BASE,
             place(0).file,
             np.flatnonzero(base != expected),
             lambda row: Finding(
-                "CQ014",
+                RuleName.BATCH_UNIT_BASE,
                 _at_base(place(row), int(base[row])),
                 {"unit_index": index + int(rows[row])},
                 {"queue_offset": int(expected[row])},
@@ -178,11 +179,11 @@ class _QueueWalk:
         odd = (units["compactedOffset"] != -1) | (units["reserved"] != 0)
         add_rows(
             self.collector,
-            "CQ015",
+            RuleName.BATCH_UNIT_RESERVED,
             place(0).file,
             np.flatnonzero(odd),
             lambda row: Finding(
-                "CQ015",
+                RuleName.BATCH_UNIT_RESERVED,
                 _at_base(place(row), int(base[row])),
                 {
                     "unit_index": index + int(rows[row]),
@@ -199,7 +200,7 @@ class _QueueWalk:
             run = flaw.run
             where = unit_place(queue, run.start, run.count)
             facts: dict[str, int] = {"unit_count": run.count}
-            if flaw.rule == "CQ005":
+            if flaw.rule == RuleName.UNIT_INVALID:
                 unit = reader.units(run.start, 1)[0]
                 facts["size"] = int(unit["size"])
                 where = unit_place(queue, run.start, run.count, int(unit["offset"]))
@@ -208,7 +209,9 @@ class _QueueWalk:
         if self.runs.not_kept_count:
             count = self.runs.not_kept_count
             self.broken = True
-            self.collector.add(Finding("CQ005", self._whole_queue(), {"further_count": count}, count=count))
+            self.collector.add(
+                Finding(RuleName.UNIT_INVALID, self._whole_queue(), {"further_count": count}, count=count)
+            )
         self._judge_files(reader)
         self._judge_expiry()
 
@@ -226,27 +229,35 @@ class _QueueWalk:
                     topic=self.queue.topic,
                     queue_id=self.queue.queue_id,
                 )
-                self.collector.add(Finding("CQ006", place, {"byte_count": rest}))
+                self.collector.add(Finding(RuleName.UNIT_PARTIAL, place, {"byte_count": rest}))
         if len(reader.files) > 1 and self.shape.unit_count:
             last = reader.files[-1]
             if self.runs.runs[-1].kind == Kind.ZERO and self.shape.end * size <= (last.start_offset or 0):
                 index = (last.start_offset or 0) // size
                 if self.runs.runs[-1].start <= index:
-                    self.collector.add(Finding("CQ007", unit_place(self.queue, index, last.size // size)))
+                    self.collector.add(
+                        Finding(
+                            RuleName.QUEUE_LAST_FILE_EMPTY, unit_place(self.queue, index, last.size // size)
+                        )
+                    )
 
     def _judge_expiry(self) -> None:
         shape = self.shape
         where = self._whole_queue()
         if shape.pre_blank_count and not shape.unit_count:
-            self.collector.add(Finding("CQ010", where, {"unit_count": shape.pre_blank_count}))
+            self.collector.add(
+                Finding(RuleName.QUEUE_PRE_BLANK_ONLY, where, {"unit_count": shape.pre_blank_count})
+            )
         if self.log_start is None or not shape.unit_count:
             return
         if self.live_index is None:
-            self.collector.add(Finding("CQ008", where, {"unit_count": shape.unit_count}))
+            self.collector.add(Finding(RuleName.QUEUE_EXPIRED, where, {"unit_count": shape.unit_count}))
         elif self.live_index > shape.start + shape.pre_blank_count:
             count = self.live_index - shape.start - shape.pre_blank_count
             self.collector.add(
-                Finding("CQ009", where, {"unit_count": count, "min_live_offset": self.live_index})
+                Finding(
+                    RuleName.UNITS_EXPIRED, where, {"unit_count": count, "min_live_offset": self.live_index}
+                )
             )
 
     def _whole_queue(self) -> Where:

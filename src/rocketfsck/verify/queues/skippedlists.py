@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from rocketfsck.formats.javatext import java_decode, parse_int64, split_java
 from rocketfsck.formats.properties import LMQ_PREFIX, MULTI_DISPATCH_SEPARATOR
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.verify.emit import unit_place
 from rocketfsck.verify.finding import Facts, Finding
@@ -76,7 +77,7 @@ def judge_shifted(
     if skipped_count and min(shifts) > 0 and max(shifts) - before <= skipped_count:
         count = sum(row[COUNT] for row in rows)
         found: Facts = {"unit_count": count, "most": max(shifts), "record_count": skipped_count}
-        yield Finding("XR036", unit_place(queue, rows[0][AT], 1, rows[0][OFFSET]), found)
+        yield Finding(RuleName.LIGHT_UNITS_SHIFTED, unit_place(queue, rows[0][AT], 1, rows[0][OFFSET]), found)
         return
     for row, shift in zip(rows, shifts, strict=True):
         yield shifted(store, number, row, -shift)
@@ -85,7 +86,7 @@ def judge_shifted(
 def shifted(store: Store, number: int, row: Sequence[int], shift: int) -> Finding:
     """The finding on units that are `shift` places away from their own."""
     return Finding(
-        "XR006",
+        RuleName.UNIT_SHIFTED,
         unit_place(store.queues[number], row[AT], row[COUNT], row[OFFSET]),
         {"first_queue_offset": row[FIRST], "last_queue_offset": row[LAST], "shift": shift},
         count=row[COUNT],

@@ -12,6 +12,7 @@ import numpy as np
 
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.reader.units import MAX_EXT_ADDRESS, StreamReader, Units
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.dispatch import UNKNOWN_TAGS
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import add_rows, unit_place
@@ -63,7 +64,7 @@ class UnitComparer:
 
     def take(self, queue: ConsumeQueue, number: int, rows: DispatchRows, units: Units, where: Longs) -> None:
         """Compare `units`, which stand at `where` in the queue, with the records that they point to."""
-        self._differences("XR007", queue, rows, where, units["size"], rows.size, "size")
+        self._differences(RuleName.UNIT_SIZE, queue, rows, where, units["size"], rows.size, "size")
         tags = units["tagsCode"].astype(np.int64)
         ext = tags <= MAX_EXT_ADDRESS
         delayed = rows.level > 0
@@ -73,11 +74,11 @@ class UnitComparer:
         wrong = np.flatnonzero(plain & (tags != rows.tags))
         add_rows(
             self._collector,
-            "XR008",
+            RuleName.UNIT_TAGS_CODE,
             unit_place(queue, int(where[0])).file,
             wrong,
             lambda row: Finding(
-                "XR008",
+                RuleName.UNIT_TAGS_CODE,
                 unit_place(queue, int(where[row]), physical_offset=int(rows.offset[row])),
                 {"tags_code": int(tags[row])},
                 {"tags_code": int(rows.tags[row])},
@@ -124,7 +125,7 @@ class UnitComparer:
         for row in np.flatnonzero(found != expected)[:FIELD_LIMIT].tolist():
             self._collector.add(
                 Finding(
-                    "XR014",
+                    RuleName.BATCH_UNIT_CONTENT,
                     unit_place(queue, int(where[row]), physical_offset=int(rows.offset[row])),
                     {"field": name, "value": int(found[row]), "unit_index": int(where[row])},
                     {"value": int(expected[row])},
@@ -142,7 +143,7 @@ class UnitComparer:
             for row in np.flatnonzero(sound & known & (found != column))[:FIELD_LIMIT].tolist():
                 self._collector.add(
                     Finding(
-                        "XR012",
+                        RuleName.EXT_UNIT_CONTENT,
                         unit_place(queue, int(rows.index[row]), physical_offset=int(rows.offset[row])),
                         {"field": name, "value": int(found[row])},
                         {"value": int(column[row])},

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.reader.units import PRE_BLANK_SIZE, UnitReader, Units
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.spans import group_bounds
 
 BLOCK_COUNT = 1 << 15
@@ -189,11 +190,11 @@ def shape_of(runs: list[Run], files_start: int) -> Shape:
             if number == 0 and run.start == files_start:
                 pre_blank_count, end = run.count, run.end
             else:
-                waiting.append(Flaw("CQ003", run))
+                waiting.append(Flaw(RuleName.PRE_BLANK_MISPLACED, run))
         elif run.kind == Kind.INVALID:
-            waiting.append(Flaw("CQ005", run))
+            waiting.append(Flaw(RuleName.UNIT_INVALID, run))
         elif run.kind == Kind.ZERO:
-            waiting.append(Flaw("CQ001", run))
+            waiting.append(Flaw(RuleName.UNIT_HOLE, run))
         elif run.first_offset > last_offset or run.start == end:
             flaws += waiting
             waiting = []
@@ -202,7 +203,7 @@ def shape_of(runs: list[Run], files_start: int) -> Shape:
         else:
             flaws += _behind(waiting)
             waiting = []
-            flaws.append(Flaw("CQ004", run))
+            flaws.append(Flaw(RuleName.UNIT_STALE, run))
             stale.append((run.start, run.end))
     flaws += _behind(waiting)
     return Shape(files_start, end, pre_blank_count, unit_count, last_end, tuple(flaws), tuple(stale))
@@ -215,7 +216,7 @@ def _behind(flaws: list[Flaw]) -> list[Flaw]:
     come to them count them as units, and number what comes next behind them.
     """
     return [
-        replace(flaw, rule="CQ004") if flaw.rule == "CQ003" else flaw
+        replace(flaw, rule=RuleName.UNIT_STALE) if flaw.rule == RuleName.PRE_BLANK_MISPLACED else flaw
         for flaw in flaws
-        if flaw.rule != "CQ001"
+        if flaw.rule != RuleName.UNIT_HOLE
     ]

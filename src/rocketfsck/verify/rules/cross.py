@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.rules.rule import Rule
 
@@ -9,404 +10,451 @@ ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        "XR001",
-        "record-without-unit",
-        ERROR,
-        "{record_count} records of {topic}/{queue_id} from queue offset {queue_offset} to "
-        "{last_queue_offset} have no unit ({reason})",
-        "The messages are in the log and no consumer can get at them.",
-        "heuristic",
-        "cross",
-        "rebuild-queue",
-        "8, 9.3 Q8",
-        "Q1",
+        id=RuleName.RECORD_WITHOUT_UNIT,
+        severity=ERROR,
+        template=(
+            "{record_count} records of {topic}/{queue_id} from queue offset {queue_offset} to "
+            "{last_queue_offset} have no unit ({reason})"
+        ),
+        why="The messages are in the log and no consumer can get at them.",
+        strictness="heuristic",
+        level="cross",
+        repair="rebuild-queue",
+        reference="8, 9.3 Q8",
+        fault_class="Q1",
     ),
     Rule(
-        "XR002",
-        "queue-missing",
-        ERROR,
-        "{topic}/{queue_id} has no consume queue, and {record_count} records in the log",
-        "Brokers make up for it only in part: after a clean stop most versions dispatch from where the "
-        "other queues end, and new messages are numbered from 0 again.",
-        "heuristic",
-        "cross",
-        "rebuild-queue",
-        "6.5, 6.7",
-        "Q7",
+        id=RuleName.QUEUE_MISSING,
+        severity=ERROR,
+        template="{topic}/{queue_id} has no consume queue, and {record_count} records in the log",
+        why=(
+            "Brokers make up for it only in part: after a clean stop most versions dispatch from where the "
+            "other queues end, and new messages are numbered from 0 again."
+        ),
+        strictness="heuristic",
+        level="cross",
+        repair="rebuild-queue",
+        reference="6.5, 6.7",
+        fault_class="Q7",
     ),
     Rule(
-        "XR003",
-        "queue-deleted",
-        INFO,
-        "{topic}/{queue_id} has {record_count} records in the log, no consume queue and no topic",
-        "The topic was deleted; its records stay until their file expires.",
-        "heuristic",
-        "cross",
-        None,
-        "8",
-        "Q8",
+        id=RuleName.QUEUE_DELETED,
+        severity=INFO,
+        template="{topic}/{queue_id} has {record_count} records in the log, no consume queue and no topic",
+        why="The topic was deleted; its records stay until their file expires.",
+        strictness="heuristic",
+        level="cross",
+        repair=None,
+        reference="8",
+        fault_class="Q8",
     ),
     Rule(
-        "XR004",
-        "unit-beyond-log",
-        ERROR,
-        "{unit_count} units of {topic}/{queue_id} from queue offset {queue_offset} on point to "
-        "{first_offset} and behind it; the log ends at {log_end}",
-        "Consumers would wait for, or read, what is not there. When the log has grown past these offsets "
-        "the units point into the middle of other messages.",
-        "strict",
-        "cross",
-        "cut-queue",
-        "6.6, 9.3 Q9",
-        "Q2",
+        id=RuleName.UNIT_BEYOND_LOG,
+        severity=ERROR,
+        template=(
+            "{unit_count} units of {topic}/{queue_id} from queue offset {queue_offset} on point to "
+            "{first_offset} and behind it; the log ends at {log_end}"
+        ),
+        why=(
+            "Consumers would wait for, or read, what is not there. When the log has grown past these offsets "
+            "the units point into the middle of other messages."
+        ),
+        strictness="strict",
+        level="cross",
+        repair="cut-queue",
+        reference="6.6, 9.3 Q9",
+        fault_class="Q2",
     ),
     Rule(
-        "XR005",
-        "unit-ghost",
-        ERROR,
-        "{unit_count} units of {topic}/{queue_id} from queue offset {queue_offset} on point to "
-        "{first_offset}: {reason}",
-        "Units of before a truncation that a restart took up again: they point into newer, unrelated "
-        "records.",
-        "strict",
-        "cross",
-        "rebuild-queue",
-        "6.6, 9.3 Q4",
-        "Q2",
+        id=RuleName.UNIT_GHOST,
+        severity=ERROR,
+        template=(
+            "{unit_count} units of {topic}/{queue_id} from queue offset {queue_offset} on point to "
+            "{first_offset}: {reason}"
+        ),
+        why=(
+            "Units of before a truncation that a restart took up again: they point into newer, unrelated "
+            "records."
+        ),
+        strictness="strict",
+        level="cross",
+        repair="rebuild-queue",
+        reference="6.6, 9.3 Q4",
+        fault_class="Q2",
     ),
     Rule(
-        "XR006",
-        "unit-shifted",
-        ERROR,
-        "units of {topic}/{queue_id}: records {first_queue_offset} to {last_queue_offset} have theirs "
-        "{shift} places away",
-        "A unit's place in the queue is the queueOffset of its record; consumers commit offsets that do "
-        "not fit.",
-        "heuristic",
-        "cross",
-        "rebuild-queue",
-        "3.4, 9.3 Q5",
-        "Q3",
+        id=RuleName.UNIT_SHIFTED,
+        severity=ERROR,
+        template=(
+            "units of {topic}/{queue_id}: records {first_queue_offset} to {last_queue_offset} have theirs "
+            "{shift} places away"
+        ),
+        why=(
+            "A unit's place in the queue is the queueOffset of its record; consumers commit offsets that do "
+            "not fit."
+        ),
+        strictness="heuristic",
+        level="cross",
+        repair="rebuild-queue",
+        reference="3.4, 9.3 Q5",
+        fault_class="Q3",
     ),
     Rule(
-        "XR007",
-        "unit-size",
-        ERROR,
-        "unit {queue_offset} of {topic}/{queue_id} says {size} bytes; its record at {physical_offset} has "
-        "{expected.size}",
-        "Brokers read as many bytes as the unit says.",
-        "strict",
-        "cross",
-        "rebuild-queue",
-        "3.8, 9.3 Q4",
-        "Q11",
+        id=RuleName.UNIT_SIZE,
+        severity=ERROR,
+        template=(
+            "unit {queue_offset} of {topic}/{queue_id} says {size} bytes; its record at {physical_offset} "
+            "has {expected.size}"
+        ),
+        why="Brokers read as many bytes as the unit says.",
+        strictness="strict",
+        level="cross",
+        repair="rebuild-queue",
+        reference="3.8, 9.3 Q4",
+        fault_class="Q11",
     ),
     Rule(
-        "XR008",
-        "unit-tags-code",
-        WARNING,
-        "unit {queue_offset} of {topic}/{queue_id} has tagsCode {tags_code}, expected {expected.tags_code}",
-        "Brokers filter by it before they read the record: subscribers by tag miss the message, or a "
-        "delayed message is delivered at another time.",
-        "config",
-        "cross",
-        "rebuild-queue",
-        "3.2, 9.3 Q6",
-        "Q11",
+        id=RuleName.UNIT_TAGS_CODE,
+        severity=WARNING,
+        template=(
+            "unit {queue_offset} of {topic}/{queue_id} has tagsCode {tags_code}, expected "
+            "{expected.tags_code}"
+        ),
+        why=(
+            "Brokers filter by it before they read the record: subscribers by tag miss the message, or a "
+            "delayed message is delivered at another time."
+        ),
+        strictness="config",
+        level="cross",
+        repair="rebuild-queue",
+        reference="3.2, 9.3 Q6",
+        fault_class="Q11",
     ),
     Rule(
-        "XR009",
-        "delay-levels-inferred",
-        INFO,
-        "delay level {level} is {delay} ms in the units of {topic}/{queue_id}, not {expected.delay} ms",
-        "All units agree on it: the broker has another messageDelayLevel than the default.",
-        "config",
-        "cross",
-        None,
-        "2.11, 3.2",
+        id=RuleName.DELAY_LEVELS_INFERRED,
+        severity=INFO,
+        template=(
+            "delay level {level} is {delay} ms in the units of {topic}/{queue_id}, not {expected.delay} ms"
+        ),
+        why="All units agree on it: the broker has another messageDelayLevel than the default.",
+        strictness="config",
+        level="cross",
+        repair=None,
+        reference="2.11, 3.2",
     ),
     Rule(
-        "XR010",
-        "unit-of-damaged-record",
-        WARNING,
-        "{unit_count} units of {topic}/{queue_id} from queue offset {queue_offset} to {last_queue_offset} "
-        "point into damaged bytes of the log, from {first_offset} on",
-        "These are the messages that the damage has cost this queue.",
-        "strict",
-        "cross",
-        None,
-        "9.3 Q4",
-        "C2",
+        id=RuleName.UNIT_OF_DAMAGED_RECORD,
+        severity=WARNING,
+        template=(
+            "{unit_count} units of {topic}/{queue_id} from queue offset {queue_offset} to "
+            "{last_queue_offset} point into damaged bytes of the log, from {first_offset} on"
+        ),
+        why="These are the messages that the damage has cost this queue.",
+        strictness="strict",
+        level="cross",
+        repair=None,
+        reference="9.3 Q4",
+        fault_class="C2",
     ),
     Rule(
-        "XR011",
-        "unit-in-missing-segment",
-        ERROR,
-        "{unit_count} messages of {topic}/{queue_id} are lost with the commitlog files that are missing: "
-        "queue offsets {queue_offset} to {last_queue_offset}, {byte_count} bytes",
-        "The consume queue lists exactly what was in the missing files.",
-        "strict",
-        "cross",
-        None,
-        "9.1 L2",
-        "C5",
+        id=RuleName.UNIT_IN_MISSING_SEGMENT,
+        severity=ERROR,
+        template=(
+            "{unit_count} messages of {topic}/{queue_id} are lost with the commitlog files that are missing: "
+            "queue offsets {queue_offset} to {last_queue_offset}, {byte_count} bytes"
+        ),
+        why="The consume queue lists exactly what was in the missing files.",
+        strictness="strict",
+        level="cross",
+        repair=None,
+        reference="9.1 L2",
+        fault_class="C5",
     ),
     Rule(
-        "XR012",
-        "ext-unit-content",
-        ERROR,
-        "extension unit of {topic}/{queue_id} {queue_offset} has {field} {value}, expected {expected.value}",
-        "Filter data of another message would be read.",
-        "strict",
-        "cross",
-        "rebuild-queue",
-        "3.6, 9.3 Q7",
-        "Q9",
+        id=RuleName.EXT_UNIT_CONTENT,
+        severity=ERROR,
+        template=(
+            "extension unit of {topic}/{queue_id} {queue_offset} has {field} {value}, expected "
+            "{expected.value}"
+        ),
+        why="Filter data of another message would be read.",
+        strictness="strict",
+        level="cross",
+        repair="rebuild-queue",
+        reference="3.6, 9.3 Q7",
+        fault_class="Q9",
     ),
     Rule(
-        "XR013",
-        "multi-dispatch-lists",
-        WARNING,
-        "record at {physical_offset} lists {queue_count} further queues and {offset_count} offsets",
-        "Lists of different lengths, or offsets that are no numbers: the further units are not written.",
-        "dialect",
-        "cross",
-        None,
-        "2.13",
-        "Q3",
+        id=RuleName.MULTI_DISPATCH_LISTS,
+        severity=WARNING,
+        template="record at {physical_offset} lists {queue_count} further queues and {offset_count} offsets",
+        why="Lists of different lengths, or offsets that are no numbers: the further units are not written.",
+        strictness="dialect",
+        level="cross",
+        repair=None,
+        reference="2.13",
+        fault_class="Q3",
     ),
     Rule(
-        "XR014",
-        "batch-unit-content",
-        ERROR,
-        "batch unit {unit_index} of {topic}/{queue_id} has {field} {value}; its record at "
-        "{physical_offset} says {expected.value}",
-        "Consumers look a batch up by its base and count.",
-        "strict",
-        "cross",
-        "rebuild-queue",
-        "3.7, 9.3 Q11",
-        "Q11",
+        id=RuleName.BATCH_UNIT_CONTENT,
+        severity=ERROR,
+        template=(
+            "batch unit {unit_index} of {topic}/{queue_id} has {field} {value}; its record at "
+            "{physical_offset} says {expected.value}"
+        ),
+        why="Consumers look a batch up by its base and count.",
+        strictness="strict",
+        level="cross",
+        repair="rebuild-queue",
+        reference="3.7, 9.3 Q11",
+        fault_class="Q11",
     ),
     Rule(
-        "XR015",
-        "unit-of-filler",
-        INFO,
-        "{unit_count} units of {topic}/{queue_id} from queue offset {queue_offset} to {last_queue_offset} "
-        "point to filler records, from {first_offset} on",
-        "A repair put filler in the place of records that were lost, and left their places in the queue: "
-        "queue offsets have not moved. A consumer without a filter by tags is given the filler instead.",
-        "strict",
-        "cross",
-        None,
-        "2.15, 9.3 Q4",
+        id=RuleName.UNIT_OF_FILLER,
+        severity=INFO,
+        template=(
+            "{unit_count} units of {topic}/{queue_id} from queue offset {queue_offset} to "
+            "{last_queue_offset} point to filler records, from {first_offset} on"
+        ),
+        why=(
+            "A repair put filler in the place of records that were lost, and left their places in the queue: "
+            "queue offsets have not moved. A consumer without a filter by tags is given the filler instead."
+        ),
+        strictness="strict",
+        level="cross",
+        repair=None,
+        reference="2.15, 9.3 Q4",
     ),
     Rule(
-        "XR020",
-        "record-unindexed",
-        WARNING,
-        "{record_count} records from {physical_offset} to {last_offset} have keys and no index entry",
-        "Queries by key and by message id miss them. A broker that was killed deletes its newest index "
-        "file at the next start and fills it again only from where recovery starts.",
-        "heuristic",
-        "cross",
-        "rebuild-index",
-        "4.8, 9.4 I14",
-        "I1",
+        id=RuleName.RECORD_UNINDEXED,
+        severity=WARNING,
+        template=(
+            "{record_count} records from {physical_offset} to {last_offset} have keys and no index entry"
+        ),
+        why=(
+            "Queries by key and by message id miss them. A broker that was killed deletes its newest index "
+            "file at the next start and fills it again only from where recovery starts."
+        ),
+        strictness="heuristic",
+        level="cross",
+        repair="rebuild-index",
+        reference="4.8, 9.4 I14",
+        fault_class="I1",
     ),
     Rule(
-        "XR021",
-        "key-unindexed",
-        WARNING,
-        "the record at {physical_offset} has {missing_count} of {key_count} keys that are in no index",
-        "Queries by these keys miss the record.",
-        "heuristic",
-        "cross",
-        "rebuild-index",
-        "4.5, 9.4 I14",
-        "I1",
+        id=RuleName.KEY_UNINDEXED,
+        severity=WARNING,
+        template=(
+            "the record at {physical_offset} has {missing_count} of {key_count} keys that are in no index"
+        ),
+        why="Queries by these keys miss the record.",
+        strictness="heuristic",
+        level="cross",
+        repair="rebuild-index",
+        reference="4.5, 9.4 I14",
+        fault_class="I1",
     ),
     Rule(
-        "XR022",
-        "entry-beyond-log",
-        WARNING,
-        "{entry_count} index entries from {entry} on point to {first_offset} and behind it; the log ends "
-        "at {log_end}",
-        "Left over from a truncation, which does not touch indexes. Queries find nothing, or, when the log "
-        "has grown, other messages.",
-        "heuristic",
-        "cross",
-        "rebuild-index",
-        "4.8, 9.4 I12",
-        "I2",
+        id=RuleName.ENTRY_BEYOND_LOG,
+        severity=WARNING,
+        template=(
+            "{entry_count} index entries from {entry} on point to {first_offset} and behind it; the log ends "
+            "at {log_end}"
+        ),
+        why=(
+            "Left over from a truncation, which does not touch indexes. Queries find nothing, or, when the "
+            "log has grown, other messages."
+        ),
+        strictness="heuristic",
+        level="cross",
+        repair="rebuild-index",
+        reference="4.8, 9.4 I12",
+        fault_class="I2",
     ),
     Rule(
-        "XR023",
-        "entry-dangling",
-        ERROR,
-        "{entry_count} index entries from {entry} on point to {first_offset}, where no record starts",
-        "A broker returns the bytes there without a look.",
-        "strict",
-        "cross",
-        "rebuild-index",
-        "4.7, 9.4 I12",
-        "I12",
+        id=RuleName.ENTRY_DANGLING,
+        severity=ERROR,
+        template=(
+            "{entry_count} index entries from {entry} on point to {first_offset}, where no record starts"
+        ),
+        why="A broker returns the bytes there without a look.",
+        strictness="strict",
+        level="cross",
+        repair="rebuild-index",
+        reference="4.7, 9.4 I12",
+        fault_class="I12",
     ),
     Rule(
-        "XR024",
-        "entry-key",
-        ERROR,
-        "index entry {entry} has the hash {hash}, not that of the key whose turn it is at {physical_offset}",
-        "Each key of a record has one entry, in the order of the keys. This one has the hash of no key of "
-        "its record, or repeats one of them in the place of another: one key gives a message that does not "
-        "have it, or gives one twice, and another key of the record is not found.",
-        "strict",
-        "cross",
-        "rebuild-index",
-        "4.3, 9.4 I13",
-        "I12",
+        id=RuleName.ENTRY_KEY,
+        severity=ERROR,
+        template=(
+            "index entry {entry} has the hash {hash}, not that of the key whose turn it is at "
+            "{physical_offset}"
+        ),
+        why=(
+            "Each key of a record has one entry, in the order of the keys. This one has the hash of no key "
+            "of its record, or repeats one of them in the place of another: one key gives a message that "
+            "does not have it, or gives one twice, and another key of the record is not found."
+        ),
+        strictness="strict",
+        level="cross",
+        repair="rebuild-index",
+        reference="4.3, 9.4 I13",
+        fault_class="I12",
     ),
     Rule(
-        "XR025",
-        "entry-duplicate",
-        INFO,
-        "{entry_count} index entries from {entry} on repeat those of the records from {first_offset} on",
-        "A restart indexes the last record again.",
-        "heuristic",
-        "cross",
-        None,
-        "4.5",
-        "I8",
+        id=RuleName.ENTRY_DUPLICATE,
+        severity=INFO,
+        template=(
+            "{entry_count} index entries from {entry} on repeat those of the records from {first_offset} on"
+        ),
+        why="A restart indexes the last record again.",
+        strictness="heuristic",
+        level="cross",
+        repair=None,
+        reference="4.5",
+        fault_class="I8",
     ),
     Rule(
-        "XR026",
-        "entry-time",
-        WARNING,
-        "index entry {entry} has timeDiff {value}, expected {expected.value} by its record at "
-        "{physical_offset}",
-        "Queries with a time window miss the record.",
-        "heuristic",
-        "cross",
-        "rebuild-index",
-        "4.4, 9.4 I9",
-        "I7",
+        id=RuleName.ENTRY_TIME,
+        severity=WARNING,
+        template=(
+            "index entry {entry} has timeDiff {value}, expected {expected.value} by its record at "
+            "{physical_offset}"
+        ),
+        why="Queries with a time window miss the record.",
+        strictness="heuristic",
+        level="cross",
+        repair="rebuild-index",
+        reference="4.4, 9.4 I9",
+        fault_class="I7",
     ),
     Rule(
-        "XR027",
-        "index-ahead-of-log",
-        ERROR,
-        "the newest index file ends at {end_offset}, behind the log's end at {log_end}",
-        "Building skips every record below that offset: new messages are not indexed, without a word.",
-        "strict",
-        "cross",
-        "rebuild-index",
-        "4.5, 4.8",
-        "I2",
+        id=RuleName.INDEX_AHEAD_OF_LOG,
+        severity=ERROR,
+        template="the newest index file ends at {end_offset}, behind the log's end at {log_end}",
+        why="Building skips every record below that offset: new messages are not indexed, without a word.",
+        strictness="strict",
+        level="cross",
+        repair="rebuild-index",
+        reference="4.5, 4.8",
+        fault_class="I2",
     ),
     Rule(
-        "XR028",
-        "entries-expired",
-        INFO,
-        "{entry_count} entries point below the log's start",
-        "Normal: an index file goes only when its last entry has expired.",
-        "strict",
-        "cross",
-        None,
-        "4.8",
-        "Q5",
+        id=RuleName.ENTRIES_EXPIRED,
+        severity=INFO,
+        template="{entry_count} entries point below the log's start",
+        why="Normal: an index file goes only when its last entry has expired.",
+        strictness="strict",
+        level="cross",
+        repair=None,
+        reference="4.8",
+        fault_class="Q5",
     ),
     Rule(
-        "XR029",
-        "entry-of-damaged-record",
-        WARNING,
-        "{entry_count} index entries from {entry} on point into damaged bytes of the log, from "
-        "{first_offset} on",
-        "They are of messages that the damage has cost.",
-        "strict",
-        "cross",
-        "rebuild-index",
-        "9.4 I12",
-        "C2",
+        id=RuleName.ENTRY_OF_DAMAGED_RECORD,
+        severity=WARNING,
+        template=(
+            "{entry_count} index entries from {entry} on point into damaged bytes of the log, from "
+            "{first_offset} on"
+        ),
+        why="They are of messages that the damage has cost.",
+        strictness="strict",
+        level="cross",
+        repair="rebuild-index",
+        reference="9.4 I12",
+        fault_class="C2",
     ),
     Rule(
-        "XR030",
-        "entry-in-missing-segment",
-        WARNING,
-        "{entry_count} index entries from {entry} on point into commitlog files that are missing",
-        "They are of messages that are lost with those files.",
-        "strict",
-        "cross",
-        None,
-        "9.1 L2",
-        "C5",
+        id=RuleName.ENTRY_IN_MISSING_SEGMENT,
+        severity=WARNING,
+        template="{entry_count} index entries from {entry} on point into commitlog files that are missing",
+        why="They are of messages that are lost with those files.",
+        strictness="strict",
+        level="cross",
+        repair=None,
+        reference="9.1 L2",
+        fault_class="C5",
     ),
     Rule(
-        "XR031",
-        "index-absent",
-        INFO,
-        "the store has no index file, and {record_count} records with keys",
-        "Normal with messageIndexEnable=false; a broker.conf (--broker-conf) says whether it is. Otherwise "
-        "queries by key find nothing: `rocketfsck plan STORE --only rebuild-index` builds the index again.",
-        "config",
-        "cross",
-        "rebuild-index",
-        "4.5",
-        "I1",
+        id=RuleName.INDEX_ABSENT,
+        severity=INFO,
+        template="the store has no index file, and {record_count} records with keys",
+        why=(
+            "Normal with messageIndexEnable=false; a broker.conf (--broker-conf) says whether it is. "
+            "Otherwise queries by key find nothing: `rocketfsck plan STORE --only rebuild-index` builds the "
+            "index again."
+        ),
+        strictness="config",
+        level="cross",
+        repair="rebuild-index",
+        reference="4.5",
+        fault_class="I1",
     ),
     Rule(
-        "XR035",
-        "unknown-entries",
-        INFO,
-        "{entry_count} index entries of {record_count} records are for none of the records' keys, but "
-        "regular: probably a feature of a broker that this version does not know",
-        "Each of these entries points to the start of a live record, has that record's timeDiff, and comes "
-        "beside the entries of all keys of the record, in the same number for each record. Damage does not "
-        "do that. Queries that this version does not know may need these entries, so no repair changes the "
-        "index unless it is forced by name.",
-        "heuristic",
-        "cross",
-        None,
-        "4.5",
+        id=RuleName.UNKNOWN_ENTRIES,
+        severity=INFO,
+        template=(
+            "{entry_count} index entries of {record_count} records are for none of the records' keys, but "
+            "regular: probably a feature of a broker that this version does not know"
+        ),
+        why=(
+            "Each of these entries points to the start of a live record, has that record's timeDiff, and "
+            "comes beside the entries of all keys of the record, in the same number for each record. Damage "
+            "does not do that. Queries that this version does not know may need these entries, so no repair "
+            "changes the index unless it is forced by name."
+        ),
+        strictness="heuristic",
+        level="cross",
+        repair=None,
+        reference="4.5",
         unknown=True,
     ),
     Rule(
-        "XR036",
-        "light-units-shifted",
-        INFO,
-        "{unit_count} units of {topic}/{queue_id} are up to {most} places before their queueOffset: the "
-        "broker gave numbers to {record_count} records that it wrote no unit for",
-        "From 5.0.0 on a broker gives a record a number in each light queue of its list, but writes no unit "
-        "if the list ends with another name. Consumers use the places, not the numbers, so the queue is as "
-        "they know it and must stay so.",
-        "dialect",
-        "cross",
-        None,
-        "2.13, 3.4",
+        id=RuleName.LIGHT_UNITS_SHIFTED,
+        severity=INFO,
+        template=(
+            "{unit_count} units of {topic}/{queue_id} are up to {most} places before their queueOffset: the "
+            "broker gave numbers to {record_count} records that it wrote no unit for"
+        ),
+        why=(
+            "From 5.0.0 on a broker gives a record a number in each light queue of its list, but writes no "
+            "unit if the list ends with another name. Consumers use the places, not the numbers, so the "
+            "queue is as they know it and must stay so."
+        ),
+        strictness="dialect",
+        level="cross",
+        repair=None,
+        reference="2.13, 3.4",
     ),
     Rule(
-        "XR037",
-        "light-lists-unused",
-        INFO,
-        "{record_count} records list further queues that the broker wrote no units for, first the one at "
-        "{physical_offset}",
-        "From 5.0.0 on a broker gives offsets to light queues only. If the last name of a list is another "
-        "one, it takes the lists for broken and writes no unit for any name.",
-        "dialect",
-        "cross",
-        None,
-        "2.13",
+        id=RuleName.LIGHT_LISTS_UNUSED,
+        severity=INFO,
+        template=(
+            "{record_count} records list further queues that the broker wrote no units for, first the one at "
+            "{physical_offset}"
+        ),
+        why=(
+            "From 5.0.0 on a broker gives offsets to light queues only. If the last name of a list is "
+            "another one, it takes the lists for broken and writes no unit for any name."
+        ),
+        strictness="dialect",
+        level="cross",
+        repair=None,
+        reference="2.13",
     ),
     Rule(
-        "XR040",
-        "index-gone",
-        WARNING,
-        "the index is gone, and {record_count} records have keys: {evidence}",
-        "A broker wrote an index for these records. Without its files, queries by key and by message id find "
-        "nothing, and a broker does not index again what it has dispatched.",
-        "heuristic",
-        "cross",
-        "rebuild-index",
-        "4.5, 4.8",
-        "I1",
+        id=RuleName.INDEX_GONE,
+        severity=WARNING,
+        template="the index is gone, and {record_count} records have keys: {evidence}",
+        why=(
+            "A broker wrote an index for these records. Without its files, queries by key and by message id "
+            "find nothing, and a broker does not index again what it has dispatched."
+        ),
+        strictness="heuristic",
+        level="cross",
+        repair="rebuild-index",
+        reference="4.5, 4.8",
+        fault_class="I1",
     ),
 )

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from rocketfsck.rulenames import RuleName
+
 
 @dataclass(frozen=True, slots=True)
 class FaultClass:
@@ -329,12 +331,12 @@ _TABLE = (
 FAULT_CLASSES: Mapping[str, FaultClass] = MappingProxyType({item.id: item for item in _TABLE})
 
 MEANINGS_OF_ONE_RULE: Mapping[str, str] = {
-    "ST002": (
+    RuleName.EMPTY_LAST_SEGMENT: (
         "The last file of a segment directory is empty, as a process that dies right after creating it "
         "leaves it. From 5.1.3 on a broker deletes that file at its next start and goes on; earlier "
         "versions stop at it."
     ),
-    "CP003": (
+    RuleName.INDEX_FILE_DOOMED: (
         "The newest index files are later than the checkpoint's time for the index. Their entries are there; "
         "a start after an unclean stop deletes these files and puts only a part of the entries again."
     ),

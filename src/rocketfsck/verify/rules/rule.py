@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Severity
 
 Strictness = Literal["strict", "dialect", "heuristic", "config"]
@@ -28,7 +29,7 @@ FAMILIES: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One invariant: its identity, how bad a breach is, and what to say about it.
 
@@ -39,8 +40,7 @@ class Rule:
     Repairs keep their hands off its area (`verify.unknown`, ADR 0011).
     """
 
-    id: str
-    slug: str
+    id: RuleName
     severity: Severity
     template: str
     why: str
@@ -50,6 +50,11 @@ class Rule:
     reference: str
     fault_class: str | None = None
     unknown: bool = False
+
+    @property
+    def slug(self) -> str:
+        """The name as it is printed."""
+        return self.id.slug
 
     @property
     def family(self) -> str:

@@ -2,414 +2,456 @@
 
 from __future__ import annotations
 
+from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        "ST001",
-        "segment-length",
-        Severity.ERROR,
-        "{file} has {size} bytes, not {expected.size}: a broker {effect}",
-        "Every file of a mapped file queue has the configured length. From 4.5.1 on (4.9.2 excepted) a "
-        "broker with any other file in such a directory refuses to start; older ones silently ignore "
-        "that file and all that sort after it.",
-        "strict",
-        "quick",
-        "resize-segment",
-        "1.2",
-        "C6",
+        id=RuleName.SEGMENT_LENGTH,
+        severity=Severity.ERROR,
+        template="{file} has {size} bytes, not {expected.size}: a broker {effect}",
+        why=(
+            "Every file of a mapped file queue has the configured length. From 4.5.1 on (4.9.2 excepted) a "
+            "broker with any other file in such a directory refuses to start; older ones silently ignore "
+            "that file and all that sort after it."
+        ),
+        strictness="strict",
+        level="quick",
+        repair="resize-segment",
+        reference="1.2",
+        fault_class="C6",
     ),
     Rule(
-        "ST002",
-        "empty-last-segment",
-        Severity.WARNING,
-        "{file} is empty and the last of its directory: a broker {effect}",
-        "A process that dies between creating a segment and giving it its length leaves it empty. From "
-        "5.1.3 on a broker deletes it at the next start; earlier versions stop at it.",
-        "dialect",
-        "quick",
-        "remove-empty-segment",
-        "1.2",
-        "C6",
+        id=RuleName.EMPTY_LAST_SEGMENT,
+        severity=Severity.WARNING,
+        template="{file} is empty and the last of its directory: a broker {effect}",
+        why=(
+            "A process that dies between creating a segment and giving it its length leaves it empty. From "
+            "5.1.3 on a broker deletes it at the next start; earlier versions stop at it."
+        ),
+        strictness="dialect",
+        level="quick",
+        repair="remove-empty-segment",
+        reference="1.2",
+        fault_class="C6",
     ),
     Rule(
-        "ST003",
-        "foreign-file",
-        Severity.ERROR,
-        "{file} ({size} bytes) does not belong into {area}: a broker {effect}",
-        "Brokers take whatever stands in a segment directory for a segment. An editor's swap file, a "
-        "copy or a directory keeps the broker from starting, or (up to 4.4.0) hides every segment that "
-        "sorts after it.",
-        "dialect",
-        "quick",
-        "move-stray",
-        "1.2",
-        "C6",
+        id=RuleName.FOREIGN_FILE,
+        severity=Severity.ERROR,
+        template="{file} ({size} bytes) does not belong into {area}: a broker {effect}",
+        why=(
+            "Brokers take whatever stands in a segment directory for a segment. An editor's swap file, a "
+            "copy or a directory keeps the broker from starting, or (up to 4.4.0) hides every segment that "
+            "sorts after it."
+        ),
+        strictness="dialect",
+        level="quick",
+        repair="move-stray",
+        reference="1.2",
+        fault_class="C6",
     ),
     Rule(
-        "ST004",
-        "foreign-file-harmless",
-        Severity.INFO,
-        "{file} does not belong into {area}; a broker {effect}",
-        "It is not part of the store. Another broker version may stop at it.",
-        "dialect",
-        "quick",
-        "move-stray",
-        "1.2",
-        None,
+        id=RuleName.FOREIGN_FILE_HARMLESS,
+        severity=Severity.INFO,
+        template="{file} does not belong into {area}; a broker {effect}",
+        why="It is not part of the store. Another broker version may stop at it.",
+        strictness="dialect",
+        level="quick",
+        repair="move-stray",
+        reference="1.2",
+        fault_class=None,
     ),
     Rule(
-        "ST005",
-        "foreign-number",
-        Severity.ERROR,
-        "{file} is loaded as the segment at {offset}: its name is a number, but not 20 digits",
-        "Long.parseLong reads it, and its length is right, so the broker loads it as a segment in a "
-        "place where its name sorts, not where its number belongs.",
-        "strict",
-        "quick",
-        "move-stray",
-        "1.2",
-        "C6",
+        id=RuleName.FOREIGN_NUMBER,
+        severity=Severity.ERROR,
+        template="{file} is loaded as the segment at {offset}: its name is a number, but not 20 digits",
+        why=(
+            "Long.parseLong reads it, and its length is right, so the broker loads it as a segment in a "
+            "place where its name sorts, not where its number belongs."
+        ),
+        strictness="strict",
+        level="quick",
+        repair="move-stray",
+        reference="1.2",
+        fault_class="C6",
     ),
     Rule(
-        "ST010",
-        "segment-gap",
-        Severity.ERROR,
-        "{missing_size} bytes of {area} are missing before {file}: segments {missing_start} to {missing_end}",
-        "Segments follow each other without gaps; they are only removed from the front. Brokers log a "
-        "gap and go on: what was in it is lost, and recovery walks on in the wrong file.",
-        "strict",
-        "quick",
-        "fence-gap",
-        "1.2",
-        "C5",
+        id=RuleName.SEGMENT_GAP,
+        severity=Severity.ERROR,
+        template=(
+            "{missing_size} bytes of {area} are missing before {file}: segments {missing_start} to "
+            "{missing_end}"
+        ),
+        why=(
+            "Segments follow each other without gaps; they are only removed from the front. Brokers log a "
+            "gap and go on: what was in it is lost, and recovery walks on in the wrong file."
+        ),
+        strictness="strict",
+        level="quick",
+        repair="fence-gap",
+        reference="1.2",
+        fault_class="C5",
     ),
     Rule(
-        "ST011",
-        "segment-overlap",
-        Severity.ERROR,
-        "{file} begins at {start_offset}, inside the segment before it, which ends at "
-        "{expected.start_offset}",
-        "Two segments claim the same offsets. Their lengths differ, or one is from another store or "
-        "from a time when the segments had another size.",
-        "strict",
-        "quick",
-        None,
-        "1.2",
-        "C6",
+        id=RuleName.SEGMENT_OVERLAP,
+        severity=Severity.ERROR,
+        template=(
+            "{file} begins at {start_offset}, inside the segment before it, which ends at "
+            "{expected.start_offset}"
+        ),
+        why=(
+            "Two segments claim the same offsets. Their lengths differ, or one is from another store or "
+            "from a time when the segments had another size."
+        ),
+        strictness="strict",
+        level="quick",
+        repair=None,
+        reference="1.2",
+        fault_class="C6",
     ),
     Rule(
-        "ST012",
-        "segment-twice",
-        Severity.ERROR,
-        "{file} has the name of {twin}; both are loaded, {zero} of the two is all zeros",
-        "Brokers merge the files of all commit log paths by name and load both. Pre-allocation on "
-        "another disk once one is full leaves such an all-zero twin.",
-        "strict",
-        "quick",
-        "move-zero-twin",
-        "1.3",
-        "C7",
+        id=RuleName.SEGMENT_TWICE,
+        severity=Severity.ERROR,
+        template="{file} has the name of {twin}; both are loaded, {zero} of the two is all zeros",
+        why=(
+            "Brokers merge the files of all commit log paths by name and load both. Pre-allocation on "
+            "another disk once one is full leaves such an all-zero twin."
+        ),
+        strictness="strict",
+        level="quick",
+        repair="move-zero-twin",
+        reference="1.3",
+        fault_class="C7",
     ),
     Rule(
-        "ST013",
-        "segment-alignment",
-        Severity.WARNING,
-        "{file} begins at {start_offset}, which is not a multiple of the segment size {expected.multiple}",
-        "Names are multiples of the segment size as long as that never changed. Brokers find the "
-        "segment of an offset by division and fall back to a search.",
-        "strict",
-        "quick",
-        None,
-        "1.2",
-        "C6",
+        id=RuleName.SEGMENT_ALIGNMENT,
+        severity=Severity.WARNING,
+        template=(
+            "{file} begins at {start_offset}, which is not a multiple of the segment size {expected.multiple}"
+        ),
+        why=(
+            "Names are multiples of the segment size as long as that never changed. Brokers find the "
+            "segment of an offset by division and fall back to a search."
+        ),
+        strictness="strict",
+        level="quick",
+        repair=None,
+        reference="1.2",
+        fault_class="C6",
     ),
     Rule(
-        "ST014",
-        "segment-unit-alignment",
-        Severity.ERROR,
-        "{file} begins at {start_offset}, in the middle of a unit of {expected.multiple} bytes",
-        "A queue's segment is named by its byte offset; one that is no multiple of the unit size shifts"
-        " every unit in it: the broker reads garbage.",
-        "strict",
-        "quick",
-        "rebuild-queue",
-        "1.2",
-        "C6",
+        id=RuleName.SEGMENT_UNIT_ALIGNMENT,
+        severity=Severity.ERROR,
+        template="{file} begins at {start_offset}, in the middle of a unit of {expected.multiple} bytes",
+        why=(
+            "A queue's segment is named by its byte offset; one that is no multiple of the unit size shifts"
+            " every unit in it: the broker reads garbage."
+        ),
+        strictness="strict",
+        level="quick",
+        repair="rebuild-queue",
+        reference="1.2",
+        fault_class="C6",
     ),
     Rule(
-        "ST015",
-        "segment-preallocated",
-        Severity.INFO,
-        "{file} is all zeros: allocated ahead",
-        "A broker creates the next one or two commit log files before it needs them. A clean stop "
-        "removes what was not used.",
-        "heuristic",
-        "quick",
-        None,
-        "1.2",
-        None,
+        id=RuleName.SEGMENT_PREALLOCATED,
+        severity=Severity.INFO,
+        template="{file} is all zeros: allocated ahead",
+        why=(
+            "A broker creates the next one or two commit log files before it needs them. A clean stop "
+            "removes what was not used."
+        ),
+        strictness="heuristic",
+        level="quick",
+        repair=None,
+        reference="1.2",
+        fault_class=None,
     ),
     Rule(
-        "ST016",
-        "segments-never-filled",
-        Severity.WARNING,
-        "{zero_count} commit log files from {file} on are all zeros; brokers allocate at most 2 ahead",
-        "Files that were created but never filled: the disk was full or mapping failed, or the data "
-        "that was in them never reached the disk.",
-        "heuristic",
-        "quick",
-        "remove-empty-segment",
-        "1.2",
-        "C9",
+        id=RuleName.SEGMENTS_NEVER_FILLED,
+        severity=Severity.WARNING,
+        template=(
+            "{zero_count} commit log files from {file} on are all zeros; brokers allocate at most 2 ahead"
+        ),
+        why=(
+            "Files that were created but never filled: the disk was full or mapping failed, or the data "
+            "that was in them never reached the disk."
+        ),
+        strictness="heuristic",
+        level="quick",
+        repair="remove-empty-segment",
+        reference="1.2",
+        fault_class="C9",
     ),
     Rule(
-        "ST017",
-        "segment-zero-inside",
-        Severity.ERROR,
-        "{file} is all zeros although later segments hold data",
-        "A segment is filled before the next one is begun, so its records are lost: the disk lost "
-        "writes or the file was replaced. A broker that recovers over it cuts the log here and deletes "
-        "all later segments.",
-        "strict",
-        "quick",
-        "salvage-log",
-        "1.2",
-        "C2",
+        id=RuleName.SEGMENT_ZERO_INSIDE,
+        severity=Severity.ERROR,
+        template="{file} is all zeros although later segments hold data",
+        why=(
+            "A segment is filled before the next one is begun, so its records are lost: the disk lost "
+            "writes or the file was replaced. A broker that recovers over it cuts the log here and deletes "
+            "all later segments."
+        ),
+        strictness="strict",
+        level="quick",
+        repair="salvage-log",
+        reference="1.2",
+        fault_class="C2",
     ),
     Rule(
-        "ST019",
-        "commitlog-missing",
-        Severity.ERROR,
-        "there is no commit log but {queue_count} consume queues with {unit_size} bytes: a broker {effect}",
-        "A start with an empty commit log destroys every consume queue (since 4.5.1 always, before that"
-        " after an unclean stop). A disk that is not mounted or a wrong storePathCommitLog is enough. "
-        "Up to 4.9.3 the commit log's default place does not follow storePathRootDir.",
-        "dialect",
-        "quick",
-        None,
-        "6.3",
-        "C8",
+        id=RuleName.COMMITLOG_MISSING,
+        severity=Severity.ERROR,
+        template=(
+            "there is no commit log but {queue_count} consume queues with {unit_size} bytes: a broker "
+            "{effect}"
+        ),
+        why=(
+            "A start with an empty commit log destroys every consume queue (since 4.5.1 always, before that"
+            " after an unclean stop). A disk that is not mounted or a wrong storePathCommitLog is enough. "
+            "Up to 4.9.3 the commit log's default place does not follow storePathRootDir."
+        ),
+        strictness="dialect",
+        level="quick",
+        repair=None,
+        reference="6.3",
+        fault_class="C8",
     ),
     Rule(
-        "ST020",
-        "queues-of-another-log",
-        Severity.ERROR,
-        "no consume queue refers to this commit log: it covers {start_offset} to {end_offset}, the "
-        "queues end at {queue_min} to {queue_max}",
-        "All queues lie outside the commit log: it was replaced, or taken from another broker. A start "
-        "cuts the queues, and no index entry is added until the log has grown past the old offsets.",
-        "heuristic",
-        "cross",
-        None,
-        "6.6",
-        "C8",
+        id=RuleName.QUEUES_OF_ANOTHER_LOG,
+        severity=Severity.ERROR,
+        template=(
+            "no consume queue refers to this commit log: it covers {start_offset} to {end_offset}, the "
+            "queues end at {queue_min} to {queue_max}"
+        ),
+        why=(
+            "All queues lie outside the commit log: it was replaced, or taken from another broker. A start "
+            "cuts the queues, and no index entry is added until the log has grown past the old offsets."
+        ),
+        strictness="heuristic",
+        level="cross",
+        repair=None,
+        reference="6.6",
+        fault_class="C8",
     ),
     Rule(
-        "ST021",
-        "not-a-store",
-        Severity.ERROR,
-        "{root} holds no commit log, no queue, no index and no checkpoint: it is no store",
-        "Nothing was checked because nothing was there. storePathRootDir is probably another directory,"
-        " one level up or down.",
-        "strict",
-        "quick",
-        None,
-        "1.1",
-        None,
+        id=RuleName.NOT_A_STORE,
+        severity=Severity.ERROR,
+        template="{root} holds no commit log, no queue, no index and no checkpoint: it is no store",
+        why=(
+            "Nothing was checked because nothing was there. storePathRootDir is probably another directory,"
+            " one level up or down."
+        ),
+        strictness="strict",
+        level="quick",
+        repair=None,
+        reference="1.1",
+        fault_class=None,
     ),
     Rule(
-        "ST022",
-        "queue-id-name",
-        Severity.WARNING,
-        "{file} is not the directory of a queue: its name is no queueId",
-        "Queue directories are named by a decimal integer of at least 0. A broker skips the others: "
-        "what is in them cannot be consumed.",
-        "strict",
-        "quick",
-        "move-stray",
-        "3.5",
-        "Q8",
+        id=RuleName.QUEUE_ID_NAME,
+        severity=Severity.WARNING,
+        template="{file} is not the directory of a queue: its name is no queueId",
+        why=(
+            "Queue directories are named by a decimal integer of at least 0. A broker skips the others: "
+            "what is in them cannot be consumed."
+        ),
+        strictness="strict",
+        level="quick",
+        repair="move-stray",
+        reference="3.5",
+        fault_class="Q8",
     ),
     Rule(
-        "ST023",
-        "queue-kind-twice",
-        Severity.ERROR,
-        "topic {topic} has queues in consumequeue/ and in batchconsumequeue/",
-        "A topic is of one kind. A 5.x broker that meets the other kind throws while it loads the queues.",
-        "dialect",
-        "quick",
-        "rebuild-queue",
-        "3.7",
-        "Q10",
+        id=RuleName.QUEUE_KIND_TWICE,
+        severity=Severity.ERROR,
+        template="topic {topic} has queues in consumequeue/ and in batchconsumequeue/",
+        why=(
+            "A topic is of one kind. A 5.x broker that meets the other kind throws while it loads the queues."
+        ),
+        strictness="dialect",
+        level="quick",
+        repair="rebuild-queue",
+        reference="3.7",
+        fault_class="Q10",
     ),
     Rule(
-        "ST024",
-        "queue-kind-attribute",
-        Severity.ERROR,
-        "topic {topic} is in {area}/, but topics.json says queue.type={attribute}",
-        "The attribute decides which tree a broker reads and writes; the queues in the other tree are "
-        "not consumable, or the broker does not start.",
-        "dialect",
-        "quick",
-        "set-queue-type",
-        "3.7",
-        "Q10",
+        id=RuleName.QUEUE_KIND_ATTRIBUTE,
+        severity=Severity.ERROR,
+        template="topic {topic} is in {area}/, but topics.json says queue.type={attribute}",
+        why=(
+            "The attribute decides which tree a broker reads and writes; the queues in the other tree are "
+            "not consumable, or the broker does not start."
+        ),
+        strictness="dialect",
+        level="quick",
+        repair="set-queue-type",
+        reference="3.7",
+        fault_class="Q10",
     ),
     Rule(
-        "ST026",
-        "queue-extension-orphan",
-        Severity.WARNING,
-        "{file} is the extension of a consume queue that does not exist",
-        "It was left behind when the queue was deleted. If the topic comes back, its units do not "
-        "belong to the new messages.",
-        "strict",
-        "quick",
-        "remove-extension",
-        "3.6",
-        "Q9",
+        id=RuleName.QUEUE_EXTENSION_ORPHAN,
+        severity=Severity.WARNING,
+        template="{file} is the extension of a consume queue that does not exist",
+        why=(
+            "It was left behind when the queue was deleted. If the topic comes back, its units do not "
+            "belong to the new messages."
+        ),
+        strictness="strict",
+        level="quick",
+        repair="remove-extension",
+        reference="3.6",
+        fault_class="Q9",
     ),
     Rule(
-        "ST030",
-        "broker-alive",
-        Severity.INFO,
-        "a broker has this store open ({how}): the ends of its files may be changing",
-        "Findings at the ends of the log, the queues and the index may be the broker at work. Nothing "
-        "may be written here while it runs.",
-        "strict",
-        "quick",
-        None,
-        "5.4",
-        None,
+        id=RuleName.BROKER_ALIVE,
+        severity=Severity.INFO,
+        template="a broker has this store open ({how}): the ends of its files may be changing",
+        why=(
+            "Findings at the ends of the log, the queues and the index may be the broker at work. Nothing "
+            "may be written here while it runs."
+        ),
+        strictness="strict",
+        level="quick",
+        repair=None,
+        reference="5.4",
+        fault_class=None,
     ),
     Rule(
-        "ST031",
-        "broker-unknown",
-        Severity.INFO,
-        "whether a broker has this store open is not known: {how}",
-        "The lock is a POSIX record lock on the first byte of `lock`; it cannot be tested here.",
-        "strict",
-        "quick",
-        None,
-        "5.4",
-        None,
+        id=RuleName.BROKER_UNKNOWN,
+        severity=Severity.INFO,
+        template="whether a broker has this store open is not known: {how}",
+        why="The lock is a POSIX record lock on the first byte of `lock`; it cannot be tested here.",
+        strictness="strict",
+        level="quick",
+        repair=None,
+        reference="5.4",
+        fault_class=None,
     ),
     Rule(
-        "ST032",
-        "index-foreign-file",
-        Severity.INFO,
-        "{file} is no index file; brokers ignore it",
-        "Its name is not a number. It stays where it is.",
-        "strict",
-        "quick",
-        "move-stray",
-        "1.4",
-        None,
+        id=RuleName.INDEX_FOREIGN_FILE,
+        severity=Severity.INFO,
+        template="{file} is no index file; brokers ignore it",
+        why="Its name is not a number. It stays where it is.",
+        strictness="strict",
+        level="quick",
+        repair="move-stray",
+        reference="1.4",
+        fault_class=None,
     ),
     Rule(
-        "ST033",
-        "index-name",
-        Severity.WARNING,
-        "{file} is loaded as an index file, but its name is not a time (yyyyMMddHHmmssSSS)",
-        "Brokers name index files by their time of creation and load whatever name is a number. If it "
-        "sorts last, it receives the next puts.",
-        "heuristic",
-        "quick",
-        "move-stray",
-        "1.4",
-        "I9",
+        id=RuleName.INDEX_NAME,
+        severity=Severity.WARNING,
+        template="{file} is loaded as an index file, but its name is not a time (yyyyMMddHHmmssSSS)",
+        why=(
+            "Brokers name index files by their time of creation and load whatever name is a number. If it "
+            "sorts last, it receives the next puts."
+        ),
+        strictness="heuristic",
+        level="quick",
+        repair="move-stray",
+        reference="1.4",
+        fault_class="I9",
     ),
     Rule(
-        "ST035",
-        "index-directory",
-        Severity.ERROR,
-        "{file} is no regular file: a broker {effect}",
-        "Mapping it fails, and loading the index ends there. From 5.1.0 on the broker then refuses to "
-        "start; before, the index files that sort after it are not loaded.",
-        "dialect",
-        "quick",
-        "move-stray",
-        "1.4",
-        "C6",
+        id=RuleName.INDEX_DIRECTORY,
+        severity=Severity.ERROR,
+        template="{file} is no regular file: a broker {effect}",
+        why=(
+            "Mapping it fails, and loading the index ends there. From 5.1.0 on the broker then refuses to "
+            "start; before, the index files that sort after it are not loaded."
+        ),
+        strictness="dialect",
+        level="quick",
+        repair="move-stray",
+        reference="1.4",
+        fault_class="C6",
     ),
     Rule(
-        "ST040",
-        "times-lost",
-        Severity.INFO,
-        "all {file_count} commit log files were modified within a second, long after their last records",
-        "The store was copied without modification times. Retention counts from them, and brokers up to"
-        " 4.9.8 choose a queue's file for a search by time with them.",
-        "heuristic",
-        "cross",
-        "restore-times",
-        "6.7",
-        "O1",
+        id=RuleName.TIMES_LOST,
+        severity=Severity.INFO,
+        template=(
+            "all {file_count} commit log files were modified within a second, long after their last records"
+        ),
+        why=(
+            "The store was copied without modification times. Retention counts from them, and brokers up to"
+            " 4.9.8 choose a queue's file for a search by time with them."
+        ),
+        strictness="heuristic",
+        level="cross",
+        repair="restore-times",
+        reference="6.7",
+        fault_class="O1",
     ),
     Rule(
-        "ST041",
-        "stray",
-        Severity.INFO,
-        "{file} is not part of a store ({reason})",
-        "No known broker version reads or writes it.",
-        "heuristic",
-        "quick",
-        None,
-        "1.1",
-        None,
+        id=RuleName.STRAY,
+        severity=Severity.INFO,
+        template="{file} is not part of a store ({reason})",
+        why="No known broker version reads or writes it.",
+        strictness="heuristic",
+        level="quick",
+        repair=None,
+        reference="1.1",
+        fault_class=None,
     ),
     Rule(
-        "ST042",
-        "link-dangling",
-        Severity.WARNING,
-        "{file} is a symbolic link that leads nowhere",
-        "What it should lead to is not there: a disk that is not mounted, a path that moved.",
-        "strict",
-        "quick",
-        None,
-        "1.1",
-        "C8",
+        id=RuleName.LINK_DANGLING,
+        severity=Severity.WARNING,
+        template="{file} is a symbolic link that leads nowhere",
+        why="What it should lead to is not there: a disk that is not mounted, a path that moved.",
+        strictness="strict",
+        level="quick",
+        repair=None,
+        reference="1.1",
+        fault_class="C8",
     ),
     Rule(
-        "ST043",
-        "queue-database",
-        Severity.INFO,
-        "{file} is a RocksDB of {file_count} files with consume queues: this version does not read them",
-        "From 5.2.0 on a broker can keep its consume queues in RocksDB, instead of files or beside them. "
-        "Queues without files are not missing then. No repair changes queues of files unless it is forced by "
-        "name.",
-        "config",
-        "quick",
-        None,
-        "3.9",
+        id=RuleName.QUEUE_DATABASE,
+        severity=Severity.INFO,
+        template=(
+            "{file} is a RocksDB of {file_count} files with consume queues: this version does not read them"
+        ),
+        why=(
+            "From 5.2.0 on a broker can keep its consume queues in RocksDB, instead of files or beside them. "
+            "Queues without files are not missing then. No repair changes queues of files unless it is "
+            "forced by name."
+        ),
+        strictness="config",
+        level="quick",
+        repair=None,
+        reference="3.9",
         unknown=True,
     ),
     Rule(
-        "ST044",
-        "unknown-database",
-        Severity.INFO,
-        "{file} is a RocksDB of {file_count} files that no broker known to this version makes",
-        "A newer broker may keep its consume queues or its index there. Queues without files are not called "
-        "missing, and no repair changes queues or the index unless it is forced by name.",
-        "heuristic",
-        "quick",
-        None,
-        "1.1",
+        id=RuleName.UNKNOWN_DATABASE,
+        severity=Severity.INFO,
+        template="{file} is a RocksDB of {file_count} files that no broker known to this version makes",
+        why=(
+            "A newer broker may keep its consume queues or its index there. Queues without files are not "
+            "called missing, and no repair changes queues or the index unless it is forced by name."
+        ),
+        strictness="heuristic",
+        level="quick",
+        repair=None,
+        reference="1.1",
         unknown=True,
     ),
     Rule(
-        "ST045",
-        "newer-index",
-        Severity.INFO,
-        "{file}/ is from a broker of 5.4.0 or later, which indexes tags: this version does not write such "
-        "entries",
-        "Every broker from 5.4.0 on makes this directory. It also puts an index entry for the tag of each "
-        "message, which queries by tag need. An index that this version builds lacks these entries, so no "
-        "repair changes the index unless it is forced by name.",
-        "dialect",
-        "quick",
-        None,
-        "4.5",
+        id=RuleName.NEWER_INDEX,
+        severity=Severity.INFO,
+        template=(
+            "{file}/ is from a broker of 5.4.0 or later, which indexes tags: this version does not write "
+            "such entries"
+        ),
+        why=(
+            "Every broker from 5.4.0 on makes this directory. It also puts an index entry for the tag of "
+            "each message, which queries by tag need. An index that this version builds lacks these entries, "
+            "so no repair changes the index unless it is forced by name."
+        ),
+        strictness="dialect",
+        level="quick",
+        repair=None,
+        reference="4.5",
         unknown=True,
     ),
 )

@@ -12,6 +12,7 @@ from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoin
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, IndexHeader, decode_header
 from rocketfsck.formats.markers import is_lock_content
 from rocketfsck.reader.probe import begins_record, read_header
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import IndexFile, Store, StoreFile
 from rocketfsck.store.reading import FileReader, read_whole
 from rocketfsck.verify.finding import Facts, Finding, Where
@@ -45,7 +46,7 @@ def check_checkpoint(context: Context, known: Known) -> Iterator[Finding | NotCh
         yield from _check_confirm_offset(store, store.checkpoint, checkpoint, known)
         yield from _check_master_offset(store, store.checkpoint, checkpoint, known)
     elif store.commitlog.files and not store.log_only:
-        yield Finding("CP006", Where(file="checkpoint"))
+        yield Finding(RuleName.CHECKPOINT_MISSING, Where(file="checkpoint"))
     headers = []
     for index in store.indexes:
         try:
@@ -62,7 +63,7 @@ def check_checkpoint(context: Context, known: Known) -> Iterator[Finding | NotCh
 def _check_shape(file: StoreFile, data: bytes) -> Iterator[Finding]:
     if len(data) != CHECKPOINT_SIZE:
         where = Where(file=file.relative, start=0, end=len(data))
-        yield Finding("CP007", where, {"size": len(data)}, {"size": CHECKPOINT_SIZE})
+        yield Finding(RuleName.CHECKPOINT_LENGTH, where, {"size": len(data)}, {"size": CHECKPOINT_SIZE})
 
 
 def _check_values(
@@ -76,18 +77,18 @@ def _check_values(
         value, where = values[name], _field(file, name)
         found: Facts = {"field": name, "value": value}
         if value < 0:
-            yield Finding("CP009", where, found)
+            yield Finding(RuleName.CHECKPOINT_NEGATIVE, where, found)
         elif name in _TIMES and value > max(now + CLOCK_TOLERANCE_MS, newest or 0):
-            yield Finding("CP010", where, found, {"now": now})
+            yield Finding(RuleName.CHECKPOINT_FUTURE, where, found, {"now": now})
         elif name in _TIMES and newest is not None and value > newest:
-            yield Finding("CP011", where, found, {"newest": newest})
+            yield Finding(RuleName.CHECKPOINT_AHEAD, where, found, {"newest": newest})
         elif name in _TIMES[:2] and oldest is not None and value < oldest and context.store.abort is None:
-            yield Finding("CP012", where, found, {"oldest": oldest})
+            yield Finding(RuleName.CHECKPOINT_BEHIND, where, found, {"oldest": oldest})
 
     # Without any unit a zero is sound: nothing was dispatched, and no message had waited for a flush.
     zero = checkpoint.physic_msg_timestamp == checkpoint.logics_msg_timestamp == 0
     if zero and context.store.queues and _has_records(context.store):
-        yield Finding("CP017", Where(file=file.relative, start=0, end=16))
+        yield Finding(RuleName.CHECKPOINT_ZERO, Where(file=file.relative, start=0, end=16))
 
 
 def _broker_now(context: Context, file: StoreFile) -> int:
@@ -110,9 +111,9 @@ def _check_confirm_offset(
         return
     where = _field(file, name, physical_offset=value)
     if value > end:
-        yield Finding("CP015", where, {"value": value}, {"end_offset": end})
+        yield Finding(RuleName.CONFIRM_OFFSET_AHEAD, where, {"value": value}, {"end_offset": end})
     elif max(start, 1) <= value < end and not begins_record(store.commitlog, value):
-        yield Finding("CP014", where, {"value": value})
+        yield Finding(RuleName.CONFIRM_OFFSET, where, {"value": value})
 
 
 def _check_master_offset(
@@ -123,7 +124,7 @@ def _check_master_offset(
     end = known.end_offset if known.complete else store.commitlog.end_offset
     if name in store.dialect.checkpoint_fields and end is not None and value > end:
         where = _field(file, name, physical_offset=value)
-        yield Finding("CP025", where, {"value": value}, {"end_offset": end})
+        yield Finding(RuleName.MASTER_FLUSHED_AHEAD, where, {"value": value}, {"end_offset": end})
 
 
 def _check_index_time(
@@ -133,7 +134,12 @@ def _check_index_time(
     expected = full[-1].end_timestamp if full else 0
     if checkpoint.index_msg_timestamp != expected:
         where = _field(file, "indexMsgTimestamp")
-        yield Finding("CP013", where, {"value": checkpoint.index_msg_timestamp}, {"value": expected})
+        yield Finding(
+            RuleName.CHECKPOINT_INDEX_TIME,
+            where,
+            {"value": checkpoint.index_msg_timestamp},
+            {"value": expected},
+        )
 
 
 def _check_abort(
@@ -144,9 +150,9 @@ def _check_abort(
         return
     where = Where(file=store.abort.relative, start=0, end=store.abort.size)
     if store.live.locked:
-        yield Finding("CP002", where, {"pid": store.live.holder_pid})
+        yield Finding(RuleName.ABORT_OF_RUNNING_BROKER, where, {"pid": store.live.holder_pid})
         return
-    yield Finding("CP001", where)
+    yield Finding(RuleName.ABORT_PRESENT, where)
     for index, header in headers:
         if header is None or header.end_timestamp <= checkpoint.index_msg_timestamp or not header.entry_count:
             continue
@@ -156,7 +162,9 @@ def _check_abort(
             "end_timestamp": header.end_timestamp,
         }
         place = Where(file=index.relative, start=0, end=index.size)
-        yield Finding("CP003", place, found, {"index_msg_timestamp": checkpoint.index_msg_timestamp})
+        yield Finding(
+            RuleName.INDEX_FILE_DOOMED, place, found, {"index_msg_timestamp": checkpoint.index_msg_timestamp}
+        )
     yield from _predict_start(store, checkpoint)
 
 
@@ -183,7 +191,9 @@ def _predict_start(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
         "limit_timestamp": limit,
     }
     # A log of one file, and what was made in advance behind it, is scanned whole in any case.
-    yield Finding("CP005" if start < 0 and written > 1 else "CP004", where, found)
+    yield Finding(
+        RuleName.RECOVERY_SCANS_ALL if start < 0 and written > 1 else RuleName.RECOVERY_START, where, found
+    )
 
 
 def _start_limit(store: Store, checkpoint: Checkpoint) -> int:
@@ -202,7 +212,11 @@ def _check_lock(store: Store) -> Iterator[Finding | NotChecked]:
         yield NotChecked(store.lock.relative, str(error), operational=True)
         return
     if not is_lock_content(data):
-        yield Finding("CP016", Where(file=store.lock.relative, start=0, end=len(data)), {"bytes": data.hex()})
+        yield Finding(
+            RuleName.LOCK_CONTENT,
+            Where(file=store.lock.relative, start=0, end=len(data)),
+            {"bytes": data.hex()},
+        )
 
 
 def _header_of(index: IndexFile) -> IndexHeader | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE
 from rocketfsck.reader.probe import begins_record, file_of, read_header
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFileQueue, Store, StoreFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding, Where
@@ -26,7 +27,7 @@ _LONG = struct.Struct(">q")
 
 
 def check_tail(store: Store, file: StoreFile, data: bytes, known: Known) -> Iterator[Finding]:
-    """CP026 on each field that no known version writes, or CP008 where the bytes are no such fields."""
+    """Finds CP026 on each field that no known version writes, or CP008 where the bytes are no such fields."""
     tail = data[_FIRST:]
     if not any(tail):
         return
@@ -37,11 +38,11 @@ def check_tail(store: Store, file: StoreFile, data: bytes, known: Known) -> Iter
     kinds = [kind_of(store, value, known) if sound else None for _, value in fields]
     if None in kinds:
         where = Where(file=file.relative, start=first, end=end)
-        yield Finding("CP008", where, {"bytes": data[first : min(end, first + 16)].hex()})
+        yield Finding(RuleName.CHECKPOINT_TAIL, where, {"bytes": data[first : min(end, first + 16)].hex()})
         return
     for (pos, value), kind in zip(fields, kinds, strict=True):
         where = Where(file=file.relative, start=pos, end=pos + _LONG.size)
-        yield Finding("CP026", where, {"value": value, "kind": kind})
+        yield Finding(RuleName.CHECKPOINT_FIELD_UNKNOWN, where, {"value": value, "kind": kind})
 
 
 def _longs(tail: bytes) -> Iterator[tuple[int, tuple[int]]]:

@@ -16,6 +16,7 @@ from rocketfsck.formats.configviews import TopicConfig, split_topic_group
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id, parse_delay_levels
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Facts, Finding, Where
@@ -68,19 +69,23 @@ def _check_topics(
         queue_count = max(config.read_queue_nums, config.write_queue_nums)
         where = Where(file=file, topic=queue.topic, queue_id=queue.queue_id)
         if queue.queue_id >= queue_count:
-            yield Finding("CF021", where, {}, {"queue_count": queue_count})
+            yield Finding(RuleName.QUEUE_BEYOND_TOPIC, where, {}, {"queue_count": queue_count})
         kind = _kind_of(config)
         if kind is not None and kind[1] != queue.kind and queue.files:
             area = "consumequeue" if queue.kind == "file" else "batchconsumequeue"
-            yield Finding("ST024", where, {"area": area, "attribute": kind[0]})
+            yield Finding(RuleName.QUEUE_KIND_ATTRIBUTE, where, {"area": area, "attribute": kind[0]})
     for topic, queue_count in sorted(unlisted.items()):
         if not is_system_topic(topic):
-            yield Finding("CF020", Where(file=file, topic=topic), {"queue_count": queue_count})
+            yield Finding(
+                RuleName.QUEUE_WITHOUT_TOPIC, Where(file=file, topic=topic), {"queue_count": queue_count}
+            )
     present = {queue.topic for queue in store.queues}
     absent = sorted(topic for topic in topics if topic not in present and not is_system_topic(topic))
     if absent and not known.queues_elsewhere:
         names = ", ".join(absent[:NAMES_SHOWN]) + (", ..." if len(absent) > NAMES_SHOWN else "")
-        yield Finding("CF022", Where(file=file), {"topic_count": len(absent), "topics": names})
+        yield Finding(
+            RuleName.TOPIC_WITHOUT_QUEUE, Where(file=file), {"topic_count": len(absent), "topics": names}
+        )
 
 
 def _check_ghost(topic: str, queue_id: int, known: Known) -> Iterator[Finding]:
@@ -90,7 +95,9 @@ def _check_ghost(topic: str, queue_id: int, known: Known) -> Iterator[Finding]:
         return
     found: Facts = {"unit_count": facts.unit_count, "max_physical_end": facts.max_physical_end}
     tree = "consumequeue" if facts.kind == "file" else "batchconsumequeue"
-    yield Finding("CF023", Where(file=f"{tree}/{topic}/{queue_id}", topic=topic, queue_id=queue_id), found)
+    yield Finding(
+        RuleName.GHOST_QUEUE, Where(file=f"{tree}/{topic}/{queue_id}", topic=topic, queue_id=queue_id), found
+    )
 
 
 def _kind_of(config: TopicConfig) -> tuple[str, str] | None:
@@ -112,10 +119,10 @@ def _check_consumer_offsets(
             table = {0: offsets} if isinstance(offsets, int) else offsets
             where = Where(file=configs.files[name], topic=topic)
             if topic.startswith(LMQ_PREFIX) and not lmq_place and store.dialect.multi_dispatch:
-                yield Finding("CF050", where, {"group": group})
+                yield Finding(RuleName.LMQ_OFFSET_PLACE, where, {"group": group})
             if topic not in present and not (topics is not None and topic in topics):
                 if topics is not None and not is_system_topic(topic) and any(table.values()):
-                    yield Finding("CF013", where, {"group": group})
+                    yield Finding(RuleName.CONSUMER_OFFSET_UNKNOWN_QUEUE, where, {"group": group})
                 table = {queue_id: offset for queue_id, offset in table.items() if offset < 0}
             for queue_id, offset in table.items():
                 yield from _check_offset(configs.files[name], topic, group, queue_id, offset, known)
@@ -127,7 +134,7 @@ def _check_offset(
     where = Where(file=file, topic=topic, queue_id=queue_id, queue_offset=offset)
     found: Facts = {"group": group, "offset": offset}
     if offset < 0:
-        yield Finding("CF014", where, found)
+        yield Finding(RuleName.CONSUMER_OFFSET_NEGATIVE, where, found)
         return
     bounds = _bounds(topic, queue_id, known)
     if bounds is None:
@@ -135,9 +142,14 @@ def _check_offset(
     low, high = bounds
     if offset > high:
         lost = known.lost_units(topic, queue_id)
-        yield Finding("CF011" if lost else "CF010", where, found, {"max_offset": high})
+        yield Finding(
+            RuleName.CONSUMER_OFFSET_OF_LOST_UNITS if lost else RuleName.CONSUMER_OFFSET_AHEAD,
+            where,
+            found,
+            {"max_offset": high},
+        )
     elif offset < low:
-        yield Finding("CF012", where, found, {"min_offset": low})
+        yield Finding(RuleName.CONSUMER_OFFSET_BEHIND, where, found, {"min_offset": low})
 
 
 def _bounds(topic: str, queue_id: int, known: Known) -> tuple[int, int] | None:
@@ -161,11 +173,13 @@ def _check_delay_offsets(store: Store, configs: Configs, known: Known) -> Iterat
         where = Where(file=file, topic=SCHEDULE_TOPIC, queue_id=queue_id, queue_offset=offset)
         found: Facts = {"level": level, "offset": offset}
         if level not in levels:
-            yield Finding("CF031", where, found, {"level_count": len(levels)})
+            yield Finding(RuleName.DELAY_LEVEL_UNKNOWN, where, found, {"level_count": len(levels)})
             continue
         bounds = _bounds(SCHEDULE_TOPIC, queue_id, known)
         if bounds is not None and not bounds[0] <= offset <= bounds[1]:
-            yield Finding("CF030", where, found, {"min_offset": bounds[0], "max_offset": bounds[1]})
+            yield Finding(
+                RuleName.DELAY_OFFSET_RANGE, where, found, {"min_offset": bounds[0], "max_offset": bounds[1]}
+            )
 
 
 def _check_timer(context: Context, known: Known) -> Iterator[Finding | NotChecked]:
@@ -184,7 +198,9 @@ def _check_timer(context: Context, known: Known) -> Iterator[Finding | NotChecke
                 continue
             if len(data) != TIMER_CHECK_SIZE:
                 where = Where(file=file.relative, start=0, end=len(data))
-                yield Finding("CF040", where, {"size": len(data)}, {"size": TIMER_CHECK_SIZE})
+                yield Finding(
+                    RuleName.TIMER_CHECK_LENGTH, where, {"size": len(data)}, {"size": TIMER_CHECK_SIZE}
+                )
             yield from _check_timer_fields(context, file, data, known)
 
 
@@ -194,7 +210,9 @@ def _check_timer_fields(context: Context, file: StoreFile, data: bytes, known: K
         if values[name] > limit:
             start = TIMER_CHECK.offset(name)
             where = Where(file=file.relative, start=start, end=start + 8)
-            yield Finding("CF041", where, {"field": name, "value": values[name]}, {"limit": limit})
+            yield Finding(
+                RuleName.TIMER_CHECK_RANGE, where, {"field": name, "value": values[name]}, {"limit": limit}
+            )
 
 
 def _timer_limits(context: Context, known: Known) -> dict[str, int]:

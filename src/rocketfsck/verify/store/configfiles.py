@@ -18,6 +18,7 @@ from rocketfsck.formats.configviews import (
     lmq_consumer_offsets,
     topic_configs,
 )
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store, StoreFile, StrayReason
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Facts, Finding, Where
@@ -90,7 +91,9 @@ def load_configs(store: Store) -> Configs:
             views[name] = VIEWS.get(name, dict)(used.value)
             files[name] = used.file.relative
         except FormatError as error:
-            findings.append(Finding("CF007", Where(file=used.file.relative), {"reason": str(error)}))
+            findings.append(
+                Finding(RuleName.CONFIG_SHAPE, Where(file=used.file.relative), {"reason": str(error)})
+            )
     findings += _unfinished(store)
     return Configs(views, files, tuple(findings))
 
@@ -128,18 +131,26 @@ def _check_pair(store: Store, name: str, main: Parsed | None, backup: Parsed | N
             pending = any(stray.relative == f"config/{name}.tmp" for stray in store.strays)
             text = "; the text that was being written is in .tmp" if pending else ""
             yield Finding(
-                "CF004", Where(file=f"config/{name}"), {"pending": text, "backup_sound": backup_sound}
+                RuleName.CONFIG_MISSING,
+                Where(file=f"config/{name}"),
+                {"pending": text, "backup_sound": backup_sound},
             )
     elif main.prefix_size is not None:
         where = Where(file=main.file.relative, start=main.prefix_size, end=main.file.size)
         extra = main.file.size - main.prefix_size
-        yield Finding("CF003", where, {"extra_size": extra, "backup_sound": backup_sound})
+        yield Finding(
+            RuleName.CONFIG_TRAILING_BYTES, where, {"extra_size": extra, "backup_sound": backup_sound}
+        )
     elif not main.sound:
         where = Where(file=main.file.relative, start=main.offset, end=main.file.size)
-        yield Finding("CF002" if backup_sound else "CF001", where, {"reason": main.reason})
+        yield Finding(
+            RuleName.CONFIG_FALLS_BACK if backup_sound else RuleName.CONFIG_LOST,
+            where,
+            {"reason": main.reason},
+        )
     elif backup is not None and not backup.sound and backup.file.size:
         where = Where(file=backup.file.relative, start=backup.offset, end=backup.file.size)
-        yield Finding("CF005", where, {"reason": backup.reason})
+        yield Finding(RuleName.CONFIG_BACKUP_DAMAGED, where, {"reason": backup.reason})
     elif backup is not None and backup.sound:
         yield from _check_age(main, backup)
 
@@ -154,11 +165,14 @@ def _check_age(main: Parsed, backup: Parsed) -> Iterator[Finding]:
         return
     found: Facts = {"counter": new.counter, "timestamp": new.timestamp}
     yield Finding(
-        "CF006", Where(file=main.file.relative), found, {"counter": old.counter, "timestamp": old.timestamp}
+        RuleName.CONFIG_BACKUP_NEWER,
+        Where(file=main.file.relative),
+        found,
+        {"counter": old.counter, "timestamp": old.timestamp},
     )
 
 
 def _unfinished(store: Store) -> Iterator[Finding]:
     for stray in store.strays:
         if stray.area == "config" and stray.reason is StrayReason.TEMPORARY:
-            yield Finding("CF008", Where(file=stray.relative), {"size": stray.size})
+            yield Finding(RuleName.CONFIG_UNFINISHED_WRITE, Where(file=stray.relative), {"size": stray.size})

@@ -34,6 +34,7 @@ from rocketfsck.formats.dledger import (
 )
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.reader.units import StreamReader
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import MappedFileQueue, OtherKind, Store
 from rocketfsck.verify.emit import capped
@@ -160,7 +161,12 @@ class _Walk:
             if reason[low]:
                 text = REASONS[int(reason[low])].format(found=int(found[low]), expected=int(expected[low]))
                 facts: Facts = {"index": int(number[low]), "pos": int(pos[low]), "reason": text}
-                yield Finding("XR032", self._unit(int(number[low]), int(pos[low])), facts, count=high - low)
+                yield Finding(
+                    RuleName.DLEDGER_INDEX_ENTRY,
+                    self._unit(int(number[low]), int(pos[low])),
+                    facts,
+                    count=high - low,
+                )
         yield from self._places(number, heads, pos, (reason == 0) | (reason == GAP))
 
     def _join(self, number: Longs, reason: Longs, expected: Longs, pos: Longs, size: Longs) -> None:
@@ -202,7 +208,7 @@ class _Walk:
             for row in np.flatnonzero(wrong & sound).tolist():
                 facts: Facts = {"what": what, "index": int(number[row]), "stated": int(stated[row])}
                 where = self._entry(int(pos[row]))
-                yield Finding("XR033", where, facts, {"place": int(place[row])})
+                yield Finding(RuleName.DLEDGER_ENTRY_PLACE, where, facts, {"place": int(place[row])})
 
     def _range(self) -> Iterator[Finding]:
         """Entries before the first unit and behind the last one."""
@@ -210,7 +216,7 @@ class _Walk:
         first = head[2] if head is not None and _is_entry(head) and head[4] == self.log.start else None
         if first is not None and self.first_index is not None and self.first_index > first:
             facts: Facts = {"side": "before the first", "entry_count": self.first_index - first}
-            yield Finding("XR034", self._entry(self.log.start), {**facts, "index": first})
+            yield Finding(RuleName.DLEDGER_RANGE, self._entry(self.log.start), {**facts, "index": first})
         pos = self.log.start if self.next_pos is None else self.next_pos
         start, index, count = pos, 0, 0
         while count < WALK_LIMIT:
@@ -224,7 +230,7 @@ class _Walk:
             pos += head[1]
         if count:
             facts = {"side": "behind the last", "entry_count": count, "index": index}
-            yield Finding("XR034", self._entry(start), facts)
+            yield Finding(RuleName.DLEDGER_RANGE, self._entry(start), facts)
 
     def _header(self, pos: int) -> tuple[int, int, int, int, int] | None:
         """The header (magic, size, index, term, pos) at a place of the log; None where no file holds one."""

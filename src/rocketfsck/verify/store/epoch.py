@@ -8,6 +8,7 @@ from itertools import accumulate
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.epoch import EpochEntry, EpochFile, decode_epochs
 from rocketfsck.reader.probe import begins_record
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Finding, Where
@@ -32,7 +33,7 @@ def check_epochs(store: Store, known: Known) -> Iterator[Finding | NotChecked]:
         except FormatError as error:
             backup = files.get(f"{name}.bak")
             found = {"reason": str(error), "backup": _backup_state(backup)}
-            yield Finding("CP020", Where(file=file.relative, start=error.offset), found)
+            yield Finding(RuleName.EPOCH_DAMAGED, Where(file=file.relative, start=error.offset), found)
         except StoreError as error:
             yield NotChecked(file.relative, str(error), operational=True)
         else:
@@ -73,14 +74,14 @@ def _check_entries(
             entry.epoch <= previous.epoch or entry.start_offset < previous.start_offset
         ):
             order = {"previous_epoch": previous.epoch, "previous_offset": previous.start_offset}
-            yield Finding("CP022", where, {**found, **order})
+            yield Finding(RuleName.EPOCH_ORDER, where, {**found, **order})
         if end is not None and entry.start_offset > end:
-            yield Finding("CP023", where, found, {"end_offset": end})
+            yield Finding(RuleName.EPOCH_RANGE, where, found, {"end_offset": end})
         elif (
             log_start is not None
             and end is not None
             and log_start <= entry.start_offset < end
             and not begins_record(store.commitlog, entry.start_offset)
         ):
-            yield Finding("CP024", where, found)
+            yield Finding(RuleName.EPOCH_BOUNDARY, where, found)
         previous = entry

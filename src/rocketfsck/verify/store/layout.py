@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from rocketfsck.formats.dialect import Dialect
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import (
     ConsumeQueue,
     IndexFile,
@@ -57,9 +58,9 @@ def _check_presence(store: Store) -> Iterator[Finding]:
             "unit_size": sum(queue.mapped_files.size for queue in queues),
             "effect": by_version(store.dialect_evidence, partial(_empty_log_effect, store.abort is None)),
         }
-        yield Finding("ST019", Where(file="commitlog"), found)
+        yield Finding(RuleName.COMMITLOG_MISSING, Where(file="commitlog"), found)
     elif not (store.indexes or store.checkpoint or store.others or store.configs):
-        yield Finding("ST021", Where(), {"root": str(store.root)})
+        yield Finding(RuleName.NOT_A_STORE, Where(), {"root": str(store.root)})
 
 
 def _empty_log_effect(clean: bool, dialect: Dialect) -> str:
@@ -78,7 +79,7 @@ def _check_ranges(store: Store, known: Known) -> Iterator[Finding]:
     far = end + store.commitlog.file_size
     if ends and (min(ends) > far or max(ends) <= start):
         found = {"start_offset": start, "end_offset": end, "queue_min": min(ends), "queue_max": max(ends)}
-        yield Finding("ST020", Where(file="consumequeue"), found)
+        yield Finding(RuleName.QUEUES_OF_ANOTHER_LOG, Where(file="consumequeue"), found)
 
 
 def _check_queue_kinds(store: Store) -> Iterator[Finding]:
@@ -87,16 +88,21 @@ def _check_queue_kinds(store: Store) -> Iterator[Finding]:
         kinds.setdefault(queue.topic, set()).add(queue.kind)
         if queue.queue_id < 0:
             yield Finding(
-                "ST022", Where(file=_directory_of(queue), topic=queue.topic, queue_id=queue.queue_id)
+                RuleName.QUEUE_ID_NAME,
+                Where(file=_directory_of(queue), topic=queue.topic, queue_id=queue.queue_id),
             )
     for topic, both in sorted(kinds.items()):
         if len(both) > 1:
-            yield Finding("ST023", Where(file="batchconsumequeue", topic=topic))
+            yield Finding(RuleName.QUEUE_KIND_TWICE, Where(file="batchconsumequeue", topic=topic))
     for ext in store.ext_queues:
         if ext.orphan:
             directory = f"consumequeue_ext/{ext.topic}/{ext.queue_id}"
             found = {"file_count": len(ext.files), "size": ext.mapped_files.size}
-            yield Finding("ST026", Where(file=directory, topic=ext.topic, queue_id=ext.queue_id), found)
+            yield Finding(
+                RuleName.QUEUE_EXTENSION_ORPHAN,
+                Where(file=directory, topic=ext.topic, queue_id=ext.queue_id),
+                found,
+            )
 
 
 def _directory_of(queue: ConsumeQueue) -> str:
@@ -108,16 +114,20 @@ def _check_index_directory(store: Store) -> Iterator[Finding]:
     """Names in `index/`: what is loaded, ignored, or in the way."""
     for index in store.indexes:
         if index.created is None:
-            yield Finding("ST033", _whole(index), {"size": index.size})
+            yield Finding(RuleName.INDEX_NAME, _whole(index), {"size": index.size})
     for stray in store.strays:
         if stray.area != "index":
             continue
         if stray.reason in (StrayReason.DIRECTORY, StrayReason.SPECIAL):
             hidden = sum(1 for index in store.indexes if index.relative > stray.relative)
             effect = by_version(store.dialect_evidence, partial(_index_effect, hidden))
-            yield Finding("ST035", Where(file=stray.relative), {"effect": effect, "hidden_count": hidden})
+            yield Finding(
+                RuleName.INDEX_DIRECTORY,
+                Where(file=stray.relative),
+                {"effect": effect, "hidden_count": hidden},
+            )
         elif stray.reason in (StrayReason.NAME, StrayReason.TEMPORARY, StrayReason.DELETED):
-            yield Finding("ST032", Where(file=stray.relative), {"size": stray.size})
+            yield Finding(RuleName.INDEX_FOREIGN_FILE, Where(file=stray.relative), {"size": stray.size})
 
 
 def _index_effect(hidden_count: int, dialect: Dialect) -> str:
@@ -133,7 +143,7 @@ def _whole(index: IndexFile) -> Where:
 def _check_databases(store: Store) -> Iterator[Finding]:
     """Databases that hold queues, or that no known version makes: what is in them is not known here."""
     if writes_more_entries(store):
-        yield Finding("ST045", Where(file=TAG_STORE), {AREAS: "index"})
+        yield Finding(RuleName.NEWER_INDEX, Where(file=TAG_STORE), {AREAS: "index"})
     for other, known in databases(store):
         areas = QUEUE_AREAS if known else (*QUEUE_AREAS, "index")
         found: Facts = {
@@ -141,7 +151,9 @@ def _check_databases(store: Store) -> Iterator[Finding]:
             "size": sum(file.size for file in other.files),
             AREAS: " ".join(areas),
         }
-        yield Finding("ST043" if known else "ST044", Where(file=other.relative), found)
+        yield Finding(
+            RuleName.QUEUE_DATABASE if known else RuleName.UNKNOWN_DATABASE, Where(file=other.relative), found
+        )
 
 
 def _check_strays(store: Store) -> Iterator[Finding]:
@@ -153,16 +165,16 @@ def _check_strays(store: Store) -> Iterator[Finding]:
         if is_among_segments(stray, directories):
             continue
         if stray.reason is StrayReason.DANGLING:
-            yield Finding("ST042", Where(file=stray.relative), {"detail": stray.detail})
+            yield Finding(RuleName.LINK_DANGLING, Where(file=stray.relative), {"detail": stray.detail})
         elif stray.reason is StrayReason.QUEUE_ID and stray.area in QUEUE_AREAS:
-            yield Finding("ST022", Where(file=stray.relative))
+            yield Finding(RuleName.QUEUE_ID_NAME, Where(file=stray.relative))
         elif _is_unexplained(stray):
             found: Facts = {
                 "reason": stray.detail or str(stray.reason),
                 "size": stray.size,
                 "area": stray.area,
             }
-            yield Finding("ST041", Where(file=stray.relative), found)
+            yield Finding(RuleName.STRAY, Where(file=stray.relative), found)
 
 
 def _is_unexplained(stray: Stray) -> bool:
@@ -175,9 +187,11 @@ def _is_unexplained(stray: Stray) -> bool:
 
 def _check_live(store: Store) -> Iterator[Finding]:
     if store.live.state is LockState.HELD:
-        yield Finding("ST030", Where(file="lock"), {"how": store.live.how, "pid": store.live.holder_pid})
+        yield Finding(
+            RuleName.BROKER_ALIVE, Where(file="lock"), {"how": store.live.how, "pid": store.live.holder_pid}
+        )
     elif store.live.state is LockState.UNKNOWN:
-        yield Finding("ST031", Where(file="lock"), {"how": store.live.how})
+        yield Finding(RuleName.BROKER_UNKNOWN, Where(file="lock"), {"how": store.live.how})
 
 
 def _check_times(store: Store, known: Known) -> Iterator[Finding]:
@@ -189,4 +203,4 @@ def _check_times(store: Store, known: Known) -> Iterator[Finding]:
     seconds: Sequence[int] = sorted(file.mtime_ns // 1_000_000_000 for file in files)
     if seconds[-1] - seconds[0] <= 1 and seconds[0] * 1000 > newest + COPY_DELAY_MS:
         found = {"file_count": len(files), "modified_timestamp": seconds[0] * 1000, "newest": newest}
-        yield Finding("ST040", Where(file="commitlog"), found)
+        yield Finding(RuleName.TIMES_LOST, Where(file="commitlog"), found)

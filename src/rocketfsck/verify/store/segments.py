@@ -13,6 +13,7 @@ from functools import partial
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import Dialect, Version, dialect_of
 from rocketfsck.formats.filename import java_parse_long, offset_to_filename
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile, MappedFileQueue, OtherKind, Store, Stray, StrayReason
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
@@ -123,7 +124,11 @@ def _check_loading(segments: Segments, strays: Sequence[Stray], store: Store) ->
         where = segments.where(entry.relative, 0, entry.size)
         if entry.effect is LoadEffect.LOADED:
             if entry.stray:
-                yield Finding("ST005", where, {"offset": java_parse_long(entry.name), "size": entry.size})
+                yield Finding(
+                    RuleName.FOREIGN_NUMBER,
+                    where,
+                    {"offset": java_parse_long(entry.name), "size": entry.size},
+                )
             continue
         known, own = effects.get(entry.relative, {}), _effect_text(entry)
         effect = by_version(evidence, partial(_looked_up, known, own))
@@ -137,8 +142,12 @@ def _looked_up(effects: Mapping[Version, str], own: str, dialect: Dialect) -> st
 
 def _loading_rule(entry: LoadEntry) -> str:
     if not entry.stray:
-        return "ST002" if entry.effect is LoadEffect.DELETED else "ST001"
-    return "ST003" if entry.effect in (LoadEffect.REFUSES, LoadEffect.HIDES) else "ST004"
+        return RuleName.EMPTY_LAST_SEGMENT if entry.effect is LoadEffect.DELETED else RuleName.SEGMENT_LENGTH
+    return (
+        RuleName.FOREIGN_FILE
+        if entry.effect in (LoadEffect.REFUSES, LoadEffect.HIDES)
+        else RuleName.FOREIGN_FILE_HARMLESS
+    )
 
 
 def _effect_text(entry: LoadEntry) -> str:
@@ -165,7 +174,10 @@ def _check_chain(segments: Segments) -> Iterator[Finding]:
 
 def _misaligned(segments: Segments, start_offset: int) -> tuple[str | None, int]:
     """The rule that a segment's start breaks, and of what it should be a multiple."""
-    for rule, multiple in (("ST014", segments.unit_size), ("ST013", segments.queue.file_size)):
+    for rule, multiple in (
+        (RuleName.SEGMENT_UNIT_ALIGNMENT, segments.unit_size),
+        (RuleName.SEGMENT_ALIGNMENT, segments.queue.file_size),
+    ):
         if multiple > 0 and start_offset % multiple:
             return rule, multiple
     return None, 1
@@ -177,11 +189,13 @@ def _check_step(segments: Segments, previous: MappedFile, file: MappedFile, step
     where = segments.where(file.relative)
     if step == 0:
         zero = sum(_begins_with_zeros(item) for item in (previous, file))
-        yield Finding("ST012", where, {"twin": previous.relative, "zero": zero})
+        yield Finding(RuleName.SEGMENT_TWICE, where, {"twin": previous.relative, "zero": zero})
     elif step == previous.size > 0:  # of another length, which is told (ST001), but nothing is missing
         return
     elif step < size:
-        yield Finding("ST011", where, {"start_offset": start}, {"start_offset": start - step + size})
+        yield Finding(
+            RuleName.SEGMENT_OVERLAP, where, {"start_offset": start}, {"start_offset": start - step + size}
+        )
     elif step > size:
         missing = step - size
         first, last = start - missing, start - (missing - 1) % size - 1
@@ -191,7 +205,7 @@ def _check_step(segments: Segments, previous: MappedFile, file: MappedFile, step
             "missing_start": offset_to_filename(first),
             "missing_end": offset_to_filename(last),
         }
-        yield Finding("ST010", where, found, {"start_offset": first})
+        yield Finding(RuleName.SEGMENT_GAP, where, found, {"start_offset": first})
 
 
 def check_zero_segments(store: Store, known: Known) -> Iterator[Finding | NotChecked]:
@@ -210,13 +224,13 @@ def check_zero_segments(store: Store, known: Known) -> Iterator[Finding | NotChe
         tail -= 1
     for file, is_zero in zip(files[:tail], zero[:tail], strict=True):
         if is_zero:
-            yield Finding("ST017", _bytes_of(file), {"size": file.size})
+            yield Finding(RuleName.SEGMENT_ZERO_INSIDE, _bytes_of(file), {"size": file.size})
     ahead = files[tail:] if tail else files[1:]
     if len(ahead) > PREALLOCATED_LIMIT:
-        yield Finding("ST016", _bytes_of(ahead[0]), {"zero_count": len(ahead)})
+        yield Finding(RuleName.SEGMENTS_NEVER_FILLED, _bytes_of(ahead[0]), {"zero_count": len(ahead)})
     else:
         for file in ahead:
-            yield Finding("ST015", _bytes_of(file), {"size": file.size})
+            yield Finding(RuleName.SEGMENT_PREALLOCATED, _bytes_of(file), {"size": file.size})
 
 
 def _bytes_of(file: MappedFile) -> Where:

@@ -22,7 +22,7 @@ import numpy as np
 
 from rocketfsck.errors import UsageError
 
-_HOMES = ("rocketfsck.verify.", "rocketfsck.scan.", "rocketfsck.store.")
+_HOMES = ("rocketfsck.verify.", "rocketfsck.scan.", "rocketfsck.store.", "rocketfsck.rulenames")
 _ARRAY_KINDS = "biuf"
 _SPECIAL = frozenset({"$bytes", "$map", "$array", "$enum"})
 

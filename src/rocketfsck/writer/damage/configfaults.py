@@ -7,6 +7,7 @@ from typing import Any
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.config import decode_config, encode_config, valid_prefix
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
+from rocketfsck.rulenames import RuleName
 from rocketfsck.writer.damage.job import Job
 from rocketfsck.writer.damage.model import Place, damage
 from rocketfsck.writer.damage.related import rules
@@ -18,7 +19,16 @@ _SEPARATOR = "@"
 
 _JSON = "a sound JSON file in config/"
 _OFFSETS = "consumerOffset.json with the offset of a queue"
-_LOST_CONFIG = rules("CF006 CF007 CF011 CF014 CF023 CF030 XR002 ST024")
+_LOST_CONFIG = rules(
+    RuleName.CONFIG_BACKUP_NEWER,
+    RuleName.CONFIG_SHAPE,
+    RuleName.CONSUMER_OFFSET_OF_LOST_UNITS,
+    RuleName.CONSUMER_OFFSET_NEGATIVE,
+    RuleName.GHOST_QUEUE,
+    RuleName.DELAY_OFFSET_RANGE,
+    RuleName.QUEUE_MISSING,
+    RuleName.QUEUE_KIND_ATTRIBUTE,
+)
 
 
 def _read(job: Job, name: str) -> bytes:
@@ -53,11 +63,11 @@ def _backup_is_sound(job: Job, name: str) -> bool:
 
 def _broken(job: Job, name: str, start: int | None) -> None:
     """Promise what a file that does not parse from `start` on must cause."""
-    rule = "CF002" if _backup_is_sound(job, name) else "CF001"
+    rule = RuleName.CONFIG_FALLS_BACK if _backup_is_sound(job, name) else RuleName.CONFIG_LOST
     job.promise(rule, Place(name, start, job.editor.size(name)))
 
 
-@damage("K5", causes=("CF001", "CF002"), needs=_JSON, may_also=_LOST_CONFIG)
+@damage("K5", causes=(RuleName.CONFIG_LOST, RuleName.CONFIG_FALLS_BACK), needs=_JSON, may_also=_LOST_CONFIG)
 def config_cut(job: Job) -> None:
     """A JSON file was written in part."""
     name = _json_file(job)
@@ -68,7 +78,7 @@ def config_cut(job: Job) -> None:
     _broken(job, name, None)
 
 
-@damage("K5", causes=("CF001", "CF002"), needs=_JSON, may_also=_LOST_CONFIG)
+@damage("K5", causes=(RuleName.CONFIG_LOST, RuleName.CONFIG_FALLS_BACK), needs=_JSON, may_also=_LOST_CONFIG)
 def config_nuls(job: Job) -> None:
     """A JSON file is all NUL bytes.
 
@@ -80,7 +90,7 @@ def config_nuls(job: Job) -> None:
     _broken(job, name, None)
 
 
-@damage("K5", causes=("CF003",), needs=_JSON)
+@damage("K5", causes=(RuleName.CONFIG_TRAILING_BYTES,), needs=_JSON)
 def config_trailing(job: Job) -> None:
     """Bytes of a longer text behind a JSON value.
 
@@ -92,10 +102,10 @@ def config_trailing(job: Job) -> None:
     rest = data[-(1 + job.rng.randrange(min(len(data) - 1, 40))) :].strip() or b"}"
     job.editor.replace(name, data[:end] + rest)
     job.note = f"{len(rest)} bytes behind the value in {name}"
-    job.promise("CF003", Place(name, end, end + len(rest)))
+    job.promise(RuleName.CONFIG_TRAILING_BYTES, Place(name, end, end + len(rest)))
 
 
-@damage("K5", causes=("CF004",), needs=_JSON, may_also=_LOST_CONFIG)
+@damage("K5", causes=(RuleName.CONFIG_MISSING,), needs=_JSON, may_also=_LOST_CONFIG)
 def config_missing(job: Job) -> None:
     """A JSON file is gone, its .bak is there."""
     name = _json_file(job)
@@ -104,10 +114,10 @@ def config_missing(job: Job) -> None:
         job.editor.create(backup, _read(job, name), like=name)
     job.editor.remove(name)
     job.note = f"{name} removed"
-    job.promise("CF004", Place(name))
+    job.promise(RuleName.CONFIG_MISSING, Place(name))
 
 
-@damage("K5", causes=("CF006",), needs=f"{_JSON} with a dataVersion")
+@damage("K5", causes=(RuleName.CONFIG_BACKUP_NEWER,), needs=f"{_JSON} with a dataVersion")
 def config_backup_newer(job: Job) -> None:
     """A .bak has a higher dataVersion than its file."""
     name = _json_file(job, versioned=True)
@@ -119,10 +129,10 @@ def config_backup_newer(job: Job) -> None:
     else:
         job.editor.create(backup, data, like=name)
     job.note = f"{backup} is newer than {name}"
-    job.promise("CF006", Place(name))
+    job.promise(RuleName.CONFIG_BACKUP_NEWER, Place(name))
 
 
-@damage("K5", causes=("CF005",), needs=_JSON)
+@damage("K5", causes=(RuleName.CONFIG_BACKUP_DAMAGED,), needs=_JSON)
 def config_backup_damaged(job: Job) -> None:
     """A .bak does not parse."""
     name = _json_file(job)
@@ -133,16 +143,16 @@ def config_backup_damaged(job: Job) -> None:
     else:
         job.editor.create(backup, data, like=name)
     job.note = f"{backup} does not parse"
-    job.promise("CF005", Place(backup))
+    job.promise(RuleName.CONFIG_BACKUP_DAMAGED, Place(backup))
 
 
-@damage("K5", causes=("CF007",), needs=_JSON, may_also=_LOST_CONFIG)
+@damage("K5", causes=(RuleName.CONFIG_SHAPE,), needs=_JSON, may_also=_LOST_CONFIG)
 def config_shape(job: Job) -> None:
     """A JSON file holds a list where a table belongs."""
     name = _json_file(job)
     job.editor.replace(name, b"[]")
     job.note = f"{name} holds a list"
-    job.promise("CF007", Place(name))
+    job.promise(RuleName.CONFIG_SHAPE, Place(name))
 
 
 def _offsets(job: Job) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
@@ -163,33 +173,48 @@ def _offsets(job: Job) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
     return value, found
 
 
-def _set_offset(job: Job, value: dict[str, Any], name: str, queue_id: Any, offset: int, rule: str) -> None:
+def _set_offset(
+    job: Job, value: dict[str, Any], name: str, queue_id: Any, offset: int, *rules: RuleName
+) -> None:
     value["offsetTable"][name][queue_id] = offset
     job.editor.replace(CONSUMER_OFFSETS, encode_config(value))
     topic = name.split(_SEPARATOR)[0]
     job.note = f"the offset of {name} in queue {queue_id} is {offset}"
     place = Place(CONSUMER_OFFSETS, topic=topic, queue_id=int(queue_id), queue_offset=offset)
-    job.promise(rule, place)
+    job.promise(rules, place)
     job.rely(f"consumequeue/{topic}/{queue_id}/")
 
 
-@damage("K6", causes=("CF010", "CF011"), needs=_OFFSETS)
+@damage("K6", causes=(RuleName.CONSUMER_OFFSET_AHEAD, RuleName.CONSUMER_OFFSET_OF_LOST_UNITS), needs=_OFFSETS)
 def consumer_offset_ahead(job: Job) -> None:
     """A group is behind the end of its queue."""
     value, found = _offsets(job)
     name, queue_id = job.choose(found, "consumer offset of a queue that is there")
-    _set_offset(job, value, name, queue_id, 1_000_000 + job.rng.randrange(1_000_000), "CF010 CF011")
+    _set_offset(
+        job,
+        value,
+        name,
+        queue_id,
+        1_000_000 + job.rng.randrange(1_000_000),
+        RuleName.CONSUMER_OFFSET_AHEAD,
+        RuleName.CONSUMER_OFFSET_OF_LOST_UNITS,
+    )
 
 
-@damage("K6", causes=("CF014",), needs=_OFFSETS)
+@damage("K6", causes=(RuleName.CONSUMER_OFFSET_NEGATIVE,), needs=_OFFSETS)
 def consumer_offset_negative(job: Job) -> None:
     """A group has a negative offset."""
     value, found = _offsets(job)
     name, queue_id = job.choose(found, "consumer offset of a queue that is there")
-    _set_offset(job, value, name, queue_id, -1 - job.rng.randrange(100), "CF014")
+    _set_offset(job, value, name, queue_id, -1 - job.rng.randrange(100), RuleName.CONSUMER_OFFSET_NEGATIVE)
 
 
-@damage("K6", causes=("CF011",), needs=_OFFSETS, may_also=rules("XR001"))
+@damage(
+    "K6",
+    causes=(RuleName.CONSUMER_OFFSET_OF_LOST_UNITS,),
+    needs=_OFFSETS,
+    may_also=rules(RuleName.RECORD_WITHOUT_UNIT),
+)
 def consumer_offset_of_lost_units(job: Job) -> None:
     """A group consumed units that are gone."""
     value, found = _offsets(job)
@@ -215,11 +240,11 @@ def consumer_offset_of_lost_units(job: Job) -> None:
             good.append((name, queue_id, last))
     name, queue_id, last = job.choose(good, "consumer offset of a queue with units")
     job.editor.write(last.file.relative, last.start, bytes(last.end - last.start))
-    _set_offset(job, value, name, queue_id, last.index + 1, "CF011")
+    _set_offset(job, value, name, queue_id, last.index + 1, RuleName.CONSUMER_OFFSET_OF_LOST_UNITS)
     job.note += ", whose last unit is gone"
 
 
-@damage("K6", causes=("CF030",), needs="delayOffset.json")
+@damage("K6", causes=(RuleName.DELAY_OFFSET_RANGE,), needs="delayOffset.json")
 def delay_offset(job: Job) -> None:
     """A delay level is further than its queue."""
     job.need(job.editor.exists(DELAY_OFFSETS) and job.is_free(DELAY_OFFSETS), DELAY_OFFSETS)
@@ -236,4 +261,4 @@ def delay_offset(job: Job) -> None:
     job.editor.replace(DELAY_OFFSETS, encode_config(value))
     job.note = f"delay level {level} has offset {offset}"
     place = Place(DELAY_OFFSETS, topic=SCHEDULE_TOPIC, queue_id=delay_queue_id(level), queue_offset=offset)
-    job.promise("CF030", place)
+    job.promise(RuleName.DELAY_OFFSET_RANGE, place)

@@ -19,6 +19,7 @@ from rocketfsck.formats.consumequeue import UNIT
 from rocketfsck.formats.delay import SCHEDULE_TOPIC
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, INDEX_HEADER_SIZE, SLOT_SIZE
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Trait
 from rocketfsck.scan.sorting import distinct
 from rocketfsck.writer.damage.indexscene import IndexScene
@@ -31,10 +32,41 @@ PROMISE_LIMIT = 64
 """Promises that one act makes of one area; what else was hit is told by the hashes."""
 
 STRUCTURE = ("totalSize", "magicCode", "bodyLength", "topicLength", "propertiesLength")
-LOST_RECORD = "CL001 CL002 CL003 CL009 CL020 CL022 CL030"
-TAIL = "CL001 CL002 CL003 CL021 CL022 CL030"
-BLANK = "CL001 CL002 CL003 CL018 CL019 CL020 CL022 CL030"
-LINKS = "IX007 IX008 IX009 IX010 IX011 IX012"
+LOST_RECORD = (
+    RuleName.LOG_BOUNDARY_LOST,
+    RuleName.LOG_TORN_TAIL,
+    RuleName.RECORD_MALFORMED,
+    RuleName.RECORD_NEGATIVE_FIELD,
+    RuleName.BLANK_TOO_EARLY,
+    RuleName.BYTES_BEHIND_END,
+    RuleName.LOG_NO_RECORDS,
+)
+TAIL = (
+    RuleName.LOG_BOUNDARY_LOST,
+    RuleName.LOG_TORN_TAIL,
+    RuleName.RECORD_MALFORMED,
+    RuleName.STALE_TAIL,
+    RuleName.BYTES_BEHIND_END,
+    RuleName.LOG_NO_RECORDS,
+)
+BLANK = (
+    RuleName.LOG_BOUNDARY_LOST,
+    RuleName.LOG_TORN_TAIL,
+    RuleName.RECORD_MALFORMED,
+    RuleName.BLANK_SIZE,
+    RuleName.BLANK_MISSING,
+    RuleName.BLANK_TOO_EARLY,
+    RuleName.BYTES_BEHIND_END,
+    RuleName.LOG_NO_RECORDS,
+)
+LINKS = (
+    RuleName.INDEX_CHAIN_SELF_LOOP,
+    RuleName.INDEX_CHAIN_CYCLE,
+    RuleName.INDEX_CHAIN_NOT_DECREASING,
+    RuleName.INDEX_CHAIN_OUT_OF_RANGE,
+    RuleName.INDEX_CHAIN_CROSS_LINK,
+    RuleName.INDEX_CHAIN_SKIPS,
+)
 _BACKUP = ".bak"
 TIME_TOLERANCE = 5
 """Seconds of an entry's timeDiff that may be rounding, or a clock."""
@@ -111,25 +143,25 @@ def _derive_record(job: Job, log: LogScene, record: LogRecord, runs: Sequence[tu
         job.promise(LOST_RECORD, Place(place.file, start, record.end), touches=True)
         return ""
     if record.traits & Trait.PROPERTY_CRC and _overlaps(runs, record.pos, record.end - PROPERTY_CRC_SIZE):
-        job.promise("CL005 CL012", place, touches=True)
+        job.promise((RuleName.RECORD_PROPERTY_CRC, RuleName.RECORD_PROPERTIES_NUL), place, touches=True)
     if hit & {"body", "bodyCRC"} and record.body_size > 0:
-        job.promise("CL004", place, touches=True)
+        job.promise(RuleName.RECORD_BODY_CRC, place, touches=True)
         return ""
     if "physicalOffset" in hit:
-        job.promise("CL006", place, touches=True)
+        job.promise(RuleName.RECORD_PHYSICAL_OFFSET, place, touches=True)
         return ""
     if "topic" in hit:
         unit = job.unit_of(record)
         if unit is not None:
-            job.promise("XR005", Place(unit.file.relative, unit.start, unit.end), touches=True)
+            job.promise(RuleName.UNIT_GHOST, Place(unit.file.relative, unit.start, unit.end), touches=True)
             return ""
     if "properties" in hit and 0 in job.editor.read(record.file.relative, *spans["properties"]):
-        job.promise("CL012", place, touches=True)
+        job.promise(RuleName.RECORD_PROPERTIES_NUL, place, touches=True)
         return ""
     for name in ("bornHost", "storeHost"):
         port = spans[name][1] - 4
         if name in hit and any(job.editor.read(record.file.relative, port, port + 2)):
-            job.promise("CL008", place, touches=True)
+            job.promise(RuleName.RECORD_HOST_PORT, place, touches=True)
             return ""
     return f"no rule sees every change of {', '.join(sorted(hit))}"
 
@@ -138,7 +170,7 @@ def _derive_empty_file(job: Job, log: LogScene) -> str:
     """Nothing is left of a file."""
     start = log.file.start_offset or 0
     if any(len(job.log(file)) for file in job.log_files if (file.start_offset or 0) > start):
-        job.promise("ST017", Place(log.file.relative, 0, log.size, start))
+        job.promise(RuleName.SEGMENT_ZERO_INSIDE, Place(log.file.relative, 0, log.size, start))
         return ""
     return _derive_lost_end(job, log.record(0))
 
@@ -148,7 +180,7 @@ def _derive_lost_end(job: Job, record: LogRecord) -> str:
     unit = job.unit_of(record)
     if unit is None:
         return "the end of the log is zeros, and no unit points there"
-    job.promise("XR004", Place(topic=unit.queue.topic, queue_id=unit.queue.queue_id))
+    job.promise(RuleName.UNIT_BEYOND_LOG, Place(topic=unit.queue.topic, queue_id=unit.queue.queue_id))
     return ""
 
 
@@ -170,7 +202,18 @@ def derive_queue(job: Job, scene: QueueScene, file: str, hits: Sequence[Hit]) ->
         place = Place(unit.file.relative, unit.start, unit.end)
         if index >= scene.end_index:
             if not neighbour:
-                job.promise("CQ002 CQ003 CQ004 CQ005 XR004 XR005", place, touches=True)
+                job.promise(
+                    (
+                        RuleName.UNIT_ORDER,
+                        RuleName.PRE_BLANK_MISPLACED,
+                        RuleName.UNIT_STALE,
+                        RuleName.UNIT_INVALID,
+                        RuleName.UNIT_BEYOND_LOG,
+                        RuleName.UNIT_GHOST,
+                    ),
+                    place,
+                    touches=True,
+                )
             continue
         record = job.record_at(unit.offset)
         own = job.unit_of(record) if record is not None else None
@@ -181,14 +224,31 @@ def derive_queue(job: Job, scene: QueueScene, file: str, hits: Sequence[Hit]) ->
             continue  # findings on neighbours are told at the first of them
         low, high = unit.start, unit.start + UNIT.offset("tagsCode")
         if scene.queue.kind == "batch":
-            rules = "CQ001 CQ002 CQ005 CQ014 CQ015 XR001 XR004 XR005 XR007 XR008 XR010 XR014"
+            rules = (
+                RuleName.UNIT_HOLE,
+                RuleName.UNIT_ORDER,
+                RuleName.UNIT_INVALID,
+                RuleName.BATCH_UNIT_BASE,
+                RuleName.BATCH_UNIT_RESERVED,
+                RuleName.RECORD_WITHOUT_UNIT,
+                RuleName.UNIT_BEYOND_LOG,
+                RuleName.UNIT_GHOST,
+                RuleName.UNIT_SIZE,
+                RuleName.UNIT_TAGS_CODE,
+                RuleName.UNIT_OF_DAMAGED_RECORD,
+                RuleName.BATCH_UNIT_CONTENT,
+            )
             job.promise(rules, Place(topic=scene.queue.topic, queue_id=scene.queue.queue_id))
         elif _overlaps(runs, low, low + 8):
-            job.promise("XR001 XR006", place, touches=True)
+            job.promise((RuleName.RECORD_WITHOUT_UNIT, RuleName.UNIT_SHIFTED), place, touches=True)
         elif _overlaps(runs, low + 8, high):
-            job.promise("XR007 XR001", place, touches=True)
+            job.promise((RuleName.UNIT_SIZE, RuleName.RECORD_WITHOUT_UNIT), place, touches=True)
         elif scene.queue.topic != SCHEDULE_TOPIC:
-            job.promise("XR008 XR012 CQ011", place, touches=True)
+            job.promise(
+                (RuleName.UNIT_TAGS_CODE, RuleName.EXT_UNIT_CONTENT, RuleName.EXT_ADDRESS_DANGLING),
+                place,
+                touches=True,
+            )
         else:
             reasons.append("a delivery time is compared with those of the other units")
     return _why(job, reasons)
@@ -203,7 +263,18 @@ def derive_index(job: Job, index: IndexScene, hits: Sequence[Hit]) -> str:
     reasons: list[str] = []
     count_start = HEADER.offset("indexCount")
     if _overlaps(runs, count_start, count_start + 4):
-        job.promise("IX001 IX002 IX005 IX006 IX013 IX017 IX019", Place(file))
+        job.promise(
+            (
+                RuleName.INDEX_LENGTH,
+                RuleName.INDEX_HEADER_COUNT,
+                RuleName.INDEX_SLOT_OUT_OF_RANGE,
+                RuleName.INDEX_SLOT_HEAD,
+                RuleName.INDEX_ENTRY_ORPHAN,
+                RuleName.INDEX_ENTRY_BEHIND_COUNT,
+                RuleName.INDEX_EMPTY,
+            ),
+            Place(file),
+        )
         return ""
     entries = _touched_entries(index, runs)
     hashes = [
@@ -212,7 +283,17 @@ def derive_index(job: Job, index: IndexScene, hits: Sequence[Hit]) -> str:
         if 0 < entry <= index.used and _overlaps(runs, *_span(index, entry, "keyHash"))
     ]
     if hashes:
-        job.promise(f"{LINKS} IX005 IX006 IX013 IX014 XR024", Place(file))
+        job.promise(
+            (
+                *LINKS,
+                RuleName.INDEX_SLOT_OUT_OF_RANGE,
+                RuleName.INDEX_SLOT_HEAD,
+                RuleName.INDEX_ENTRY_ORPHAN,
+                RuleName.INDEX_ENTRY_HASH,
+                RuleName.ENTRY_KEY,
+            ),
+            Place(file),
+        )
         return ""
     reasons += _derive_header(job, index, runs)
     first = INDEX_HEADER_SIZE
@@ -225,7 +306,7 @@ def derive_index(job: Job, index: IndexScene, hits: Sequence[Hit]) -> str:
         }
     )
     for slot in slots[:PROMISE_LIMIT]:
-        job.promise("IX005 IX006", index.slot_place(slot))
+        job.promise((RuleName.INDEX_SLOT_OUT_OF_RANGE, RuleName.INDEX_SLOT_HEAD), index.slot_place(slot))
     for entry in entries[:PROMISE_LIMIT]:
         reasons.append(_derive_entry(job, index, entry, runs))
     return _why(job, reasons)
@@ -261,14 +342,14 @@ def _derive_header(job: Job, index: IndexScene, runs: Sequence[tuple[int, int]])
             continue
         number = entry if entry > 0 else index.used
         if name.endswith("PhyOffset") or job.record_at(int(index.offsets[number])) is not None:
-            job.promise("IX004", Place(index.file.relative, start, start + 8))
+            job.promise(RuleName.INDEX_HEADER_RANGE, Place(index.file.relative, start, start + 8))
         else:
             reasons.append(f"the record that {name} is of is not in the log")
     start = HEADER.offset("hashSlotCount")
     if _overlaps(runs, start, start + 4):
         value = int.from_bytes(job.editor.read(index.file.relative, start, start + 4), "big", signed=True)
         if not len(distinct(index.slot_of[1:])) <= value <= index.used:
-            job.promise("IX003", Place(index.file.relative, start, start + 4))
+            job.promise(RuleName.INDEX_SLOT_COUNT, Place(index.file.relative, start, start + 4))
         else:
             reasons.append("hashSlotCount is still between used slots and puts")
     return reasons
@@ -278,26 +359,40 @@ def _derive_entry(job: Job, index: IndexScene, entry: int, runs: Sequence[tuple[
     place = index.entry_place(entry) if entry <= index.used else None
     start = index.pos_of(entry)
     if entry == 0:
-        job.promise("IX018", Place(index.file.relative, start, start + ENTRY_SIZE))
+        job.promise(RuleName.INDEX_ENTRY_ZERO, Place(index.file.relative, start, start + ENTRY_SIZE))
         return ""
     if place is None:
-        job.promise("IX017", Place(index.file.relative, start, start + ENTRY_SIZE), touches=True)
+        job.promise(
+            RuleName.INDEX_ENTRY_BEHIND_COUNT,
+            Place(index.file.relative, start, start + ENTRY_SIZE),
+            touches=True,
+        )
         return ""
     if _overlaps(runs, *_span(index, entry, "prevIndex")):
         job.promise(LINKS, place)
         return ""
     if _overlaps(runs, *_span(index, entry, "phyOffset")):
-        rules = "IX004 IX016 IX022 XR022 XR023 XR024 XR028 XR029 XR030"
+        rules = (
+            RuleName.INDEX_HEADER_RANGE,
+            RuleName.INDEX_ENTRY_ORDER,
+            RuleName.INDEX_FILE_ORDER,
+            RuleName.ENTRY_BEYOND_LOG,
+            RuleName.ENTRY_DANGLING,
+            RuleName.ENTRY_KEY,
+            RuleName.ENTRIES_EXPIRED,
+            RuleName.ENTRY_OF_DAMAGED_RECORD,
+            RuleName.ENTRY_IN_MISSING_SEGMENT,
+        )
         job.promise(rules, Place(index.file.relative))
         return ""
     low, high = _span(index, entry, "timeDiff")
     value = int.from_bytes(job.editor.read(index.file.relative, low, high), "big", signed=True)
     if value < 0:
-        job.promise("IX015", Place(place.file, place.start, place.end))
+        job.promise(RuleName.INDEX_ENTRY_TIME_NEGATIVE, Place(place.file, place.start, place.end))
         return ""
     known = job.record_at(int(index.offsets[entry])) is not None
     if known and entry > 1 and abs(value - int(index.entries["timeDiff"][entry])) > TIME_TOLERANCE:
-        job.promise("XR026", Place(place.file, place.start, place.end), touches=True)
+        job.promise(RuleName.ENTRY_TIME, Place(place.file, place.start, place.end), touches=True)
         return ""
     return "a timeDiff that may be rounding, or of a record that is not in the log"
 
@@ -309,15 +404,15 @@ def derive_checkpoint(job: Job, hits: Sequence[Hit]) -> str:
     data = job.editor.read(file, 0, job.editor.size(file))
     behind = [run for run in runs if run[1] > CHECKPOINT.size]
     if behind and any(data[CHECKPOINT.size :]):
-        job.promise("CP008", Place(file))
+        job.promise(RuleName.CHECKPOINT_TAIL, Place(file))
     checkpoint = decode_checkpoint(data)
     values = dict(zip((field.name for field in CHECKPOINT.fields), _values(checkpoint), strict=True))
     for name in job.store.dialect.checkpoint_fields:
         start = CHECKPOINT.offset(name)
         if values[name] < 0 and _overlaps(runs, start, start + 8):
-            job.promise("CP009", Place(file, start, start + 8))
+            job.promise(RuleName.CHECKPOINT_NEGATIVE, Place(file, start, start + 8))
     if not any(data[:16]) and _overlaps(runs, 0, 16):
-        job.promise("CP017", Place(file, 0, 16))
+        job.promise(RuleName.CHECKPOINT_ZERO, Place(file, 0, 16))
     return _why(job, ["a time or an offset that is still plausible"])
 
 
@@ -331,10 +426,13 @@ def derive_config(job: Job, file: str) -> str:
         decode_config(job.editor.read(file, 0, job.editor.size(file)))
     except FormatError:
         if not file.endswith(_BACKUP):
-            job.promise("CF001 CF002 CF003", Place(file))
+            job.promise(
+                (RuleName.CONFIG_LOST, RuleName.CONFIG_FALLS_BACK, RuleName.CONFIG_TRAILING_BYTES),
+                Place(file),
+            )
             return ""
         if not job.editor.exists(file.removesuffix(_BACKUP)):
             return "there is only this .bak"
-        job.promise("CF005", Place(file))
+        job.promise(RuleName.CONFIG_BACKUP_DAMAGED, Place(file))
         return ""
     return "the text still parses"

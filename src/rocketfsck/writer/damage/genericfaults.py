@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rocketfsck.rulenames import RuleName
 from rocketfsck.writer.damage.derive import (
     Hit,
     derive_checkpoint,
@@ -29,7 +30,22 @@ _OPTIONS = {
 }
 _TAIL_CHANCE = 8
 
-_CAUSES = tuple(sorted(ANY_LOG | ANY_QUEUE | ANY_INDEX | rules("CP008 CP009 CP017 CF001 CF002 CF003 CF005")))
+_CAUSES = tuple(
+    sorted(
+        ANY_LOG
+        | ANY_QUEUE
+        | ANY_INDEX
+        | rules(
+            RuleName.CHECKPOINT_TAIL,
+            RuleName.CHECKPOINT_NEGATIVE,
+            RuleName.CHECKPOINT_ZERO,
+            RuleName.CONFIG_LOST,
+            RuleName.CONFIG_FALLS_BACK,
+            RuleName.CONFIG_TRAILING_BYTES,
+            RuleName.CONFIG_BACKUP_DAMAGED,
+        )
+    )
+)
 _ANY = "a file"
 
 
@@ -89,24 +105,50 @@ def _derive(job: Job, area: str, name: str, hits: Sequence[Hit]) -> None:
     if not any(hit.runs() for hit in hits):
         job.unseen = "the bytes are the same as before"
     elif area == "commitlog":
-        job.also(" ".join(ANY_LOG))
+        job.also(*ANY_LOG)
         file = next(file for file in job.store.commitlog.files if file.relative == name)
         job.unseen = derive_log(job, job.log(file), hits)
     elif area == "consumequeue":
-        job.also(" ".join(ANY_QUEUE))
+        job.also(*ANY_QUEUE)
         queue = next(
             queue for queue in job.store.queues if any(file.relative == name for file in queue.files)
         )
         job.unseen = derive_queue(job, job.queue(queue), name, hits)
     elif area == "index":
-        job.also(" ".join(ANY_INDEX))
+        job.also(*ANY_INDEX)
         index = next(file for file in job.store.indexes if file.relative == name)
         job.unseen = derive_index(job, job.index(index), hits)
     elif area == "checkpoint":
-        job.also("CP003 CP005 CP007 CP008 CP009 CP010 CP011 CP013 CP014 CP015 CP017")
+        job.also(
+            RuleName.INDEX_FILE_DOOMED,
+            RuleName.RECOVERY_SCANS_ALL,
+            RuleName.CHECKPOINT_LENGTH,
+            RuleName.CHECKPOINT_TAIL,
+            RuleName.CHECKPOINT_NEGATIVE,
+            RuleName.CHECKPOINT_FUTURE,
+            RuleName.CHECKPOINT_AHEAD,
+            RuleName.CHECKPOINT_INDEX_TIME,
+            RuleName.CONFIRM_OFFSET,
+            RuleName.CONFIRM_OFFSET_AHEAD,
+            RuleName.CHECKPOINT_ZERO,
+        )
         job.unseen = derive_checkpoint(job, hits)
     else:
-        job.also("CF001 CF002 CF003 CF005 CF006 CF007 CF011 CF014 CF023 CF030 CF041 XR002 ST024")
+        job.also(
+            RuleName.CONFIG_LOST,
+            RuleName.CONFIG_FALLS_BACK,
+            RuleName.CONFIG_TRAILING_BYTES,
+            RuleName.CONFIG_BACKUP_DAMAGED,
+            RuleName.CONFIG_BACKUP_NEWER,
+            RuleName.CONFIG_SHAPE,
+            RuleName.CONSUMER_OFFSET_OF_LOST_UNITS,
+            RuleName.CONSUMER_OFFSET_NEGATIVE,
+            RuleName.GHOST_QUEUE,
+            RuleName.DELAY_OFFSET_RANGE,
+            RuleName.TIMER_CHECK_RANGE,
+            RuleName.QUEUE_MISSING,
+            RuleName.QUEUE_KIND_ATTRIBUTE,
+        )
         job.unseen = derive_config(job, name)
 
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 from rocketfsck.formats.filename import index_filename
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, HEADER, SLOT_SIZE, index_file_size, slot_pos
 from rocketfsck.formats.javatext import INT32_MAX
+from rocketfsck.rulenames import RuleName
 from rocketfsck.writer.damage.indexscene import IndexScene
 from rocketfsck.writer.damage.job import Job, at
 from rocketfsck.writer.damage.model import Place, damage
@@ -18,8 +19,21 @@ _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 
 _ONE_FILE = "an index file with entries"
-_HEADER_MAY = rules("XR026 XR028 IX022 XR027 CP003 IX023")
-_SLOTS_CHANGED = CHAINS | rules("XR020 XR021 XR024 XR025 IX003")
+_HEADER_MAY = rules(
+    RuleName.ENTRY_TIME,
+    RuleName.ENTRIES_EXPIRED,
+    RuleName.INDEX_FILE_ORDER,
+    RuleName.INDEX_AHEAD_OF_LOG,
+    RuleName.INDEX_FILE_DOOMED,
+    RuleName.INDEX_FIRST_TIME,
+)
+_SLOTS_CHANGED = CHAINS | rules(
+    RuleName.RECORD_UNINDEXED,
+    RuleName.KEY_UNINDEXED,
+    RuleName.ENTRY_KEY,
+    RuleName.ENTRY_DUPLICATE,
+    RuleName.INDEX_SLOT_COUNT,
+)
 
 
 def _is_free(job: Job, index: IndexScene) -> bool:
@@ -62,7 +76,12 @@ def _set_slot(job: Job, index: IndexScene, slot: int, value: int) -> None:
     job.note = f"slot {slot} of {index.file.relative} holds {value}"
 
 
-@damage("I3", causes=("IX008", "IX009"), needs="an index chain of 3 entries", may_also=CHAINS)
+@damage(
+    "I3",
+    causes=(RuleName.INDEX_CHAIN_CYCLE, RuleName.INDEX_CHAIN_NOT_DECREASING),
+    needs="an index chain of 3 entries",
+    may_also=CHAINS,
+)
 def chain_cycle(job: Job) -> None:
     """A chain leads back to a newer entry."""
     index, slot, chain = _chain(job, 3)
@@ -70,21 +89,21 @@ def chain_cycle(job: Job) -> None:
     target = chain[job.rng.randrange(last)]
     _set_link(job, index, chain[last], target)
     place = index.entry_place(chain[last], slot=True)
-    job.promise("IX008", place)
-    job.promise("IX009", place)
+    job.promise(RuleName.INDEX_CHAIN_CYCLE, place)
+    job.promise(RuleName.INDEX_CHAIN_NOT_DECREASING, place)
     assert place.slot == slot
 
 
-@damage("I3", causes=("IX007",), needs="an index chain of 2 entries", may_also=CHAINS)
+@damage("I3", causes=(RuleName.INDEX_CHAIN_SELF_LOOP,), needs="an index chain of 2 entries", may_also=CHAINS)
 def self_loop(job: Job) -> None:
     """An entry names itself as the previous one."""
     index, _, chain = _chain(job, 2)
     entry = job.choose(chain, "entry")
     _set_link(job, index, entry, entry)
-    job.promise("IX007", index.entry_place(entry, slot=True))
+    job.promise(RuleName.INDEX_CHAIN_SELF_LOOP, index.entry_place(entry, slot=True))
 
 
-@damage("I3", causes=("IX011",), needs="an index chain of 2 entries", may_also=CHAINS)
+@damage("I3", causes=(RuleName.INDEX_CHAIN_CROSS_LINK,), needs="an index chain of 2 entries", may_also=CHAINS)
 def cross_link(job: Job) -> None:
     """A chain leads into another slot's."""
     index, slot, chain = _chain(job, 2)
@@ -96,50 +115,69 @@ def cross_link(job: Job) -> None:
     ]
     entry, other = job.choose(pairs, "older entry of another slot")
     _set_link(job, index, entry, other)
-    job.promise("IX011", index.entry_place(entry, slot=True))
+    job.promise(RuleName.INDEX_CHAIN_CROSS_LINK, index.entry_place(entry, slot=True))
 
 
-@damage("I3", causes=("IX009",), needs="an index chain of 2 entries", may_also=CHAINS)
+@damage(
+    "I3", causes=(RuleName.INDEX_CHAIN_NOT_DECREASING,), needs="an index chain of 2 entries", may_also=CHAINS
+)
 def not_decreasing(job: Job) -> None:
     """An entry names a later one as the previous."""
     index, slot, chain = _chain(job, 2)
     entries = [entry for entry in chain if entry < index.used]
     entry = job.choose(entries, "entry with another behind it")
     _set_link(job, index, entry, entry + 1 + job.rng.randrange(index.used - entry))
-    job.promise("IX009", index.entry_place(entry, slot=True))
+    job.promise(RuleName.INDEX_CHAIN_NOT_DECREASING, index.entry_place(entry, slot=True))
     assert slot >= 0
 
 
-@damage("I3", causes=("IX010",), needs="an index chain of 2 entries", may_also=CHAINS)
+@damage(
+    "I3", causes=(RuleName.INDEX_CHAIN_OUT_OF_RANGE,), needs="an index chain of 2 entries", may_also=CHAINS
+)
 def out_of_range(job: Job) -> None:
     """An entry names one that is not there."""
     index, _, chain = _chain(job, 2)
     entry = job.choose(chain, "entry")
     value = job.choose((-1 - job.rng.randrange(1000), INT32_MAX, index.entry_count + 5), "value")
     _set_link(job, index, entry, value)
-    job.promise("IX010", index.entry_place(entry, slot=True))
+    job.promise(RuleName.INDEX_CHAIN_OUT_OF_RANGE, index.entry_place(entry, slot=True))
 
 
-@damage("I3", causes=("IX012", "IX013"), needs="an index chain of 3 entries", may_also=CHAINS)
+@damage(
+    "I3",
+    causes=(RuleName.INDEX_CHAIN_SKIPS, RuleName.INDEX_ENTRY_ORPHAN),
+    needs="an index chain of 3 entries",
+    may_also=CHAINS,
+)
 def orphan(job: Job) -> None:
     """A chain passes an entry over."""
     index, _, chain = _chain(job, 3)
     number = job.rng.randrange(len(chain) - 2)
     _set_link(job, index, chain[number], chain[number + 2])
-    job.promise("IX012", index.entry_place(chain[number], slot=True))
-    job.promise("IX013", index.entry_place(chain[number + 1], slot=True))
+    job.promise(RuleName.INDEX_CHAIN_SKIPS, index.entry_place(chain[number], slot=True))
+    job.promise(RuleName.INDEX_ENTRY_ORPHAN, index.entry_place(chain[number + 1], slot=True))
 
 
-@damage("I3", causes=("IX005", "IX013"), needs=_ONE_FILE, may_also=CHAINS)
+@damage(
+    "I3",
+    causes=(RuleName.INDEX_SLOT_OUT_OF_RANGE, RuleName.INDEX_ENTRY_ORPHAN),
+    needs=_ONE_FILE,
+    may_also=CHAINS,
+)
 def slot_out_of_range(job: Job) -> None:
     """A slot holds an impossible entry number."""
     index, slot, chain = _chain(job, 1)
     _set_slot(job, index, slot, job.choose((-1 - job.rng.randrange(1000), INT32_MAX), "value"))
-    job.promise("IX005", index.slot_place(slot))
-    job.promise("IX013", index.entry_place(chain[-1], slot=True))
+    job.promise(RuleName.INDEX_SLOT_OUT_OF_RANGE, index.slot_place(slot))
+    job.promise(RuleName.INDEX_ENTRY_ORPHAN, index.entry_place(chain[-1], slot=True))
 
 
-@damage("I3", causes=("IX005", "IX013"), needs="an index file that is not full", may_also=CHAINS)
+@damage(
+    "I3",
+    causes=(RuleName.INDEX_SLOT_OUT_OF_RANGE, RuleName.INDEX_ENTRY_ORPHAN),
+    needs="an index file that is not full",
+    may_also=CHAINS,
+)
 def slot_behind(job: Job) -> None:
     """A slot holds an entry that was never put."""
     index = job.index_file(
@@ -149,52 +187,67 @@ def slot_behind(job: Job) -> None:
     slot = job.choose(index.chains(1), "slot")
     chain = index.chain(slot)
     _set_slot(job, index, slot, index.used + 1 + job.rng.randrange(index.last_entry - index.used))
-    job.promise("IX005", index.slot_place(slot))
-    job.promise("IX013", index.entry_place(chain[-1], slot=True))
+    job.promise(RuleName.INDEX_SLOT_OUT_OF_RANGE, index.slot_place(slot))
+    job.promise(RuleName.INDEX_ENTRY_ORPHAN, index.entry_place(chain[-1], slot=True))
 
 
-@damage("I3", causes=("IX006",), needs=_ONE_FILE, may_also=CHAINS)
+@damage("I3", causes=(RuleName.INDEX_SLOT_HEAD,), needs=_ONE_FILE, may_also=CHAINS)
 def wrong_slot(job: Job) -> None:
     """A slot holds an entry of another slot."""
     index, slot, _ = _chain(job, 1)
     others = [entry for entry in range(1, index.used + 1) if int(index.slot_of[entry]) != slot]
     _set_slot(job, index, slot, job.choose(others, "entry of another slot"))
-    job.promise("IX006", index.slot_place(slot))
+    job.promise(RuleName.INDEX_SLOT_HEAD, index.slot_place(slot))
 
 
-@damage("I3", causes=("IX006", "IX013"), needs=_ONE_FILE, may_also=CHAINS)
+@damage(
+    "I3", causes=(RuleName.INDEX_SLOT_HEAD, RuleName.INDEX_ENTRY_ORPHAN), needs=_ONE_FILE, may_also=CHAINS
+)
 def slot_emptied(job: Job) -> None:
     """A slot lost its chain."""
     index, slot, chain = _chain(job, 1)
     _set_slot(job, index, slot, 0)
-    job.promise("IX006", index.slot_place(slot))
-    job.promise("IX013", index.entry_place(chain[-1], slot=True))
+    job.promise(RuleName.INDEX_SLOT_HEAD, index.slot_place(slot))
+    job.promise(RuleName.INDEX_ENTRY_ORPHAN, index.entry_place(chain[-1], slot=True))
 
 
-@damage("I3", causes=("IX006", "IX013"), needs="an index chain of 2 entries", may_also=CHAINS)
+@damage(
+    "I3",
+    causes=(RuleName.INDEX_SLOT_HEAD, RuleName.INDEX_ENTRY_ORPHAN),
+    needs="an index chain of 2 entries",
+    may_also=CHAINS,
+)
 def slot_passes_newer(job: Job) -> None:
     """A slot holds an older entry."""
     index, slot, chain = _chain(job, 2)
     _set_slot(job, index, slot, chain[1])
-    job.promise("IX006", index.slot_place(slot))
-    job.promise("IX013", index.entry_place(chain[0], slot=True))
+    job.promise(RuleName.INDEX_SLOT_HEAD, index.slot_place(slot))
+    job.promise(RuleName.INDEX_ENTRY_ORPHAN, index.entry_place(chain[0], slot=True))
 
 
-@damage("I3", causes=("IX014",), needs=_ONE_FILE, may_also=_SLOTS_CHANGED)
+@damage("I3", causes=(RuleName.INDEX_ENTRY_HASH,), needs=_ONE_FILE, may_also=_SLOTS_CHANGED)
 def entry_hash_negative(job: Job) -> None:
     """An entry's hash is negative."""
     index, entry = _entry(job)
     value = int(index.entries["keyHash"][entry])
     _set_field(job, index, entry, "keyHash", _INT.pack(-1 - value))
     place = index.entry_place(entry)
-    job.promise("IX014", at(place, physical_offset=int(index.offsets[entry])))
+    job.promise(RuleName.INDEX_ENTRY_HASH, at(place, physical_offset=int(index.offsets[entry])))
 
 
 @damage(
     "I3",
-    causes=("IX016",),
+    causes=(RuleName.INDEX_ENTRY_ORDER,),
     needs="entries of two records",
-    may_also=rules("XR020 XR021 XR024 XR025 XR026 IX004 IX022"),
+    may_also=rules(
+        RuleName.RECORD_UNINDEXED,
+        RuleName.KEY_UNINDEXED,
+        RuleName.ENTRY_KEY,
+        RuleName.ENTRY_DUPLICATE,
+        RuleName.ENTRY_TIME,
+        RuleName.INDEX_HEADER_RANGE,
+        RuleName.INDEX_FILE_ORDER,
+    ),
 )
 def entry_order(job: Job) -> None:
     """Two neighbouring entries changed their offsets."""
@@ -208,7 +261,7 @@ def entry_order(job: Job) -> None:
     first, second = int(index.offsets[entry]), int(index.offsets[entry + 1])
     _set_field(job, index, entry, "phyOffset", _LONG.pack(second))
     _set_field(job, index, entry + 1, "phyOffset", _LONG.pack(first))
-    job.promise("IX016", at(index.entry_place(entry + 1), physical_offset=first))
+    job.promise(RuleName.INDEX_ENTRY_ORDER, at(index.entry_place(entry + 1), physical_offset=first))
 
 
 def _header(job: Job, what: str, low: int = 1) -> IndexScene:
@@ -232,9 +285,9 @@ def _geometry_is_told(job: Job) -> bool:
 
 @damage(
     "I6",
-    causes=("IX017",),
+    causes=(RuleName.INDEX_ENTRY_BEHIND_COUNT,),
     needs="an index file with 4 entries",
-    may_also=ENTRIES_LOST | CHAINS | rules("IX003 IX004"),
+    may_also=ENTRIES_LOST | CHAINS | rules(RuleName.INDEX_SLOT_COUNT, RuleName.INDEX_HEADER_RANGE),
 )
 def index_count_low(job: Job) -> None:
     """indexCount is less than the entries that are there."""
@@ -243,10 +296,15 @@ def index_count_low(job: Job) -> None:
     lost = 1 + job.rng.randrange(min(index.used - 2, 5))
     _set_header(job, index, "indexCount", index.used + 1 - lost)
     place = index.entry_place(index.used + 1 - lost)
-    job.promise("IX017", at(place, end=(place.start or 0) + ENTRY_SIZE * lost))
+    job.promise(RuleName.INDEX_ENTRY_BEHIND_COUNT, at(place, end=(place.start or 0) + ENTRY_SIZE * lost))
 
 
-@damage("I6", causes=("IX002",), needs="an index file that is not full", may_also=rules("CP003"))
+@damage(
+    "I6",
+    causes=(RuleName.INDEX_HEADER_COUNT,),
+    needs="an index file that is not full",
+    may_also=rules(RuleName.INDEX_FILE_DOOMED),
+)
 def index_count_high(job: Job) -> None:
     """indexCount is more than the entries that are there."""
     job.need(_geometry_is_told(job), "second index file: alone its indexCount tells the geometry")
@@ -254,18 +312,18 @@ def index_count_high(job: Job) -> None:
         "index file that is not full", lambda item: _is_free(job, item) and item.used + 2 < item.last_entry
     )
     value = index.used + 2 + job.rng.randrange(index.last_entry - index.used)
-    job.promise("IX002", _set_header(job, index, "indexCount", value))
+    job.promise(RuleName.INDEX_HEADER_COUNT, _set_header(job, index, "indexCount", value))
 
 
-@damage("I6", causes=("IX003",), needs=_ONE_FILE)
+@damage("I6", causes=(RuleName.INDEX_SLOT_COUNT,), needs=_ONE_FILE)
 def hash_slot_count(job: Job) -> None:
     """hashSlotCount is no count of puts or slots."""
     index = _header(job, "index file with entries")
     value = index.used + 1 + job.rng.randrange(1000)
-    job.promise("IX003", _set_header(job, index, "hashSlotCount", value))
+    job.promise(RuleName.INDEX_SLOT_COUNT, _set_header(job, index, "hashSlotCount", value))
 
 
-@damage("I6", causes=("IX004",), needs=_ONE_FILE, may_also=_HEADER_MAY)
+@damage("I6", causes=(RuleName.INDEX_HEADER_RANGE,), needs=_ONE_FILE, may_also=_HEADER_MAY)
 def header_range(job: Job) -> None:
     """A time or offset of the header is another.
 
@@ -286,10 +344,13 @@ def header_range(job: Job) -> None:
         if record is not None:
             job.rely(record.file.relative, record.pos, record.end)
     delta = 10_000 + job.rng.randrange(10_000)
-    job.promise("IX004", _set_header(job, index, field, value - delta if value > delta else value + delta))
+    job.promise(
+        RuleName.INDEX_HEADER_RANGE,
+        _set_header(job, index, field, value - delta if value > delta else value + delta),
+    )
 
 
-@damage("I6", causes=("IX018",), needs=_ONE_FILE)
+@damage("I6", causes=(RuleName.INDEX_ENTRY_ZERO,), needs=_ONE_FILE)
 def entry_zero(job: Job) -> None:
     """Entry 0 is not zero.
 
@@ -297,29 +358,42 @@ def entry_zero(job: Job) -> None:
     """
     index = _header(job, "index file with entries")
     _set_field(job, index, 0, "timeDiff", _INT.pack(1 + job.rng.randrange(1 << 20)))
-    job.promise("IX018", index.entry_place(0))
+    job.promise(RuleName.INDEX_ENTRY_ZERO, index.entry_place(0))
 
 
-@damage("I7", causes=("XR026",), needs=_ONE_FILE)
+@damage("I7", causes=(RuleName.ENTRY_TIME,), needs=_ONE_FILE)
 def time_diff(job: Job) -> None:
     """An entry's timeDiff is another."""
     index, entry = _entry(job, 2)
     seconds = int(index.entries["timeDiff"][entry]) + 3600 + job.rng.randrange(3600)
     _set_field(job, index, entry, "timeDiff", _INT.pack(seconds))
     place = index.entry_place(entry)
-    job.promise("XR026", at(place, physical_offset=int(index.offsets[entry])))
+    job.promise(RuleName.ENTRY_TIME, at(place, physical_offset=int(index.offsets[entry])))
 
 
-@damage("I7", causes=("IX015",), needs=_ONE_FILE, may_also=rules("XR026"))
+@damage(
+    "I7", causes=(RuleName.INDEX_ENTRY_TIME_NEGATIVE,), needs=_ONE_FILE, may_also=rules(RuleName.ENTRY_TIME)
+)
 def time_negative(job: Job) -> None:
     """An entry's timeDiff is negative."""
     index, entry = _entry(job)
     _set_field(job, index, entry, "timeDiff", _INT.pack(-1 - job.rng.randrange(1000)))
     place = index.entry_place(entry)
-    job.promise("IX015", at(place, physical_offset=int(index.offsets[entry])))
+    job.promise(RuleName.INDEX_ENTRY_TIME_NEGATIVE, at(place, physical_offset=int(index.offsets[entry])))
 
 
-@damage("I12", causes=("XR023",), needs=_ONE_FILE, may_also=rules("IX004 IX016 IX022 XR020 XR021"))
+@damage(
+    "I12",
+    causes=(RuleName.ENTRY_DANGLING,),
+    needs=_ONE_FILE,
+    may_also=rules(
+        RuleName.INDEX_HEADER_RANGE,
+        RuleName.INDEX_ENTRY_ORDER,
+        RuleName.INDEX_FILE_ORDER,
+        RuleName.RECORD_UNINDEXED,
+        RuleName.KEY_UNINDEXED,
+    ),
+)
 def entry_elsewhere(job: Job) -> None:
     """An entry points into the middle of a record."""
     index, entry = _entry(job)
@@ -327,10 +401,15 @@ def entry_elsewhere(job: Job) -> None:
     assert record is not None
     inside = record.physical_offset + 1 + job.rng.randrange(record.total_size - 1)
     _set_field(job, index, entry, "phyOffset", _LONG.pack(inside))
-    job.promise("XR023", index.entry_place(entry, bounded=False))
+    job.promise(RuleName.ENTRY_DANGLING, index.entry_place(entry, bounded=False))
 
 
-@damage("I12", causes=("XR024",), needs=_ONE_FILE, may_also=rules("XR020 XR021 XR025"))
+@damage(
+    "I12",
+    causes=(RuleName.ENTRY_KEY,),
+    needs=_ONE_FILE,
+    may_also=rules(RuleName.RECORD_UNINDEXED, RuleName.KEY_UNINDEXED, RuleName.ENTRY_DUPLICATE),
+)
 def entry_key(job: Job) -> None:
     """An entry has the hash of no key of its record.
 
@@ -343,10 +422,21 @@ def entry_key(job: Job) -> None:
         job, index, entry, "keyHash", _INT.pack(value + step if value + step <= INT32_MAX else value - step)
     )
     place = index.entry_place(entry)
-    job.promise("XR024", at(place, physical_offset=int(index.offsets[entry])))
+    job.promise(RuleName.ENTRY_KEY, at(place, physical_offset=int(index.offsets[entry])))
 
 
-@damage("I2", causes=("XR022",), needs=_ONE_FILE, may_also=rules("IX004 IX016 XR020 XR021 XR027"))
+@damage(
+    "I2",
+    causes=(RuleName.ENTRY_BEYOND_LOG,),
+    needs=_ONE_FILE,
+    may_also=rules(
+        RuleName.INDEX_HEADER_RANGE,
+        RuleName.INDEX_ENTRY_ORDER,
+        RuleName.RECORD_UNINDEXED,
+        RuleName.KEY_UNINDEXED,
+        RuleName.INDEX_AHEAD_OF_LOG,
+    ),
+)
 def entry_beyond(job: Job) -> None:
     """The last entry points behind the log."""
     used = [index for index in (job.index(file) for file in job.store.indexes) if index.used]
@@ -354,18 +444,18 @@ def entry_beyond(job: Job) -> None:
     index = used[-1]
     offset = job.log_end + 1 + job.rng.randrange(1000)
     _set_field(job, index, index.used, "phyOffset", _LONG.pack(offset))
-    job.promise("XR022", index.entry_place(index.used, bounded=False))
+    job.promise(RuleName.ENTRY_BEYOND_LOG, index.entry_place(index.used, bounded=False))
 
 
-@damage("I2", causes=("XR027", "IX004"), needs=_ONE_FILE)
+@damage("I2", causes=(RuleName.INDEX_AHEAD_OF_LOG, RuleName.INDEX_HEADER_RANGE), needs=_ONE_FILE)
 def index_ahead(job: Job) -> None:
     """The newest index file says that it reaches behind the log."""
     newest = [job.index(file) for file in job.store.indexes]
     used = [index for index in newest if index.used]
     job.need(used and used[-1].sound and _is_free(job, used[-1]), "sound newest index file")
     place = _set_header(job, used[-1], "endPhyOffset", job.log_end + 1 + job.rng.randrange(1 << 20))
-    job.promise("XR027", place)
-    job.promise("IX004", place)
+    job.promise(RuleName.INDEX_AHEAD_OF_LOG, place)
+    job.promise(RuleName.INDEX_HEADER_RANGE, place)
 
 
 def _key_count(job: Job, offset: int) -> int:
@@ -374,7 +464,7 @@ def _key_count(job: Job, offset: int) -> int:
     return 0 if record is None else record.key_count
 
 
-@damage("I8", causes=("XR025",), needs="an index file that is not full")
+@damage("I8", causes=(RuleName.ENTRY_DUPLICATE,), needs="an index file that is not full")
 def entry_duplicate(job: Job) -> None:
     """The last entry was put twice."""
     index = job.index_file(
@@ -396,14 +486,22 @@ def entry_duplicate(job: Job) -> None:
     start = index.pos_of(number - 1)
     job.note = f"entry {number} of {index.file.relative} repeats the one before"
     place = Place(index.file.relative, start, start + 2 * ENTRY_SIZE)
-    job.promise("XR025", place, touches=True)
+    job.promise(RuleName.ENTRY_DUPLICATE, place, touches=True)
 
 
 @damage(
     "I10",
-    causes=("IX001",),
+    causes=(RuleName.INDEX_LENGTH,),
     needs="two index files",
-    may_also=ENTRIES_LOST | CHAINS | rules("IX002 IX004 IX022 XR027 CP003"),
+    may_also=ENTRIES_LOST
+    | CHAINS
+    | rules(
+        RuleName.INDEX_HEADER_COUNT,
+        RuleName.INDEX_HEADER_RANGE,
+        RuleName.INDEX_FILE_ORDER,
+        RuleName.INDEX_AHEAD_OF_LOG,
+        RuleName.INDEX_FILE_DOOMED,
+    ),
 )
 def index_truncated(job: Job) -> None:
     """An index file was cut within its entries."""
@@ -418,10 +516,15 @@ def index_truncated(job: Job) -> None:
     job.editor.truncate(index.file.relative, size)
     job.note = f"{index.file.relative} cut to {size} bytes"
     full = job.store.geometry.index_file_size
-    job.promise("IX001", Place(index.file.relative, size, full))
+    job.promise(RuleName.INDEX_LENGTH, Place(index.file.relative, size, full))
 
 
-@damage("I9", causes=("IX022",), needs="two index files", may_also=rules("CP003 XR027 CP013"))
+@damage(
+    "I9",
+    causes=(RuleName.INDEX_FILE_ORDER,),
+    needs="two index files",
+    may_also=rules(RuleName.INDEX_FILE_DOOMED, RuleName.INDEX_AHEAD_OF_LOG, RuleName.CHECKPOINT_INDEX_TIME),
+)
 def names_swapped(job: Job) -> None:
     """Two index files have each other's name."""
     files = [file for file in job.store.indexes if file.created is not None]
@@ -442,10 +545,10 @@ def names_swapped(job: Job) -> None:
     job.editor.rename(second.relative, first.relative)
     job.editor.rename(aside, second.relative)
     job.note = f"{first.relative} and {second.relative} changed names"
-    job.promise("IX022", Place(second.relative, 16, 24))
+    job.promise(RuleName.INDEX_FILE_ORDER, Place(second.relative, 16, 24))
 
 
-@damage("I9", causes=("ST033",), needs="an index file", may_also=rules("IX020"))
+@damage("I9", causes=(RuleName.INDEX_NAME,), needs="an index file", may_also=rules(RuleName.INDEX_EMPTY_MANY))
 def strange_name(job: Job) -> None:
     """An index file whose name is no time.
 
@@ -457,10 +560,10 @@ def strange_name(job: Job) -> None:
     job.need(not job.editor.exists(name), "place for a further index file")
     job.editor.create(name, size=job.store.geometry.index_file_size, like=last.relative)
     job.note = f"{name} made"
-    job.promise("ST033", Place(name, 0, job.store.geometry.index_file_size))
+    job.promise(RuleName.INDEX_NAME, Place(name, 0, job.store.geometry.index_file_size))
 
 
-@damage("I4", causes=("IX020", "IX019"), needs="an index file")
+@damage("I4", causes=(RuleName.INDEX_EMPTY_MANY, RuleName.INDEX_EMPTY), needs="an index file")
 def empty_files(job: Job) -> None:
     """Three empty index files.
 
@@ -473,11 +576,16 @@ def empty_files(job: Job) -> None:
     for name in names:
         job.editor.create(name, size=job.store.geometry.index_file_size, like=last.relative)
     job.note = f"{len(names)} empty index files from {names[0]} on"
-    job.promise("IX020", Place("index"))
-    job.promise("IX019", Place(names[0]))
+    job.promise(RuleName.INDEX_EMPTY_MANY, Place("index"))
+    job.promise(RuleName.INDEX_EMPTY, Place(names[0]))
 
 
-@damage("I1", causes=("XR020",), needs="two index files", may_also=ENTRIES_LOST | rules("IX022 XR027"))
+@damage(
+    "I1",
+    causes=(RuleName.RECORD_UNINDEXED,),
+    needs="two index files",
+    may_also=ENTRIES_LOST | rules(RuleName.INDEX_FILE_ORDER, RuleName.INDEX_AHEAD_OF_LOG),
+)
 def index_lost(job: Job) -> None:
     """One of several index files is gone."""
     job.need(len(job.store.indexes) > 1, "second index file")
@@ -493,7 +601,7 @@ def index_lost(job: Job) -> None:
     job.rely(record.file.relative, record.pos, record.end)
     job.editor.remove(index.file.relative)
     job.note = f"{index.file.relative} removed"
-    job.promise("XR020", Place(record.file.relative, record.pos, physical_offset=offset))
+    job.promise(RuleName.RECORD_UNINDEXED, Place(record.file.relative, record.pos, physical_offset=offset))
 
 
 def _first_lost(job: Job, index: IndexScene) -> int | None:
@@ -506,7 +614,7 @@ def _first_lost(job: Job, index: IndexScene) -> int | None:
     return own[0] if own and job.record_at(own[0]) is not None else None
 
 
-@damage("I1", causes=("XR040",), needs="an index file", alone=True)
+@damage("I1", causes=(RuleName.INDEX_GONE,), needs="an index file", alone=True)
 def index_gone(job: Job) -> None:
     """There is no index file."""
     job.index_file(
@@ -516,7 +624,7 @@ def index_gone(job: Job) -> None:
     for file in job.store.indexes:
         job.editor.remove(file.relative)
     job.note = "every index file removed"
-    job.promise("XR040", Place("index"))
+    job.promise(RuleName.INDEX_GONE, Place("index"))
 
 
 assert _INT.size == SLOT_SIZE

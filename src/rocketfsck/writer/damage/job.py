@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from rocketfsck.formats.magic import is_in_consume_queue
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, Store
 from rocketfsck.writer.damage.editing import Editor
 from rocketfsck.writer.damage.indexscene import IndexScene
@@ -37,7 +38,7 @@ class Job:
     note: str = ""
     unseen: str = ""
     promises: list[Promise] = field(default_factory=list)
-    may_also: set[str] = field(default_factory=set)
+    may_also: set[RuleName] = field(default_factory=set)
     relied: list[Taken] = field(default_factory=list)
     commitlog_paths: tuple[str, ...] = ()
     _logs: dict[str, LogScene] = field(default_factory=dict)
@@ -74,13 +75,16 @@ class Job:
 
     # promises
 
-    def promise(self, rules: str, place: Place | None = None, *, touches: bool = False) -> None:
-        """A check must find one of these rules (parted by blanks) at the place."""
-        self.promises.append(Promise(tuple(rules.split()), place or Place(), touches))
+    def promise(
+        self, rules: RuleName | tuple[RuleName, ...], place: Place | None = None, *, touches: bool = False
+    ) -> None:
+        """A check must find this rule, or one of these, at the place."""
+        one_of = (rules,) if isinstance(rules, RuleName) else rules
+        self.promises.append(Promise(one_of, place or Place(), touches))
 
-    def also(self, rules: str) -> None:
+    def also(self, *rules: RuleName) -> None:
         """A check may find these rules, too."""
-        self.may_also.update(rules.split())
+        self.may_also.update(rules)
 
     def rely(self, file: str, start: int = 0, end: int | None = None) -> None:
         """The promises hold only as long as these bytes stay as they are."""

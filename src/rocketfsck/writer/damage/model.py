@@ -13,6 +13,7 @@ from inspect import getdoc
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rocketfsck.errors import UsageError
+from rocketfsck.rulenames import RuleName
 
 if TYPE_CHECKING:
     from rocketfsck.writer.damage.job import Job
@@ -125,7 +126,7 @@ class Act:
     note: str
     changes: tuple[Change, ...]
     promises: tuple[Promise, ...]
-    may_also: frozenset[str]
+    may_also: frozenset[RuleName]
     commitlog_paths: tuple[str, ...] = ()
     unseen: str = ""
 
@@ -216,10 +217,10 @@ class Damage:
     name: str
     fault_class: str | None
     summary: str
-    causes: tuple[str, ...]
+    causes: tuple[RuleName, ...]
     needs: str
     apply: Callable[[Job], None]
-    may_also: frozenset[str] = frozenset()
+    may_also: frozenset[RuleName] = frozenset()
     options: Mapping[str, str] = field(default_factory=dict)
     alone: bool = False
 
@@ -227,9 +228,9 @@ class Damage:
 def damage(
     fault_class: str | None,
     *,
-    causes: tuple[str, ...],
+    causes: tuple[RuleName, ...],
     needs: str,
-    may_also: frozenset[str] = frozenset(),
+    may_also: frozenset[RuleName] = frozenset(),
     options: Mapping[str, str] | None = None,
     alone: bool = False,
 ) -> Callable[[Callable[[Job], None]], Damage]:

@@ -10,6 +10,7 @@ from rocketfsck.formats.config import decode_config, encode_config
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import is_in_consume_queue
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.writer.damage.job import Job
 from rocketfsck.writer.damage.model import Place, damage
@@ -54,13 +55,22 @@ def _candidates(job: Job) -> list[ConsumeQueue]:
     ]
 
 
-def _known(job: Job, topic: str, *, others: bool) -> str:
+def _known(job: Job, topic: str, *, others: bool) -> RuleName:
     """The rule for a queue that is missing: deleted topics are not missed."""
     topics = configured_topics(job)
-    return "XR003" if topics is not None and topic not in topics and not others else "XR002"
+    return (
+        RuleName.QUEUE_DELETED
+        if topics is not None and topic not in topics and not others
+        else RuleName.QUEUE_MISSING
+    )
 
 
-@damage("Q7", causes=("XR002", "XR003"), needs="a queue with records in the log", may_also=QUEUE_LOST)
+@damage(
+    "Q7",
+    causes=(RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED),
+    needs="a queue with records in the log",
+    may_also=QUEUE_LOST,
+)
 def missing_queue(job: Job) -> None:
     """The directory of one queue is gone."""
     queue = job.choose(_candidates(job), "queue with records in the log")
@@ -76,7 +86,12 @@ def _has_addresses(job: Job, queue: ConsumeQueue) -> bool:
     return bool((scene.units["tagsCode"] < -(1 << 31)).any())
 
 
-@damage("Q7", causes=("XR002", "XR003"), needs="a topic with records in the log", may_also=QUEUE_LOST)
+@damage(
+    "Q7",
+    causes=(RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED),
+    needs="a topic with records in the log",
+    may_also=QUEUE_LOST,
+)
 def missing_topic(job: Job) -> None:
     """All queues of a topic are gone."""
     candidates = _candidates(job)
@@ -95,7 +110,11 @@ def missing_topic(job: Job) -> None:
 
 
 @damage(
-    "Q7", causes=("XR002", "XR003"), needs="a queue with records in the log", may_also=QUEUE_LOST, alone=True
+    "Q7",
+    causes=(RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED),
+    needs="a queue with records in the log",
+    may_also=QUEUE_LOST,
+    alone=True,
 )
 def missing_all_queues(job: Job) -> None:
     """Every consume queue is gone."""
@@ -104,10 +123,14 @@ def missing_all_queues(job: Job) -> None:
     job.editor.remove_tree("consumequeue")
     job.note = "consumequeue removed"
     for queue in candidates:
-        job.promise("XR002 XR003", _queue_place(queue))
+        job.promise((RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED), _queue_place(queue))
 
 
-@damage("Q8", causes=("XR004", "CF023", "CQ008"), needs="a commit log")
+@damage(
+    "Q8",
+    causes=(RuleName.UNIT_BEYOND_LOG, RuleName.GHOST_QUEUE, RuleName.QUEUE_EXPIRED),
+    needs="a commit log",
+)
 def ghost_queue(job: Job) -> None:
     """A queue of an unknown topic that points to no record.
 
@@ -127,14 +150,19 @@ def ghost_queue(job: Job) -> None:
     job.note = f"{name} with 3 units"
     queue = Place(topic=GHOST, queue_id=0)
     if not expired:
-        job.promise("XR004", Place(name, 0, 60, first, GHOST, 0, 0))
+        job.promise(RuleName.UNIT_BEYOND_LOG, Place(name, 0, 60, first, GHOST, 0, 0))
     elif topics is not None:
-        job.promise("CF023", Place(directory, topic=GHOST, queue_id=0))
+        job.promise(RuleName.GHOST_QUEUE, Place(directory, topic=GHOST, queue_id=0))
     else:
-        job.promise("CQ008", queue)
+        job.promise(RuleName.QUEUE_EXPIRED, queue)
 
 
-@damage("Q9", causes=("ST026", "XR002", "XR003"), needs="a queue with an extension", may_also=QUEUE_LOST)
+@damage(
+    "Q9",
+    causes=(RuleName.QUEUE_EXTENSION_ORPHAN, RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED),
+    needs="a queue with an extension",
+    may_also=QUEUE_LOST,
+)
 def missing_queue_ext_left(job: Job) -> None:
     """A queue is gone, its extension is left."""
     queues = [queue for queue in _candidates(job) if queue.ext is not None and queue.ext.files]
@@ -144,11 +172,16 @@ def missing_queue_ext_left(job: Job) -> None:
     place = Place(
         f"consumequeue_ext/{queue.topic}/{queue.queue_id}", topic=queue.topic, queue_id=queue.queue_id
     )
-    job.promise("ST026", place)
-    job.promise("XR002 XR003", _queue_place(queue))
+    job.promise(RuleName.QUEUE_EXTENSION_ORPHAN, place)
+    job.promise((RuleName.QUEUE_MISSING, RuleName.QUEUE_DELETED), _queue_place(queue))
 
 
-@damage("Q9", causes=("CQ011",), needs="a queue with an extension", may_also=rules("CQ011"))
+@damage(
+    "Q9",
+    causes=(RuleName.EXT_ADDRESS_DANGLING,),
+    needs="a queue with an extension",
+    may_also=rules(RuleName.EXT_ADDRESS_DANGLING),
+)
 def ext_missing(job: Job) -> None:
     """The extension of a queue is gone."""
     queues = [queue for queue in job.store.queues if queue.ext is not None and queue.ext.files]
@@ -165,10 +198,13 @@ def ext_missing(job: Job) -> None:
         for index in range(scene.start_index, scene.end_index)
         if scene.unit(index).tags_code < -(1 << 31)
     )
-    job.promise("CQ011", Place(first.file.relative, first.start, first.end, queue_offset=first.index))
+    job.promise(
+        RuleName.EXT_ADDRESS_DANGLING,
+        Place(first.file.relative, first.start, first.end, queue_offset=first.index),
+    )
 
 
-@damage("Q10", causes=("ST023",), needs="a topic (5.0+)")
+@damage("Q10", causes=(RuleName.QUEUE_KIND_TWICE,), needs="a topic (5.0+)")
 def kind_twice(job: Job) -> None:
     """A topic has queues of both kinds.
 
@@ -185,10 +221,15 @@ def kind_twice(job: Job) -> None:
     size = job.store.geometry.batch_file_size if known else 20 * BATCH_UNIT_SIZE
     job.editor.create(name, size=size, like=job.log_files[0].relative if job.log_files else None)
     job.note = f"{name}, all zeros"
-    job.promise("ST023", Place("batchconsumequeue", topic=topic))
+    job.promise(RuleName.QUEUE_KIND_TWICE, Place("batchconsumequeue", topic=topic))
 
 
-@damage("Q10", causes=("ST024",), needs="topics.json with a topic that has queues", may_also=rules("CF006"))
+@damage(
+    "Q10",
+    causes=(RuleName.QUEUE_KIND_ATTRIBUTE,),
+    needs="topics.json with a topic that has queues",
+    may_also=rules(RuleName.CONFIG_BACKUP_NEWER),
+)
 def kind_attribute(job: Job) -> None:
     """topics.json asks for another kind of queue."""
     topics = configured_topics(job)
@@ -201,10 +242,10 @@ def kind_attribute(job: Job) -> None:
     value["topicConfigTable"][queue.topic]["attributes"] = {"queue.type": wrong}
     job.editor.replace(TOPICS, encode_config(value))
     job.note = f"topics.json says queue.type={wrong} for {queue.topic}"
-    job.promise("ST024", Place(TOPICS, topic=queue.topic, queue_id=queue.queue_id))
+    job.promise(RuleName.QUEUE_KIND_ATTRIBUTE, Place(TOPICS, topic=queue.topic, queue_id=queue.queue_id))
 
 
-@damage("Q10", causes=("ST022",), needs="a consume queue")
+@damage("Q10", causes=(RuleName.QUEUE_ID_NAME,), needs="a consume queue")
 def queue_id_name(job: Job) -> None:
     """A queue directory whose name is no queueId.
 
@@ -215,4 +256,4 @@ def queue_id_name(job: Job) -> None:
     job.need(not job.editor.exists(name), "place for a further directory")
     job.editor.make_directory(name)
     job.note = f"{name} made"
-    job.promise("ST022", Place(name))
+    job.promise(RuleName.QUEUE_ID_NAME, Place(name))

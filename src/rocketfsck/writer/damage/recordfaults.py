@@ -14,6 +14,7 @@ from rocketfsck.formats.properties import (
 from rocketfsck.formats.properties import (
     property_crc as crc_of_properties,
 )
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Trait
 from rocketfsck.writer.damage.job import Job
 from rocketfsck.writer.damage.logscene import LogRecord, LogScene
@@ -61,9 +62,15 @@ def _told(job: Job, record: LogRecord, what: str) -> None:
 
 @damage(
     "C1",
-    causes=("CL002",),
+    causes=(RuleName.LOG_TORN_TAIL,),
     needs="a last record that no BLANK follows",
-    may_also=ANY_LOG - rules("CL001 CL003 CL004 CL030"),
+    may_also=ANY_LOG
+    - rules(
+        RuleName.LOG_BOUNDARY_LOST,
+        RuleName.RECORD_MALFORMED,
+        RuleName.RECORD_BODY_CRC,
+        RuleName.LOG_NO_RECORDS,
+    ),
 )
 def torn_tail(job: Job) -> None:
     """The last record was written in part.
@@ -77,16 +84,27 @@ def torn_tail(job: Job) -> None:
     cut = record.pos + 8 + job.rng.randrange(record.topic_pos - record.pos - 8)
     job.editor.write(log.file.relative, cut, bytes(record.end - cut))
     _told(job, record, f"everything from byte {cut} on")
-    job.promise("CL002", job.record_place(record))
+    job.promise(RuleName.LOG_TORN_TAIL, job.record_place(record))
 
 
 @damage(
     "C1",
-    causes=("CL012",),
+    causes=(RuleName.RECORD_PROPERTIES_NUL,),
     needs="a last record with properties",
     may_also=RECORD_CHANGED
     | KEYS_CHANGED
-    | rules("XR008 XR012 XR013 XR014 CL013 CL014 CL028 CL032 XR001 XR005"),
+    | rules(
+        RuleName.UNIT_TAGS_CODE,
+        RuleName.EXT_UNIT_CONTENT,
+        RuleName.MULTI_DISPATCH_LISTS,
+        RuleName.BATCH_UNIT_CONTENT,
+        RuleName.RECORD_DELAY_LEVEL,
+        RuleName.RECORD_INNER_BATCH,
+        RuleName.QUEUE_OFFSET_GAP,
+        RuleName.RECORD_WITHOUT_TARGET,
+        RuleName.RECORD_WITHOUT_UNIT,
+        RuleName.UNIT_GHOST,
+    ),
 )
 def properties_torn(job: Job) -> None:
     """Zeros at the end of the last record's properties."""
@@ -97,23 +115,35 @@ def properties_torn(job: Job) -> None:
     size = 1 + job.rng.randrange(record.properties_size)
     job.editor.write(log.file.relative, record.end - size, bytes(size))
     _told(job, record, f"the last {size} bytes of the properties")
-    job.promise("CL012", job.record_place(record))
+    job.promise(RuleName.RECORD_PROPERTIES_NUL, job.record_place(record))
 
 
-@damage("C2", causes=("CL001",), needs="a record between two others in its file", may_also=RECORD_LOST)
+@damage(
+    "C2",
+    causes=(RuleName.LOG_BOUNDARY_LOST,),
+    needs="a record between two others in its file",
+    may_also=RECORD_LOST,
+)
 def boundary_lost(job: Job) -> None:
     """A record's first bytes are message text."""
     record = job.record("record between two others", _is_inner)
     job.editor.write(record.file.relative, record.pos, _LOST_TEXT)
     _told(job, record, "the first 8 bytes")
-    job.promise("CL001", job.record_place(record))
+    job.promise(RuleName.LOG_BOUNDARY_LOST, job.record_place(record))
 
 
 @damage(
     "C2",
-    causes=("CL020",),
+    causes=(RuleName.BLANK_TOO_EARLY,),
     needs="a record between two others in its file",
-    may_also=ANY_LOG - rules("CL001 CL002 CL003 CL004 CL030"),
+    may_also=ANY_LOG
+    - rules(
+        RuleName.LOG_BOUNDARY_LOST,
+        RuleName.LOG_TORN_TAIL,
+        RuleName.RECORD_MALFORMED,
+        RuleName.RECORD_BODY_CRC,
+        RuleName.LOG_NO_RECORDS,
+    ),
 )
 def blank_early(job: Job) -> None:
     """A BLANK in the middle of a file hides the records behind it.
@@ -125,10 +155,17 @@ def blank_early(job: Job) -> None:
     job.editor.write(record.file.relative, record.pos, struct.pack(">ii", left, MAGIC_BLANK))
     _told(job, record, "a BLANK in the place")
     offset = record.physical_offset + 8
-    job.promise("CL020", Place(record.file.relative, record.pos + 8, record.pos + left, offset))
+    job.promise(
+        RuleName.BLANK_TOO_EARLY, Place(record.file.relative, record.pos + 8, record.pos + left, offset)
+    )
 
 
-@damage("C3", causes=("CL021",), needs="room behind the last record", options={"count": "how many records"})
+@damage(
+    "C3",
+    causes=(RuleName.STALE_TAIL,),
+    needs="room behind the last record",
+    options={"count": "how many records"},
+)
 def stale_tail(job: Job) -> None:
     """Records of an earlier life behind the end of the log."""
     log = job.last_log()
@@ -154,10 +191,15 @@ def stale_tail(job: Job) -> None:
     end = pos + len(copies)
     start_offset = log.file.start_offset or 0
     job.note = f"{count} old records behind the end at {start_offset + pos}"
-    job.promise("CL021", Place(log.file.relative, pos, end, start_offset + pos))
+    job.promise(RuleName.STALE_TAIL, Place(log.file.relative, pos, end, start_offset + pos))
 
 
-@damage("C3", causes=("CL022",), needs="room behind the last record", options={"size": "how many bytes"})
+@damage(
+    "C3",
+    causes=(RuleName.BYTES_BEHIND_END,),
+    needs="room behind the last record",
+    options={"size": "how many bytes"},
+)
 def garbage_tail(job: Job) -> None:
     """Bytes that are no record behind the end of the log."""
     log = job.last_log()
@@ -169,20 +211,25 @@ def garbage_tail(job: Job) -> None:
     job.editor.write(log.file.relative, pos, bytes(job.rng.randrange(1, 128) for _ in range(size)))
     job.note = f"{size} bytes of garbage {gap} bytes behind the end of the log"
     place = Place(log.file.relative, pos, pos + size, (log.file.start_offset or 0) + pos)
-    job.promise("CL022", place)
+    job.promise(RuleName.BYTES_BEHIND_END, place)
 
 
-@damage("C3", causes=("CL006",), needs="a record between two others in its file", may_also=RECORD_CHANGED)
+@damage(
+    "C3",
+    causes=(RuleName.RECORD_PHYSICAL_OFFSET,),
+    needs="a record between two others in its file",
+    may_also=RECORD_CHANGED,
+)
 def physical_offset(job: Job) -> None:
     """A record says that it stands elsewhere."""
     record = job.record("record between two others", _is_inner)
     stated = record.physical_offset + 4096 * (1 + job.rng.randrange(100))
     _set_number(job, record, "physicalOffset", stated)
     _told(job, record, "physicalOffset")
-    job.promise("CL006", job.record_place(record))
+    job.promise(RuleName.RECORD_PHYSICAL_OFFSET, job.record_place(record))
 
 
-@damage("C4", causes=("CL004",), needs="a record with a body", may_also=RECORD_CHANGED)
+@damage("C4", causes=(RuleName.RECORD_BODY_CRC,), needs="a record with a body", may_also=RECORD_CHANGED)
 def body_flip(job: Job) -> None:
     """One bit of a body is another."""
     record = job.record("record with a body", lambda _, item: item.body_size > 0)
@@ -190,10 +237,10 @@ def body_flip(job: Job) -> None:
     byte = job.editor.read(record.file.relative, pos, pos + 1)[0]
     job.editor.write(record.file.relative, pos, bytes([byte ^ 1 << job.rng.randrange(8)]))
     _told(job, record, f"a bit at byte {pos}, in the body")
-    job.promise("CL004", job.record_place(record))
+    job.promise(RuleName.RECORD_BODY_CRC, job.record_place(record))
 
 
-@damage("C4", causes=("CL004",), needs="a record with a body", may_also=RECORD_CHANGED)
+@damage("C4", causes=(RuleName.RECORD_BODY_CRC,), needs="a record with a body", may_also=RECORD_CHANGED)
 def body_crc(job: Job) -> None:
     """A record's bodyCRC is another."""
     record = job.record("record with a body", lambda _, item: item.body_size > 0)
@@ -201,10 +248,15 @@ def body_crc(job: Job) -> None:
     crc = int.from_bytes(job.editor.read(record.file.relative, start, end), "big")
     _set(job, record, "bodyCRC", (crc ^ job.rng.randrange(1, 1 << 31)).to_bytes(4, "big"))
     _told(job, record, "bodyCRC")
-    job.promise("CL004", job.record_place(record))
+    job.promise(RuleName.RECORD_BODY_CRC, job.record_place(record))
 
 
-@damage("C4", causes=("CL005",), needs="records with property CRCs (5.2.0+)", may_also=rules("CL011"))
+@damage(
+    "C4",
+    causes=(RuleName.RECORD_PROPERTY_CRC,),
+    needs="records with property CRCs (5.2.0+)",
+    may_also=rules(RuleName.RECORD_PROPERTIES_SHAPE),
+)
 def property_crc(job: Job) -> None:
     """A digit of a record's property CRC is another."""
     record = job.record("record with a property CRC", lambda _, item: item.traits & Trait.PROPERTY_CRC)
@@ -212,10 +264,15 @@ def property_crc(job: Job) -> None:
     digit = job.editor.read(record.file.relative, pos, pos + 1)[0]
     job.editor.write(record.file.relative, pos, bytes([ord("0") + (digit - ord("0") + 1) % 10]))
     _told(job, record, "a digit of __CRC32#")
-    job.promise("CL005", job.record_place(record))
+    job.promise(RuleName.RECORD_PROPERTY_CRC, job.record_place(record))
 
 
-@damage("C10", causes=("CL003",), needs="a record with a body between two others", may_also=RECORD_LOST)
+@damage(
+    "C10",
+    causes=(RuleName.RECORD_MALFORMED,),
+    needs="a record with a body between two others",
+    may_also=RECORD_LOST,
+)
 def record_malformed(job: Job) -> None:
     """A bodyLength contradicts its totalSize."""
     record = job.record(
@@ -223,52 +280,62 @@ def record_malformed(job: Job) -> None:
     )
     _set_number(job, record, "bodyLength", record.body_size + 1 + job.rng.randrange(1000))
     _told(job, record, "bodyLength")
-    job.promise("CL003", job.record_place(record))
+    job.promise(RuleName.RECORD_MALFORMED, job.record_place(record))
 
 
-@damage("C10", causes=("CL007",), needs="a record", may_also=RECORD_CHANGED)
+@damage("C10", causes=(RuleName.RECORD_SYS_FLAG,), needs="a record", may_also=RECORD_CHANGED)
 def sys_flag(job: Job) -> None:
     """A sysFlag with a bit that no version knows."""
     record = job.record("record")
     _set_number(job, record, "sysFlag", record.sys_flag | 1 << (11 + job.rng.randrange(8)))
     _told(job, record, "sysFlag")
-    job.promise("CL007", job.record_place(record))
+    job.promise(RuleName.RECORD_SYS_FLAG, job.record_place(record))
 
 
-@damage("C10", causes=("CL008",), needs="a record", may_also=RECORD_CHANGED)
+@damage("C10", causes=(RuleName.RECORD_HOST_PORT,), needs="a record", may_also=RECORD_CHANGED)
 def host_port(job: Job) -> None:
     """A port above 65535."""
     record = job.record("record")
     _, end = record.spans()["bornHost"]
     job.editor.write(record.file.relative, end - 4, struct.pack(">i", 65536 + job.rng.randrange(1 << 20)))
     _told(job, record, "the port of bornHost")
-    job.promise("CL008", job.record_place(record))
+    job.promise(RuleName.RECORD_HOST_PORT, job.record_place(record))
 
 
-@damage("C10", causes=("CL009",), needs="a record of no transaction", may_also=RECORD_CHANGED)
+@damage(
+    "C10",
+    causes=(RuleName.RECORD_NEGATIVE_FIELD,),
+    needs="a record of no transaction",
+    may_also=RECORD_CHANGED,
+)
 def negative_field(job: Job) -> None:
     """A negative preparedTransactionOffset."""
     record = job.record("record of no transaction", lambda _, item: item.transaction == TRANSACTION_NOT)
     _set_number(job, record, "preparedTransactionOffset", -1 - job.rng.randrange(1 << 40))
     _told(job, record, "preparedTransactionOffset")
-    job.promise("CL009", job.record_place(record))
+    job.promise(RuleName.RECORD_NEGATIVE_FIELD, job.record_place(record))
 
 
-@damage("C10", causes=("CL010",), needs="a plain record", may_also=RECORD_CHANGED | KEYS_CHANGED | MOVED)
+@damage(
+    "C10",
+    causes=(RuleName.RECORD_TOPIC,),
+    needs="a plain record",
+    may_also=RECORD_CHANGED | KEYS_CHANGED | MOVED,
+)
 def topic_character(job: Job) -> None:
     """A control character in a record's topic."""
     record = job.record("record", lambda _, item: item.topic_size > 1 and _is_plain(item))
     pos = record.topic_pos + job.rng.randrange(record.topic_size)
     job.editor.write(record.file.relative, pos, bytes([1 + job.rng.randrange(31)]))
     _told(job, record, "a character of the topic")
-    job.promise("CL010", job.record_place(record))
+    job.promise(RuleName.RECORD_TOPIC, job.record_place(record))
 
 
 @damage(
     "C10",
-    causes=("CL013",),
+    causes=(RuleName.RECORD_DELAY_LEVEL,),
     needs="a message in SCHEDULE_TOPIC_XXXX",
-    may_also=RECORD_CHANGED | rules("XR008 XR012"),
+    may_also=RECORD_CHANGED | rules(RuleName.UNIT_TAGS_CODE, RuleName.EXT_UNIT_CONTENT),
 )
 def delay_level(job: Job) -> None:
     """A delayed message's DELAY is no number."""
@@ -279,11 +346,14 @@ def delay_level(job: Job) -> None:
     job.need(pos is not None, "delayed message")
     job.editor.write(record.file.relative, start + (pos or 0), b"x")
     _told(job, record, "DELAY")
-    job.promise("CL013", job.record_place(record))
+    job.promise(RuleName.RECORD_DELAY_LEVEL, job.record_place(record))
 
 
 @damage(
-    "C10", causes=("CL014",), needs="an inner batch (5.0+)", may_also=RECORD_CHANGED | MOVED | rules("XR014")
+    "C10",
+    causes=(RuleName.RECORD_INNER_BATCH,),
+    needs="an inner batch (5.0+)",
+    may_also=RECORD_CHANGED | MOVED | rules(RuleName.BATCH_UNIT_CONTENT),
 )
 def inner_batch(job: Job) -> None:
     """An inner batch's INNER_NUM is no number."""
@@ -293,7 +363,7 @@ def inner_batch(job: Job) -> None:
     job.need(pos is not None, "inner batch")
     job.editor.write(record.file.relative, start + (pos or 0), b"x")
     _told(job, record, "INNER_NUM")
-    job.promise("CL014", job.record_place(record))
+    job.promise(RuleName.RECORD_INNER_BATCH, job.record_place(record))
 
 
 def _value_pos(properties: bytes, name: str) -> int | None:
@@ -305,7 +375,12 @@ def _value_pos(properties: bytes, name: str) -> int | None:
     return None
 
 
-@damage("C10", causes=("CL016",), needs="a record with a plain body", may_also=RECORD_CHANGED)
+@damage(
+    "C10",
+    causes=(RuleName.RECORD_COMPRESSED_BODY,),
+    needs="a record with a plain body",
+    may_also=RECORD_CHANGED,
+)
 def compressed_flag(job: Job) -> None:
     """sysFlag calls a plain body compressed."""
     record = job.record(
@@ -316,10 +391,15 @@ def compressed_flag(job: Job) -> None:
     )
     _set_number(job, record, "sysFlag", record.sys_flag | COMPRESSED)
     _told(job, record, "sysFlag")
-    job.promise("CL016", job.record_place(record))
+    job.promise(RuleName.RECORD_COMPRESSED_BODY, job.record_place(record))
 
 
-@damage("C10", causes=("CL026",), needs="a committed transaction", may_also=RECORD_CHANGED)
+@damage(
+    "C10",
+    causes=(RuleName.PREPARED_RECORD_MISSING,),
+    needs="a committed transaction",
+    may_also=RECORD_CHANGED,
+)
 def prepared_missing(job: Job) -> None:
     """A committed message names no half message."""
     record = job.record(
@@ -333,14 +413,22 @@ def prepared_missing(job: Job) -> None:
     assert half is not None
     job.rely(half.file.relative, half.pos, half.end)
     _told(job, record, "preparedTransactionOffset")
-    job.promise("CL026", job.record_place(record))
+    job.promise(RuleName.PREPARED_RECORD_MISSING, job.record_place(record))
 
 
 @damage(
     "C11",
-    causes=("CL023",),
+    causes=(RuleName.STORE_TIMESTAMP_BACK,),
     needs="a file in which time rises",
-    may_also=RECORD_CHANGED | rules("XR008 XR012 XR014 XR026 IX004 CP012"),
+    may_also=RECORD_CHANGED
+    | rules(
+        RuleName.UNIT_TAGS_CODE,
+        RuleName.EXT_UNIT_CONTENT,
+        RuleName.BATCH_UNIT_CONTENT,
+        RuleName.ENTRY_TIME,
+        RuleName.INDEX_HEADER_RANGE,
+        RuleName.CHECKPOINT_BEHIND,
+    ),
 )
 def time_back(job: Job) -> None:
     """A storeTimestamp is an hour ahead.
@@ -357,15 +445,16 @@ def time_back(job: Job) -> None:
     _set_number(job, record, "storeTimestamp", record.store_timestamp + _HOUR)
     _told(job, record, "storeTimestamp")
     job.promise(
-        "CL023", Place(record.file.relative, following.pos, physical_offset=following.physical_offset)
+        RuleName.STORE_TIMESTAMP_BACK,
+        Place(record.file.relative, following.pos, physical_offset=following.physical_offset),
     )
 
 
 @damage(
     "Q4",
-    causes=("CL027",),
+    causes=(RuleName.QUEUE_OFFSET_REPEATED,),
     needs="two neighbours of one queue",
-    may_also=RECORD_CHANGED | MOVED | rules("XR014"),
+    may_also=RECORD_CHANGED | MOVED | rules(RuleName.BATCH_UNIT_CONTENT),
 )
 def queue_offset_repeated(job: Job) -> None:
     """Two records carry one queueOffset.
@@ -389,7 +478,7 @@ def queue_offset_repeated(job: Job) -> None:
     _set_number(job, record, "queueOffset", record.queue_offset - 1)
     _told(job, record, "queueOffset")
     place = job.record_place(record)
-    job.promise("CL027", place)
+    job.promise(RuleName.QUEUE_OFFSET_REPEATED, place)
 
 
 def _takes_place(record: LogRecord) -> bool:

@@ -6,43 +6,111 @@ checkpoint that names it. These sets say what of a report is explained by the da
 
 from __future__ import annotations
 
-
-def rules(text: str) -> frozenset[str]:
-    """Rule ids parted by blanks."""
-    return frozenset(text.split())
+from rocketfsck.rulenames import RuleName
 
 
-REFERENCES = rules("XR010 XR029")
+def rules(*names: RuleName) -> frozenset[RuleName]:
+    """A set of rules."""
+    return frozenset(names)
+
+
+REFERENCES = rules(RuleName.UNIT_OF_DAMAGED_RECORD, RuleName.ENTRY_OF_DAMAGED_RECORD)
 """Units and entries that point into damaged bytes."""
 
-RECORD_LOST = REFERENCES | rules("CL026 CL028 CP011 CP014 CP024")
+RECORD_LOST = REFERENCES | rules(
+    RuleName.PREPARED_RECORD_MISSING,
+    RuleName.QUEUE_OFFSET_GAP,
+    RuleName.CHECKPOINT_AHEAD,
+    RuleName.CONFIRM_OFFSET,
+    RuleName.EPOCH_BOUNDARY,
+)
 """A record in the middle of the log is no record any more."""
 
-TAIL_LOST = RECORD_LOST | rules("XR004 XR022 XR027 CF011 CF030 CP015 CP023")
+TAIL_LOST = RECORD_LOST | rules(
+    RuleName.UNIT_BEYOND_LOG,
+    RuleName.ENTRY_BEYOND_LOG,
+    RuleName.INDEX_AHEAD_OF_LOG,
+    RuleName.CONSUMER_OFFSET_OF_LOST_UNITS,
+    RuleName.DELAY_OFFSET_RANGE,
+    RuleName.CONFIRM_OFFSET_AHEAD,
+    RuleName.EPOCH_RANGE,
+)
 """The log ends earlier than it did."""
 
-RECORD_CHANGED = rules("CL005")
+RECORD_CHANGED = rules(RuleName.RECORD_PROPERTY_CRC)
 """Any byte of a record's header: covered by the property CRC, where there is one."""
 
-KEYS_CHANGED = rules("XR020 XR021 XR024 XR025")
+KEYS_CHANGED = rules(
+    RuleName.RECORD_UNINDEXED, RuleName.KEY_UNINDEXED, RuleName.ENTRY_KEY, RuleName.ENTRY_DUPLICATE
+)
 """A record has other keys than its entries."""
 
-MOVED = rules("CL027 CL028 XR001 XR002 XR003 XR005 XR006 XR010 CQ008 CF023")
+MOVED = rules(
+    RuleName.QUEUE_OFFSET_REPEATED,
+    RuleName.QUEUE_OFFSET_GAP,
+    RuleName.RECORD_WITHOUT_UNIT,
+    RuleName.QUEUE_MISSING,
+    RuleName.QUEUE_DELETED,
+    RuleName.UNIT_GHOST,
+    RuleName.UNIT_SHIFTED,
+    RuleName.UNIT_OF_DAMAGED_RECORD,
+    RuleName.QUEUE_EXPIRED,
+    RuleName.GHOST_QUEUE,
+)
 """A record says that it is of another queue or has another place in it."""
 
-UNITS_LOST = rules("XR001 CF010 CF011 CF030 CF041")
+UNITS_LOST = rules(
+    RuleName.RECORD_WITHOUT_UNIT,
+    RuleName.CONSUMER_OFFSET_AHEAD,
+    RuleName.CONSUMER_OFFSET_OF_LOST_UNITS,
+    RuleName.DELAY_OFFSET_RANGE,
+    RuleName.TIMER_CHECK_RANGE,
+)
 """Units are gone."""
 
-QUEUE_LOST = rules("XR002 CF010 CF011 CF030 CF041 ST020 ST026")
+QUEUE_LOST = rules(
+    RuleName.QUEUE_MISSING,
+    RuleName.CONSUMER_OFFSET_AHEAD,
+    RuleName.CONSUMER_OFFSET_OF_LOST_UNITS,
+    RuleName.DELAY_OFFSET_RANGE,
+    RuleName.TIMER_CHECK_RANGE,
+    RuleName.QUEUES_OF_ANOTHER_LOG,
+    RuleName.QUEUE_EXTENSION_ORPHAN,
+)
 """A whole queue is gone."""
 
-SEGMENT_LOST = rules("XR011 XR030 ST010 CL026 CL028 CP011 CP014 CP024 XR005 XR023 CF023 XR002")
+SEGMENT_LOST = rules(
+    RuleName.UNIT_IN_MISSING_SEGMENT,
+    RuleName.ENTRY_IN_MISSING_SEGMENT,
+    RuleName.SEGMENT_GAP,
+    RuleName.PREPARED_RECORD_MISSING,
+    RuleName.QUEUE_OFFSET_GAP,
+    RuleName.CHECKPOINT_AHEAD,
+    RuleName.CONFIRM_OFFSET,
+    RuleName.EPOCH_BOUNDARY,
+    RuleName.UNIT_GHOST,
+    RuleName.ENTRY_DANGLING,
+    RuleName.GHOST_QUEUE,
+    RuleName.QUEUE_MISSING,
+)
 """A commit log file is gone, or not where it was."""
 
-ENTRIES_LOST = rules("XR020 XR021 IX021 CP013")
+ENTRIES_LOST = rules(
+    RuleName.RECORD_UNINDEXED, RuleName.KEY_UNINDEXED, RuleName.INDEX_NOT_FULL, RuleName.CHECKPOINT_INDEX_TIME
+)
 """Index entries are gone."""
 
-CHAINS = rules("IX005 IX006 IX007 IX008 IX009 IX010 IX011 IX012 IX013")
+CHAINS = rules(
+    RuleName.INDEX_SLOT_OUT_OF_RANGE,
+    RuleName.INDEX_SLOT_HEAD,
+    RuleName.INDEX_CHAIN_SELF_LOOP,
+    RuleName.INDEX_CHAIN_CYCLE,
+    RuleName.INDEX_CHAIN_NOT_DECREASING,
+    RuleName.INDEX_CHAIN_OUT_OF_RANGE,
+    RuleName.INDEX_CHAIN_CROSS_LINK,
+    RuleName.INDEX_CHAIN_SKIPS,
+    RuleName.INDEX_ENTRY_ORPHAN,
+)
 """A link or a slot of an index file was changed."""
 
 ANY_LOG = (
@@ -51,9 +119,40 @@ ANY_LOG = (
     | KEYS_CHANGED
     | MOVED
     | rules(
-        "CL001 CL002 CL003 CL004 CL006 CL007 CL008 CL009 CL010 CL012 CL013 CL014 CL015 CL016 CL018 CL019 "
-        "CL020 CL021 CL022 CL030 CL032 XR007 XR008 XR012 XR013 XR014 XR023 XR026 IX004 "
-        "ST016 ST017 CP010 CP012 CP017"
+        RuleName.LOG_BOUNDARY_LOST,
+        RuleName.LOG_TORN_TAIL,
+        RuleName.RECORD_MALFORMED,
+        RuleName.RECORD_BODY_CRC,
+        RuleName.RECORD_PHYSICAL_OFFSET,
+        RuleName.RECORD_SYS_FLAG,
+        RuleName.RECORD_HOST_PORT,
+        RuleName.RECORD_NEGATIVE_FIELD,
+        RuleName.RECORD_TOPIC,
+        RuleName.RECORD_PROPERTIES_NUL,
+        RuleName.RECORD_DELAY_LEVEL,
+        RuleName.RECORD_INNER_BATCH,
+        RuleName.RECORD_END_OF_FILE,
+        RuleName.RECORD_COMPRESSED_BODY,
+        RuleName.BLANK_SIZE,
+        RuleName.BLANK_MISSING,
+        RuleName.BLANK_TOO_EARLY,
+        RuleName.STALE_TAIL,
+        RuleName.BYTES_BEHIND_END,
+        RuleName.LOG_NO_RECORDS,
+        RuleName.RECORD_WITHOUT_TARGET,
+        RuleName.UNIT_SIZE,
+        RuleName.UNIT_TAGS_CODE,
+        RuleName.EXT_UNIT_CONTENT,
+        RuleName.MULTI_DISPATCH_LISTS,
+        RuleName.BATCH_UNIT_CONTENT,
+        RuleName.ENTRY_DANGLING,
+        RuleName.ENTRY_TIME,
+        RuleName.INDEX_HEADER_RANGE,
+        RuleName.SEGMENTS_NEVER_FILLED,
+        RuleName.SEGMENT_ZERO_INSIDE,
+        RuleName.CHECKPOINT_FUTURE,
+        RuleName.CHECKPOINT_BEHIND,
+        RuleName.CHECKPOINT_ZERO,
     )
 )
 """Bytes of the commit log were changed, whichever."""
@@ -62,8 +161,27 @@ ANY_QUEUE = (
     UNITS_LOST
     | QUEUE_LOST
     | rules(
-        "CQ001 CQ002 CQ003 CQ004 CQ005 CQ006 CQ007 CQ011 CQ012 CQ014 CQ015 XR004 XR005 XR006 XR007 XR008 "
-        "XR010 XR011 XR012 XR014 CF023"
+        RuleName.UNIT_HOLE,
+        RuleName.UNIT_ORDER,
+        RuleName.PRE_BLANK_MISPLACED,
+        RuleName.UNIT_STALE,
+        RuleName.UNIT_INVALID,
+        RuleName.UNIT_PARTIAL,
+        RuleName.QUEUE_LAST_FILE_EMPTY,
+        RuleName.EXT_ADDRESS_DANGLING,
+        RuleName.EXT_UNIT_MALFORMED,
+        RuleName.BATCH_UNIT_BASE,
+        RuleName.BATCH_UNIT_RESERVED,
+        RuleName.UNIT_BEYOND_LOG,
+        RuleName.UNIT_GHOST,
+        RuleName.UNIT_SHIFTED,
+        RuleName.UNIT_SIZE,
+        RuleName.UNIT_TAGS_CODE,
+        RuleName.UNIT_OF_DAMAGED_RECORD,
+        RuleName.UNIT_IN_MISSING_SEGMENT,
+        RuleName.EXT_UNIT_CONTENT,
+        RuleName.BATCH_UNIT_CONTENT,
+        RuleName.GHOST_QUEUE,
     )
 )
 """Bytes of a consume queue were changed, whichever."""
@@ -71,7 +189,30 @@ ANY_QUEUE = (
 ANY_INDEX = (
     CHAINS
     | ENTRIES_LOST
-    | rules("IX001 IX002 IX003 IX004 IX014 IX015 IX016 IX017 IX018 IX020 IX022 IX024")
-    | rules("XR022 XR023 XR024 XR025 XR026 XR027 XR029 XR030 CP003")
+    | rules(
+        RuleName.INDEX_LENGTH,
+        RuleName.INDEX_HEADER_COUNT,
+        RuleName.INDEX_SLOT_COUNT,
+        RuleName.INDEX_HEADER_RANGE,
+        RuleName.INDEX_ENTRY_HASH,
+        RuleName.INDEX_ENTRY_TIME_NEGATIVE,
+        RuleName.INDEX_ENTRY_ORDER,
+        RuleName.INDEX_ENTRY_BEHIND_COUNT,
+        RuleName.INDEX_ENTRY_ZERO,
+        RuleName.INDEX_EMPTY_MANY,
+        RuleName.INDEX_FILE_ORDER,
+        RuleName.INDEX_CHAINS_NOT_WALKED,
+    )
+    | rules(
+        RuleName.ENTRY_BEYOND_LOG,
+        RuleName.ENTRY_DANGLING,
+        RuleName.ENTRY_KEY,
+        RuleName.ENTRY_DUPLICATE,
+        RuleName.ENTRY_TIME,
+        RuleName.INDEX_AHEAD_OF_LOG,
+        RuleName.ENTRY_OF_DAMAGED_RECORD,
+        RuleName.ENTRY_IN_MISSING_SEGMENT,
+        RuleName.INDEX_FILE_DOOMED,
+    )
 )
 """Bytes of an index file were changed, whichever."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile
 from rocketfsck.writer.damage.job import Job
 from rocketfsck.writer.damage.logscene import LogScene
@@ -50,11 +51,16 @@ def _promise_lost_units(job: Job, start: int, end: int) -> None:
         if not rows or not scene.whole or rows[-1] - rows[0] + 1 != len(rows):
             continue
         first = scene.unit(scene.start_index + rows[0])
-        job.promise("XR011", unit_place(first, len(rows), first.offset))
+        job.promise(RuleName.UNIT_IN_MISSING_SEGMENT, unit_place(first, len(rows), first.offset))
         job.rely(first.file.relative, first.start)
 
 
-@damage("C5", causes=("ST010", "XR011"), needs="three commit log files", may_also=SEGMENT_LOST)
+@damage(
+    "C5",
+    causes=(RuleName.SEGMENT_GAP, RuleName.UNIT_IN_MISSING_SEGMENT),
+    needs="three commit log files",
+    may_also=SEGMENT_LOST,
+)
 def missing_segment(job: Job) -> None:
     """A commit log file between two others is gone."""
     number = job.choose(_between(job), "commit log file between two others")
@@ -63,11 +69,16 @@ def missing_segment(job: Job) -> None:
     _promise_lost_units(job, start, start + file.size)
     job.editor.remove(file.relative)
     job.note = f"{file.relative} removed"
-    job.promise("ST010", Place(following.relative))
+    job.promise(RuleName.SEGMENT_GAP, Place(following.relative))
     job.rely("commitlog/")
 
 
-@damage("C6", causes=("ST003", "ST010", "XR011"), needs="three commit log files", may_also=SEGMENT_LOST)
+@damage(
+    "C6",
+    causes=(RuleName.FOREIGN_FILE, RuleName.SEGMENT_GAP, RuleName.UNIT_IN_MISSING_SEGMENT),
+    needs="three commit log files",
+    may_also=SEGMENT_LOST,
+)
 def segment_renamed(job: Job) -> None:
     """A commit log file has a name that is no offset.
 
@@ -80,16 +91,25 @@ def segment_renamed(job: Job) -> None:
     name = f"{file.relative}.old"
     job.editor.rename(file.relative, name)
     job.note = f"{file.relative} renamed to {name}"
-    job.promise("ST003", Place(name, 0, file.size))
-    job.promise("ST010", Place(following.relative))
+    job.promise(RuleName.FOREIGN_FILE, Place(name, 0, file.size))
+    job.promise(RuleName.SEGMENT_GAP, Place(following.relative))
     job.rely("commitlog/")
 
 
 @damage(
     "C6",
-    causes=("CL006",),
+    causes=(RuleName.RECORD_PHYSICAL_OFFSET,),
     needs="a commit log file",
-    may_also=ANY_LOG | SEGMENT_LOST | rules("ST020 ST010 ST013 XR022 XR027 CL006"),
+    may_also=ANY_LOG
+    | SEGMENT_LOST
+    | rules(
+        RuleName.QUEUES_OF_ANOTHER_LOG,
+        RuleName.SEGMENT_GAP,
+        RuleName.SEGMENT_ALIGNMENT,
+        RuleName.ENTRY_BEYOND_LOG,
+        RuleName.INDEX_AHEAD_OF_LOG,
+        RuleName.RECORD_PHYSICAL_OFFSET,
+    ),
 )
 def segment_misnumbered(job: Job) -> None:
     """The last commit log file has a later one's number.
@@ -104,7 +124,7 @@ def segment_misnumbered(job: Job) -> None:
     first = log.record(0)
     job.editor.rename(file.relative, name)
     job.note = f"{file.relative} renamed to {name}"
-    job.promise("CL006", Place(name, first.pos, physical_offset=start + first.pos))
+    job.promise(RuleName.RECORD_PHYSICAL_OFFSET, Place(name, first.pos, physical_offset=start + first.pos))
     job.rely("commitlog/")
 
 
@@ -118,7 +138,7 @@ def _finished(job: Job) -> list[LogScene]:
     ]
 
 
-@damage("C6", causes=("ST001",), needs="room behind the last record")
+@damage("C6", causes=(RuleName.SEGMENT_LENGTH,), needs="room behind the last record")
 def short_segment(job: Job) -> None:
     """The last commit log file was cut behind its records."""
     log = job.last_log()
@@ -129,7 +149,7 @@ def short_segment(job: Job) -> None:
     size -= size % 1024 == 0  # a whole number of KiB would pass for a setting
     job.editor.truncate(log.file.relative, size)
     job.note = f"{log.file.relative} cut to {size} bytes"
-    job.promise("ST001", Place(log.file.relative, 0, size))
+    job.promise(RuleName.SEGMENT_LENGTH, Place(log.file.relative, 0, size))
 
 
 def _next_start(job: Job) -> int:
@@ -140,7 +160,7 @@ def _next_start(job: Job) -> int:
     return (last.start_offset or 0) + _file_size(job)
 
 
-@damage("C6", causes=("ST001", "ST002"), needs="a commit log file")
+@damage("C6", causes=(RuleName.SEGMENT_LENGTH, RuleName.EMPTY_LAST_SEGMENT), needs="a commit log file")
 def empty_segment(job: Job) -> None:
     """A last commit log file of no bytes.
 
@@ -150,11 +170,14 @@ def empty_segment(job: Job) -> None:
     job.need(job.is_free(name), "place for a further commit log file")
     job.editor.create(name, like=job.log_files[-1].relative)
     job.note = f"{name} has no bytes"
-    job.promise("ST002 ST001", Place(name, 0, 0))
+    job.promise((RuleName.EMPTY_LAST_SEGMENT, RuleName.SEGMENT_LENGTH), Place(name, 0, 0))
 
 
 @damage(
-    "C6", causes=("ST003",), needs="a commit log file", options={"in": "commitlog (default) or consumequeue"}
+    "C6",
+    causes=(RuleName.FOREIGN_FILE,),
+    needs="a commit log file",
+    options={"in": "commitlog (default) or consumequeue"},
 )
 def stray_file(job: Job) -> None:
     """A file that is no segment, sorting first."""
@@ -169,14 +192,16 @@ def stray_file(job: Job) -> None:
     data = bytes(job.rng.randrange(256) for _ in range(size))
     job.editor.create(name, data, like=job.log_files[0].relative)
     job.note = f"{name} of {size} bytes"
-    job.promise("ST003", Place(name, 0, size))
+    job.promise(RuleName.FOREIGN_FILE, Place(name, 0, size))
 
 
 @damage(
     "C7",
-    causes=("ST012",),
+    causes=(RuleName.SEGMENT_TWICE,),
     needs="a commit log file",
-    may_also=ANY_LOG | SEGMENT_LOST | rules("XR022 XR027 ST011"),
+    may_also=ANY_LOG
+    | SEGMENT_LOST
+    | rules(RuleName.ENTRY_BEYOND_LOG, RuleName.INDEX_AHEAD_OF_LOG, RuleName.SEGMENT_OVERLAP),
     alone=True,
 )
 def segment_twice(job: Job) -> None:
@@ -189,14 +214,14 @@ def segment_twice(job: Job) -> None:
     job.editor.create(twin, size=file.size, like=file.relative)
     job.commitlog_paths = ("commitlog", SECOND_PATH)
     job.note = f"{twin}, all zeros, beside {file.relative}"
-    job.promise("ST012", Place(twin))
+    job.promise(RuleName.SEGMENT_TWICE, Place(twin))
 
 
 @damage(
     "C8",
-    causes=("ST019",),
+    causes=(RuleName.COMMITLOG_MISSING,),
     needs="a commit log and consume queues",
-    may_also=QUEUE_LOST | rules("CF023 CP011"),
+    may_also=QUEUE_LOST | rules(RuleName.GHOST_QUEUE, RuleName.CHECKPOINT_AHEAD),
     alone=True,
 )
 def commitlog_gone(job: Job) -> None:
@@ -209,10 +234,15 @@ def commitlog_gone(job: Job) -> None:
     for file in job.store.commitlog.files:
         job.editor.remove(file.relative)
     job.note = "every commit log file removed"
-    job.promise("ST019", Place("commitlog"))
+    job.promise(RuleName.COMMITLOG_MISSING, Place("commitlog"))
 
 
-@damage("C9", causes=("ST016",), needs="a commit log file", may_also=rules("CL019"))
+@damage(
+    "C9",
+    causes=(RuleName.SEGMENTS_NEVER_FILLED,),
+    needs="a commit log file",
+    may_also=rules(RuleName.BLANK_MISSING),
+)
 def never_filled(job: Job) -> None:
     """More empty commit log files than a broker makes in advance.
 
@@ -231,14 +261,24 @@ def never_filled(job: Job) -> None:
         job.editor.create(name, size=_file_size(job), like=job.log_files[-1].relative)
     first = zeros[-1].relative if zeros else names[0]
     job.note = f"{len(names)} files without data from {names[0]} on"
-    job.promise("ST016", Place(first, 0, _file_size(job), zeros[-1].start_offset if zeros else start))
+    job.promise(
+        RuleName.SEGMENTS_NEVER_FILLED,
+        Place(first, 0, _file_size(job), zeros[-1].start_offset if zeros else start),
+    )
 
 
 @damage(
     "C2",
-    causes=("ST017",),
+    causes=(RuleName.SEGMENT_ZERO_INSIDE,),
     needs="three commit log files",
-    may_also=RECORD_LOST | rules("CL019 XR004 XR005 XR023 CL030"),
+    may_also=RECORD_LOST
+    | rules(
+        RuleName.BLANK_MISSING,
+        RuleName.UNIT_BEYOND_LOG,
+        RuleName.UNIT_GHOST,
+        RuleName.ENTRY_DANGLING,
+        RuleName.LOG_NO_RECORDS,
+    ),
 )
 def zero_segment(job: Job) -> None:
     """A commit log file between two others is all zeros."""
@@ -248,10 +288,10 @@ def zero_segment(job: Job) -> None:
     job.editor.truncate(file.relative, 0)
     job.editor.truncate(file.relative, size)
     job.note = f"{file.relative} is all zeros"
-    job.promise("ST017", Place(file.relative, 0, size, file.start_offset))
+    job.promise(RuleName.SEGMENT_ZERO_INSIDE, Place(file.relative, 0, size, file.start_offset))
 
 
-@damage("C2", causes=("CL019",), needs="two commit log files")
+@damage("C2", causes=(RuleName.BLANK_MISSING,), needs="two commit log files")
 def blank_missing(job: Job) -> None:
     """The BLANK at the end of a file is gone."""
     log = job.choose(
@@ -261,10 +301,10 @@ def blank_missing(job: Job) -> None:
     pos, start = log.blank_pos or 0, log.file.start_offset or 0
     job.editor.write(log.file.relative, pos, bytes(log.size - pos))
     job.note = f"the BLANK of {log.file.relative} removed"
-    job.promise("CL019", Place(log.file.relative, pos, log.size, start + pos))
+    job.promise(RuleName.BLANK_MISSING, Place(log.file.relative, pos, log.size, start + pos))
 
 
-@damage("C10", causes=("CL018",), needs="two commit log files")
+@damage("C10", causes=(RuleName.BLANK_SIZE,), needs="two commit log files")
 def blank_size(job: Job) -> None:
     """A BLANK does not say what is left of its file."""
     log = job.choose(
@@ -279,14 +319,20 @@ def blank_size(job: Job) -> None:
     wrong = log.size - pos + 1 + job.rng.randrange(1000)
     job.editor.write(log.file.relative, pos, wrong.to_bytes(4, "big"))
     job.note = f"the BLANK of {log.file.relative} says {wrong} bytes"
-    job.promise("CL018", Place(log.file.relative, pos, pos + 8, start + pos))
+    job.promise(RuleName.BLANK_SIZE, Place(log.file.relative, pos, pos + 8, start + pos))
 
 
 @damage(
     "Q5",
-    causes=("CQ008", "CQ009"),
+    causes=(RuleName.QUEUE_EXPIRED, RuleName.UNITS_EXPIRED),
     needs="two commit log files",
-    may_also=rules("CF023 CF030 CP014 CP024 CL028"),
+    may_also=rules(
+        RuleName.GHOST_QUEUE,
+        RuleName.DELAY_OFFSET_RANGE,
+        RuleName.CONFIRM_OFFSET,
+        RuleName.EPOCH_BOUNDARY,
+        RuleName.QUEUE_OFFSET_GAP,
+    ),
 )
 def first_segment_missing(job: Job) -> None:
     """The first commit log file is gone, as by expiry."""
@@ -305,5 +351,5 @@ def first_segment_missing(job: Job) -> None:
         if gone and scene.whole:
             directory = unit_place(scene.unit(scene.start_index)).file or ""
             place = Place(directory.rpartition("/")[0], topic=queue.topic, queue_id=queue.queue_id)
-            job.promise("CQ008" if gone == len(offsets) else "CQ009", place)
+            job.promise(RuleName.QUEUE_EXPIRED if gone == len(offsets) else RuleName.UNITS_EXPIRED, place)
     job.rely("commitlog/")

@@ -13,6 +13,7 @@ from rocketfsck.formats.checkpoint import (
 from rocketfsck.formats.epoch import EpochEntry, encode_epochs
 from rocketfsck.formats.markers import ABORT_NAME, encode_abort
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
+from rocketfsck.rulenames import RuleName
 from rocketfsck.writer.damage.job import Job
 from rocketfsck.writer.damage.model import Place, damage
 from rocketfsck.writer.damage.related import rules
@@ -26,7 +27,7 @@ _PID = 4242
 
 _CP = "a checkpoint"
 _LOG = "a commit log"
-_WITH_ABORT = rules("CP003 CP005")
+_WITH_ABORT = rules(RuleName.INDEX_FILE_DOOMED, RuleName.RECOVERY_SCANS_ALL)
 
 
 def _checkpoint(job: Job) -> None:
@@ -44,55 +45,55 @@ def _set(job: Job, name: str, value: int) -> None:
     job.note = f"{name} of the checkpoint is {value}"
 
 
-@damage("K1", causes=("CP017",), needs=_CP, may_also=_WITH_ABORT)
+@damage("K1", causes=(RuleName.CHECKPOINT_ZERO,), needs=_CP, may_also=_WITH_ABORT)
 def checkpoint_zeroed(job: Job) -> None:
     """The checkpoint is all zeros."""
     _checkpoint(job)
     job.need(job.log_files and len(job.log(job.log_files[0])), "commit log with records")
     job.editor.write(CHECKPOINT_NAME, 0, bytes(CHECKPOINT_SIZE))
     job.note = "the checkpoint is all zeros"
-    job.promise("CP017", Place(CHECKPOINT_NAME, 0, 16))
+    job.promise(RuleName.CHECKPOINT_ZERO, Place(CHECKPOINT_NAME, 0, 16))
 
 
-@damage("K1", causes=("CP006",), needs=_CP, may_also=_WITH_ABORT)
+@damage("K1", causes=(RuleName.CHECKPOINT_MISSING,), needs=_CP, may_also=_WITH_ABORT)
 def checkpoint_missing(job: Job) -> None:
     """The checkpoint is gone."""
     _checkpoint(job)
     job.need(job.store.commitlog.files, "commit log")
     job.editor.remove(CHECKPOINT_NAME)
     job.note = "checkpoint removed"
-    job.promise("CP006", Place(CHECKPOINT_NAME))
+    job.promise(RuleName.CHECKPOINT_MISSING, Place(CHECKPOINT_NAME))
 
 
-@damage("K1", causes=("CP009",), needs=_CP, may_also=_WITH_ABORT)
+@damage("K1", causes=(RuleName.CHECKPOINT_NEGATIVE,), needs=_CP, may_also=_WITH_ABORT)
 def checkpoint_negative(job: Job) -> None:
     """A time of the checkpoint is negative."""
     _checkpoint(job)
     _set(job, "physicMsgTimestamp", -1 - job.rng.randrange(1 << 40))
-    job.promise("CP009", _field_place("physicMsgTimestamp"))
+    job.promise(RuleName.CHECKPOINT_NEGATIVE, _field_place("physicMsgTimestamp"))
 
 
-@damage("K1", causes=("CP008",), needs=_CP)
+@damage("K1", causes=(RuleName.CHECKPOINT_TAIL,), needs=_CP)
 def checkpoint_tail(job: Job) -> None:
     """Bytes behind the checkpoint's fields."""
     _checkpoint(job)
     start = CHECKPOINT.size + job.rng.randrange(CHECKPOINT_SIZE - CHECKPOINT.size - 16)
     job.editor.write(CHECKPOINT_NAME, start, bytes(1 + job.rng.randrange(255) for _ in range(16)))
     job.note = f"16 bytes at byte {start} of the checkpoint"
-    job.promise("CP008", Place(CHECKPOINT_NAME, start, start + 16))
+    job.promise(RuleName.CHECKPOINT_TAIL, Place(CHECKPOINT_NAME, start, start + 16))
 
 
-@damage("K1", causes=("CP007",), needs=_CP)
+@damage("K1", causes=(RuleName.CHECKPOINT_LENGTH,), needs=_CP)
 def checkpoint_short(job: Job) -> None:
     """The checkpoint is less than a page."""
     _checkpoint(job)
     size = CHECKPOINT.size + job.rng.randrange(CHECKPOINT_SIZE - CHECKPOINT.size)
     job.editor.truncate(CHECKPOINT_NAME, size)
     job.note = f"the checkpoint was cut to {size} bytes"
-    job.promise("CP007", Place(CHECKPOINT_NAME, 0, size))
+    job.promise(RuleName.CHECKPOINT_LENGTH, Place(CHECKPOINT_NAME, 0, size))
 
 
-@damage("K2", causes=("CP010",), needs=_CP, may_also=_WITH_ABORT)
+@damage("K2", causes=(RuleName.CHECKPOINT_FUTURE,), needs=_CP, may_also=_WITH_ABORT)
 def checkpoint_future(job: Job) -> None:
     """The checkpoint's times are in the year 2100."""
     _checkpoint(job)
@@ -104,19 +105,19 @@ def checkpoint_future(job: Job) -> None:
     job.editor.write(CHECKPOINT_NAME, 0, data[:16])
     job.note = "the checkpoint's times are in the year 2100"
     for name in names:
-        job.promise("CP010", _field_place(name))
+        job.promise(RuleName.CHECKPOINT_FUTURE, _field_place(name))
 
 
-@damage("K2", causes=("CP011", "CP010"), needs=_CP, may_also=_WITH_ABORT)
+@damage("K2", causes=(RuleName.CHECKPOINT_AHEAD, RuleName.CHECKPOINT_FUTURE), needs=_CP, may_also=_WITH_ABORT)
 def checkpoint_ahead(job: Job) -> None:
     """logicsMsgTimestamp is later than the newest record."""
     _checkpoint(job)
     newest = max(int(log.column("store_timestamp").max()) for log in map(job.log, job.log_files) if len(log))
     _set(job, "logicsMsgTimestamp", newest + 1 + job.rng.randrange(60_000))
-    job.promise("CP011 CP010", _field_place("logicsMsgTimestamp"))
+    job.promise((RuleName.CHECKPOINT_AHEAD, RuleName.CHECKPOINT_FUTURE), _field_place("logicsMsgTimestamp"))
 
 
-@damage("K3", causes=("CP015",), needs="a checkpoint with confirmPhyOffset (5.1.1+)")
+@damage("K3", causes=(RuleName.CONFIRM_OFFSET_AHEAD,), needs="a checkpoint with confirmPhyOffset (5.1.1+)")
 def confirm_offset(job: Job) -> None:
     """confirmPhyOffset is behind the log."""
     _checkpoint(job)
@@ -124,10 +125,12 @@ def confirm_offset(job: Job) -> None:
     job.need(known and job.log_files, "version with confirmPhyOffset (5.1.1+)")
     value = job.log_end + 1 + job.rng.randrange(1 << 30)
     _set(job, "confirmPhyOffset", value)
-    job.promise("CP015", replace(_field_place("confirmPhyOffset"), physical_offset=value))
+    job.promise(
+        RuleName.CONFIRM_OFFSET_AHEAD, replace(_field_place("confirmPhyOffset"), physical_offset=value)
+    )
 
 
-@damage("K3", causes=("CP014",), needs="a checkpoint with confirmPhyOffset (5.1.1+)")
+@damage("K3", causes=(RuleName.CONFIRM_OFFSET,), needs="a checkpoint with confirmPhyOffset (5.1.1+)")
 def confirm_inside(job: Job) -> None:
     """confirmPhyOffset is in the middle of a record."""
     _checkpoint(job)
@@ -137,10 +140,15 @@ def confirm_inside(job: Job) -> None:
     value = record.physical_offset + 1 + job.rng.randrange(record.total_size - 1)
     _set(job, "confirmPhyOffset", value)
     job.rely(record.file.relative, record.pos, record.end)
-    job.promise("CP014", replace(_field_place("confirmPhyOffset"), physical_offset=value))
+    job.promise(RuleName.CONFIRM_OFFSET, replace(_field_place("confirmPhyOffset"), physical_offset=value))
 
 
-@damage("K4", causes=("CP001", "CP003"), needs="a cleanly stopped broker", may_also=rules("CP003 CP005"))
+@damage(
+    "K4",
+    causes=(RuleName.ABORT_PRESENT, RuleName.INDEX_FILE_DOOMED),
+    needs="a cleanly stopped broker",
+    may_also=rules(RuleName.INDEX_FILE_DOOMED, RuleName.RECOVERY_SCANS_ALL),
+)
 def abort_present(job: Job) -> None:
     """abort is there: the broker was killed."""
     job.need(job.store.abort is None and not job.editor.exists(ABORT_NAME), "clean stop")
@@ -148,13 +156,13 @@ def abort_present(job: Job) -> None:
     like = job.store.checkpoint.relative if job.store.checkpoint is not None else None
     job.editor.create(ABORT_NAME, data, like=like)
     job.note = "abort made"
-    job.promise("CP001", Place(ABORT_NAME, 0, len(data)))
+    job.promise(RuleName.ABORT_PRESENT, Place(ABORT_NAME, 0, len(data)))
     used = [index for index in map(job.index, job.store.indexes) if index.used and index.whole]
     if used and job.store.checkpoint is not None:
         checkpoint = decode_checkpoint(job.editor.read(CHECKPOINT_NAME, 0, CHECKPOINT_SIZE))
         newest = used[-1]
         if newest.header.end_timestamp > checkpoint.index_msg_timestamp:
-            job.promise("CP003", Place(newest.file.relative, 0, newest.file.size))
+            job.promise(RuleName.INDEX_FILE_DOOMED, Place(newest.file.relative, 0, newest.file.size))
 
 
 def _epochs(job: Job, entries: list[EpochEntry]) -> bytes:
@@ -162,36 +170,36 @@ def _epochs(job: Job, entries: list[EpochEntry]) -> bytes:
     return encode_epochs(entries)
 
 
-@damage("H3", causes=("CP020",), needs=_LOG)
+@damage("H3", causes=(RuleName.EPOCH_DAMAGED,), needs=_LOG)
 def epoch_damaged(job: Job) -> None:
     """The epoch file's CRC does not fit."""
     data = _epochs(job, [EpochEntry(1, job.log_start)])
     first, crc, rest = data.split(b"\n", 2)
     job.editor.create(EPOCHS, b"\n".join((first, str(int(crc) ^ 1 or 2).encode(), rest)))
     job.note = "the epoch file's CRC is another"
-    job.promise("CP020", Place(EPOCHS, len(first) + 1))
+    job.promise(RuleName.EPOCH_DAMAGED, Place(EPOCHS, len(first) + 1))
 
 
-@damage("H3", causes=("CP022",), needs=_LOG)
+@damage("H3", causes=(RuleName.EPOCH_ORDER,), needs=_LOG)
 def epoch_order(job: Job) -> None:
     """Epochs do not ascend."""
     start = job.log_start
     data = _epochs(job, [EpochEntry(2, start), EpochEntry(1, start)])
     job.editor.create(EPOCHS, data)
     job.note = "epoch 1 follows epoch 2"
-    job.promise("CP022", Place(EPOCHS, physical_offset=start))
+    job.promise(RuleName.EPOCH_ORDER, Place(EPOCHS, physical_offset=start))
 
 
-@damage("H3", causes=("CP023",), needs=_LOG)
+@damage("H3", causes=(RuleName.EPOCH_RANGE,), needs=_LOG)
 def epoch_range(job: Job) -> None:
     """An epoch starts behind the log."""
     beyond = job.log_end + 1 + job.rng.randrange(1 << 30)
     job.editor.create(EPOCHS, _epochs(job, [EpochEntry(1, job.log_start), EpochEntry(2, beyond)]))
     job.note = f"epoch 2 starts at {beyond}"
-    job.promise("CP023", Place(EPOCHS, physical_offset=beyond))
+    job.promise(RuleName.EPOCH_RANGE, Place(EPOCHS, physical_offset=beyond))
 
 
-@damage("H3", causes=("CP024",), needs=_LOG)
+@damage("H3", causes=(RuleName.EPOCH_BOUNDARY,), needs=_LOG)
 def epoch_boundary(job: Job) -> None:
     """An epoch starts in the middle of a record."""
     record = job.record("record", lambda _, item: item.physical_offset > job.log_start)
@@ -199,7 +207,7 @@ def epoch_boundary(job: Job) -> None:
     job.editor.create(EPOCHS, _epochs(job, [EpochEntry(1, job.log_start), EpochEntry(2, inside)]))
     job.rely(record.file.relative, record.pos, record.end)
     job.note = f"epoch 2 starts at {inside}"
-    job.promise("CP024", Place(EPOCHS, physical_offset=inside))
+    job.promise(RuleName.EPOCH_BOUNDARY, Place(EPOCHS, physical_offset=inside))
 
 
 def _timer(job: Job, size: int) -> None:
@@ -214,7 +222,7 @@ def _timer(job: Job, size: int) -> None:
         job.editor.create(TIMER_CHECK_NAME, data, size=size)
 
 
-@damage("H5", causes=("CF041",), needs="anything")
+@damage("H5", causes=(RuleName.TIMER_CHECK_RANGE,), needs="anything")
 def timer_check(job: Job) -> None:
     """timercheck names a time that has not come.
 
@@ -222,13 +230,15 @@ def timer_check(job: Job) -> None:
     """
     _timer(job, TIMER_CHECK_SIZE)
     job.note = "timercheck says that slots were read up to the year 2100"
-    job.promise("CF041", Place(TIMER_CHECK_NAME, 0, 8))
+    job.promise(RuleName.TIMER_CHECK_RANGE, Place(TIMER_CHECK_NAME, 0, 8))
 
 
-@damage("H5", causes=("CF040",), needs="anything", may_also=rules("CF041"))
+@damage(
+    "H5", causes=(RuleName.TIMER_CHECK_LENGTH,), needs="anything", may_also=rules(RuleName.TIMER_CHECK_RANGE)
+)
 def timer_check_short(job: Job) -> None:
     """timercheck is less than a page."""
     size = TIMER_CHECK.size + job.rng.randrange(1000)
     _timer(job, size)
     job.note = f"timercheck has {size} bytes"
-    job.promise("CF040", Place(TIMER_CHECK_NAME, 0, size))
+    job.promise(RuleName.TIMER_CHECK_LENGTH, Place(TIMER_CHECK_NAME, 0, size))

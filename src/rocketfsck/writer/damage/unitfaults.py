@@ -17,6 +17,7 @@ from rocketfsck.formats.consumequeue import (
 from rocketfsck.formats.delay import SCHEDULE_TOPIC
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.javatext import INT32_MAX
+from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Trait
 from rocketfsck.store.model import MappedFile
 from rocketfsck.writer.damage.job import Job
@@ -74,7 +75,12 @@ def _without_unit(unit: Unit, record: LogRecord) -> Place:
     return unit_place(unit, 1, record.physical_offset)
 
 
-@damage("Q1", causes=("XR001",), needs="a queue with three units in its last file", may_also=UNITS_LOST)
+@damage(
+    "Q1",
+    causes=(RuleName.RECORD_WITHOUT_UNIT,),
+    needs="a queue with three units in its last file",
+    may_also=UNITS_LOST,
+)
 def queue_behind(job: Job) -> None:
     """The last units of a queue were never written."""
     unit, record = _unit(
@@ -91,7 +97,7 @@ def queue_behind(job: Job) -> None:
     end = scene.unit(scene.end_index - 1).end
     job.editor.write(unit.file.relative, unit.start, bytes(end - unit.start))
     _told(job, unit, f"the last {scene.end_index - unit.index} units")
-    job.promise("XR001", _without_unit(unit, record))
+    job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
 
 
 def _room(job: Job, count: int) -> QueueScene:
@@ -108,9 +114,9 @@ def _room(job: Job, count: int) -> QueueScene:
 
 @damage(
     "Q2",
-    causes=("XR004",),
+    causes=(RuleName.UNIT_BEYOND_LOG,),
     needs="a queue with room in its last file",
-    may_also=rules("CF011"),
+    may_also=rules(RuleName.CONSUMER_OFFSET_OF_LOST_UNITS),
     options={"count": "how many units"},
 )
 def dangling_tail(job: Job) -> None:
@@ -124,14 +130,14 @@ def dangling_tail(job: Job) -> None:
         _write(job, scene.unit(scene.end_index + number), end + number * size, size, 0)
     _told(job, first, f"{count} units behind the last one")
     job.rely(job.last_log().file.relative, job.last_log().live_end)
-    job.promise("XR004", unit_place(first, count, end))
+    job.promise(RuleName.UNIT_BEYOND_LOG, unit_place(first, count, end))
 
 
 @damage(
     "Q2",
-    causes=("CQ002", "XR001"),
+    causes=(RuleName.UNIT_ORDER, RuleName.RECORD_WITHOUT_UNIT),
     needs="a unit between two others",
-    may_also=UNITS_LOST | rules("XR005 XR006 XR010"),
+    may_also=UNITS_LOST | rules(RuleName.UNIT_GHOST, RuleName.UNIT_SHIFTED, RuleName.UNIT_OF_DAMAGED_RECORD),
 )
 def unit_order(job: Job) -> None:
     """A unit repeats the one before it.
@@ -151,23 +157,31 @@ def unit_order(job: Job) -> None:
     _write(job, unit, before.offset, before.size, before.tags_code)
     job.rely(before.file.relative, before.start, before.end)
     _told(job, unit, "the unit")
-    job.promise("CQ002", unit_place(unit, 1, before.offset))
-    job.promise("XR001", _without_unit(unit, record))
+    job.promise(RuleName.UNIT_ORDER, unit_place(unit, 1, before.offset))
+    job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
 
 
-@damage("Q2", causes=("XR005", "XR001"), needs="a unit", may_also=UNITS_LOST | rules("CQ002"))
+@damage(
+    "Q2",
+    causes=(RuleName.UNIT_GHOST, RuleName.RECORD_WITHOUT_UNIT),
+    needs="a unit",
+    may_also=UNITS_LOST | rules(RuleName.UNIT_ORDER),
+)
 def unit_ghost(job: Job) -> None:
     """A unit points into the middle of a record."""
     unit, record = _unit(job, "unit")
     inside = record.physical_offset + 1 + job.rng.randrange(record.total_size - 1)
     _write(job, unit, inside, record.total_size, unit.tags_code)
     _told(job, unit, "the offset of the unit")
-    job.promise("XR005", unit_place(unit, 1, inside))
-    job.promise("XR001", _without_unit(unit, record))
+    job.promise(RuleName.UNIT_GHOST, unit_place(unit, 1, inside))
+    job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
 
 
 @damage(
-    "Q2", causes=("CQ004",), needs="a queue with room in its last file", may_also=UNITS_LOST | rules("XR005")
+    "Q2",
+    causes=(RuleName.UNIT_STALE,),
+    needs="a queue with room in its last file",
+    may_also=UNITS_LOST | rules(RuleName.UNIT_GHOST),
 )
 def units_stale(job: Job) -> None:
     """An old unit behind the end of a queue.
@@ -179,10 +193,15 @@ def units_stale(job: Job) -> None:
     unit = scene.unit(scene.end_index + 1)
     _write(job, unit, old.offset, old.size, old.tags_code)
     _told(job, unit, "an old unit")
-    job.promise("CQ004", unit_place(unit))
+    job.promise(RuleName.UNIT_STALE, unit_place(unit))
 
 
-@damage("Q3", causes=("CQ001", "XR001"), needs="a unit between two others", may_also=UNITS_LOST)
+@damage(
+    "Q3",
+    causes=(RuleName.UNIT_HOLE, RuleName.RECORD_WITHOUT_UNIT),
+    needs="a unit between two others",
+    may_also=UNITS_LOST,
+)
 def queue_hole(job: Job) -> None:
     """A unit is empty although later ones are not."""
     unit, record = _unit(
@@ -192,12 +211,15 @@ def queue_hole(job: Job) -> None:
     )
     _write(job, unit, 0, 0, 0)
     _told(job, unit, "the unit")
-    job.promise("CQ001", unit_place(unit))
-    job.promise("XR001", _without_unit(unit, record))
+    job.promise(RuleName.UNIT_HOLE, unit_place(unit))
+    job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
 
 
 @damage(
-    "Q3", causes=("XR006", "XR001"), needs="a unit between two others in a last file", may_also=UNITS_LOST
+    "Q3",
+    causes=(RuleName.UNIT_SHIFTED, RuleName.RECORD_WITHOUT_UNIT),
+    needs="a unit between two others in a last file",
+    may_also=UNITS_LOST,
 )
 def queue_shift(job: Job) -> None:
     """A unit is missing and the later ones moved up."""
@@ -219,8 +241,8 @@ def queue_shift(job: Job) -> None:
     job.editor.write(unit.file.relative, unit.start, data + bytes(unit.end - unit.start))
     _told(job, unit, "the unit removed, the later ones moved")
     following = scene.unit(unit.index + 1)
-    job.promise("XR006", replace(unit_place(unit, 1, following.offset), end=None))
-    job.promise("XR001", _without_unit(unit, record))
+    job.promise(RuleName.UNIT_SHIFTED, replace(unit_place(unit, 1, following.offset), end=None))
+    job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
 
 
 def _record_of(job: Job, unit: Unit) -> bool:
@@ -228,18 +250,26 @@ def _record_of(job: Job, unit: Unit) -> bool:
     return record is not None and record.queue_offset == unit.base and record.topic == unit.queue.topic
 
 
-@damage("Q3", causes=("CQ003", "XR001"), needs="a unit between two others", may_also=UNITS_LOST)
+@damage(
+    "Q3",
+    causes=(RuleName.PRE_BLANK_MISPLACED, RuleName.RECORD_WITHOUT_UNIT),
+    needs="a unit between two others",
+    may_also=UNITS_LOST,
+)
 def pre_blank_misplaced(job: Job) -> None:
     """A pre-blank unit in the middle."""
     unit, record = _unit(job, "unit between two others", _is_inside)
     job.editor.write(unit.file.relative, unit.start, PRE_BLANK_UNIT)
     _told(job, unit, "the unit")
-    job.promise("CQ003", unit_place(unit))
-    job.promise("XR001", _without_unit(unit, record))
+    job.promise(RuleName.PRE_BLANK_MISPLACED, unit_place(unit))
+    job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
 
 
 @damage(
-    "Q6", causes=("CQ006", "ST001", "XR001"), needs="several queue files of one length", may_also=UNITS_LOST
+    "Q6",
+    causes=(RuleName.UNIT_PARTIAL, RuleName.SEGMENT_LENGTH, RuleName.RECORD_WITHOUT_UNIT),
+    needs="several queue files of one length",
+    may_also=UNITS_LOST,
 )
 def partial_unit(job: Job) -> None:
     """A last file that was cut within a unit."""
@@ -260,12 +290,17 @@ def partial_unit(job: Job) -> None:
     job.editor.truncate(unit.file.relative, size)
     _told(job, unit, f"{unit.file.relative} cut to {size} bytes, within the unit")
     place = Place(unit.file.relative, unit.start, size, topic=unit.queue.topic, queue_id=unit.queue.queue_id)
-    job.promise("CQ006", place)
-    job.promise("ST001", replace(place, start=0))
-    job.promise("XR001", replace(_without_unit(unit, record), start=None, end=None))
+    job.promise(RuleName.UNIT_PARTIAL, place)
+    job.promise(RuleName.SEGMENT_LENGTH, replace(place, start=0))
+    job.promise(RuleName.RECORD_WITHOUT_UNIT, replace(_without_unit(unit, record), start=None, end=None))
 
 
-@damage("Q6", causes=("CQ007",), needs="a queue with units", may_also=rules("CF011"))
+@damage(
+    "Q6",
+    causes=(RuleName.QUEUE_LAST_FILE_EMPTY,),
+    needs="a queue with units",
+    may_also=rules(RuleName.CONSUMER_OFFSET_OF_LOST_UNITS),
+)
 def empty_last_file(job: Job) -> None:
     """A further file of a queue, all zeros."""
     scene = _room(job, 0)
@@ -276,40 +311,45 @@ def empty_last_file(job: Job) -> None:
     job.editor.create(name, size=last.size, like=last.relative)
     made = Unit(scene.queue, start // scene.queue.unit_size, _made(last, name, start), 0, 0, 0, 0, 0)
     _told(job, made, f"{name}, all zeros,")
-    job.promise("CQ007", unit_place(made, last.size // scene.queue.unit_size))
+    job.promise(RuleName.QUEUE_LAST_FILE_EMPTY, unit_place(made, last.size // scene.queue.unit_size))
 
 
-@damage("Q11", causes=("CQ005", "XR001"), needs="a unit between two others", may_also=UNITS_LOST)
+@damage(
+    "Q11",
+    causes=(RuleName.UNIT_INVALID, RuleName.RECORD_WITHOUT_UNIT),
+    needs="a unit between two others",
+    may_also=UNITS_LOST,
+)
 def unit_invalid(job: Job) -> None:
     """A unit with a negative size."""
     unit, record = _unit(job, "unit between two others", _is_inside)
     _write(job, unit, unit.offset, -1 - job.rng.randrange(1 << 20), unit.tags_code)
     _told(job, unit, "the size of the unit")
-    job.promise("CQ005", unit_place(unit, 1, unit.offset))
-    job.promise("XR001", _without_unit(unit, record))
+    job.promise(RuleName.UNIT_INVALID, unit_place(unit, 1, unit.offset))
+    job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
 
 
-@damage("Q11", causes=("XR007",), needs="a unit")
+@damage("Q11", causes=(RuleName.UNIT_SIZE,), needs="a unit")
 def wrong_size(job: Job) -> None:
     """A unit says another size than its record."""
     unit, record = _unit(job, "unit")
     size = record.total_size + 1 + job.rng.randrange(500)
     _write(job, unit, unit.offset, size, unit.tags_code)
     _told(job, unit, "the size of the unit")
-    job.promise("XR007", unit_place(unit, 1, record.physical_offset))
+    job.promise(RuleName.UNIT_SIZE, unit_place(unit, 1, record.physical_offset))
 
 
-@damage("Q11", causes=("XR008",), needs="a unit of a plain message")
+@damage("Q11", causes=(RuleName.UNIT_TAGS_CODE,), needs="a unit of a plain message")
 def wrong_tags(job: Job) -> None:
     """A unit has another tagsCode than its record."""
     unit, record = _unit(job, "unit of a plain message", _is_normal)
     code = unit.tags_code + 1 + job.rng.randrange(1000)
     _write(job, unit, unit.offset, unit.size, code if code <= INT32_MAX else unit.tags_code - 1)
     _told(job, unit, "the tagsCode of the unit")
-    job.promise("XR008", unit_place(unit, 1, record.physical_offset))
+    job.promise(RuleName.UNIT_TAGS_CODE, unit_place(unit, 1, record.physical_offset))
 
 
-@damage("Q11", causes=("XR008",), needs="a queue of three delayed messages")
+@damage("Q11", causes=(RuleName.UNIT_TAGS_CODE,), needs="a queue of three delayed messages")
 def wrong_delivery(job: Job) -> None:
     """A delayed message's unit has another delivery time.
 
@@ -324,14 +364,14 @@ def wrong_delivery(job: Job) -> None:
     unit, record = _unit(job, "queue of three delayed messages of one level", common)
     _write(job, unit, unit.offset, unit.size, unit.tags_code + 7_777_000)
     _told(job, unit, "the delivery time of the unit")
-    job.promise("XR008", unit_place(unit, 1, record.physical_offset))
+    job.promise(RuleName.UNIT_TAGS_CODE, unit_place(unit, 1, record.physical_offset))
 
 
 @damage(
     "Q11",
-    causes=("CQ014",),
+    causes=(RuleName.BATCH_UNIT_BASE,),
     needs="a batch unit between two others (5.0+)",
-    may_also=rules("XR014 XR001 XR005"),
+    may_also=rules(RuleName.BATCH_UNIT_CONTENT, RuleName.RECORD_WITHOUT_UNIT, RuleName.UNIT_GHOST),
 )
 def batch_base(job: Job) -> None:
     """A batch unit's base does not follow the one before."""
@@ -340,17 +380,17 @@ def batch_base(job: Job) -> None:
     start = unit.start + BATCH_UNIT.offset("msgBaseOffset")
     job.editor.write(unit.file.relative, start, base.to_bytes(8, "big"))
     _told(job, unit, "msgBaseOffset of the batch unit")
-    job.promise("CQ014", replace(unit_place(unit), queue_offset=base))
+    job.promise(RuleName.BATCH_UNIT_BASE, replace(unit_place(unit), queue_offset=base))
 
 
-@damage("Q11", causes=("CQ015",), needs="a batch unit between two others (5.0+)")
+@damage("Q11", causes=(RuleName.BATCH_UNIT_RESERVED,), needs="a batch unit between two others (5.0+)")
 def batch_reserved(job: Job) -> None:
     """A batch unit's compactedOffset is not -1."""
     unit, _ = _batch_unit(job)
     start = unit.start + BATCH_UNIT.offset("compactedOffset")
     job.editor.write(unit.file.relative, start, job.rng.randrange(1 << 20).to_bytes(4, "big"))
     _told(job, unit, "compactedOffset of the batch unit")
-    job.promise("CQ015", replace(unit_place(unit), queue_offset=unit.base))
+    job.promise(RuleName.BATCH_UNIT_RESERVED, replace(unit_place(unit), queue_offset=unit.base))
 
 
 def _made(like: MappedFile, relative: str, start: int) -> MappedFile:
@@ -370,28 +410,37 @@ def _ext_unit(job: Job) -> tuple[Unit, LogRecord, MappedFile, int]:
     return unit, record, file, pos - (file.start_offset or 0)
 
 
-@damage("Q9", causes=("CQ011",), needs="a unit with an extension", may_also=rules("XR012"))
+@damage(
+    "Q9",
+    causes=(RuleName.EXT_ADDRESS_DANGLING,),
+    needs="a unit with an extension",
+    may_also=rules(RuleName.EXT_UNIT_CONTENT),
+)
 def ext_dangling(job: Job) -> None:
     """An extension address behind the extension files."""
     unit, _, file, _ = _ext_unit(job)
     end = (file.start_offset or 0) + 100 * file.size
     _write(job, unit, unit.offset, unit.size, ext_address(end))
     _told(job, unit, "the extension address")
-    job.promise("CQ011", unit_place(unit))
+    job.promise(RuleName.EXT_ADDRESS_DANGLING, unit_place(unit))
 
 
 @damage(
-    "Q9", causes=("CQ011",), needs="a unit with an extension", may_also=ANY_QUEUE & rules("CQ011 CQ012 CQ013")
+    "Q9",
+    causes=(RuleName.EXT_ADDRESS_DANGLING,),
+    needs="a unit with an extension",
+    may_also=ANY_QUEUE
+    & rules(RuleName.EXT_ADDRESS_DANGLING, RuleName.EXT_UNIT_MALFORMED, RuleName.EXT_UNIT_ORPHAN),
 )
 def ext_malformed(job: Job) -> None:
     """An extension unit with an impossible size."""
     unit, _, file, pos = _ext_unit(job)
     job.editor.write(file.relative, pos, b"\0\5")
     _told(job, unit, "the size of the extension unit")
-    job.promise("CQ011", unit_place(unit))
+    job.promise(RuleName.EXT_ADDRESS_DANGLING, unit_place(unit))
 
 
-@damage("Q9", causes=("XR012",), needs="a unit with an extension")
+@damage("Q9", causes=(RuleName.EXT_UNIT_CONTENT,), needs="a unit with an extension")
 def ext_content(job: Job) -> None:
     """An extension unit of another message.
 
@@ -403,7 +452,7 @@ def ext_content(job: Job) -> None:
         file.relative, start, (record.store_timestamp + 1 + job.rng.randrange(9)).to_bytes(8, "big")
     )
     _told(job, unit, "msgStoreTime of the extension unit")
-    job.promise("XR012", unit_place(unit, 1, record.physical_offset))
+    job.promise(RuleName.EXT_UNIT_CONTENT, unit_place(unit, 1, record.physical_offset))
 
 
 def _batch_unit(job: Job) -> tuple[Unit, QueueScene]:
