@@ -30,7 +30,7 @@ LONG = {
     "writer/damage/unitfaults.py": (480, "a table of faults with the few lines that each of them takes"),
     "writer/damage/indexfaults.py": (640, "a table of faults with the few lines that each of them takes"),
     "writer/damage/segmentfaults.py": (370, "a table of faults with the few lines that each of them takes"),
-    "writer/damage/derive.py": (450, "one question for each area: what must a check find where bytes changed"),
+    "writer/damage/derive.py": (450, "one question an area: what must a check find where bytes changed"),
     "repair/repairs/index.py": (390, "one family of repairs; its rules are listed one a line"),
     "query/content/expression.py": (365, "one grammar: its tokens, its parser and its values"),
     "query/start/simulate.py": (410, "one start of a broker, step by step"),
