@@ -37,7 +37,10 @@ def in_order(
     numbers = count(1)
 
     def work(task: Task) -> Done:
-        worker = idle.pop() if idle else new_worker(next(numbers))  # fewer are at work than have been made
+        try:
+            worker = idle.pop()
+        except IndexError:  # asking first would race: two threads may see the same last one
+            worker = new_worker(next(numbers))
         try:
             return worker.run(task)
         finally:
