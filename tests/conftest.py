@@ -14,6 +14,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import surroundings
+
+surroundings.settle()
+
 DATA = Path(__file__).parent / "data"
 
 
