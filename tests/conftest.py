@@ -22,7 +22,9 @@ DATA = Path(__file__).parent / "data"
 
 
 def _names(folder: str) -> list[str]:
-    return sorted(path.name.removesuffix(".tar.xz") for path in (DATA / folder).glob("*.tar.xz"))
+    found = sorted(path.name.removesuffix(".tar.xz") for path in (DATA / folder).glob("*.tar.xz"))
+    assert found, f"no store in {DATA / folder}"
+    return found
 
 
 # The same examples every time, so that a change is judged by itself; the long suites look for new ones.

@@ -17,6 +17,7 @@ from tests.conftest import Directory
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = ROOT / "src" / "rocketfsck"
 MODULES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+assert len(MODULES) > 100, "or the tests below look at nothing"
 
 HOMES = {
     # whoever imports the left when it is imported itself, wherever in the module, is in the right

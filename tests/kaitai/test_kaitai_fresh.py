@@ -20,6 +20,7 @@ def test_a_reader_for_every_spec() -> None:
 
 def test_readers_were_compiled_from_these_specs() -> None:
     known = json.loads((GENERATED / "sources.json").read_text())
+    assert known
     assert known == {path.stem: hashlib.sha256(path.read_bytes()).hexdigest() for path in KSY.glob("*.ksy")}
 
 
