@@ -5,7 +5,7 @@
     --folder DIR    where the files that are read are made and kept (some 4 GB; default: a folder of the
                     system's temporary directory)
     --rounds N      how often each job runs; its least time counts (default 7)
-    --only WORD     only groups whose name contains the word: log, index, plain, carve, crc,
+    --only WORD     only groups whose name contains the word: log, index, plain, carve,
                     synth, rebuild, query
     --small         small files: shows that everything runs, measures nothing
     --no-write      leave the pages as they are
@@ -96,7 +96,6 @@ def groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[[], Ite
         "memory": lambda: commands.memory_rows(folder, GIB // 512 if small else GIB, not small),
         "plain": plain,
         "carve": lambda: jobs.carve_rows(size // 4, rounds),
-        "crc": lambda: jobs.crc_rows(rounds),
         "synth": lambda: synthesis.synth_rows(folder, size, rounds, with_goals=not small),
         "rebuild": lambda: rebuild.rebuild_rows(folder, size, rounds, with_goals=not small),
         "query": lambda: query.query_rows(folder, size, rounds, with_goals=not small),
@@ -145,8 +144,6 @@ def report(rows: list[Row], rounds: int, load: float, about: str = ABOUT) -> str
     import llvmlite
     import numba
 
-    from rocketfsck.scan import crc
-
     lines = ["# Benchmark results", "", *about.format(rounds=rounds).splitlines(), ""]
     lines += ["| job | ms | ratio | of | goal | rate |", "|---|---|---|---|---|---|"]
     for row in rows:
@@ -155,12 +152,11 @@ def report(rows: list[Row], rounds: int, load: float, about: str = ABOUT) -> str
         time = f"{row.milliseconds:.1f}" if row.milliseconds > 0.1 else f"{row.milliseconds:.5f}"
         figures = f"{time} | {row.ratio:.2f} | {row.yardstick}"
         lines.append(f"| {row.job} | {figures} | {goal} | {row.rate} |")
-    lanes = f"{128 * crc.LANES}-bit carry-less multiplication" if crc.LANES else "tables"
     lines += [
         "",
         f"Machine: {_processor()}, {len(os.sched_getaffinity(0))} cores, load {load:.2f} before the first"
         f" job. Python {platform.python_version()}, NumPy {np.__version__}, Numba {numba.__version__},"
-        f" llvmlite {llvmlite.__version__}. CRC-32 by {lanes}.",
+        f" llvmlite {llvmlite.__version__}.",
         "",
     ]
     return "\n".join(lines)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -195,33 +194,6 @@ def carve_rows(size: int, rounds: int) -> Iterator[Row]:
         }
         least = interleaved(jobs, rounds)
         yield _row(f"carving, {name}", least["carve"], "sum of the bytes", least["sum"])
-
-
-def crc_rows(rounds: int) -> Iterator[Row]:
-    """The CRC by itself, on bodies that lie in the cache."""
-    from rocketfsck.scan.crc import crc32_of
-
-    data = np.random.default_rng(1).integers(0, 256, (1 << 14) + 64, np.uint8)
-    text = data[64:].tobytes()
-    low = data.ctypes.data
-
-    def own() -> None:
-        for _ in range(2000):
-            crc32_of(low + 64, 1 << 14, low, 0)
-
-    def zlibs() -> None:
-        for _ in range(2000):
-            zlib.crc32(text)
-
-    least = interleaved({"own": own, "zlib": zlibs}, rounds)
-    yield Row(
-        "CRC-32 of 16 KiB",
-        least["own"] / 2,
-        "speed of zlib.crc32",
-        least["zlib"] / least["own"],
-        at_least=True,
-        rate=f"{2000 * (1 << 14) / least['own'] / 1e9:.0f} GB/s",
-    )
 
 
 def _row(

@@ -235,9 +235,11 @@ def test_ghosts_are_all_that_is_left_out(
     assert ghosts
     # The broker's index has entries of the first life; ours are those of records that are there.
     old, new = (_entries(root, store.geometry.slot_count) for root in (store_dir(name), tmp_path / "built"))
-    theirs_set = set(zip(old["hash"].tolist(), old["offset"].tolist(), strict=True))
+    theirs_set = set(zip(old["keyHash"].tolist(), old["phyOffset"].tolist(), strict=True))
     common = [
-        pair for pair in zip(new["hash"].tolist(), new["offset"].tolist(), strict=True) if pair in theirs_set
+        pair
+        for pair in zip(new["keyHash"].tolist(), new["phyOffset"].tolist(), strict=True)
+        if pair in theirs_set
     ]
     assert 0 < len(common) < len(old)
 
@@ -250,5 +252,7 @@ def test_a_reindexed_store_has_every_key_again(
     store = bare(name)
     _rebuild(store, tmp_path / "built", manifest(name))
     old, new = (_entries(root, store.geometry.slot_count) for root in (store_dir(name), tmp_path / "built"))
-    pairs = [set(zip(found["hash"].tolist(), found["offset"].tolist(), strict=True)) for found in (old, new)]
+    pairs = [
+        set(zip(found["keyHash"].tolist(), found["phyOffset"].tolist(), strict=True)) for found in (old, new)
+    ]
     assert pairs[0] < pairs[1]

@@ -9,6 +9,7 @@ to the bytes given.
 from __future__ import annotations
 
 import importlib
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -42,6 +43,7 @@ I8, I16, I32, I64 = Int8sb, Int16sb, Int32sb, Int64sb
 
 _KINDS = {">b": "i8", ">h": "i16", ">l": "i32", ">q": "i64"}
 _NUMPY_KINDS = {"i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8"}
+_STRUCT_KINDS = {"i8": "b", "i16": "h", "i32": "i", "i64": "q"}
 _MODULES = (
     "record", "innerbatch", "dledger", "consumequeue", "indexfile", "checkpoint", "timer", "rocks", "tiered",
 )  # fmt: skip
@@ -146,6 +148,16 @@ class Layout:
         built: bytes = self.struct.build(dict(values))
         return built
 
+    def packer(self, first: str = "", last: str = "") -> struct.Struct:
+        """The values of the fields from `first` to `last` as a tuple, all fields if neither is given.
+
+        For fields of fixed sizes. It is quicker than `parse` and `build`, and says less of what does not fit.
+        """
+        names = [field.name for field in self.fields]
+        low = names.index(first) if first else 0
+        high = names.index(last) + 1 if last else len(names)
+        return struct.Struct(">" + "".join(map(_struct_format, self.fields[low:high])))
+
     def dtype(self) -> np.dtype[np.void]:
         """The big-endian NumPy dtype of a fixed layout, packed as on disk; byte fields are void."""
         import numpy as np
@@ -191,6 +203,12 @@ class Layout:
 
 def _numpy_format(field: Field) -> str:
     return f"V{field.size}" if field.kind == "bytes" else ">" + _NUMPY_KINDS[field.kind]
+
+
+def _struct_format(field: Field) -> str:
+    if field.size is None:
+        raise TypeError(f"{field.name} has no fixed size")
+    return f"{field.size}s" if field.kind == "bytes" else _STRUCT_KINDS[field.kind]
 
 
 def _type_text(field: Field) -> str:

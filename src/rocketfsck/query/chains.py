@@ -9,15 +9,16 @@ entries. Reference 4.1 to 4.4, 4.7.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from rocketfsck.formats.indexfile import (
+    ENTRY,
     ENTRY_SIZE,
     INDEX_HEADER_SIZE,
+    SLOT,
     SLOT_SIZE,
     IndexHeader,
     decode_header,
@@ -28,8 +29,8 @@ from rocketfsck.formats.indexfile import (
 from rocketfsck.store.model import Geometry, IndexFile
 from rocketfsck.store.reading import FileReader
 
-_ENTRY = struct.Struct(">iqii")
-_SLOT = struct.Struct(">i")
+_ENTRY = ENTRY.packer()
+_SLOT = SLOT.packer()
 
 
 @dataclass(frozen=True, slots=True)

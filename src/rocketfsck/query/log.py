@@ -14,7 +14,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import Self
 
-from rocketfsck.formats.magic import BORN_HOST_V6
+from rocketfsck.formats.places import SYS_FLAG_AT, store_timestamp_place
 from rocketfsck.scan.columns import Stop, new_batch
 from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.scan.large import append_large_record, read_large_record
@@ -31,7 +31,6 @@ KEY_ROOM = 32768
 
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
-_SYS_FLAG_POS = 36
 
 
 class LogView:
@@ -176,8 +175,8 @@ class LogView:
         head = self.read(physical_offset, 76)
         if head is None:
             return -1
-        sys_flag = _INT.unpack_from(head, _SYS_FLAG_POS)[0]
-        return int(_LONG.unpack_from(head, 68 if sys_flag & BORN_HOST_V6 else 56)[0])
+        sys_flag = _INT.unpack_from(head, SYS_FLAG_AT)[0]
+        return int(_LONG.unpack_from(head, store_timestamp_place(sys_flag))[0])
 
     def close(self) -> None:
         """Close the files; they are opened again when they are needed."""

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import FENCE_TOPIC, MAGIC_V2, TRANSACTION_ROLLBACK, transaction_type
+from rocketfsck.formats.places import store_timestamp_place
 from rocketfsck.formats.properties import KEYS, UNIQ_KEY, Parser, parse_properties, split_keys
+from rocketfsck.formats.record import RECORD_HEADER
 from rocketfsck.scan.columns import Stop
 from rocketfsck.scan.large import LargeRecord, read_large_record
 from rocketfsck.store.openfiles import OpenFiles
 
-_FIXED = struct.Struct(">iiiiiqqiq")
+_FIXED = RECORD_HEADER.packer(last="bornTimestamp")
 _LONG = struct.Struct(">q")
 
 
@@ -59,7 +61,7 @@ class LogReader(OpenFiles):
         if physical_offset != offset:
             return None
         topic, _ = _topic_and_rest(found)
-        store_timestamp = _LONG.unpack_from(compact, 68 if sys_flag & 0x10 else 56)[0]
+        store_timestamp = _LONG.unpack_from(compact, store_timestamp_place(sys_flag))[0]
         return RecordHead(
             found.total_size, queue_id, queue_offset, physical_offset, sys_flag, store_timestamp, topic
         )

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rocketfsck.errors import UsageError
+from rocketfsck.scan.crc import chosen
 from rocketfsck.scan.zipped import sources
 
 COMPILED_FROM = 12 << 20  # bytes; below, plain Python is done before the compiled code is loaded
@@ -44,7 +45,7 @@ def compiled_wanted(total_bytes: int) -> bool:
         if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in ("", "0"):
             return False
         least = COMPILED_FROM if total_bytes < COMPILED_FROM or _is_warm() else COMPILED_COLD_FROM
-        return total_bytes >= least and sys.byteorder == "little" and _numba_is_there()
+        return total_bytes >= least and _can_compile()
     return mode == "compiled"
 
 
@@ -66,6 +67,10 @@ def _is_warm() -> bool:
         return any(True for _ in _cache_root().glob("kernels-*/*"))
     except (OSError, RuntimeError):
         return False
+
+
+def _can_compile() -> bool:
+    return sys.byteorder == "little" and _numba_is_there() and chosen() is not None
 
 
 @cache
@@ -167,7 +172,7 @@ def cpu_features() -> frozenset[str]:
         return frozenset()  # another processor's name with this one's features: use nothing that is special
     features = {name for name, there in llvm.get_host_cpu_features().items() if there}
     if not numba.config.ENABLE_AVX:
-        features = {name for name in features if "avx" not in name and name != "vpclmulqdq"}
+        features = {name for name in features if "avx" not in name}
     return frozenset(features)
 
 

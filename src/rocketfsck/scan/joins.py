@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.indexfile import ENTRY_SIZE
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.scan import join_kernels
 from rocketfsck.scan.columns import RecordBatch
@@ -28,7 +29,6 @@ ENTRY_WINDOW = 1 << 14
 """Entries merged at a time, 40 bytes each: they stay in the processor's cache."""
 LEAST_WINDOW = 1 << 6
 """Entries merged before the quick way is tried once more: as many at first, more where it leads nowhere."""
-ENTRY_SIZE = 20
 LAST_OFFSET = (1 << 63) - 1
 NEVER = 1 << 62
 

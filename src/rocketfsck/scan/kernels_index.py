@@ -15,6 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from rocketfsck.formats.javatext import INT32_MAX
+from rocketfsck.formats.places import ENTRY_SIZE as ENTRY_SIZE
+from rocketfsck.formats.places import KEY_HASH_AT, PHY_OFFSET_AT, PREV_INDEX_AT, TIME_DIFF_AT
 from rocketfsck.scan.intrinsics import (
     high_product,
     load_i32,
@@ -27,9 +30,8 @@ from rocketfsck.scan.intrinsics import (
 )
 from rocketfsck.scan.jit import entry, inlined
 
-ENTRY_SIZE = 20
 BLOCK = 256
-MAX_TIME_DIFF = 0x7FFFFFFF
+MAX_TIME_DIFF = INT32_MAX
 
 # what `replay` keeps from call to call
 (
@@ -96,13 +98,13 @@ def replay(
         block = entries + ENTRY_SIZE * base
         for index in range(size):
             at = block + ENTRY_SIZE * index
-            hash_value = load_i32(at)
+            hash_value = load_i32(at + KEY_HASH_AT)
             slot = slot_of(hash_value, slot_count, factor)
             prefetch(heads + 4 * slot)
             store_i64(slots + 8 * index, slot)
-            offset = load_i64(at + 4)
+            offset = load_i64(at + PHY_OFFSET_AT)
             signs |= hash_value
-            time_signs |= load_i32(at + 12)
+            time_signs |= load_i32(at + TIME_DIFF_AT)
             falling |= 1 if offset < last else 0
             last = offset
             least = min(least, offset)
@@ -112,7 +114,7 @@ def replay(
             at = block + ENTRY_SIZE * index
             slot = native_i64(slots + 8 * index)
             expected = native_i32(heads + 4 * slot)
-            previous = load_i32(at + 16)
+            previous = load_i32(at + PREV_INDEX_AT)
             store_i32(heads + 4 * slot, number + index)
             if previous != expected:
                 row = native_i64(state + 8 * STATE_ROWS)
@@ -155,9 +157,9 @@ def entry_rows(
     rows = 0
     for index in range(count):
         at = entries + ENTRY_SIZE * index
-        key_hash = load_i32(at)
-        offset = load_i64(at + 4)
-        time_diff = load_i32(at + 12)
+        key_hash = load_i32(at + KEY_HASH_AT)
+        offset = load_i64(at + PHY_OFFSET_AT)
+        time_diff = load_i32(at + TIME_DIFF_AT)
         if start <= offset < end and key_hash | offset | time_diff != 0:
             row = out + 40 * rows
             store_i64(row, number + index)

@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from rocketfsck.formats.places import ENTRY_SIZE, PHY_OFFSET_AT
 from rocketfsck.scan.intrinsics import load_i64, load_u32, native_i32, native_i64, swapped
 from rocketfsck.scan.jit import entry
 from rocketfsck.scan.join_kernels import FAR, MAX_TIME_DIFF
 
 Array = Any
-ENTRY_SIZE = 20
 
 
 @entry
@@ -65,8 +65,8 @@ def join_agreeing(
         behind = place + ENTRY_SIZE * keys
         if offset <= 0 or behind >= last_place:
             break
-        following = load_i64(behind + 4)
-        next_one = load_i64(behind + ENTRY_SIZE + 4)
+        following = load_i64(behind + PHY_OFFSET_AT)
+        next_one = load_i64(behind + ENTRY_SIZE + PHY_OFFSET_AT)
         if following <= offset or next_one < following or next_one >= end:
             break
         if keys > 0:

@@ -18,7 +18,37 @@ import weakref
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
+from rocketfsck.formats.magic import (
+    BLANK_HEADER_SIZE,
+    BORN_HOST_V6,
+    IPV6_HOST_SIZE,
+    KNOWN_SYS_FLAGS,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    MAX_TOPIC_SIZE_V2,
+    MIN_RECORD_SIZE,
+    STORE_HOST_V6,
+)
+from rocketfsck.formats.places import (
+    BODY_AT,
+    BODY_CRC_AT,
+    BODY_LENGTH_AT,
+    BORN_HOST_AT,
+    BORN_TIMESTAMP_AT,
+    FLAG_AT,
+    IPV6_GROWTH,
+    MAGIC_CODE_AT,
+    PHYSICAL_OFFSET_AT,
+    PREPARED_OFFSET_AT,
+    QUEUE_ID_AT,
+    QUEUE_OFFSET_AT,
+    RECONSUME_TIMES_AT,
+    STORE_HOST_AT,
+    STORE_TIMESTAMP_AT,
+    SYS_FLAG_AT,
+)
+from rocketfsck.formats.properties import PROPERTY_CRC_SIZE
 from rocketfsck.scan import crc
 from rocketfsck.scan.columns import (
     DISPATCH_DTYPES,
@@ -29,9 +59,9 @@ from rocketfsck.scan.columns import (
     Stop,
     Trait,
 )
-from rocketfsck.scan.crc import crc32
 from rocketfsck.scan.intrinsics import (
     WORD_MASK,
+    call_crc,
     load_i8,
     load_i16,
     load_i32,
@@ -142,14 +172,20 @@ _scratches: dict[int, tuple[weakref.ref[RecordBatch], NDArray[np.int64], int]] =
 
 
 @helper
-def host_value(address: int, is_ipv6: int) -> int:
-    """The column's value for a host: its 8 bytes, or FNV-1a 64 of its 20."""
-    if is_ipv6 == 0:
+def host_value(address: int, growth: int) -> int:
+    """The column's value for a host: its 8 bytes, or FNV-1a 64 of the 20 of an IPv6 one."""
+    if growth == 0:
         return load_i64(address)
     value = np.uint64(0xCBF29CE484222325)
-    for index in range(20):
+    for index in range(IPV6_HOST_SIZE):
         value = (value ^ np.uint64(load_u8(address + index))) * np.uint64(0x100000001B3)
     return np.int64(value)
+
+
+@inlined
+def _port(behind: int) -> int:
+    """The port of the host that ends at an address, unsigned."""
+    return load_u32(behind - 4)
 
 
 @helper
@@ -235,17 +271,17 @@ def _scan(
         record = buffer + pos
         left = file_size - file_pos - pos
         given = end - pos
-        if left < 8:
+        if left < BLANK_HEADER_SIZE:
             if given < left:
                 stop = _NEED_BYTES
             else:
                 stop = _AT_ZERO if all_zero(record, given) else _SHORT
             break
-        if given < 8:
+        if given < BLANK_HEADER_SIZE:
             stop = _NEED_BYTES
             break
         total_size = load_i32(record)
-        magic_code = load_i32(record + 4)
+        magic_code = load_i32(record + MAGIC_CODE_AT)
         if magic_code != _V1 and magic_code != _V2:
             if total_size == 0 and magic_code == 0:
                 stop = _AT_ZERO
@@ -266,17 +302,17 @@ def _scan(
         while ahead < ahead_end:
             prefetch(record_end + ahead)
             ahead += 64
-        sys_flag = load_i32(record + 36)
+        sys_flag = load_i32(record + SYS_FLAG_AT)
         is_v2 = 1 if magic_code == _V2 else 0
-        born_ipv6 = sys_flag >> 4 & 1
-        store_ipv6 = sys_flag >> 5 & 1
-        store_host_at = record + 56 + 12 * born_ipv6 + 8
-        hosts_end = store_host_at + 8 + 12 * store_ipv6
-        body = hosts_end + 16
+        born_growth = IPV6_GROWTH if sys_flag & BORN_HOST_V6 else 0
+        store_growth = IPV6_GROWTH if sys_flag & STORE_HOST_V6 else 0
+        behind_born = record + born_growth  # what all places behind bornHost count from
+        behind_hosts = behind_born + store_growth
+        body = behind_hosts + BODY_AT
         if body + 1 + is_v2 + 2 > record_end:
             stop = _BAD_LENGTHS
             break
-        body_size = load_i32(hosts_end + 12)
+        body_size = load_i32(behind_hosts + BODY_LENGTH_AT)
         body_bytes = max(body_size, 0)
         topic = body + body_bytes + 1 + is_v2
         if topic + 2 > record_end:
@@ -293,7 +329,7 @@ def _scan(
             stop = _BAD_PROPERTIES if properties_end > record_end else _BAD_LENGTHS
             break
 
-        queue_id = load_i32(record + 12)
+        queue_id = load_i32(record + QUEUE_ID_AT)
         turned_away = native_i64(native_i64(table + 8 * COUNTS) + 24)
         queue_row = find_queue(table, topic, topic_size, queue_id, limit)
         if queue_row == NO_ROOM:
@@ -308,26 +344,27 @@ def _scan(
         else:
             state, faults, topic_hash = topic_facts(table, queue_row, topic, topic_size)
 
-        body_crc = load_i32(record + 8)
-        queue_offset = load_i64(record + 20)
-        physical_offset = load_i64(record + 28)
-        prepared_offset = load_i64(hosts_end + 4)
+        body_crc = load_i32(record + BODY_CRC_AT)
+        queue_offset = load_i64(record + QUEUE_OFFSET_AT)
+        physical_offset = load_i64(record + PHYSICAL_OFFSET_AT)
+        prepared_offset = load_i64(behind_hosts + PREPARED_OFFSET_AT)
         found_at = file_pos + pos
         compression = sys_flag >> 8 & 7
         if read_bodies and body_size > 0:
-            faults |= _F_BODY_CRC if crc32(body, body_size, record, external) & 0x7FFFFFFF != body_crc else 0
+            faults |= _F_BODY_CRC if call_crc(external, body, body_size) & 0x7FFFFFFF != body_crc else 0
         faults |= _F_CRC_NEGATIVE if body_crc < 0 else 0
         faults |= _F_PHYSICAL_OFFSET if physical_offset != base_offset + found_at else 0
-        faults |= _F_SYS_FLAG if sys_flag & ~0x7FF else 0
+        faults |= _F_SYS_FLAG if sys_flag & ~KNOWN_SYS_FLAGS else 0
         faults |= _F_COMPRESSION if compression > 3 or (compression != 0 and sys_flag & 1 == 0) else 0
-        faults |= _F_PORT if load_u32(store_host_at - 12) | load_u32(hosts_end - 4) > 0xFFFF else 0
+        ports = _port(behind_born + STORE_TIMESTAMP_AT) | _port(behind_hosts + RECONSUME_TIMES_AT)
+        faults |= _F_PORT if ports > 0xFFFF else 0
         faults |= _F_QUEUE_ID if queue_id < 0 else 0
         faults |= _F_QUEUE_OFFSET if queue_offset < 0 else 0
         faults |= _F_PREPARED if prepared_offset < 0 else 0
         faults |= _F_BODY_SIZE if body_size < 0 else 0
         faults |= _F_PROPERTIES_SIZE if properties_size < 0 else 0
-        faults |= _F_TOPIC_SIZE if is_v2 and topic_size > 255 else 0
-        faults |= _F_END if found_at + total_size > file_size - 8 else 0
+        faults |= _F_TOPIC_SIZE if is_v2 and topic_size > MAX_TOPIC_SIZE_V2 else 0
+        faults |= _F_END if found_at + total_size > file_size - BLANK_HEADER_SIZE else 0
         traits = _T_SCHEDULE if state & IS_SCHEDULE else 0
 
         tags_code = 0
@@ -440,7 +477,8 @@ def _scan(
             if span != 0:
                 traits |= _T_CRC
                 if read_bodies:
-                    value = crc32(record, total_size - 20, buffer + start, external) & 0x7FFFFFFF
+                    covered = total_size - PROPERTY_CRC_SIZE
+                    value = call_crc(external, record, covered) & 0x7FFFFFFF
                     right = span & WORD_MASK == 10 and reversed_digits(value, properties + (span >> 32))
                     faults |= 0 if right else _F_PROPERTY_CRC
             if not has_room:
@@ -458,15 +496,15 @@ def _scan(
                 magic_code,
                 body_crc,
                 queue_id,
-                load_i32(record + 16),
+                load_i32(record + FLAG_AT),
                 queue_offset,
                 physical_offset,
                 sys_flag,
-                load_i64(record + 40),
-                load_i64(store_host_at - 8),
-                host_value(record + 48, born_ipv6),
-                host_value(store_host_at, store_ipv6),
-                load_i32(hosts_end),
+                load_i64(record + BORN_TIMESTAMP_AT),
+                load_i64(behind_born + STORE_TIMESTAMP_AT),
+                host_value(record + BORN_HOST_AT, born_growth),
+                host_value(behind_born + STORE_HOST_AT, store_growth),
+                load_i32(behind_hosts + RECONSUME_TIMES_AT),
                 prepared_offset,
                 file_pos + body - buffer,
                 body_size,

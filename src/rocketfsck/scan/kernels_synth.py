@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from rocketfsck.scan.compiler import intrinsic, ir, types
-from rocketfsck.scan.crc import crc32
 from rocketfsck.scan.intrinsics import (
     I64,
+    call_crc,
     load_u8,
     native_i32,
     native_i64,
@@ -338,7 +338,7 @@ def make_records(
             fill_random(body, body_size, body_key)
         crc = 0
         if body_size > 0:
-            crc = crc32(body, body_size, low, parameters[P_EXTERNAL]) & CRC_MASK
+            crc = call_crc(parameters[P_EXTERNAL], body, body_size) & CRC_MASK
 
         # topic and properties
         at = body + body_size

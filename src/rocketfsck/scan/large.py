@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V2, STORE_HOST_V6
-from rocketfsck.formats.properties import property_crc_digits
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_V2
+from rocketfsck.formats.places import MAX_BODY_AT, SYS_FLAG_AT, body_place
+from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc_digits
+from rocketfsck.formats.record import BLANK
 from rocketfsck.scan import plain
 from rocketfsck.scan.columns import Fault, RecordBatch, Stop, Trait
 from rocketfsck.scan.options import ScanOptions
@@ -24,10 +26,9 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.reading import FileReader
 
 CHUNK_SIZE = 1 << 20
-MAX_HEADER_SIZE = 112  # up to and with bodyLength, both hosts IPv6
 MAX_REST_SIZE = 1 << 17  # more than topic and properties can take with their lengths: 65,538 bytes
 
-_HEAD = struct.Struct(">ii")
+_HEAD = BLANK.packer()
 _INT = struct.Struct(">i")
 
 
@@ -51,33 +52,32 @@ def read_large_record(reader: FileReader, pos: int, file_size: int) -> LargeReco
     NEED_BYTES means that the file itself ends before the record does (`file_size` may be more than the
     file has).
     """
-    head = reader.read_upto(pos, MAX_HEADER_SIZE)
+    head = reader.read_upto(pos, MAX_BODY_AT)
     found = plain.read_frame(memoryview(head), 0, len(head), pos, file_size)
     if not isinstance(found, Stop):
         return LargeRecord(pos, found[0], head[: found[0]], found[2], 0)
-    if found != Stop.NEED_BYTES or len(head) < 8:
+    if found != Stop.NEED_BYTES or len(head) < BLANK_HEADER_SIZE:
         return found
     total_size, magic_code = _HEAD.unpack_from(head)
     if pos + total_size > reader.size:
         return Stop.NEED_BYTES
-    sys_flag = _INT.unpack_from(head, 36)[0]
-    body_at = 88 + (12 if sys_flag & BORN_HOST_V6 else 0) + (12 if sys_flag & STORE_HOST_V6 else 0)
+    body = body_place(_INT.unpack_from(head, SYS_FLAG_AT)[0])
     least_rest = (2 if magic_code == MAGIC_V2 else 1) + 2
-    if body_at + least_rest > total_size:
+    if body + least_rest > total_size:
         return Stop.LENGTHS
-    body_size = max(_INT.unpack_from(head, body_at - 4)[0], 0)
-    rest_size = total_size - body_at - body_size
+    body_size = max(_INT.unpack_from(head, body - _INT.size)[0], 0)
+    rest_size = total_size - body - body_size
     if rest_size < least_rest:
         return Stop.BODY_LENGTH
-    rest = reader.read(pos + body_at + body_size, min(rest_size, MAX_REST_SIZE))
-    compact = bytearray(head[:body_at] + rest)
+    rest = reader.read(pos + body + body_size, min(rest_size, MAX_REST_SIZE))
+    compact = bytearray(head[:body] + rest)
     _INT.pack_into(compact, 0, len(compact))
     if body_size:
-        _INT.pack_into(compact, body_at - 4, 0)
+        _INT.pack_into(compact, body - _INT.size, 0)
     frame = plain.read_frame(memoryview(compact), 0, len(compact), pos, file_size)
     if isinstance(frame, Stop):
         return frame
-    return LargeRecord(pos, total_size, bytes(compact), body_at, body_size)
+    return LargeRecord(pos, total_size, bytes(compact), body, body_size)
 
 
 def append_large_record(
@@ -113,7 +113,7 @@ def append_large_record(
     columns["properties_pos"][row] += record.body_size
     batch.keys["key_pos"][first_key : int(batch.counts[1])] += record.body_size
     faults = int(columns["faults"][row]) & ~Fault.END_OF_FILE
-    if record.pos + record.total_size > file_size - 8:
+    if record.pos + record.total_size > file_size - BLANK_HEADER_SIZE:
         faults |= Fault.END_OF_FILE
     if options.read_bodies:
         has_crc = bool(int(columns["traits"][row]) & Trait.PROPERTY_CRC)
@@ -134,7 +134,7 @@ def _crc_faults(
         assert not isinstance(frame, Stop)
         properties = record.compact[frame[5] : frame[6]]
         low, high = find_properties(properties, options.property_parser)[0][b"__CRC32#"]
-        found = crc_of(reader, record.pos, record.pos + record.total_size - 20)
+        found = crc_of(reader, record.pos, record.pos + record.total_size - PROPERTY_CRC_SIZE)
         if properties[low:high] != property_crc_digits(found):
             faults |= Fault.PROPERTY_CRC
     return faults

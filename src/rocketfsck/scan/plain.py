@@ -30,23 +30,31 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.delay import SCHEDULE_TOPIC
 from rocketfsck.formats.javatext import java_decode, parse_int16, parse_int32, parse_int64
-from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
-from rocketfsck.formats.properties import property_crc_digits, tags_code
+from rocketfsck.formats.magic import (
+    BLANK_HEADER_SIZE,
+    IPV4_HOST_SIZE,
+    KNOWN_SYS_FLAGS,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    MAX_TOPIC_SIZE_V2,
+    MIN_RECORD_SIZE,
+)
+from rocketfsck.formats.places import BORN_HOST_AT, SYS_FLAG_AT, body_place, store_timestamp_place
+from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc_digits, tags_code
+from rocketfsck.formats.record import BLANK, RECORD_HEADER
 from rocketfsck.scan.columns import RECORD_DTYPES, Fault, RecordBatch, Stop, Trait
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.plain_properties import Row, find_properties, further_queues, index_words, property_text
 from rocketfsck.scan.queues import QueueTable
 
 SCHEDULE_TOPIC_BYTES = SCHEDULE_TOPIC.encode()
-IPV6_BORN = 0x10
-IPV6_STORE = 0x20
-
-_HEAD = struct.Struct(">ii")
-_FIXED = struct.Struct(">iiiiiqqiq")  # totalSize to bornTimestamp
+_HEAD = BLANK.packer()
+_FIXED = RECORD_HEADER.packer(last="bornTimestamp")
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _SHORT = struct.Struct(">h")
-_AFTER_HOSTS = struct.Struct(">iqi")  # reconsumeTimes, preparedTransactionOffset, bodyLength
+_AFTER_HOSTS = RECORD_HEADER.packer("reconsumeTimes")
 
 
 def scan_records(
@@ -104,7 +112,7 @@ def read_frame(
 ) -> tuple[int, int, int, int, int, int, int] | Stop:
     """Test one record's frame at `view[pos]`.
 
-    Returns totalSize, the indexes of the second host, of the body, of the topic, the topic's and the
+    Returns totalSize, the indexes of the storeTimestamp, of the body, of the topic, the topic's and the
     properties' index and their end, or why there is no record.
     """
     left = file_size - file_pos - pos
@@ -127,14 +135,12 @@ def read_frame(
     if total_size > given:
         return Stop.NEED_BYTES
     record_end = pos + total_size
-    sys_flag = _INT.unpack_from(view, pos + 36)[0]
-    store_host = pos + (68 if sys_flag & IPV6_BORN else 56)
-    body_length_at = store_host + (40 if sys_flag & IPV6_STORE else 28)
+    sys_flag = _INT.unpack_from(view, pos + SYS_FLAG_AT)[0]
+    body = pos + body_place(sys_flag)
     topic_length_size = 2 if magic_code == MAGIC_V2 else 1
-    body = body_length_at + 4
     if body + topic_length_size + 2 > record_end:
         return Stop.LENGTHS
-    topic = body + max(_INT.unpack_from(view, body_length_at)[0], 0) + topic_length_size
+    topic = body + max(_INT.unpack_from(view, body - _INT.size)[0], 0) + topic_length_size
     if topic + 2 > record_end:
         return Stop.BODY_LENGTH
     topic_length = _topic_length(view, topic, topic_length_size)
@@ -146,7 +152,15 @@ def read_frame(
         return Stop.PROPERTIES_LENGTH
     if properties_end != record_end:
         return Stop.LENGTHS
-    return total_size, store_host, body, topic, properties - 2, properties, properties_end
+    return (
+        total_size,
+        pos + store_timestamp_place(sys_flag),
+        body,
+        topic,
+        properties - 2,
+        properties,
+        properties_end,
+    )
 
 
 def _topic_length(view: memoryview, topic: int, size: int) -> int:
@@ -167,14 +181,14 @@ def _read_row(
 ) -> tuple[Row, list[Row], list[Row]]:
     """The record's columns without its key rows' place, its keys as (hash, pos, size, kind), and its further
     queues as (row in the table, queueOffset)."""
-    total_size, store_host_at, body, topic, topic_end, properties, properties_end = frame
+    total_size, store_timestamp_pos, body, topic, topic_end, properties, properties_end = frame
     (_, magic_code, body_crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp) = (
         _FIXED.unpack_from(view, pos)
     )
-    store_timestamp = _LONG.unpack_from(view, store_host_at)[0]
-    born_host, born_port = _host(view, pos + 48, store_host_at)
-    hosts_end = store_host_at + 8 + (20 if sys_flag & IPV6_STORE else 8)
-    store_host, store_port = _host(view, store_host_at + 8, hosts_end)
+    store_timestamp = _LONG.unpack_from(view, store_timestamp_pos)[0]
+    born_host, born_port = _host(view, pos + BORN_HOST_AT, store_timestamp_pos)
+    hosts_end = body - _AFTER_HOSTS.size
+    store_host, store_port = _host(view, store_timestamp_pos + _LONG.size, hosts_end)
     reconsume_times, prepared_offset, body_size = _AFTER_HOSTS.unpack_from(view, hosts_end)
     properties_size = _SHORT.unpack_from(view, topic_end)[0]
     topic_bytes = bytes(view[topic:topic_end])
@@ -184,7 +198,7 @@ def _read_row(
     wrong = (
         (body_crc < 0, Fault.BODY_CRC_NEGATIVE),
         (physical_offset != base_offset + found_at, Fault.PHYSICAL_OFFSET),
-        (sys_flag & ~0x7FF, Fault.SYS_FLAG),
+        (sys_flag & ~KNOWN_SYS_FLAGS, Fault.SYS_FLAG),
         (compression > 3 or (compression and not sys_flag & 1), Fault.COMPRESSION_TYPE),
         (born_port > 0xFFFF or store_port > 0xFFFF, Fault.PORT),
         (queue_id < 0, Fault.QUEUE_ID),
@@ -192,7 +206,7 @@ def _read_row(
         (prepared_offset < 0, Fault.PREPARED_OFFSET),
         (body_size < 0, Fault.BODY_SIZE),
         (properties_size < 0, Fault.PROPERTIES_SIZE),
-        (magic_code == MAGIC_V2 and len(topic_bytes) > 255, Fault.TOPIC_SIZE),
+        (magic_code == MAGIC_V2 and len(topic_bytes) > MAX_TOPIC_SIZE_V2, Fault.TOPIC_SIZE),
         (found_at + total_size > file_size - BLANK_HEADER_SIZE, Fault.END_OF_FILE),
     )
     for is_wrong, bit in wrong:
@@ -245,7 +259,7 @@ def _read_row(
             traits |= Trait.PROPERTY_CRC
             low, high = spans[b"__CRC32#"]
             if options.read_bodies and data[low:high] != property_crc_digits(
-                crc31(view[pos : properties_end - 20])
+                crc31(view[pos : properties_end - PROPERTY_CRC_SIZE])
             ):
                 faults |= Fault.PROPERTY_CRC
     row = (
@@ -289,7 +303,7 @@ def crc31(data: memoryview | bytes) -> int:
 def _host(view: memoryview, start: int, end: int) -> tuple[int, int]:
     """The host as a column value, and its port as an unsigned number."""
     port = int.from_bytes(view[end - 4 : end], "big")
-    if end - start == 8:
+    if end - start == IPV4_HOST_SIZE:
         return _LONG.unpack_from(view, start)[0], port
     value = 0xCBF29CE484222325
     for byte in view[start:end]:

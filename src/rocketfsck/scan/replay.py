@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, SLOT, SLOT_SIZE
 
 LINK_LIMIT = 1 << 16
 """Wrong links that a replay keeps; further ones are only counted."""
-ENTRY_SIZE = 20
-ENTRY_DTYPE = np.dtype([("hash", ">i4"), ("offset", ">i8"), ("time", ">i4"), ("previous", ">i4")])
+ENTRY_DTYPE = ENTRY.dtype()
+SLOT_DTYPE = SLOT.dtype()["newestIndex"]
 PLACE_BITS = 20
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
@@ -112,8 +113,13 @@ class IndexReplay:
 
     def first_wrong_slot(self, slots: NDArray[np.uint8], first: int) -> int:
         """The number of the first of these slots, the file's bytes, that is not the head; -1 for none."""
-        count = slots.size // 4
-        if slots.size % 4 or first < 0 or first + count > self.slot_count or not slots.flags.c_contiguous:
+        count = slots.size // SLOT_SIZE
+        if (
+            slots.size % SLOT_SIZE
+            or first < 0
+            or first + count > self.slot_count
+            or not slots.flags.c_contiguous
+        ):
             raise ValueError(f"{slots.size} bytes of slots from {first} on")
         if self.compiled:
             from rocketfsck.scan import kernels_index
@@ -122,7 +128,7 @@ class IndexReplay:
                 slots.ctypes.data, count, self.heads.ctypes.data + 4 * first
             )
             return -1 if found < 0 else first + found
-        rows = np.flatnonzero(slots.view(">i4") != self.heads[first : first + count])
+        rows = np.flatnonzero(slots.view(SLOT_DTYPE) != self.heads[first : first + count])
         return first + int(rows[0]) if len(rows) else -1
 
     def _put_compiled(self, entries: NDArray[np.uint8], count: int, first: int) -> None:
@@ -143,10 +149,10 @@ class IndexReplay:
 
     def _put_plain(self, entries: NDArray[Any], first: int) -> None:
         state = self._state
-        offset = entries["offset"].astype(np.int64)
-        slots = entries["hash"].astype(np.int64) % self.slot_count
+        offset = entries["phyOffset"].astype(np.int64)
+        slots = entries["keyHash"].astype(np.int64) % self.slot_count
         expected = self._expected(slots, first)
-        previous = entries["previous"].astype(np.int64)
+        previous = entries["prevIndex"].astype(np.int64)
         wrong = np.flatnonzero(previous != expected)
         room = wrong[: self.limit - int(state[0])]
         rows = np.stack([room + first, previous[room], expected[room], slots[room]], axis=1)
@@ -154,9 +160,9 @@ class IndexReplay:
         state[0] += len(room)
         state[1] += len(wrong) - len(room)
         flags = EntryFlag(0)
-        if (entries["hash"] < 0).any():
+        if (entries["keyHash"] < 0).any():
             flags |= EntryFlag.NEGATIVE_HASH
-        if (entries["time"] < 0).any():
+        if (entries["timeDiff"] < 0).any():
             flags |= EntryFlag.NEGATIVE_TIME
         if offset[0] < state[5] or (offset[1:] < offset[:-1]).any():
             flags |= EntryFlag.FALLING_OFFSET

@@ -11,6 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from rocketfsck.formats.indexfile import index_file_size
+
 if TYPE_CHECKING:
     from rocketfsck.formats.dialect import Dialect, Version
 
@@ -86,7 +88,7 @@ class Geometry:
 
     @property
     def index_file_size(self) -> int:
-        return 40 + 4 * self.slot_count + 20 * self.entry_count
+        return index_file_size(self.slot_count, self.entry_count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from rocketfsck.formats.indexfile import index_file_size
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.store.index_geometry import IndexGuess, infer_index_geometry
 from rocketfsck.store.model import (
@@ -215,7 +216,7 @@ def _infer_index(draft: _Draft, indexes: Sequence[IndexFile]) -> None:
     given = {name for name in ("slot_count", "entry_count") if draft.sources[name] == "given"}
     if len(given) == 2 or not any(file.size for file in indexes):
         if len(given) == 2:
-            size = 40 + 4 * draft.values["slot_count"] + 20 * draft.values["entry_count"]
+            size = index_file_size(draft.values["slot_count"], draft.values["entry_count"])
             lengths = Counter(file.size for file in indexes if file.size)
             if lengths and size not in lengths:
                 common, count = lengths.most_common(1)[0]

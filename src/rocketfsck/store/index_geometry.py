@@ -15,15 +15,16 @@ Reference 4.1, 4.2 and 4.4.
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import (
+    ENTRY,
     ENTRY_SIZE,
     INDEX_HEADER_SIZE,
+    SLOT,
     SLOT_SIZE,
     decode_header,
     entry_pos,
@@ -37,8 +38,8 @@ from rocketfsck.store.reading import FileReader
 MAX_SCAN_SIZE = 1 << 29
 """At most so many bytes are read in search of a file's last byte that is not zero."""
 
-_SLOT = struct.Struct(">i")
-_ENTRY = struct.Struct(">iqii")  # keyHash, phyOffset, timeDiff, prevIndex
+_SLOT = SLOT.packer()
+_ENTRY = ENTRY.packer()
 _CHUNK_SIZE = 1 << 20
 _ZEROS = bytes(_CHUNK_SIZE)
 _SAMPLE = 128

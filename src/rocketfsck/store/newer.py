@@ -8,10 +8,8 @@ A sample of the newest entries is looked at, never all. Reference 4.5; ADR 0011.
 
 from __future__ import annotations
 
-import struct
-
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.indexfile import ENTRY_SIZE, entry_pos
+from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
 from rocketfsck.formats.javatext import index_hash, java_decode
 from rocketfsck.formats.properties import parse_properties, split_keys
 from rocketfsck.formats.record import Record
@@ -24,8 +22,6 @@ LEAST_SHARE = 20
 """One of so many entries must be odd before they are called a feature: single ones are damage."""
 TAG_STORE = "rocksdbstore"
 """The directory that brokers from 5.4.0 on make, whatever is in it."""
-
-_ENTRY = struct.Struct(">iqii")
 
 
 def writes_more_entries(store: Store) -> bool:
@@ -71,12 +67,12 @@ def _count_strange(store: Store, file: IndexFile) -> tuple[int, int]:
 def _newest(file: IndexFile, slot_count: int) -> list[tuple[int, int, int, int]]:
     try:
         with FileReader(file.location) as reader:
-            (index_count,) = struct.unpack(">i", reader.read(36, 4))
+            index_count = decode_header(reader.read(0, INDEX_HEADER_SIZE)).index_count
             first = max(1, index_count - SAMPLE_COUNT)
             data = reader.read_upto(entry_pos(first, slot_count), ENTRY_SIZE * max(0, index_count - first))
     except StoreError:
         return []
-    return list(_ENTRY.iter_unpack(data[: len(data) // ENTRY_SIZE * ENTRY_SIZE]))
+    return list(ENTRY.packer().iter_unpack(data[: len(data) // ENTRY_SIZE * ENTRY_SIZE]))
 
 
 def _hashes(record: Record, store: Store) -> set[int]:

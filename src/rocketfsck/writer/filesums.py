@@ -7,18 +7,18 @@ taken into a CRC by a multiplication in GF(2)[x] modulo the polynomial, without 
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocketfsck.scan.jit import compiled_wanted
 from rocketfsck.store.reading import FileReader
 
+try:
+    from isal.isal_zlib import crc32 as crc32  # zlib's numbers, quicker
+except ImportError:
+    from zlib import crc32 as crc32
+
 _CHUNK_SIZE = 4 << 20
-_HEAD_SIZE = 64
-_COMPILED_FROM = 256 << 20
-"""Bytes of a store from which loading the compiled CRC pays."""
 
 _POLYNOMIAL = 0xEDB88320
 _ZEROS = bytes(1 << 16)
@@ -66,41 +66,6 @@ def crc32_of_zeros(crc: int, count: int) -> int:
     return register ^ 0xFFFFFFFF
 
 
-class RunningCrc:
-    """CRC-32 of chunks, by zlib or, for `total_size` bytes and more than a few, by the compiled kernel."""
-
-    def __init__(self, total_size: int) -> None:
-        self._kernel = None
-        if total_size >= _COMPILED_FROM and compiled_wanted(total_size):
-            from rocketfsck.scan import crc
-
-            external = crc.chosen()
-            if external is not None:
-                self._kernel, self._external = crc.crc32_of, external
-
-    def update(self, crc: int, chunk: memoryview) -> int:
-        """The CRC of what `crc` is of and `chunk` behind it."""
-        if self._kernel is None or len(chunk) < 1024:
-            return zlib.crc32(chunk, crc)
-        import numpy as np
-
-        # The kernel loads whole vectors from before what it sums: the first bytes are left to zlib.
-        low = np.frombuffer(chunk, np.uint8).ctypes.data
-        rest = len(chunk) - _HEAD_SIZE
-        own = int(self._kernel(low + _HEAD_SIZE, rest, low, self._external))
-        # The CRC of both parts: the first one's, moved on by the second's length, and the second one's.
-        return _times(zlib.crc32(chunk[:_HEAD_SIZE], crc), _power_of(rest)) ^ own
-
-
-def _power_of(count: int) -> int:
-    """x**(8 * count)."""
-    product = 1 << 31
-    for bit, power in enumerate(_POWERS):
-        if count >> bit & 1:
-            product = _times(product, power)
-    return product
-
-
 def sum_files(
     root: Path, files: list[tuple[str, int]], known: Mapping[str, int], *, with_sha256: bool
 ) -> list[FileSum]:
@@ -108,17 +73,16 @@ def sum_files(
 
     Those whose CRC is `known` are read for a SHA-256 only.
     """
-    crc = RunningCrc(sum(size for path, size in files if path not in known))
     buffer = memoryview(bytearray(_CHUNK_SIZE))
     return [
         FileSum(path, size, known[path])
         if path in known and not with_sha256
-        else _sum_file(root, path, crc, buffer, with_sha256=with_sha256)
+        else _sum_file(root, path, buffer, with_sha256=with_sha256)
         for path, size in files
     ]
 
 
-def _sum_file(root: Path, path: str, crc: RunningCrc, buffer: memoryview, *, with_sha256: bool) -> FileSum:
+def _sum_file(root: Path, path: str, buffer: memoryview, *, with_sha256: bool) -> FileSum:
     digest = hashlib.sha256() if with_sha256 else None
     value = done = 0
     with FileReader(root / path) as reader:
@@ -129,7 +93,7 @@ def _sum_file(root: Path, path: str, crc: RunningCrc, buffer: memoryview, *, wit
             for pos in range(start, end, _CHUNK_SIZE):
                 chunk = buffer[: min(_CHUNK_SIZE, end - pos)]
                 reader.read_into(chunk, pos)
-                value = crc.update(value, chunk)
+                value = crc32(chunk, value)
                 if digest is not None:
                     digest.update(chunk)
             done = end

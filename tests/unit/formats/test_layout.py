@@ -60,6 +60,17 @@ def test_numpy_reads_what_construct_reads(layout: Layout) -> None:
         for found in (row[field.name], native[field.name]):
             assert (found.tobytes() if isinstance(expected, bytes) else int(found)) == expected
         assert layout.offset(field.name) == layout.field(field.name).offset
+    assert dict(zip(values, layout.packer().unpack(data), strict=True)) == values
+    assert layout.packer().size == layout.size
+    first, last = layout.fields[0].name, layout.fields[-1].name
+    assert layout.packer(last, last).unpack(data[layout.offset(last) :]) == (values[last],)
+    assert layout.packer(first, first).unpack_from(data) == (values[first],)
+
+
+def test_a_packer_is_of_fields_of_fixed_sizes() -> None:
+    with pytest.raises(TypeError, match="filterBitMap has no fixed size"):
+        EXT_UNIT.packer()
+    assert EXT_UNIT.packer(last="bitMapSize").format == ">hqqh"
 
 
 @pytest.mark.parametrize("layout", FIXED.values(), ids=FIXED)

@@ -132,7 +132,7 @@ def _slot_count(path: Path) -> int:
 
 
 @pytest.mark.parametrize("place", [0, 1, 15, 16, 255, 256, 257, 600])
-@pytest.mark.parametrize("field", ["hash", "previous", "slot"])
+@pytest.mark.parametrize("field", ["keyHash", "prevIndex", "slot"])
 def test_every_entry_counts(place: int, field: str) -> None:
     """In whole blocks of the kernel and behind them, by one bit."""
     entries, heads = put(50, [7 * number % 211 for number in range(601)])
@@ -163,7 +163,7 @@ def test_every_entry_counts(place: int, field: str) -> None:
 )
 def test_strange_offsets_are_told_exactly(offsets: list[int]) -> None:
     entries = put(2, [0] * len(offsets))[0].copy()
-    entries.view(ENTRY_DTYPE)["offset"] = offsets
+    entries.view(ENTRY_DTYPE)["phyOffset"] = offsets
     replay = both(entries, 2)
     assert (replay.least_offset, replay.most_offset) == (min(offsets), max(offsets))
     falls = any(two < one for one, two in itertools.pairwise([-1, *offsets]))
@@ -180,9 +180,9 @@ def test_no_other_order_of_the_same_links_is_sound(
     """Links and heads of a sound file at other places: each number as often as it should be."""
     entries, found = put(slot_count, hashes)
     fields, heads = entries.copy().view(ENTRY_DTYPE), np.array(found, ">i4")
-    links = [*fields["previous"].tolist(), *heads.tolist()]
+    links = [*fields["prevIndex"].tolist(), *heads.tolist()]
     mixed = rng.sample(links, len(links))
-    fields["previous"], heads[:] = mixed[: len(fields)], mixed[len(fields) :]
+    fields["prevIndex"], heads[:] = mixed[: len(fields)], mixed[len(fields) :]
     replay = both(fields.view(np.uint8), slot_count)
     sound = not replay.wrong_count and replay.first_wrong_slot(heads.view(np.uint8), 0) < 0
     assert sound == (mixed == links)

@@ -16,7 +16,7 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.model import Geometry, Settings
 from rocketfsck.writer import EndState, OutgoingMessage, WriteOptions, making, streams
 from rocketfsck.writer.brokerconf import options_of_settings
-from rocketfsck.writer.filesums import FileSum, RunningCrc, crc32_of_zeros, sum_files
+from rocketfsck.writer.filesums import FileSum, crc32_of_zeros, sum_files
 from rocketfsck.writer.making import Fill, Sums, make_store
 from rocketfsck.writer.manifest import ManifestLevel, manifest_paths, options_document
 from rocketfsck.writer.storewriter import StoreWriter, put
@@ -162,15 +162,6 @@ def test_crc_of_zeros(count: int) -> None:
         assert expected == zlib.crc32(bytes(count), crc)
     half = count // 2
     assert crc32_of_zeros(crc32_of_zeros(crc, half), count - half) == expected
-
-
-def test_the_compiled_crc_is_zlibs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ROCKETFSCK_KERNELS", "compiled")
-    running = RunningCrc(1 << 40)
-    data = bytes(range(256)) * 40
-    for size in (0, 1, 1023, 1024, 5000, 10_240):
-        for before in (0, zlib.crc32(b"x")):
-            assert running.update(before, memoryview(data)[:size]) == zlib.crc32(data[:size], before)
 
 
 def test_options_of_a_broker_conf() -> None:

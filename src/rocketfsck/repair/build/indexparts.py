@@ -80,7 +80,7 @@ def slots_of_entries(path: Path, slot_count: int, count: int) -> NDArray[np.int3
         for first in range(1, count + 1, PIECE_COUNT):
             size = min(PIECE_COUNT, count + 1 - first)
             data = reader.read(entry_pos(first, slot_count), size * ENTRY_SIZE)
-            hashes = np.frombuffer(data, ENTRY_DTYPE)["hash"].astype(np.int64)
+            hashes = np.frombuffer(data, ENTRY_DTYPE)["keyHash"].astype(np.int64)
             # of equal slots the last assignment counts
             slots[hashes % slot_count] = np.arange(first, first + size, dtype=np.int32)
     return slots

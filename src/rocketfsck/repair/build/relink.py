@@ -20,7 +20,9 @@ from rocketfsck.formats.indexfile import (
     entry_pos,
     index_file_size,
 )
-from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V1, MAGIC_V2
+from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
+from rocketfsck.formats.places import PHYSICAL_OFFSET_AT, SYS_FLAG_AT, store_timestamp_place
+from rocketfsck.formats.record import BLANK
 from rocketfsck.repair.build.files import opened, set_time, write_part
 from rocketfsck.repair.build.indexparts import write_slots
 from rocketfsck.repair.build.model import BuiltIndexFile
@@ -31,7 +33,7 @@ from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import FileReader
 
 PIECE_COUNT = 1 << 16
-_HEAD = struct.Struct(">ii")
+_HEAD = BLANK.packer()
 _LONG = struct.Struct(">q")
 
 
@@ -63,23 +65,23 @@ def _relink(store: Store, file: IndexFile, target: Path) -> BuiltIndexFile:
             piece = min(PIECE_COUNT, count + 1 - number)
             pos = entry_pos(number, geometry.slot_count)
             entries = np.frombuffer(reader.read(pos, piece * ENTRY_SIZE), ENTRY_DTYPE).copy()
-            if (entries["hash"] < 0).any():
-                wrong = number + int(np.flatnonzero(entries["hash"] < 0)[0])
+            if (entries["keyHash"] < 0).any():
+                wrong = number + int(np.flatnonzero(entries["keyHash"] < 0)[0])
                 raise StoreError(f"entry {wrong} has a negative hash", path=file.location)
             previous, empty = link_entries(
-                entries["hash"].astype(np.int32),
+                entries["keyHash"].astype(np.int32),
                 number,
                 slots,
                 compiled=compiled_wanted(reader.allocated_size),
             )
-            entries["previous"] = previous
+            entries["prevIndex"] = previous
             used += empty
             write_part(target, entries.tobytes(), pos, size, None)
             first = entries[0] if first is None else first
             last = entries[-1]
     new = IndexHeader(0, 0, 0, 0, 0, 1 if store.dialect.abort_has_pid else 0)
     if first is not None and last is not None:
-        begin, end = int(first["offset"]), int(last["offset"])
+        begin, end = int(first["phyOffset"]), int(last["phyOffset"])
         begin_timestamp = store_timestamp_at(store, begin)
         if begin_timestamp is None:
             begin_timestamp = header.begin_timestamp
@@ -131,7 +133,7 @@ def store_timestamp_at(store: Store, offset: int) -> int | None:
                 return None
             if len(head) < 80 or _HEAD.unpack_from(head)[1] not in (MAGIC_V1, MAGIC_V2):
                 return None
-            born_v6 = _HEAD.unpack_from(head, 36)[0] & BORN_HOST_V6
-            stamp: int = _LONG.unpack_from(head, 68 if born_v6 else 56)[0]
-            return stamp if _LONG.unpack_from(head, 28)[0] == offset else None
+            sys_flag = _HEAD.unpack_from(head, SYS_FLAG_AT)[0]
+            stamp: int = _LONG.unpack_from(head, store_timestamp_place(sys_flag))[0]
+            return stamp if _LONG.unpack_from(head, PHYSICAL_OFFSET_AT)[0] == offset else None
     return None

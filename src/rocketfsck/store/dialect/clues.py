@@ -7,12 +7,12 @@ before what is only missing.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Sequence
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, decode_checkpoint
 from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
 from rocketfsck.formats.magic import (
     BORN_HOST_V6,
     COMPRESSED,
@@ -38,7 +38,6 @@ _NEWEST_COUNT = 64
 _ENOUGH_COUNT = 8
 _CRC_NAME = b"__CRC32#\x01"
 _CRC_SIZE = 20
-_ENTRY = struct.Struct(">iqii")
 _MAX_ENTRIES = 1000
 _CONFIG_PART = 64 << 10
 
@@ -146,7 +145,8 @@ def _in_indexes(found: Found) -> Iterator[Clue]:
     for file in reversed(found.indexes[-3:]):
         try:
             with FileReader(file.location) as reader:
-                slot_count, index_count = struct.unpack(">ii", reader.read(32, 8))
+                header = decode_header(reader.read(0, INDEX_HEADER_SIZE))
+                slot_count, index_count = header.hash_slot_count, header.index_count
                 entry_count = index_count - 1
                 if not 0 < slot_count <= entry_count < found.geometry.entry_count:
                     continue
@@ -172,9 +172,9 @@ def _in_indexes(found: Found) -> Iterator[Clue]:
 
 def _has_chain(reader: FileReader, slot_count: int, index_count: int) -> bool:
     """Whether one of the first entries has a predecessor in its slot."""
-    first_pos = 40 + 4 * slot_count + 20
-    entries = reader.read(first_pos, 20 * min(_MAX_ENTRIES, index_count - 1))
-    return any(0 < before < number for number, (_, _, _, before) in enumerate(_ENTRY.iter_unpack(entries), 1))
+    entries = reader.read(entry_pos(1, slot_count), ENTRY_SIZE * min(_MAX_ENTRIES, index_count - 1))
+    links = (before for _, _, _, before in ENTRY.packer().iter_unpack(entries))
+    return any(0 < before < number for number, before in enumerate(links, 1))
 
 
 _CHECKPOINT_CLUES = (

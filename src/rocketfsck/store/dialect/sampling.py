@@ -8,14 +8,13 @@ thing that is not a record.
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from rocketfsck.errors import FormatError, StoreError
-from rocketfsck.formats.indexfile import ENTRY_SIZE, entry_pos
+from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rocketfsck.formats.record import Record, decode_record, read_frame
 from rocketfsck.store.model import IndexFile, MappedFile
@@ -29,7 +28,6 @@ _MAX_RECORD_SIZE = 256 << 10
 _BUFFER_SIZE = 64 << 10
 _MAX_EMPTY_FILES = 4  # pre-allocated files behind the one being written, and some more
 _FILLER_SIZE = 4096
-_ENTRY = struct.Struct(">iqii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +57,13 @@ def _last_offsets(indexes: Sequence[IndexFile], slot_count: int) -> list[int]:
     """The distinct physical offsets in the last entries of the last index file."""
     try:
         with FileReader(indexes[-1].location) as reader:
-            (index_count,) = struct.unpack(">i", reader.read(36, 4))
+            index_count = decode_header(reader.read(0, INDEX_HEADER_SIZE)).index_count
             first = max(1, index_count - LAST_COUNT)
             data = reader.read_upto(entry_pos(first, slot_count), ENTRY_SIZE * max(0, index_count - first))
     except (StoreError, IndexError):
         return []
     whole = data[: len(data) // ENTRY_SIZE * ENTRY_SIZE]
-    return sorted({offset for _, offset, _, _ in _ENTRY.iter_unpack(whole)})
+    return sorted({offset for _, offset, _, _ in ENTRY.packer().iter_unpack(whole)})
 
 
 def records_at(files: Sequence[MappedFile], offsets: Sequence[int]) -> Iterator[Record]:

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from rocketfsck.formats.magic import MAGIC_V2
+from rocketfsck.formats.places import store_timestamp_place
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.queuetrack import RECENT_COUNT
@@ -268,7 +269,7 @@ def host_text(rows: LogRows, reader: FileReader, row: int) -> str:
     from ipaddress import ip_address
 
     pos, sys_flag = int(rows["pos"][row]), int(rows["sys_flag"][row])
-    start = pos + (68 if sys_flag & 0x10 else 56) + 8
+    start = pos + store_timestamp_place(sys_flag) + 8
     size = 16 if sys_flag & 0x20 else 4
     data = reader.read(start, size + 4)
     address = ip_address(data[:size])

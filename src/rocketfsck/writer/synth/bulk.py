@@ -7,7 +7,6 @@ its header, the first unit of a queue) is left to the writer's own functions. Re
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +25,7 @@ from rocketfsck.scan.replay import division_factor
 from rocketfsck.writer.checkpoint import CheckpointState
 from rocketfsck.writer.commitlog import CommitLog, make_room
 from rocketfsck.writer.consumequeue import QueueState, put_unit
-from rocketfsck.writer.filesums import RunningCrc, crc32_of_zeros
+from rocketfsck.writer.filesums import crc32, crc32_of_zeros
 from rocketfsck.writer.indexfile import IndexFileState, IndexService, fetch_file, put_key
 from rocketfsck.writer.making import Fill, FillProgress, OnPut, Sums
 from rocketfsck.writer.storewriter import StoreWriter
@@ -102,7 +101,6 @@ class _Bulk:
         self.scratch = np.empty(BLOCK, np.int64)
         self.factor = division_factor(options.geometry.slot_count)
         self.sums: dict[str, int] = {}
-        self.running = RunningCrc(sys.maxsize)
         self.crc = 0
 
     def _queue_key(self, queue: int) -> tuple[str, int]:
@@ -132,7 +130,7 @@ class _Bulk:
         make_room(self.writer.log, needed, single=True)
         end = stream.position
         if end > pos:
-            self.crc = self.running.update(self.crc, memoryview(stream.read_back(pos, end - pos)))
+            self.crc = crc32(stream.read_back(pos, end - pos), self.crc)
             self._settle_crc(end - stream.file_size, end)
 
     def _settle_crc(self, start: int, end: int) -> None:
@@ -196,7 +194,7 @@ class _Bulk:
         path = stream.path_of(stream.last_start)
         write_at(path, data, stream.position - stream.last_start)
         self.flusher.written(path, used)
-        self.crc = self.running.update(self.crc, data)
+        self.crc = crc32(data, self.crc)
         stream.skip_to(stream.position + used)
         if log.dialect.stale_blank_filler:
             _remember(log, data, columns.size[:count])
