@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,5 +46,6 @@ def njit(function: Any, *, directory: Path | None = None, **options: Any) -> Any
     finally:
         numba.config.DISABLE_JIT = disabled
     if directory is not None:
-        compiled._cache = KernelCache(function, directory)
+        with suppress(AttributeError):  # a Numba that takes no cache compiles each time
+            compiled._cache = KernelCache(function, directory)
     return compiled

@@ -3,9 +3,10 @@
 Numba is imported (`scan.compiler`) when a module with kernels is imported only; whoever wants kernels asks
 `compiled_wanted` first and imports that module after it.
 
-A kernel depends on all the helpers that it calls, so the directory's own name carries a hash of every source
-in this folder, of the versions and of the processor. A cache holds code: a directory that somebody else could
-write to is not used, and one that cannot be written to is done without (`scan.kernelcache` has the files).
+A kernel depends on all the helpers that it calls and on constants of `formats`, so the directory's own name
+carries a hash of every source in both packages, of the versions and of the processor. A cache holds code: a
+directory that somebody else could write to is not used, and one that cannot be written to is done without
+(`scan.kernelcache` has the files).
 """
 
 from __future__ import annotations
@@ -17,17 +18,19 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rocketfsck.errors import UsageError
 from rocketfsck.scan.crc import chosen
-from rocketfsck.scan.zipped import sources
 
 COMPILED_FROM = 12 << 20  # bytes; below, plain Python is done before the compiled code is loaded
 COMPILED_COLD_FROM = 192 << 20  # the same where it must first be compiled
+KERNEL_PACKAGES = ("rocketfsck.formats", "rocketfsck.scan")
 KEPT_COUNT = 8  # sets of compiled kernels that one user's cache keeps
 _CACHE_NAME = re.compile("kernels-[0-9a-f]{20}")
 
@@ -176,6 +179,16 @@ def cpu_features() -> frozenset[str]:
     return frozenset(features)
 
 
+def _sources(folder: Traversable) -> Iterator[tuple[str, bytes]]:
+    """Path and content of every module in a folder, wherever it lies: the package may be in an archive."""
+    for item in sorted(folder.iterdir(), key=lambda item: item.name):
+        if item.is_dir():
+            for path, content in _sources(item):
+                yield f"{item.name}/{path}", content
+        elif item.name.endswith(".py"):
+            yield item.name, item.read_bytes()
+
+
 def _content_key() -> str:
     import llvmlite
     import numpy as np
@@ -184,8 +197,9 @@ def _content_key() -> str:
     from rocketfsck.scan.compiler import numba
 
     digest = hashlib.sha256()
-    for name, content in sources():
-        digest.update(name.encode() + b"\0" + content + b"\0")
+    for package in KERNEL_PACKAGES:
+        for name, content in _sources(resources.files(package)):
+            digest.update(f"{package}/{name}\0{len(content)}\0".encode() + content)
     versions = (
         sys.version,
         numba.__version__,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import rocketfsck
 from rocketfsck.errors import UsageError
 from rocketfsck.scan import jit
 
@@ -73,6 +75,36 @@ def test_cache_is_private_and_named_by_content(tmp_path: Path) -> None:
     assert directory.name.startswith("kernels-")
     assert directory.stat().st_mode & 0o777 == 0o700
     assert any(directory.rglob("*.nbc"))
+
+
+@pytest.mark.parametrize("package", ["formats", "scan"])
+def test_a_changed_source_has_another_cache(package: str, tmp_path: Path) -> None:
+    """Also one in a folder below, and one that is in an archive."""
+    root = Path(rocketfsck.__file__).parent
+    copy = tmp_path / "rocketfsck"
+    for name in ("formats", "scan"):
+        shutil.copytree(root / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in root.glob("*.py"):
+        shutil.copy(path, copy)
+    (copy / package / "deeper").mkdir()
+    code = "from rocketfsck.scan import jit; print(jit._content_key())"
+
+    def key(place: Path) -> str:
+        return run(code, PYTHONPATH=str(place))
+
+    def archived() -> Path:
+        return Path(shutil.make_archive(str(tmp_path / "archive"), "zip", tmp_path, "rocketfsck"))
+
+    before = key(tmp_path)
+    assert key(archived()) == before
+    for change in (copy / package / "further.py", copy / package / "deeper" / "module.py"):
+        change.write_text("PLACE = 28\n")
+        after = key(tmp_path)
+        assert after != before
+        change.write_text("PLACE = 29\n")
+        assert key(tmp_path) not in (before, after)
+        assert key(archived()) == key(tmp_path)
+        change.unlink()
 
 
 def test_old_kernels_are_forgotten(tmp_path: Path) -> None:
