@@ -23,9 +23,8 @@ SLASH = 0x2F
 MOST = 0x7FFFFFFFFFFFFFFF
 UNUSABLE = -3
 
-NAME_FRONT = 64
-NAME_ROOM = NAME_FRONT + 3 * 32768 + 64
-"""Bytes of scratch for a name whose malformed bytes become U+FFFD, with room for whoever hashes it."""
+NAME_ROOM = 3 * 32768
+"""Bytes of scratch for a name whose malformed bytes become U+FFFD."""
 
 _W_RMQ_SYS, _W_SCHEDULE, _W_TOPIC, _W_XXXX = (
     word("rmq_sys_"),
@@ -125,7 +124,6 @@ def store_dispatches(
     names_size: int,
     offsets: int,
     offsets_size: int,
-    limit: int,
     name_room: int,
 ) -> int:
     """Writes the further queues of the record at `row` from dispatch row `first` on; gives the row behind.
@@ -159,10 +157,10 @@ def store_dispatches(
             if name_size >= 5 and load_i64(name - 3) & _FIVE_BYTES == _W_LMQ:
                 queue = 0
             if is_utf8(name, name_size):
-                found = intern_queue(table, name, name_size, queue, limit)
+                found = intern_queue(table, name, name_size, queue)
             else:
-                used = replaced(name, name_size, name_room + NAME_FRONT)
-                found = intern_queue(table, name_room + NAME_FRONT, used, queue, name_room + NAME_ROOM)
+                used = replaced(name, name_size, name_room)
+                found = intern_queue(table, name_room, used, queue)
             if found == NO_ROOM:
                 return NO_ROOM
             if done < capacity:

@@ -2,7 +2,7 @@
 
     properties := name 0x01 value (0x02 name 0x01 value)* 0x02?        (reference 2.5)
 
-One pass over the separators, 64 bytes a step; both of RocketMQ's parsers. What they make of a piece differs
+One pass over the bytes; both of RocketMQ's parsers. What they make of a piece differs
 only where a piece has no 0x01, several, or nothing on one side of it.
 """
 
@@ -11,12 +11,9 @@ only where a piece has no 0x01, several, or nothing on one side of it.
 
 from __future__ import annotations
 
-import numpy as np
-
 from rocketfsck.scan.columns import Fault
-from rocketfsck.scan.intrinsics import load_i16, load_i32, load_i64, load_u8, lowest_bit, store_i64
+from rocketfsck.scan.intrinsics import load_i16, load_i32, load_i64, load_u8, store_i64
 from rocketfsck.scan.jit import helper, inlined
-from rocketfsck.scan.kernels_text import separators_at
 
 # the properties wanted: their place among the values found
 TAGS, KEYS, UNIQ_KEY, DELAY, INNER_NUM, INNER_BASE, DISPATCH, DISPATCH_OFFSET, CRC32 = range(9)
@@ -103,7 +100,7 @@ def odd_piece(piece: int, mark: int, marks: int, size: int, split: bool) -> int:
 
 
 @inlined
-def find_properties(address: int, size: int, limit: int, split: bool, found: int) -> int:
+def find_properties(address: int, size: int, split: bool, found: int) -> int:
     """Notes in `found` where the wanted properties' values are; gives the faults of the properties' shape.
 
     A value is noted as place << 32 | size; the last of a name wins.
@@ -112,19 +109,11 @@ def find_properties(address: int, size: int, limit: int, split: bool, found: int
     piece = 0
     mark = 0
     marks = 0
-    at = 0
-    mask = separators_at(address, size, limit)
-    while True:
-        if mask == 0:
-            at += 64
-            if at < size:
-                mask = separators_at(address + at, size - at, limit)
-                continue
-            end = size
-        else:
-            end = at + lowest_bit(mask)
-            mask &= mask - np.uint64(1)
+    for end in range(size + 1):
+        if end < size:
             byte = load_u8(address + end)
+            if byte > 2:
+                continue
             if byte == 1:
                 if marks == 0:
                     mark = end
@@ -144,7 +133,6 @@ def find_properties(address: int, size: int, limit: int, split: bool, found: int
                 index = wanted_property(address + piece, mark - piece)
                 if index >= 0:
                     store_i64(found + 8 * index, (mark + 1) << 32 | value_size)
-        if end == size:
-            return faults
         piece = end + 1
         marks = 0
+    return faults

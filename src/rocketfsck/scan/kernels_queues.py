@@ -72,7 +72,7 @@ def topic_facts(table: int, row: int, address: int, size: int) -> tuple[int, int
 
 
 @inlined
-def find_queue(table: int, address: int, size: int, queue_id: int, limit: int) -> int:
+def find_queue(table: int, address: int, size: int, queue_id: int) -> int:
     """`intern_queue`, by a guess first: what the hash of a whole name takes, records would wait for.
 
     The guess is the row that a queue of the same number, with a topic of the same last 8 bytes, had lately.
@@ -92,23 +92,22 @@ def find_queue(table: int, address: int, size: int, queue_id: int, limit: int) -
             address,
             native_i64(table + 8 * ARENA) + native_i64(native_i64(table + 8 * NAME_POS) + 8 * row),
             size,
-            limit,
         )
     ):
         return row
-    row = intern_queue(table, address, size, queue_id, limit)
+    row = intern_queue(table, address, size, queue_id)
     if row >= 0:
         store_i32(place, row + 1)
     return row
 
 
 @helper
-def intern_queue(table: int, address: int, size: int, queue_id: int, limit: int) -> int:
+def intern_queue(table: int, address: int, size: int, queue_id: int) -> int:
     """The row of a queue, added if it is new.
 
     NO_ROW if the table takes no more; NO_ROOM if it must grow, by a name of counts[2] bytes.
     """
-    value = byte_hash(address, size) & WORD_MASK
+    value = byte_hash(address, size)
     value = ((value ^ (queue_id & WORD_MASK)) * 0x9E3779B1 + size) & WORD_MASK
     value ^= value >> 15
     value = (value * 0x85EBCA77) & WORD_MASK
@@ -128,7 +127,6 @@ def intern_queue(table: int, address: int, size: int, queue_id: int, limit: int)
                 address,
                 native_i64(table + 8 * ARENA) + native_i64(native_i64(table + 8 * NAME_POS) + 8 * row),
                 size,
-                limit,
             )
         ):
             return row

@@ -2,7 +2,7 @@
 
 Grammar: reference 2.1 (record), 2.5 (properties), 2.8 (BLANK), 2.15 (what a broker checks); the order in
 which a frame is tested is written in `scan.plain`. One pass a record: frame, fixed fields, CRC of the body,
-queue look-up, properties by their separators (64 bytes a step), hashes of the keys found.
+queue look-up, properties by their separators, hashes of the keys found.
 
 The kernel sees addresses only, so any array will do, a read-only one too. It neither allocates nor raises;
 what it cannot do itself, make room in the queue table, it hands back as `_TABLE_FULL`.
@@ -68,10 +68,8 @@ from rocketfsck.scan.intrinsics import (
     load_i64,
     load_u8,
     load_u32,
-    lowest_bit,
     native_i32,
     native_i64,
-    prefetch,
     row_storer,
     store_i64,
 )
@@ -116,17 +114,12 @@ from rocketfsck.scan.kernels_text import (
     all_zero,
     parse_decimal,
     signed32,
-    spaces_at,
     text_hash,
 )
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 
-AHEAD_FROM = 512
-AHEAD_SIZE = 1024
-"""What is asked for behind each record, in bytes, while its own are checked: memory takes longer to answer
-than a small record takes to check."""
-
+_SPACE = 0x20
 _TABLE_FULL = -100  # in place of a Stop: the queue table must grow
 
 _V1, _V2, _BLANK, _LEAST = MAGIC_V1, MAGIC_V2, MAGIC_BLANK, MIN_RECORD_SIZE
@@ -258,7 +251,6 @@ def _scan(
     row = counts[0]
     key_row = counts[1]
     dispatch_row = counts[3]
-    limit = buffer + end
     pos = start
     stop = _LIMIT
     while True:
@@ -297,11 +289,6 @@ def _scan(
             stop = _NEED_BYTES
             break
         record_end = record + total_size
-        ahead = AHEAD_FROM
-        ahead_end = AHEAD_FROM + min(total_size, AHEAD_SIZE)
-        while ahead < ahead_end:
-            prefetch(record_end + ahead)
-            ahead += 64
         sys_flag = load_i32(record + SYS_FLAG_AT)
         is_v2 = 1 if magic_code == _V2 else 0
         born_growth = IPV6_GROWTH if sys_flag & BORN_HOST_V6 else 0
@@ -331,7 +318,7 @@ def _scan(
 
         queue_id = load_i32(record + QUEUE_ID_AT)
         turned_away = native_i64(native_i64(table + 8 * COUNTS) + 24)
-        queue_row = find_queue(table, topic, topic_size, queue_id, limit)
+        queue_row = find_queue(table, topic, topic_size, queue_id)
         if queue_row == NO_ROOM:
             stop = _TABLE_FULL
             break
@@ -378,7 +365,7 @@ def _scan(
             traits |= _T_PROPERTIES
             for index in range(FOUND_COUNT):
                 store_i64(found + 8 * index, 0)
-            faults |= find_properties(properties, properties_size, limit, split, found)
+            faults |= find_properties(properties, properties_size, split, found)
             traits |= _T_TRAILING if load_u8(record_end - 1) == 2 else 0
             span = native_i64(found + 8 * TAGS)
             if span != 0:
@@ -400,18 +387,9 @@ def _scan(
                 keys = properties + (span >> 32)
                 keys_size = span & WORD_MASK
                 word = 0
-                window = 0
-                mask = spaces_at(keys, keys_size, limit)
-                while True:
-                    if mask == 0:
-                        window += 64
-                        if window < keys_size:
-                            mask = spaces_at(keys + window, keys_size - window, limit)
-                            continue
-                        word_end = keys_size
-                    else:
-                        word_end = window + lowest_bit(mask)
-                        mask &= mask - np.uint64(1)
+                for word_end in range(keys_size + 1):
+                    if word_end < keys_size and load_u8(keys + word_end) != _SPACE:
+                        continue
                     if word_end > word:
                         if key_row < key_capacity:
                             at = keys + word
@@ -421,8 +399,6 @@ def _scan(
                         else:
                             has_room = False
                         key_row += 1
-                    if word_end == keys_size:
-                        break
                     word = word_end + 1
             span = native_i64(found + 8 * DELAY)
             if span != 0:
@@ -460,7 +436,6 @@ def _scan(
                     span & WORD_MASK,
                     properties + (other >> 32),
                     other & WORD_MASK,
-                    limit,
                     found + 8 * FOUND_COUNT,
                 )
                 if next_row == NO_ROOM:

@@ -1,8 +1,7 @@
 """Java's view of bytes, for kernels: string hashes over UTF-16 units, malformed UTF-8, decimal numbers.
 
-The quick ways serve ASCII, 64 bytes at a time; bytes from 0x80 on take the slow, exact way of Java's own
-decoder (one U+FFFD for what it skips; reference 0.1, 2.5). Every address range lies inside a record, at
-least 64 bytes behind its first byte, so that `hash_before` stays inside it.
+ASCII takes the quick way; bytes from 0x80 on take the slow, exact way of Java's own decoder (one U+FFFD for
+what it skips; reference 0.1, 2.5).
 """
 
 # mypy: disable-error-code="no-any-return, assignment, return-value"
@@ -12,20 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rocketfsck.scan.intrinsics import (
-    WORD_MASK,
-    hash_before,
-    load_u8,
-    mask_below_3,
-    mask_differ,
-    mask_non_zero,
-    mask_space,
-)
+from rocketfsck.scan.intrinsics import WORD_MASK, load_u8
 from rocketfsck.scan.jit import helper, inlined
 
-POWERS = np.array([pow(31, exponent, 1 << 32) for exponent in range(65)], np.int64)
 REPLACEMENT = 0xFFFD
-NOT_ASCII = 1 << 32
 ODD = -1  # how decoding says that a character is malformed
 
 # the zero of every row of ten decimal digits in the BMP: what Character.digit(char, 10) takes
@@ -47,78 +36,21 @@ def signed32(value: int) -> int:
 
 
 @inlined
-def window_mask(mask: int, left: int) -> int:
-    """`mask` with only its lowest `left` (more than 0) bits kept."""
-    if left >= 64:
-        return mask
-    return mask & ((np.uint64(1) << np.uint64(left)) - np.uint64(1))
-
-
-@inlined
-def separators_at(address: int, left: int, limit: int) -> int:
-    """A bit for each byte below 3 among the first 64 of `left` bytes; loads nothing from `limit` on."""
-    if address + 64 <= limit:
-        return window_mask(mask_below_3(address), left)
-    back = address + 64 - limit
-    return window_mask(mask_below_3(limit - 64) >> np.uint64(back), left)
-
-
-@inlined
-def spaces_at(address: int, left: int, limit: int) -> int:
-    """A bit for each space among the first 64 of `left` bytes; loads nothing from `limit` on."""
-    if address + 64 <= limit:
-        return window_mask(mask_space(address), left)
-    back = address + 64 - limit
-    return window_mask(mask_space(limit - 64) >> np.uint64(back), left)
-
-
-@inlined
-def same_bytes(left: int, right: int, size: int, limit: int) -> bool:
-    """Whether `size` bytes are equal; loads nothing from `limit` on at `left`, 63 bytes more at `right`."""
-    done = 0
-    while done < size:
-        if left + done + 64 > limit:
-            break
-        differing = window_mask(mask_differ(left + done, right + done), size - done)
-        if differing != 0:
-            return False
-        done += 64
-    while done < size:
-        if load_u8(left + done) != load_u8(right + done):
-            return False
-        done += 1
-    return True
+def same_bytes(left: int, right: int, size: int) -> bool:
+    """Whether `size` bytes are equal."""
+    differing = 0
+    for index in range(size):
+        differing |= load_u8(left + index) ^ load_u8(right + index)
+    return differing == 0
 
 
 @helper
 def all_zero(address: int, size: int) -> bool:
     """Whether `size` bytes are all zero."""
-    done = 0
-    while done + 64 <= size:
-        if mask_non_zero(address + done) != 0:
-            return False
-        done += 64
-    while done < size:
-        if load_u8(address + done) != 0:
-            return False
-        done += 1
-    return True
-
-
-@inlined
-def byte_hash(address: int, size: int) -> int:
-    """Sum of byte * 31**i over the bytes from the end, 32 bits; bit 32 is set if one is not ASCII."""
-    first = size & 63
-    total = 0
-    if first != 0:
-        total = hash_before(address + first, first)
-    at = address + first
-    end = address + size
-    while at < end:
-        at += 64
-        part = hash_before(at, 64)
-        total = ((total * POWERS[64] + part) & WORD_MASK) | ((total | part) & NOT_ASCII)
-    return total
+    bits = 0
+    for index in range(size):
+        bits |= load_u8(address + index)
+    return bits == 0
 
 
 @helper
@@ -196,15 +128,24 @@ def is_utf8(address: int, size: int) -> bool:
 @inlined
 def text_hash(address: int, size: int, start: int) -> int:
     """Java's hash of UTF-8 bytes, going on from the hash `start`; 32 bits."""
-    total = byte_hash(address, size)
-    if total & NOT_ASCII:
+    total = start
+    bits = 0
+    for index in range(size):
+        byte = load_u8(address + index)
+        bits |= byte
+        total = (total * 31 + byte) & WORD_MASK
+    if bits >= 0x80:
         return decoded_hash(address, size, start)
-    if size <= 64:
-        return (start * POWERS[size] + total) & WORD_MASK
-    factor = POWERS[size & 63]
-    for _ in range(size >> 6):
-        factor = (factor * POWERS[64]) & WORD_MASK
-    return (start * factor + total) & WORD_MASK
+    return total
+
+
+@inlined
+def byte_hash(address: int, size: int) -> int:
+    """The same polynomial over the bytes themselves, whatever they spell; 32 bits."""
+    total = 0
+    for index in range(size):
+        total = (total * 31 + load_u8(address + index)) & WORD_MASK
+    return total
 
 
 @helper
