@@ -1,4 +1,4 @@
-"""Single machine operations for kernels: big-endian loads, stores, 64-byte compares, prefetch.
+"""Single machine operations for kernels: big-endian loads, stores, a few others.
 
 An address is an int64. Nothing here checks it: every kernel proves first that the bytes are its own to
 read. Whatever is loaded as a number is big-endian on disk (reference 0.1) and comes out native.
@@ -6,26 +6,15 @@ read. Whatever is loaded as a number is big-endian on disk (reference 0.1) and c
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from rocketfsck.scan.compiler import intrinsic, ir, types
-from rocketfsck.scan.jit import cpu_features
 
-I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
-BYTES = ir.VectorType(I8, 64)
+I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 WORD_MASK = 0xFFFFFFFF
-
-FEATURES = cpu_features()
-HAS_WIDE = {"avx512f", "avx512bw", "avx512vl"} <= FEATURES
 
 Builder = Any
 Value = Any
-
-
-def splat(element: Any, value: int, count: int = 64) -> Value:
-    """A constant vector of `count` times `value`."""
-    return ir.Constant(ir.VectorType(element, count), [value] * count)
 
 
 def load_at(builder: Builder, address: Value, kind: Any) -> Value:
@@ -33,13 +22,6 @@ def load_at(builder: Builder, address: Value, kind: Any) -> Value:
     value = builder.load(builder.inttoptr(address, kind.as_pointer()), typ=kind)
     value.align = 1
     return value
-
-
-def call_llvm(builder: Builder, name: str, result: Any, arguments: list[Any]) -> Value:
-    """A call of an LLVM intrinsic by its full, mangled name."""
-    function_type = ir.FunctionType(result, [argument.type for argument in arguments])
-    function = builder.module.globals.get(name) or ir.Function(builder.module, function_type, name)
-    return builder.call(function, arguments)
 
 
 def _loader(kind: Any, signed: bool) -> Any:
@@ -107,52 +89,6 @@ def swapped(typingctx: Any, value: Any) -> Any:  # noqa: ARG001
     return types.int64(types.int64), codegen
 
 
-def _comparer(compare: Callable[[Builder, Value], Value]) -> Any:
-    def mask(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
-        def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
-            return builder.bitcast(compare(builder, load_at(builder, args[0], BYTES)), I64)
-
-        return types.uint64(types.int64), codegen
-
-    return intrinsic(mask)
-
-
-# one bit for each of the 64 bytes at an address
-mask_below_3 = _comparer(lambda b, v: b.icmp_unsigned("<", v, splat(I8, 3)))
-mask_space = _comparer(lambda b, v: b.icmp_unsigned("==", v, splat(I8, 0x20)))
-mask_non_zero = _comparer(lambda b, v: b.icmp_unsigned("!=", v, splat(I8, 0)))
-mask_non_ascii = _comparer(lambda b, v: b.icmp_signed("<", v, splat(I8, 0)))
-mask_unsafe = _comparer(
-    lambda b, v: b.or_(
-        b.icmp_unsigned("<", v, splat(I8, 0x20)),
-        b.or_(b.icmp_unsigned("==", v, splat(I8, 0x2F)), b.icmp_unsigned("==", v, splat(I8, 0x7F))),
-    )
-)
-
-
-@intrinsic
-def mask_differ(typingctx: Any, left: Any, right: Any) -> Any:  # noqa: ARG001
-    """One bit for each of 64 bytes: left and right differ."""
-
-    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
-        found = builder.icmp_unsigned(
-            "!=", load_at(builder, args[0], BYTES), load_at(builder, args[1], BYTES)
-        )
-        return builder.bitcast(found, I64)
-
-    return types.uint64(types.int64, types.int64), codegen
-
-
-@intrinsic
-def lowest_bit(typingctx: Any, value: Any) -> Any:  # noqa: ARG001
-    """The number of the lowest bit set; `value` is not 0."""
-
-    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
-        return builder.cttz(args[0], ir.Constant(I1, 1))
-
-    return types.int64(types.uint64), codegen
-
-
 @intrinsic
 def prefetch(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
     """Asks for the cache line at an address; any address may be asked for."""
@@ -192,63 +128,6 @@ def high_product(typingctx: Any, left: Any, right: Any) -> Any:  # noqa: ARG001
         return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), I64)
 
     return types.uint64(types.uint64, types.uint64), codegen
-
-
-def _power(exponent: int) -> int:
-    return pow(31, exponent, 1 << 32)
-
-
-@intrinsic
-def hash_before(typingctx: Any, end: Any, size: Any) -> Any:  # noqa: ARG001
-    """Sum of byte * 31**(distance to the end) over the `size` (1..64) bytes before address `end`.
-
-    The low 32 bits; bit 32 is set when a byte is not ASCII. Loads the 64 bytes before `end` whatever `size`.
-    """
-
-    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
-        end, size = args
-        loaded = load_at(builder, builder.sub(end, ir.Constant(I64, 64)), BYTES)
-        unwanted = builder.sub(ir.Constant(I64, 64), size)
-        lanes = builder.bitcast(builder.shl(ir.Constant(I64, -1), unwanted), ir.VectorType(I1, 64))
-        text = builder.select(lanes, loaded, splat(I8, 0))
-        odd = builder.bitcast(builder.icmp_signed("<", text, splat(I8, 0)), I64)
-        flag = builder.zext(builder.icmp_unsigned("!=", odd, ir.Constant(I64, 0)), I64)
-        if HAS_WIDE:
-            words = ir.VectorType(I16, 32)
-            pairs = ir.Constant(BYTES, [31, 1] * 32)
-            halves = call_llvm(builder, "llvm.x86.avx512.pmaddubs.w.512", words, [text, pairs])
-            fours = ir.Constant(words, [961, 1] * 16)
-            quarters = ir.VectorType(I32, 16)
-            sums = call_llvm(builder, "llvm.x86.avx512.pmaddw.d.512", quarters, [halves, fours])
-            weights = ir.Constant(quarters, [_power(4 * (15 - lane)) for lane in range(16)])
-            total = call_llvm(builder, "llvm.vector.reduce.add.v16i32", I32, [builder.mul(sums, weights)])
-        else:
-            numbers = ir.VectorType(I32, 64)
-            weights = ir.Constant(numbers, [_power(63 - lane) for lane in range(64)])
-            products = builder.mul(builder.zext(text, numbers), weights)
-            total = call_llvm(builder, "llvm.vector.reduce.add.v64i32", I32, [products])
-        return builder.or_(builder.zext(total, I64), builder.shl(flag, ir.Constant(I64, 32)))
-
-    return types.int64(types.int64, types.int64), codegen
-
-
-@intrinsic
-def mask_magic(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
-    """One bit for each of 64 bytes that start a magic code by its first two bytes; loads 65 bytes."""
-
-    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
-        here = load_at(builder, args[0], BYTES)
-        there = load_at(builder, builder.add(args[0], ir.Constant(I64, 1)), BYTES)
-        found = [
-            builder.and_(
-                builder.icmp_unsigned("==", here, splat(I8, first)),
-                builder.icmp_unsigned("==", there, splat(I8, second)),
-            )
-            for first, second in ((0xDA, 0xA3), (0xCB, 0xD4))
-        ]
-        return builder.bitcast(builder.or_(*found), I64)
-
-    return types.uint64(types.int64), codegen
 
 
 def row_storer(kinds: list[str], first: int) -> Any:

@@ -4,8 +4,8 @@ Numba is imported (`scan.compiler`) when a module with kernels is imported only;
 `compiled_wanted` first and imports that module after it.
 
 A kernel depends on all the helpers that it calls and on constants of `formats`, so the directory's own name
-carries a hash of every source in both packages, of the versions and of the processor. A cache holds code: a
-directory that somebody else could write to is not used, and one that cannot be written to is done without
+carries a hash of every source in both packages and of the versions. A cache holds code: a directory that
+somebody else could write to is not used, and one that cannot be written to is done without
 (`scan.kernelcache` has the files).
 """
 
@@ -163,22 +163,6 @@ def _cache_root() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "rocketfsck"
 
 
-def cpu_features() -> frozenset[str]:
-    """The features that compiled code may use: the processor's, or what Numba was told by its environment."""
-    from rocketfsck.scan.compiler import binding as llvm
-    from rocketfsck.scan.compiler import numba
-
-    if numba.config.CPU_FEATURES is not None:
-        pieces = str(numba.config.CPU_FEATURES).split(",")
-        return frozenset(piece[1:] for piece in pieces if piece.startswith("+"))
-    if numba.config.CPU_NAME not in (None, llvm.get_host_cpu_name()):
-        return frozenset()  # another processor's name with this one's features: use nothing that is special
-    features = {name for name, there in llvm.get_host_cpu_features().items() if there}
-    if not numba.config.ENABLE_AVX:
-        features = {name for name in features if "avx" not in name}
-    return frozenset(features)
-
-
 def _sources(folder: Traversable) -> Iterator[tuple[str, bytes]]:
     """Path and content of every module in a folder, wherever it lies: the package may be in an archive."""
     for item in sorted(folder.iterdir(), key=lambda item: item.name):
@@ -193,7 +177,6 @@ def _content_key() -> str:
     import llvmlite
     import numpy as np
 
-    from rocketfsck.scan.compiler import binding as llvm
     from rocketfsck.scan.compiler import numba
 
     digest = hashlib.sha256()
@@ -205,10 +188,7 @@ def _content_key() -> str:
         numba.__version__,
         llvmlite.__version__,
         np.__version__,
-        llvm.get_host_cpu_name(),
-        str(numba.config.CPU_NAME),
         str(numba.config.BOUNDSCHECK),
-        *sorted(cpu_features()),
     )
     digest.update("\0".join(versions).encode())
     return digest.hexdigest()[:20]
