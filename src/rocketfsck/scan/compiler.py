@@ -1,36 +1,22 @@
-"""Numba, started without what it does not need, and the one way in which a kernel is compiled.
+"""Numba, and the one way in which a kernel is compiled.
 
-Every module that needs Numba or LLVM at its import takes them from here. Left out is `coverage`, which Numba
-imports, where it is installed, for reports that nobody asked for.
+Every module that needs Numba or LLVM at its import takes them from here.
 """
 
 from __future__ import annotations
 
-import gc
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
 from rocketfsck.scan.kernelcache import KernelCache
 
-_collecting = gc.isenabled()
-_hidden = "coverage" not in sys.modules
-gc.disable()  # imports make many objects and no garbage
-if _hidden:
-    sys.modules["coverage"] = None  # type: ignore[assignment]
-try:
-    import numba
-    from llvmlite import binding, ir
-    from numba import types
-    from numba.extending import intrinsic
-finally:
-    if _hidden:
-        del sys.modules["coverage"]
-    if _collecting:
-        gc.enable()
-
-__all__ = ["binding", "intrinsic", "ir", "njit", "numba", "types"]
+__all__ = ["intrinsic", "ir", "njit", "numba", "types"]
 
 
 def njit(function: Any, *, directory: Path | None = None, **options: Any) -> Any:

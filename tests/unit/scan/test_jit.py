@@ -141,11 +141,6 @@ def test_each_processor_has_its_own_kernels(tmp_path: Path) -> None:
             assert run(CHECK, ROCKETFSCK_CACHE_DIR=str(tmp_path), **environment).split()[0] == hits
 
 
-def test_numba_does_not_bring_coverage_and_leaves_it_to_others() -> None:
-    code = "import sys, rocketfsck.scan.compiler; print('coverage' in sys.modules); import coverage"
-    assert run(code, COVERAGE_PROCESS_START="") == "False\n"
-
-
 @pytest.mark.parametrize("mode", ["auto", "plain", "compiled"])
 def test_numbas_switch_to_python_is_no_trap(mode: str, tmp_path: Path) -> None:
     code = """
