@@ -29,7 +29,7 @@ PREPARED_OFFSET_AT: Final = RECORD_HEADER.offset("preparedTransactionOffset")
 BODY_LENGTH_AT: Final = RECORD_HEADER.offset("bodyLength")
 BODY_AT: Final = RECORD_HEADER.size
 
-PLACED_HEADER_SIZE: Final = SYS_FLAG_AT
+HEADER_SIZE: Final = SYS_FLAG_AT
 """totalSize to physicalOffset: what must be there before it is known that a record is at its own place."""
 IPV6_GROWTH: Final = IPV6_HOST_SIZE - IPV4_HOST_SIZE
 MAX_BODY_AT: Final = BODY_AT + 2 * IPV6_GROWTH

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from rocketfsck.formats.arrays import Bytes, Flags, Longs
 from rocketfsck.formats.javatext import int64
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
+from rocketfsck.formats.places import HEADER_SIZE, PHYSICAL_OFFSET_AT
 
 HEAD_SIZE = 8  # totalSize and magic
-HEADER_SIZE = 36  # totalSize to physicalOffset
 NOT_FOUND = -1
 
-_PHYSICAL_OFFSET_POS = 28
 _FIRST_BLOCK, _LAST_BLOCK = 1 << 11, 1 << 16
 _CODES = (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)
 _PAIRS = sorted({code.to_bytes(4, "big", signed=True)[:2] for code in _CODES})
@@ -57,7 +56,7 @@ def find_candidate(
         good = (code == MAGIC_BLANK) & ((size == file_size - pos) | (size == other_size - pos))
         fits = (code != MAGIC_BLANK) & (size >= MIN_RECORD_SIZE) & (size <= file_size - pos)
         framed = np.flatnonzero(fits & (index + HEADER_SIZE <= end))
-        counted = _field(buffer, index[framed], _PHYSICAL_OFFSET_POS, ">i8") - index[framed]
+        counted = _field(buffer, index[framed], PHYSICAL_OFFSET_AT, ">i8") - index[framed]
         good[framed] = (counted == bases[0]) | (counted == bases[1])
         if good.any():
             return int(index[np.argmax(good)])

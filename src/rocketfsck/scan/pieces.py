@@ -13,8 +13,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from rocketfsck.formats.places import HEADER_SIZE
 from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
-from rocketfsck.scan.headers import HEADER_SIZE, find_candidate
+from rocketfsck.scan.headers import find_candidate
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.source import ReadAhead

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
+from rocketfsck.formats.places import HEADER_SIZE, PHYSICAL_OFFSET_AT
 from rocketfsck.scan.columns import Stop
-from rocketfsck.scan.headers import HEADER_SIZE, find_candidate
+from rocketfsck.scan.headers import find_candidate
 from rocketfsck.scan.large import read_large_record
 from rocketfsck.scan.regions import REASON_OF_STOP, Reason, Region, RegionKind
 from rocketfsck.scan.source import ReadAhead
@@ -167,7 +168,7 @@ class Ground:
         total_size, magic_code = _HEAD.unpack_from(head)
         if magic_code == MAGIC_BLANK:
             return total_size in (self.size - pos, self.file_size - pos)
-        if len(head) < HEADER_SIZE or _LONG.unpack_from(head, 28)[0] not in (
+        if len(head) < HEADER_SIZE or _LONG.unpack_from(head, PHYSICAL_OFFSET_AT)[0] not in (
             self.base_offset + pos,
             other_base + pos,
         ):

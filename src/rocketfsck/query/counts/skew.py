@@ -31,8 +31,7 @@ from rocketfsck.store.reading import FileReader
 
 _BLOCK_COUNT = 1 << 18
 _RECORD_LIMIT = 16 << 20
-_ENTRY_DTYPE = np.dtype([("keyHash", ">i4"), ("phyOffset", ">i8"), ("timeDiff", ">i4"), ("prevIndex", ">i4")])
-assert _ENTRY_DTYPE.itemsize == ENTRY_SIZE == ENTRY.size
+_ENTRY_DTYPE = ENTRY.dtype()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,13 @@ from dataclasses import dataclass
 from rocketfsck.formats.checkpoint import Checkpoint
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
+from rocketfsck.formats.places import (
+    BODY_AT,
+    MAGIC_CODE_AT,
+    PHYSICAL_OFFSET_AT,
+    SYS_FLAG_AT,
+    store_timestamp_place,
+)
 from rocketfsck.query.start.load import OpenFile
 from rocketfsck.query.start.model import LogScan, Skipped
 from rocketfsck.query.start.read import Judged, Reading, Verdict, judge_record
@@ -16,7 +23,6 @@ from rocketfsck.query.start.walk import Ending, LogWalker
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.store.reading import FileReader
 
-_HEADER_SIZE = 68
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 
@@ -36,13 +42,15 @@ class FirstRecord:
 def read_first_record(file: OpenFile, dialect: Dialect) -> FirstRecord:
     """The fields at their places; storeTimestamp's depends on the IPv6 flag where the version knows it."""
     with FileReader(file.path) as reader:
-        head = reader.read_upto(0, _HEADER_SIZE).ljust(_HEADER_SIZE + 8, b"\0")
-    sys_flag = _INT.unpack_from(head, 36)[0]
-    store_at = 68 if dialect.ipv6_hosts and sys_flag & 0x10 else 56
+        head = reader.read_upto(0, BODY_AT).ljust(BODY_AT, b"\0")
+    sys_flag = _INT.unpack_from(head, SYS_FLAG_AT)[0] if dialect.ipv6_hosts else 0
+    store_at = store_timestamp_place(sys_flag)
     with FileReader(file.path) as reader:
         stored = reader.read_upto(store_at, 8).ljust(8, b"\0")
     return FirstRecord(
-        _INT.unpack_from(head, 4)[0], _LONG.unpack_from(head, 28)[0], _LONG.unpack_from(stored)[0]
+        _INT.unpack_from(head, MAGIC_CODE_AT)[0],
+        _LONG.unpack_from(head, PHYSICAL_OFFSET_AT)[0],
+        _LONG.unpack_from(stored)[0],
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.magic import MAGIC_V2
+from rocketfsck.formats.places import SYS_FLAG_AT
 from rocketfsck.query.start.read import Judged, Reading, Verdict, judge_record
 from rocketfsck.scan.columns import Fault, RecordBatch, Stop, Trait, new_batch
 from rocketfsck.scan.options import ScanOptions
@@ -121,8 +122,8 @@ class LogWalker:
         """Put the one record into the batch that only this broker takes for one: it does not know the flags
         of IPv6 hosts (before 4.6.0)."""
         record = bytearray(reader.read(pos, size))
-        sys_flag = _INT.unpack_from(record, 36)[0]
-        _INT.pack_into(record, 36, sys_flag & ~IPV6_HOSTS)
+        sys_flag = _INT.unpack_from(record, SYS_FLAG_AT)[0]
+        _INT.pack_into(record, SYS_FLAG_AT, sys_flag & ~IPV6_HOSTS)
         scanner = record_scanner(False)
         self.batch.begin(0)
         data = np.frombuffer(bytes(record), np.uint8)

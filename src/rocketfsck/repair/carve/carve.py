@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Bytes, Longs
+from rocketfsck.formats.places import HEADER_SIZE, PHYSICAL_OFFSET_AT
 from rocketfsck.scan.columns import Fault, RecordBatch, Stop, new_batch
 from rocketfsck.scan.headers import NOT_FOUND, find_header
 from rocketfsck.scan.jit import compiled_wanted
@@ -51,7 +52,6 @@ PENDING_COUNT = 4096
 """Pieces of columns that wait to be put together."""
 
 _LAST_HEADER = 7  # bytes that may begin a header which goes on behind a window
-_FRAME_SIZE = 36  # totalSize to physicalOffset
 _LONG = struct.Struct(">q")
 _BEHIND = 8  # room for a BLANK that a file need not have: carved files may end anywhere
 _CHUNK_SIZE = 1 << 20
@@ -194,8 +194,8 @@ class _Walk:
                 return None
 
     def _stated_offset(self, pos: int) -> int:
-        head = self.reader.read_upto(pos, _FRAME_SIZE)
-        return int(_LONG.unpack_from(head, 28)[0]) if len(head) == _FRAME_SIZE else 0
+        head = self.reader.read_upto(pos, HEADER_SIZE)
+        return int(_LONG.unpack_from(head, PHYSICAL_OFFSET_AT)[0]) if len(head) == HEADER_SIZE else 0
 
     def _run(self, window: ReadAhead, base: int) -> Iterator[NDArray[np.uint32]]:
         """Records from `pos` on, one behind the other; `pos` is then where the search goes on."""
