@@ -1,44 +1,43 @@
 # mypy: disable-error-code="no-any-return, assignment, return-value"
 # (machine integers: what is an int here has 64 bits and no Python type)
-"""Made-up messages, compiled: whole records with bodies, CRCs and properties; units; index entries.
+"""Made-up messages, compiled: whole records with bodies, CRCs and properties (reference 2.1, 2.5).
 
-The rules are those of the writer's synthesis (a counter-based generator in 64-bit integers, stated there);
-the records, units and entries are those of reference 2.1, 3.1 and 4.4. A kernel is told everything in arrays
-of int64, whose places are named here, and never writes outside the buffer that it was given: `make_records`
-stops before a record that may not fit.
+What a message is says `draws`, whose functions are compiled here. `make_records` gets everything in arrays of
+int64, whose places have names here, and never writes outside the buffer that it was given: it stops before a
+record that may not fit.
 """
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
+from rocketfsck.scan import draws
 from rocketfsck.scan.compiler import intrinsic, ir, types
+from rocketfsck.scan.draws import (
+    DAY,
+    DRAW_BODY,
+    DRAW_BORN,
+    DRAW_PRODUCER,
+    DRAW_QUEUE,
+    DRAW_TAG,
+    DRAW_TOPIC,
+    TEXT,
+)
 from rocketfsck.scan.intrinsics import (
     I64,
     call_crc,
     load_u8,
-    native_i32,
     native_i64,
-    prefetch,
-    store_i32,
     store_i64,
     store_u8,
 )
-from rocketfsck.scan.jit import entry, helper, inlined
-from rocketfsck.scan.kernels_index import BLOCK, ENTRY_SIZE, expected_time_diff, slot_of
-
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-FIRST_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
-SECOND_FACTOR = np.uint64(0x94D049BB133111EB)
-HALF = np.uint64(32)
-LOW_HALF = np.uint64(0xFFFFFFFF)
+from rocketfsck.scan.jit import entry, inlined
 
 MAGIC = 0xDAA320A7
 HEAD_SIZE = 88  # up to the body
-UNIT_SIZE = 20
-DAY = 86_400_000
 CRC_MASK = 0x7FFFFFFF
 SLACK = 64  # bytes that a body's last store may write past its end
 FRAGMENT_MASK = 63
@@ -92,26 +91,26 @@ PARAMETERS = 29
 ) = range(10)
 STATE = 10
 
-# what a message's numbers are drawn for
-(
-    _KIND,
-    TOPIC,
-    QUEUE,
-    SIZE,
-    SIZE_IN_OCTAVE,
-    BODY,
-    CONTENT,
-    TAG,
-    KEY_COUNT,
-    PRODUCER,
-    BORN,
-) = range(11)
-FIRST_WORD = 16
-
 # properties, as numbers in the table of their order
 UNIQUE, KEYS, TAGS, FIXED_FIRST = 0, 1, 2, 3
 
 STOP_BUFFER, STOP_END, STOP_FILE = 0, 1, 2
+
+
+def _compiled_draws() -> dict[str, Any]:
+    """The functions of `draws`, compiled, each of which calls the compiled ones."""
+    names = dict(vars(draws))
+    for name, function in vars(draws).items():
+        if isinstance(function, FunctionType):
+            names[name] = inlined(FunctionType(function.__code__, names, name))
+    return names
+
+
+_DRAWS = _compiled_draws()
+draw, below, choose = _DRAWS["draw"], _DRAWS["below"], _DRAWS["choose"]
+drawn_body_size, drawn_content = _DRAWS["drawn_body_size"], _DRAWS["drawn_content"]
+drawn_word, drawn_word_count = _DRAWS["drawn_word"], _DRAWS["drawn_word_count"]
+drawn_step, month_start = _DRAWS["drawn_step"], _DRAWS["month_start"]
 
 
 @intrinsic
@@ -138,63 +137,17 @@ def store_be64(typingctx: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
 
 
 @inlined
-def mix(value: Any) -> Any:
-    """SplitMix64's finaliser; unsigned 64 bits throughout."""
-    value = (value ^ (value >> np.uint64(30))) * FIRST_FACTOR
-    value = (value ^ (value >> np.uint64(27))) * SECOND_FACTOR
-    return value ^ (value >> np.uint64(31))
-
-
-@inlined
-def draw(key: Any, number: int) -> Any:
-    return mix(key + np.uint64(number + 1) * GOLDEN)
-
-
-@inlined
-def below(value: Any, limit: int) -> int:
-    return np.int64(((value >> HALF) * np.uint64(limit)) >> HALF)
-
-
-@inlined
-def bit_length(value: int) -> int:
-    count = 0
-    while value > 0:
-        value >>= 1
-        count += 1
-    return count
-
-
-@inlined
-def in_octave(value: Any, second: Any, low: int, high: int) -> int:
-    count = max(bit_length(high // low) - 1, 1)
-    octave = below(value, count)
-    start = low << octave
-    end = high + 1 if octave == count - 1 else 2 * start
-    return start + below(second, end - start)
-
-
-@helper
-def month_start(timestamp: int) -> int:
-    days = timestamp // DAY
-    day_of_era = (days + 719_468) % 146_097
-    year = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
-    day_of_year = day_of_era - (365 * year + year // 4 - year // 100)
-    month = (5 * day_of_year + 2) // 153
-    return (days - (day_of_year - (153 * month + 2) // 5)) * DAY
-
-
-@inlined
 def fill_random(at: int, size: int, key: Any) -> None:
     """Random bytes; up to 7 more than `size`."""
     for word in range((size + 7) >> 3):
-        store_i64(at + 8 * word, np.int64(mix(key + np.uint64(word + 1) * GOLDEN)))
+        store_i64(at + 8 * word, np.int64(draw(key, word)))
 
 
 @inlined
 def fill_text(at: int, size: int, key: Any, fragments: int) -> None:
     """Text of fragments of 8 bytes; up to 63 bytes more than `size`."""
     for word in range((size + 63) >> 6):
-        value = np.int64(mix(key + np.uint64(word + 1) * GOLDEN))
+        value = np.int64(draw(key, word))
         for place in range(8):
             chosen = (value >> (8 * place)) & FRAGMENT_MASK
             store_i64(at + 64 * word + 8 * place, native_i64(fragments + 8 * chosen))
@@ -299,40 +252,29 @@ def make_records(
             break
         if keys + 1 + parameters[P_KEY_HIGH] > parameters[P_KEY_ROWS]:
             break
-        key = mix(seed + np.uint64(number + 1) * GOLDEN)
-        chosen = draw(key, TOPIC)
-        topic = below(chosen, parameters[P_TOPIC_COUNT])
-        if np.int64(chosen & LOW_HALF) >= thresholds[topic]:
-            topic = aliases[topic]
-        queue_id = below(draw(key, QUEUE), parameters[P_QUEUE_COUNT])
+        key = draw(seed, number)
+        topic = choose(draw(key, DRAW_TOPIC), thresholds, aliases)
+        queue_id = below(draw(key, DRAW_QUEUE), parameters[P_QUEUE_COUNT])
         queue = topic * parameters[P_QUEUE_COUNT] + queue_id
         if step_every > 0 and number > 0 and number % step_every == 0 and state[S_STEP_NUMBER] != number:
-            most = parameters[P_STEP_MOST]
-            step = below(draw(np.uint64(parameters[P_STEP_SEED]), number), 2 * most + 1) - most
-            state[S_STEPPED] += step
+            state[S_STEPPED] += drawn_step(parameters[P_STEP_SEED], number, parameters[P_STEP_MOST])
             state[S_STEP_NUMBER] = number
         stored = parameters[P_START_TIME] + number * 1000 // parameters[P_RATE] + state[S_STEPPED]
         stored = max(stored, 0)
-        born = max(stored - below(draw(key, BORN), parameters[P_BORN_LIMIT]), 0)
+        born = max(stored - below(draw(key, DRAW_BORN), parameters[P_BORN_LIMIT]), 0)
         if born < state[S_MONTH_START] or born >= state[S_MONTH_END]:
             state[S_MONTH_START] = month_start(born)
             state[S_MONTH_END] = month_start(state[S_MONTH_START] + 32 * DAY)
-        producer = below(draw(key, PRODUCER), parameters[P_PRODUCER_COUNT])
+        producer = below(draw(key, DRAW_PRODUCER), parameters[P_PRODUCER_COUNT])
 
         # body
-        if parameters[P_BODY_OCTAVES] != 0:
-            first, second = draw(key, SIZE), draw(key, SIZE_IN_OCTAVE)
-            body_size = in_octave(first, second, parameters[P_BODY_LOW], parameters[P_BODY_HIGH])
-        else:
-            span = parameters[P_BODY_HIGH] - parameters[P_BODY_LOW] + 1
-            body_size = parameters[P_BODY_LOW] + below(draw(key, SIZE), span)
-        content = parameters[P_CONTENT]
-        if content == 2:
-            content = below(draw(key, CONTENT), 2)
+        body_size = drawn_body_size(
+            key, parameters[P_BODY_LOW], parameters[P_BODY_HIGH], parameters[P_BODY_OCTAVES]
+        )
         record = low + used
         body = record + HEAD_SIZE
-        body_key = draw(key, BODY)
-        if content == 1:
+        body_key = draw(key, DRAW_BODY)
+        if drawn_content(key, parameters[P_CONTENT]) == TEXT:
             fill_text(body, body_size, body_key, fragments)
         else:
             fill_random(body, body_size, body_key)
@@ -351,7 +293,7 @@ def make_records(
         first_key = keys
         keys += 1
         word_count = 0
-        tag = below(draw(key, TAG), parameters[P_TAG_COUNT] + 1)
+        tag = below(draw(key, DRAW_TAG), parameters[P_TAG_COUNT] + 1)
         for slot in range(len(order)):
             name = order[slot]
             if name == UNIQUE:
@@ -363,8 +305,7 @@ def make_records(
                 key_hash[first_key] = index_hash(java_hash(hashed, start, at))
                 key_record[first_key] = row
             elif name == KEYS:
-                span = parameters[P_KEY_HIGH] - parameters[P_KEY_LOW] + 1
-                word_count = parameters[P_KEY_LOW] + below(draw(key, KEY_COUNT), span)
+                word_count = drawn_word_count(key, parameters[P_KEY_LOW], parameters[P_KEY_HIGH])
                 if word_count == 0:
                     continue
                 at = copy_bytes(at, name_bytes + name_place[name], name_place[name + 1] - name_place[name])
@@ -373,11 +314,7 @@ def make_records(
                     if place > 0:
                         store_u8(at, 32)
                         at += 1
-                    value = draw(key, FIRST_WORD + place)
-                    if parameters[P_WORDS_BY_RANK] != 0:
-                        word = in_octave(value, mix(value), 1, parameters[P_WORD_COUNT]) - 1
-                    else:
-                        word = below(value, parameters[P_WORD_COUNT])
+                    word = drawn_word(key, place, parameters[P_WORD_COUNT], parameters[P_WORDS_BY_RANK])
                     start = at
                     at = put_decimal(copy_bytes(at, prefix, word_prefix_size), word)
                     key_hash[keys] = index_hash(java_hash(hashed, start, at))
@@ -436,80 +373,3 @@ def make_records(
     state[S_USED] = used
     state[S_KEYS] = keys
     return row, stop
-
-
-@entry
-def make_units(
-    count: int,
-    record_queue: Any,
-    record_size: Any,
-    record_offset: Any,
-    record_tags: Any,
-    starts: Any,
-    out: int,
-) -> None:
-    """Writes the units of `count` records, those of a queue side by side: `starts` are the first unit's
-    places by queue, and are moved on."""
-    for row in range(count):
-        queue = record_queue[row]
-        at = out + UNIT_SIZE * starts[queue]
-        starts[queue] += 1
-        store_be64(at, record_offset[row])
-        store_be32(at + 8, record_size[row])
-        store_be64(at + 12, record_tags[row])
-
-
-@entry
-def make_entries(
-    key_hash: Any,
-    key_record: Any,
-    first_key: int,
-    count: int,
-    record_offset: Any,
-    record_time: Any,
-    number: int,
-    begin_timestamp: int,
-    slot_count: int,
-    factor: int,
-    slots: int,
-    scratch: int,
-    out: int,
-) -> int:
-    """Puts `count` keys as index entries from `number` on; how many found their slot empty.
-
-    `slots` are the file's, native int32; `scratch` has room for BLOCK numbers of 64 bits.
-    """
-    empty = 0
-    base = 0
-    while base < count:
-        size = min(BLOCK, count - base)
-        for index in range(size):
-            slot = slot_of(key_hash[first_key + base + index], slot_count, factor)
-            prefetch(slots + 4 * slot)
-            store_i64(scratch + 8 * index, slot)
-        for index in range(size):
-            key = first_key + base + index
-            row = key_record[key]
-            at = out + ENTRY_SIZE * (base + index)
-            slot = native_i64(scratch + 8 * index)
-            entry_number = number + base + index
-            previous = native_i32(slots + 4 * slot)
-            if previous <= 0 or previous > entry_number:
-                previous = 0
-                empty += 1
-            store_i32(slots + 4 * slot, entry_number)
-            store_be32(at, key_hash[key])
-            store_be64(at + 4, record_offset[row])
-            store_be32(at + 12, expected_time_diff(record_time[row], begin_timestamp))
-            store_be32(at + 16, previous)
-        base += size
-    return empty
-
-
-@entry
-def first_from(times: Any, start: int, count: int, limit: int) -> int:
-    """The first row from `start` on whose time is at least `limit`, `count` if there is none."""
-    for row in range(start, count):
-        if times[row] >= limit:
-            return row
-    return count

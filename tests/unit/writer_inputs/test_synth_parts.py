@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,21 +10,11 @@ import pytest
 
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.messageid import decode_unique_id
+from rocketfsck.scan.draws import below, draw, in_octave, mix, month_start
 from rocketfsck.store.model import Geometry
 from rocketfsck.writer import WriteOptions
 from rocketfsck.writer.synth import PRESETS, BodySizes, Mix, parse_mix, synthesize
-from rocketfsck.writer.synth.draws import (
-    alias_table,
-    below,
-    draw,
-    in_octave,
-    integer_root,
-    message_key,
-    mix,
-    step_of,
-    zipf_weights,
-)
-from rocketfsck.writer.synth.flushing import PIECE_SIZE, background_flushing
+from rocketfsck.writer.synth.draws import alias_table, integer_root, message_key, step_of, zipf_weights
 from rocketfsck.writer.synth.mix import KIND_NAMES
 from rocketfsck.writer.synth.plan import (
     FRAGMENTS,
@@ -34,7 +23,6 @@ from rocketfsck.writer.synth.plan import (
     body_bytes,
     largest_record,
     make_plan,
-    month_start,
     unique_key,
 )
 from rocketfsck.writer.synth.stories import zlib_stream, zstd_frame
@@ -190,29 +178,6 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(tmp_path: Path) ->
     assert not list(tmp_path.iterdir())
     plan = make_plan(0, parse_mix("body=10,keys=64"), WriteOptions(), START)
     assert largest_record(plan) > 10 + 64 * 14
-
-
-def test_flushing_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[str] = []
-    monkeypatch.setattr(
-        os, "fdatasync", lambda descriptor: synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
-    )
-    path = tmp_path / "file"
-    path.touch()
-    with background_flushing() as flusher:
-        flusher.written(path, PIECE_SIZE - 1)
-        assert not synced
-        flusher.written(path, 1)
-        flusher.written(path, PIECE_SIZE)
-    assert synced == [str(path)] * 2
-
-
-def test_what_cannot_be_synced_comes_out(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), background_flushing() as flusher:
-        flusher.written(tmp_path / "none", PIECE_SIZE)
-        flusher.wait()
-    with pytest.raises(FileNotFoundError), background_flushing() as flusher:
-        flusher.written(tmp_path / "none", PIECE_SIZE)
 
 
 def test_defaults_and_progress(tmp_path: Path) -> None:

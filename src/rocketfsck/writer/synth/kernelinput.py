@@ -14,8 +14,9 @@ from rocketfsck.formats.host import Host, encode_host
 from rocketfsck.formats.javatext import int64, java_hash
 from rocketfsck.formats.properties import CLUSTER, KEYS, TAGS, UNIQ_KEY, WAIT, tags_code
 from rocketfsck.scan import kernels_synth as kernels
+from rocketfsck.scan.draws import mix
 from rocketfsck.writer.options import WriteOptions
-from rocketfsck.writer.synth.draws import STEP_STREAM, mix
+from rocketfsck.writer.synth.draws import STEP_STREAM
 from rocketfsck.writer.synth.mix import CONTENTS
 from rocketfsck.writer.synth.plan import (
     BORN_DELAY_LIMIT,

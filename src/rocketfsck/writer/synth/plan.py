@@ -20,32 +20,28 @@ from rocketfsck.formats.properties import (
     java_hash_map_order,
 )
 from rocketfsck.formats.record import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
-from rocketfsck.writer.message.messages import DEFAULT_STORE_HOST
-from rocketfsck.writer.options import PROPERTY_ALLOWANCE, WriteOptions
-from rocketfsck.writer.synth.draws import (
+from rocketfsck.scan.draws import (
     DRAW_BODY,
     DRAW_BORN,
-    DRAW_CONTENT,
-    DRAW_FIRST_WORD,
-    DRAW_KEY_COUNT,
     DRAW_PRODUCER,
     DRAW_QUEUE,
-    DRAW_SIZE,
-    DRAW_SIZE_IN_OCTAVE,
     DRAW_TAG,
     DRAW_TOPIC,
     GOLDEN,
-    AliasTable,
-    alias_table,
+    TEXT,
     below,
     draw,
-    in_octave,
-    message_key,
+    drawn_body_size,
+    drawn_content,
+    drawn_word,
+    drawn_word_count,
     mix,
-    step_of,
-    zipf_weights,
+    month_start,
 )
-from rocketfsck.writer.synth.mix import Mix
+from rocketfsck.writer.message.messages import DEFAULT_STORE_HOST
+from rocketfsck.writer.options import PROPERTY_ALLOWANCE, WriteOptions
+from rocketfsck.writer.synth.draws import AliasTable, alias_table, message_key, step_of, zipf_weights
+from rocketfsck.writer.synth.mix import CONTENTS, Mix
 
 CLUSTER_NAME = "DefaultCluster"
 WORD_PREFIX = "key-"
@@ -66,9 +62,6 @@ FRAGMENTS = b"".join(
     f'"{word[:6]}"'.encode().ljust(FRAGMENT_SIZE, end) for end in (b",", b":") for word in _FRAGMENT_WORDS
 )
 """64 pieces of 8 bytes that text is made of."""
-
-TEXT_CONTENT = 1
-DAY = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,16 +187,12 @@ def basics(plan: Plan, number: int, store_timestamp: int) -> Basics:
 def body_size(plan: Plan, key: int) -> int:
     """Bytes of the body of the message of this key."""
     sizes = plan.mix.body
-    if sizes.octaves:
-        return in_octave(draw(key, DRAW_SIZE), draw(key, DRAW_SIZE_IN_OCTAVE), sizes.low, sizes.high)
-    return sizes.low + below(draw(key, DRAW_SIZE), sizes.high - sizes.low + 1)
+    return drawn_body_size(key, sizes.low, sizes.high, sizes.octaves)
 
 
 def is_text(plan: Plan, key: int) -> bool:
     """Whether the body is text rather than random bytes."""
-    if plan.mix.content == "both":
-        return below(draw(key, DRAW_CONTENT), 2) == TEXT_CONTENT
-    return plan.mix.content == "text"
+    return drawn_content(key, CONTENTS.index(plan.mix.content)) == TEXT
 
 
 def body_bytes(key: int, size: int, *, text: bool) -> bytes:
@@ -216,45 +205,26 @@ def body_bytes(key: int, size: int, *, text: bool) -> bytes:
 
     words = -(-size // (64 if text else 8))
     numbers = np.arange(1, words + 1, dtype=np.uint64) * np.uint64(GOLDEN)
-    value = numbers + np.uint64(draw(key, DRAW_BODY))
-    value = (value ^ value >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ value >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    data = (value ^ value >> np.uint64(31)).astype("<u8")
+    data = mix(numbers + np.uint64(draw(key, DRAW_BODY))).astype("<u8")
     if text:
         pieces = np.frombuffer(FRAGMENTS, "S8")
-        whole: bytes = pieces[data.view(np.uint8) & 63].tobytes()
-        return whole[:size]
-    return data.tobytes()[:size]
+        data = pieces[data.view(np.uint8) & 63]
+
+    whole: bytes = data.tobytes()
+    return whole[:size]
 
 
 def key_words(plan: Plan, key: int) -> list[str]:
     """The words of KEYS."""
-    low, high = plan.mix.keys
-    count = low + below(draw(key, DRAW_KEY_COUNT), high - low + 1)
-    return [_word(plan, draw(key, DRAW_FIRST_WORD + place)) for place in range(count)]
-
-
-def _word(plan: Plan, value: int) -> str:
-    if plan.mix.skew == "zipf":
-        return f"{WORD_PREFIX}{in_octave(value, mix(value), 1, plan.mix.words) - 1}"
-    return f"{WORD_PREFIX}{below(value, plan.mix.words)}"
+    by_rank = plan.mix.skew == "zipf"
+    count = drawn_word_count(key, *plan.mix.keys)
+    return [f"{WORD_PREFIX}{drawn_word(key, place, plan.mix.words, by_rank)}" for place in range(count)]
 
 
 def tag(plan: Plan, key: int) -> str | None:
     """TAGS, None for a message without."""
     chosen = below(draw(key, DRAW_TAG), plan.mix.tags + 1)
     return f"{TAG_PREFIX}{chosen}" if chosen else None
-
-
-def month_start(timestamp: int) -> int:
-    """Midnight UTC of the first day of the month that a time (ms, not negative) lies in."""
-    days = timestamp // DAY
-    shifted = days + 719_468  # since 0000-03-01
-    day_of_era = shifted % 146_097
-    year = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
-    day_of_year = day_of_era - (365 * year + year // 4 - year // 100)
-    month = (5 * day_of_year + 2) // 153
-    return (days - (day_of_year - (153 * month + 2) // 5)) * DAY
 
 
 def unique_key(found: Basics) -> str:

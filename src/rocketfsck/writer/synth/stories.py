@@ -16,6 +16,15 @@ from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_TYPE_SHIFT, MULTI_TAGS
 from rocketfsck.formats.properties import KEYS, PGROUP, TAGS, TRAN_MSG, UNIQ_KEY, serialize_properties
+from rocketfsck.scan.draws import (
+    DRAW_CHOICE,
+    DRAW_COUNT,
+    DRAW_FIRST_ITEM,
+    DRAW_KIND,
+    DRAW_VARIANT,
+    below,
+    draw,
+)
 from rocketfsck.writer.message.compose import takes_multi_dispatch
 from rocketfsck.writer.message.messages import (
     LMQ_PREFIX,
@@ -26,17 +35,7 @@ from rocketfsck.writer.message.messages import (
     op_message,
 )
 from rocketfsck.writer.options import WriteOptions
-from rocketfsck.writer.synth.draws import (
-    DRAW_CHOICE,
-    DRAW_COUNT,
-    DRAW_FIRST_ITEM,
-    DRAW_KIND,
-    DRAW_VARIANT,
-    AliasTable,
-    alias_table,
-    below,
-    draw,
-)
+from rocketfsck.writer.synth.draws import AliasTable, alias_table
 from rocketfsck.writer.synth.mix import KIND_NAMES
 from rocketfsck.writer.synth.plan import (
     Basics,

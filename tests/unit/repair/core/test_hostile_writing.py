@@ -321,7 +321,6 @@ ALLOWED = {
     ("writer/disk/publish.py", "open"): "syncs a directory; opened for reading",
     ("writer/input/rows.py", "open"): "input, opened for reading",
     ("writer/streams.py", "open"): "reads back what was written",
-    ("writer/synth/flushing.py", "open"): "syncs a file; opened for reading",
     ("writer/damage/editing.py", "open"): "reads a file of the copy",
     (
         "repair/area/locking.py",
