@@ -1,17 +1,20 @@
 """Byte ranges of a buffer put side by side, and properties taken apart: what columns of text are made of.
 
-NumPy and plain Python, for small files and as the oracle of `kernels_gather`. Reference 2.5.
+`_gather` is written in the part of Python that Numba compiles too, and runs as it is or compiled. Properties
+are taken apart in two ways, since each is many times slower in the other's form: here with Python's own
+dictionaries, in `kernels_gather` byte by byte. `formats.properties` says what both must give. Reference 2.5.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from rocketfsck.formats.arrays import Bytes, Longs, Words
+from rocketfsck.scan.jit import in_form
 from rocketfsck.scan.options import PropertyParser
 
 
@@ -30,27 +33,30 @@ class Pairs:
     value_size: Words
 
 
-class Gatherer(Protocol):
-    """What `gather` and the compiled function of the same name are."""
-
-    def __call__(self, buffer: Bytes, starts: Longs, sizes: Longs) -> tuple[Words, Bytes]: ...
-
-
 class Splitter(Protocol):
     """What `split_pairs` and the compiled function of the same name are."""
 
     def __call__(self, data: Bytes, offsets: Words, parser: PropertyParser) -> Pairs: ...
 
 
-def gather(buffer: Bytes, starts: Longs, sizes: Longs) -> tuple[Words, Bytes]:
+def gather(buffer: Bytes, starts: Longs, sizes: Longs, *, compiled: bool = False) -> tuple[Words, Bytes]:
     """The ranges `buffer[start:start + size]` one after the other: offsets, one more than ranges, and bytes.
 
     Raises ValueError for a range outside of the buffer, or 2 GiB and more in all.
     """
     offsets = offsets_of(buffer, starts, sizes)
-    index = np.repeat(starts - offsets[:-1], sizes)
-    index += np.arange(len(index))
-    return offsets, buffer[index]
+    out = np.empty(int(offsets[-1]), np.uint8)
+    arrays: list[Any] = [buffer, np.ascontiguousarray(starts, np.int64), offsets, out]
+    if not compiled:
+        arrays = [array.data for array in arrays]  # quicker to index than arrays
+    in_form(_gather, compiled)(*arrays)
+    return offsets, out
+
+
+def _gather(buffer: Any, starts: Any, offsets: Any, out: Any) -> None:
+    for row in range(len(starts)):
+        low, high = offsets[row], offsets[row + 1]
+        out[low:high] = buffer[starts[row] : starts[row] + high - low]
 
 
 def offsets_of(buffer: Bytes, starts: Longs, sizes: Longs) -> Words:
@@ -97,15 +103,6 @@ def _pair(piece: bytes, parser: PropertyParser) -> tuple[int, int] | None:
         return (mark, len(piece) - mark - 1) if 0 < mark < len(piece) - 1 else None
     kept = piece.rstrip(b"\x01")
     return (mark, len(kept) - mark - 1) if kept.count(b"\x01") == 1 else None
-
-
-def gatherer(compiled: bool) -> Gatherer:
-    """`gather`, compiled or plain."""
-    if not compiled:
-        return gather
-    from rocketfsck.scan import kernels_gather
-
-    return kernels_gather.gather
 
 
 def splitter(compiled: bool) -> Splitter:

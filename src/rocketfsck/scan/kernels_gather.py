@@ -1,4 +1,4 @@
-"""Byte ranges put side by side and properties taken apart, compiled: as in `scan.gather`, byte for byte."""
+"""Properties taken apart, compiled: `split_pairs` as in `scan.gather`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Bytes, Longs, Words
-from rocketfsck.scan.gather import Pairs, offsets_of
+from rocketfsck.formats.arrays import Bytes, Words
+from rocketfsck.scan.gather import Pairs
 from rocketfsck.scan.jit import entry
 from rocketfsck.scan.options import PropertyParser
 
@@ -16,18 +16,6 @@ SLOT_COUNT = 1 << 15
 """More than twice the pairs that 32,767 bytes of properties can hold; a longer text gets a larger table."""
 
 _SEED = secrets.randbits(31) | 1  # so that nobody can choose names that all fall into one slot
-_SHORT = 48
-
-
-@entry
-def _gather(buffer: Any, starts: Any, offsets: Any, out: Any) -> None:
-    for row in range(len(starts)):
-        source, low, high = starts[row], offsets[row], offsets[row + 1]
-        if high - low <= _SHORT:
-            for step in range(high - low):
-                out[low + step] = buffer[source + step]
-        else:
-            out[low:high] = buffer[source : source + high - low]
 
 
 @entry
@@ -91,14 +79,6 @@ def _split(
         starts[row] = first
     starts[len(offsets) - 1] = count
     return count
-
-
-def gather(buffer: Bytes, starts: Longs, sizes: Longs) -> tuple[Words, Bytes]:
-    """As `scan.gather.gather`."""
-    offsets = offsets_of(buffer, starts, sizes)
-    out = np.empty(int(offsets[-1]), np.uint8)
-    _gather(buffer, np.ascontiguousarray(starts, np.int64), offsets, out)
-    return offsets, out
 
 
 def split_pairs(data: Bytes, offsets: Words, parser: PropertyParser) -> Pairs:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.scan import join_kernels
+from rocketfsck.scan import keymerge
 
 MISMATCH_LIMIT = 8192
 """Mismatches that one call gives back; further ones are only counted."""
@@ -32,50 +32,50 @@ class Mismatches:
 
     @property
     def code(self) -> Longs:
-        return self.rows[:, join_kernels.CODE]
+        return self.rows[:, keymerge.CODE]
 
     @property
     def queue(self) -> Longs:
-        return self.rows[:, join_kernels.QUEUE]
+        return self.rows[:, keymerge.QUEUE]
 
     @property
     def row(self) -> Longs:
-        return self.rows[:, join_kernels.ROW]
+        return self.rows[:, keymerge.ROW]
 
     @property
     def offset(self) -> Longs:
-        return self.rows[:, join_kernels.OFFSET]
+        return self.rows[:, keymerge.OFFSET]
 
     @property
     def end(self) -> Longs:
-        return self.rows[:, join_kernels.END]
+        return self.rows[:, keymerge.END]
 
     @property
     def number(self) -> Longs:
-        return self.rows[:, join_kernels.NUMBER]
+        return self.rows[:, keymerge.NUMBER]
 
     @property
     def number_end(self) -> Longs:
-        return self.rows[:, join_kernels.NUMBER_END]
+        return self.rows[:, keymerge.NUMBER_END]
 
     @property
     def found(self) -> Longs:
-        return self.rows[:, join_kernels.FOUND]
+        return self.rows[:, keymerge.FOUND]
 
     @property
     def expected(self) -> Longs:
-        return self.rows[:, join_kernels.EXPECTED]
+        return self.rows[:, keymerge.EXPECTED]
 
     @property
     def count(self) -> Longs:
-        return self.rows[:, join_kernels.COUNT]
+        return self.rows[:, keymerge.COUNT]
 
 
 class Output:
     """Where a kernel writes mismatches, and the counts over all calls."""
 
     def __init__(self, code_count: int, limit: int) -> None:
-        self.out = np.zeros((limit, join_kernels.MISMATCH_WIDTH), np.int64)
+        self.out = np.zeros((limit, keymerge.MISMATCH_WIDTH), np.int64)
         self.state = np.zeros(1 + code_count, np.int64)
         self.open_rows = np.full(code_count, -1, np.int32)
 

@@ -15,21 +15,23 @@ from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.properties import parse_properties
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.scan import gather, kernels_gather
-from rocketfsck.scan.gather import Gatherer, Pairs, Splitter
+from rocketfsck.scan.gather import Pairs, Splitter
 from rocketfsck.scan.options import PropertyParser
 
 PIECES = st.text(alphabet="ab\x01\x02é\U0001f600", max_size=12).map(str.encode)
 
 
-@pytest.mark.parametrize("function", [gather.gather, kernels_gather.gather])
-def test_ranges_side_by_side(function: Gatherer) -> None:
+@pytest.mark.parametrize("compiled", [False, True])
+def test_ranges_side_by_side(compiled: bool) -> None:
     rng = random.Random(5)
     buffer = np.frombuffer(bytearray(rng.randbytes(5000)), np.uint8)
     for count in (0, 1, 7, 200):
         starts = [rng.randrange(5000) for _ in range(count)]
         sizes = [rng.choice((0, 1, 48, 49, rng.randrange(5001 - start))) for start in starts]
         sizes = [min(size, 5000 - start) for start, size in zip(starts, sizes, strict=True)]
-        offsets, data = function(buffer, np.array(starts, np.int64), np.array(sizes, np.int64))
+        offsets, data = gather.gather(
+            buffer, np.array(starts, np.int64), np.array(sizes, np.int64), compiled=compiled
+        )
         raw = buffer.tobytes()
         expected = [raw[start : start + size] for start, size in zip(starts, sizes, strict=True)]
         assert data.tobytes() == b"".join(expected)
@@ -37,7 +39,7 @@ def test_ranges_side_by_side(function: Gatherer) -> None:
         assert arrays.binary(offsets, data).to_pylist() == expected
 
 
-@pytest.mark.parametrize("function", [gather.gather, kernels_gather.gather])
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize(
     ("starts", "sizes", "said"),
     [
@@ -48,14 +50,14 @@ def test_ranges_side_by_side(function: Gatherer) -> None:
         ([0] * 300, [10] * 300, ""),
     ],
 )
-def test_ranges_are_checked(function: Gatherer, starts: list[int], sizes: list[int], said: str) -> None:
+def test_ranges_are_checked(compiled: bool, starts: list[int], sizes: list[int], said: str) -> None:
     buffer = np.zeros(10, np.uint8)
     arguments = buffer, np.array(starts, np.int64), np.array(sizes, np.int64)
     if said:
         with pytest.raises(ValueError, match=said):
-            function(*arguments)
+            gather.gather(*arguments, compiled=compiled)
     else:
-        assert len(function(*arguments)[1]) == 3000
+        assert len(gather.gather(*arguments, compiled=compiled)[1]) == 3000
 
 
 def test_two_gigabytes_are_too_many() -> None:

@@ -18,7 +18,7 @@ from rocketfsck.formats.arrays import Bytes, Longs, Words
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.scan.arrow import LogBatch
 from rocketfsck.scan.columns import KEY_WORD
-from rocketfsck.scan.gather import Pairs, gatherer, splitter
+from rocketfsck.scan.gather import Pairs, gather, splitter
 from rocketfsck.scan.options import PropertyParser
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Chunk:
         self.rows = rows
         self.parser: PropertyParser = parser
         self.max_body_size = bodies
-        self._gather = gatherer(compiled)
+        self._compiled = compiled
         self._split = splitter(compiled)
         self._low, self._buffer = self._read() if bodies or text else (0, np.empty(0, np.uint8))
 
@@ -54,6 +54,10 @@ class Chunk:
     def bytes_of(self, starts: Longs, sizes: Longs) -> tuple[Words, Bytes]:
         """Ranges of file positions side by side."""
         return self._gather(self._buffer, starts - self._low, sizes)
+
+    def _gather(self, buffer: Bytes, starts: NDArray[Any], sizes: NDArray[Any]) -> tuple[Words, Bytes]:
+        longs = starts.astype(np.int64), sizes.astype(np.int64)
+        return gather(buffer, *longs, compiled=self._compiled)
 
     @cached_property
     def has_body(self) -> NDArray[np.bool_]:
@@ -92,9 +96,7 @@ class Chunk:
         places = pairs.name_start[same][:, None] + np.arange(len(name))
         same = same[(data[places] == np.frombuffer(name, np.uint8)).all(axis=1)]
         record = np.searchsorted(pairs.starts, same, side="right") - 1
-        value_offsets, values = self._gather(
-            data, pairs.value_start[same].astype(np.int64), pairs.value_size[same].astype(np.int64)
-        )
+        value_offsets, values = self._gather(data, pairs.value_start[same], pairs.value_size[same])
         place = np.full(len(self), -1, np.int64)
         place[record] = np.arange(len(same))
         return arrays.texts(value_offsets, values).take(pa.array(place, mask=place < 0))
@@ -104,8 +106,8 @@ class Chunk:
         import pyarrow as pa
 
         pairs, (_, data) = self.pairs, self.readable
-        names = self._gather(data, pairs.name_start.astype(np.int64), pairs.name_size.astype(np.int64))
-        values = self._gather(data, pairs.value_start.astype(np.int64), pairs.value_size.astype(np.int64))
+        names = self._gather(data, pairs.name_start, pairs.name_size)
+        values = self._gather(data, pairs.value_start, pairs.value_size)
         items = pa.StructArray.from_arrays(
             [arrays.texts(*names), arrays.texts(*values)], fields=[kind.key_field, kind.item_field]
         )

@@ -1,4 +1,4 @@
-"""The index entries that point into one commit log file, over all index files, for `scan.joins.EntryJoin`.
+"""The index entries that point into one commit log file, over all index files, for `scan.keyjoin.EntryJoin`.
 
     file of sound order: entries rise, so that the part that concerns the log file is found by halves
     any other file:      gone through as a whole; what concerns the log file is put in order first
@@ -23,7 +23,7 @@ from rocketfsck.reader.index import (
     IndexReader,
     entry_dtype,
 )
-from rocketfsck.scan.joins import StoredEntries, put_rows
+from rocketfsck.scan.keyjoin import StoredEntries, put_rows
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.store.model import Store
 

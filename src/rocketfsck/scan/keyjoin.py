@@ -2,7 +2,7 @@
 
 In log order, batch by batch, in bounded memory: entries pass through a window that their feed fills. What
 does not agree comes back as columns, with exact counts; what it means is for others to say. The loop is in
-`join_kernels` and runs plain or compiled. Compiled, it is left to what the quick way (`kernels_join`), which
+`keymerge` and runs plain or compiled. Compiled, it is left to what the quick way (`keyagree`), which
 takes entries as they lie on disk, does not pass. Reference 4.5.
 """
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.indexfile import ENTRY_SIZE
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from rocketfsck.scan import join_kernels
+from rocketfsck.scan import keymerge
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.jit import in_form
 from rocketfsck.scan.mismatches import MISMATCH_LIMIT, Mismatches, Output, int64_columns
@@ -36,13 +36,13 @@ NEVER = 1 << 62
 class EntryCode(IntEnum):
     """What a record's keys and the index entries disagree in."""
 
-    ENTRY_MISSING = join_kernels.ENTRY_MISSING  # number: rows of the batch; count: keys
-    RECORD_MISSING = join_kernels.ENTRY_WITHOUT_RECORD
-    HASH = join_kernels.HASH
-    TIME_DIFF = join_kernels.TIME_DIFF
-    DUPLICATE = join_kernels.DUPLICATE  # the record's entries once more, as after a restart
-    EXTRA = join_kernels.EXTRA  # of the record, but none of its keys
-    ORDER = join_kernels.ENTRY_ORDER
+    ENTRY_MISSING = keymerge.ENTRY_MISSING  # number: rows of the batch; count: keys
+    RECORD_MISSING = keymerge.ENTRY_WITHOUT_RECORD
+    HASH = keymerge.HASH
+    TIME_DIFF = keymerge.TIME_DIFF
+    DUPLICATE = keymerge.DUPLICATE  # the record's entries once more, as after a restart
+    EXTRA = keymerge.EXTRA  # of the record, but none of its keys
+    ORDER = keymerge.ENTRY_ORDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class EntryJoin:
         self._progress = np.zeros(12, np.int64)
         self._progress[5] = 1
         self.agreed: Agreed | None = None
-        self._output = Output(join_kernels.ENTRY_CODES, limit)
+        self._output = Output(keymerge.ENTRY_CODES, limit)
 
     def add(self, batch: RecordBatch, base_offset: int) -> Mismatches:
         """Merge one batch's keys; rolled back records count as having none (EntryCode).
@@ -176,7 +176,7 @@ class EntryJoin:
 
     def _merge(self, columns: list[Any], *, quick: bool) -> bool:
         """Go on with the batch; False where it is not done with and the quick way might be tried."""
-        kernel = in_form(join_kernels.join_entry_rows, self._compiled)
+        kernel = in_form(keymerge.join_entry_rows, self._compiled)
         progress, output = self._progress, self._output
         progress[8] = NEVER
         while True:
@@ -189,7 +189,7 @@ class EntryJoin:
 
     def _quick(self, batch: RecordBatch, base_offset: int) -> bool:
         """Take what agrees as it lies on disk; whether the feed can give that."""
-        from rocketfsck.scan import kernels_join
+        from rocketfsck.scan import keyagree
 
         progress = self._progress
         if progress[1]:
@@ -201,7 +201,7 @@ class EntryJoin:
             progress[3:6] = (0, 0, 1)
             number = -1
             records = batch.records
-            count = kernels_join.join_agreeing(
+            count = keyagree.join_agreeing(
                 found.entries.ctypes.data,
                 len(found.entries) // ENTRY_SIZE,
                 found.begin_timestamp,

@@ -17,7 +17,7 @@ from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, decode_header, index
 from rocketfsck.formats.magic import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.dispatch import UNKNOWN_TAGS, dispatches_of
-from rocketfsck.scan.joins import EntryCode, EntryJoin, Mismatches, StoredEntries, put_rows
+from rocketfsck.scan.keyjoin import EntryCode, EntryJoin, Mismatches, StoredEntries, put_rows
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.plain_properties import further_queues
 from rocketfsck.scan.queues import QueueTable

@@ -1,7 +1,7 @@
 """The quick way through a join of keys and index entries, compiled: entries as they lie on disk.
 
 It goes on as long as records and entries agree and stops, having decided nothing, in front of the first
-record that is not clear; `join_kernels` says what is wrong there. Both give the same answer where both can.
+record that is not clear; `keymerge` says what is wrong there. Both give the same answer where both can.
 """
 
 # mypy: disable-error-code="no-any-return, assignment, return-value"
@@ -15,7 +15,7 @@ from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.formats.places import ENTRY_SIZE, PHY_OFFSET_AT
 from rocketfsck.scan.intrinsics import load_i64, load_u32, native_i32, native_i64, swapped
 from rocketfsck.scan.jit import entry
-from rocketfsck.scan.join_kernels import FAR, MAX_TIME_DIFF
+from rocketfsck.scan.keymerge import FAR, MAX_TIME_DIFF
 
 Array = Any
 
@@ -38,7 +38,7 @@ def join_agreeing(
 ) -> int:
     """Merges records from `progress[0]` on with `count` entries at an address; gives how many it took.
 
-    Of `progress` (`join_kernels.join_entry_rows`) it moves 0, 6 and 7; 1 and 2, before and after, are 0. In 9
+    Of `progress` (`keymerge.join_entry_rows`) it moves 0, 6 and 7; 1 and 2, before and after, are 0. In 9
     it counts the records with keys, the first and the last of which are in 10 and 11. A record is clear when
     all its keys have their entries, nothing else has its offset, and the two entries behind them are in order
     and below `end`. Array columns have at least `record_count` rows.

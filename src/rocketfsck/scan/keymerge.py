@@ -1,4 +1,6 @@
-"""The loop of `joins`, in the part of Python that Numba compiles too: run as it is, or compiled.
+"""The loop of `keyjoin` that says where keys and index entries do not agree.
+
+It is written in the part of Python that Numba compiles too, and runs as it is or compiled.
 
 It calls no other function, so that one compilation is all; that is why there is a single place where a
 mismatch is written. Numbers from disk meet `+` only where they cannot overflow.
