@@ -28,7 +28,6 @@ SLOT_SIZE = 4
 ENTRY_SIZE = 20
 BLOCK_COUNT = 1 << 16
 SPAN_COUNT = 1 << 12
-WINDOW_FRONT = 128
 
 Entries = NDArray[Any]
 
@@ -103,12 +102,12 @@ class IndexReader:
     def window(self, first: int, end: int, *, read_ahead: bool) -> ReadAhead:
         """A window that goes through the entries `first:end`, to be closed by the caller.
 
-        At its start is entry `first`; it can be extended while it holds WINDOW_FRONT entries or less.
+        At its start is entry `first`; it can be extended while it holds less than an entry.
         """
         start_pos, end_pos = (self.first_pos + ENTRY_SIZE * number for number in (first, end))
         window = ReadAhead(
             self._reader,
-            front_size=ENTRY_SIZE * (WINDOW_FRONT + 1),
+            front_size=ENTRY_SIZE,
             threaded=read_ahead,
             start=start_pos,
             end=end_pos,

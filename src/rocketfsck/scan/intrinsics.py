@@ -80,16 +80,6 @@ native_i64 = _native_loader(I64)
 
 
 @intrinsic
-def swapped(typingctx: Any, value: Any) -> Any:  # noqa: ARG001
-    """The eight bytes of a number the other way round."""
-
-    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
-        return builder.bswap(args[0])
-
-    return types.int64(types.int64), codegen
-
-
-@intrinsic
 def prefetch(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
     """Asks for the cache line at an address; any address may be asked for."""
 

@@ -10,8 +10,6 @@ out once a row (reference 2.1, 4.3).
 
 from __future__ import annotations
 
-import numpy as np
-
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.intrinsics import (
     WORD_MASK,
@@ -24,16 +22,15 @@ from rocketfsck.scan.intrinsics import (
     store_i64,
     store_u8,
 )
-from rocketfsck.scan.jit import helper, inlined
+from rocketfsck.scan.jit import helper
 from rocketfsck.scan.kernels_properties import word
 from rocketfsck.scan.kernels_text import byte_hash, is_utf8, same_bytes, text_hash
-from rocketfsck.scan.queues import MAX_PROBES, NO_ROW, RECENT_BITS
+from rocketfsck.scan.queues import MAX_PROBES, NO_ROW
 
 COUNTS, SLOTS, SLOT_COUNT, NAME_POS, NAME_SIZE, NAME_QUEUE = range(6)
 STATE, TOPIC_FAULTS, TOPIC_HASH = range(6, 9)
 ARENA, ARENA_SIZE, ROW_CAPACITY, MAX_QUEUES, MAX_NAME_SIZE = range(9, 14)
-RECENT = 14
-TABLE_SIZE = 15
+TABLE_SIZE = 14
 
 KNOWN, IS_SCHEDULE = 1, 2  # bits of a row's topic_state
 NO_ROOM = -2
@@ -69,36 +66,6 @@ def topic_facts(table: int, row: int, address: int, size: int) -> tuple[int, int
         store_i32(native_i64(table + 8 * TOPIC_HASH) + 4 * row, value)
         store_i32(native_i64(table + 8 * STATE) + 4 * row, state)
     return state, faults, value
-
-
-@inlined
-def find_queue(table: int, address: int, size: int, queue_id: int) -> int:
-    """`intern_queue`, by a guess first: what the hash of a whole name takes, records would wait for.
-
-    The guess is the row that a queue of the same number, with a topic of the same last 8 bytes, had lately.
-    At least 8 bytes of the record stand before the topic.
-    """
-    tail = load_i64(address + size - 8)
-    if size < 8:
-        tail &= (1 << (8 * size)) - 1
-    mixed = np.uint64(tail ^ queue_id) * np.uint64(0x9E3779B97F4A7C15)
-    place = native_i64(table + 8 * RECENT) + 4 * np.int64(mixed >> np.uint64(64 - RECENT_BITS))
-    row = native_i32(place) - 1
-    if (
-        row >= 0
-        and native_i32(native_i64(table + 8 * NAME_QUEUE) + 4 * row) == queue_id
-        and native_i32(native_i64(table + 8 * NAME_SIZE) + 4 * row) == size
-        and same_bytes(
-            address,
-            native_i64(table + 8 * ARENA) + native_i64(native_i64(table + 8 * NAME_POS) + 8 * row),
-            size,
-        )
-    ):
-        return row
-    row = intern_queue(table, address, size, queue_id)
-    if row >= 0:
-        store_i32(place, row + 1)
-    return row
 
 
 @helper

@@ -99,7 +99,6 @@ from rocketfsck.scan.kernels_queues import (
     NAME_QUEUE,
     NAME_SIZE,
     NO_ROOM,
-    RECENT,
     ROW_CAPACITY,
     SLOT_COUNT,
     SLOTS,
@@ -107,7 +106,7 @@ from rocketfsck.scan.kernels_queues import (
     TABLE_SIZE,
     TOPIC_FAULTS,
     TOPIC_HASH,
-    find_queue,
+    intern_queue,
     topic_facts,
 )
 from rocketfsck.scan.kernels_text import (
@@ -220,7 +219,6 @@ def _addresses(
     table[STATE] = words[3].ctypes.data
     table[TOPIC_FAULTS] = words[4].ctypes.data
     table[TOPIC_HASH] = words[5].ctypes.data
-    table[RECENT] = words[6].ctypes.data
     table[ARENA] = arena.ctypes.data
     table[ARENA_SIZE] = len(arena)
     table[ROW_CAPACITY] = len(words[2])
@@ -318,7 +316,7 @@ def _scan(
 
         queue_id = load_i32(record + QUEUE_ID_AT)
         turned_away = native_i64(native_i64(table + 8 * COUNTS) + 24)
-        queue_row = find_queue(table, topic, topic_size, queue_id)
+        queue_row = intern_queue(table, topic, topic_size, queue_id)
         if queue_row == NO_ROOM:
             stop = _TABLE_FULL
             break
@@ -540,7 +538,6 @@ def scan_records(
                 table.topic_state,
                 table.topic_faults,
                 table.topic_hash,
-                table.recent,
             ),
             table.arena,
             table.max_queues,

@@ -52,9 +52,8 @@ def join_entry_rows(
     `entries` has a row for each index entry: number, physical offset, keyHash, timeDiff, the begin
     timestamp it was put with. `progress`: 0 record, 1 its next key, 2 the key that a repetition would have
     next, 3 next entry, 4 end of entries, 5 whether more entries exist, 6 offset of the entry before,
-    7 the row at which a run of records without entries goes on, 8 the entry from which on it stops between
-    two records, too, for the caller to try the quick way. False means that it stopped there or that the
-    entries ran out: the caller puts further ones behind those from `progress[3]` on.
+    7 the row at which a run of records without entries goes on. False means that the entries ran out: the
+    caller puts further ones behind those from `progress[3]` on.
     """
     r = progress[0]
     k = progress[1]
@@ -63,7 +62,7 @@ def join_entry_rows(
     limit = progress[4]
     done = True
     while r < len(offset):
-        if (limit - e <= 1 and progress[5] != 0) or (k == 0 and e >= progress[8]):
+        if limit - e <= 1 and progress[5] != 0:
             done = False
             break
         at = offset[r]

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 NO_ROW = -1
 MAX_QUEUES = 1 << 20
 MAX_NAME_SIZE = 1 << 26
-RECENT_BITS = 10
 MAX_PROBES = 256  # names made to collide must not turn every look-up into a walk of the table
 
 FIRST_ROWS = 1024
@@ -49,7 +48,6 @@ class QueueTable:
         "name_pos",
         "name_size",
         "queue_id",
-        "recent",
         "slots",
         "topic_faults",
         "topic_hash",
@@ -63,7 +61,6 @@ class QueueTable:
         # counts: rows, bytes of the arena used, size of the name that did not fit, names turned away
         self.counts: NDArray[np.int64] = np.zeros(4, np.int64)
         self.slots: NDArray[np.int32] = np.zeros(4 * FIRST_ROWS, np.int32)  # row + 1, 0 is free
-        self.recent: NDArray[np.int32] = np.zeros(1 << RECENT_BITS, np.int32)  # row + 1: compiled guesses
         self.name_pos: NDArray[np.int64] = np.zeros(capacity, np.int64)
         self.name_size: NDArray[np.int32] = np.zeros(capacity, np.int32)
         self.queue_id: NDArray[np.int32] = np.zeros(capacity, np.int32)

@@ -17,7 +17,7 @@ from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, decode_header, index
 from rocketfsck.formats.magic import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.dispatch import UNKNOWN_TAGS, dispatches_of
-from rocketfsck.scan.keyjoin import EntryCode, EntryJoin, Mismatches, StoredEntries, put_rows
+from rocketfsck.scan.keyjoin import EntryCode, EntryJoin, Mismatches, put_rows
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.plain_properties import further_queues
 from rocketfsck.scan.queues import QueueTable
@@ -64,22 +64,17 @@ class Listed:
         found, self._rows = self._rows[:size], self._rows[size:]
         return found
 
-    def stored(self, number: int) -> StoredEntries | None:  # noqa: ARG002
-        return None
-
-    def skip(self, count: int) -> None:
-        raise AssertionError(count)
-
 
 class Stored:
-    """A feed of entries as on disk, `step` at once; `back` of those that were read can be had again."""
+    """A feed of entries as on disk, `step` at once."""
 
-    def __init__(self, rows: Sequence[Sequence[int]], begin: int, end: int, step: int, back: int) -> None:
+    def __init__(
+        self, rows: Sequence[Sequence[int]], begin: int, end: int, step: int, *, compiled: bool
+    ) -> None:
         fields = [(key_hash, offset, diff, 0) for _, offset, key_hash, diff, _ in rows]
         self._entries = np.array(fields, ENTRY.dtype())
-        self._begin, self._end, self._step, self._back = begin, end, step, back
+        self._begin, self._end, self._step, self._compiled = begin, end, step, compiled
         self._next = 0
-        self.skipped_count = 0
 
     def read(self, count: int) -> NDArray[np.int64]:
         while self._next < len(self._entries):
@@ -87,22 +82,12 @@ class Stored:
             entries = self._entries[first : first + min(count, self._step)]
             self._next += len(entries)
             room = np.empty((len(entries), 5), np.int64)
-            rows = put_rows(entries, first + 1, self._begin, -(1 << 62), self._end, room)
+            rows = put_rows(
+                entries, first + 1, self._begin, -(1 << 62), self._end, room, compiled=self._compiled
+            )
             if len(rows):
                 return rows
         return np.zeros((0, 5), np.int64)
-
-    def stored(self, number: int) -> StoredEntries | None:
-        if number >= 0:
-            if number - 1 < self._next - self._back:
-                return None
-            self._next = number - 1
-        entries = self._entries[self._next : self._next + self._step]
-        return StoredEntries(entries.view(np.uint8), self._begin, self._end) if len(entries) else None
-
-    def skip(self, count: int) -> None:
-        self._next += count
-        self.skipped_count += count
 
 
 def _rows(found: Mismatches) -> Found:
@@ -345,16 +330,14 @@ def test_pieces_and_compiled_code_make_no_difference(
     st.sets(st.integers(0, 30), max_size=2),
     st.lists(st.integers(0, 12), max_size=2),
     st.integers(1, 12),
-    st.sampled_from([0, 1, 3, 100]),
     st.integers(1, 40),
 )
-def test_the_quick_way_says_the_same(
+def test_entries_as_on_disk_say_the_same(
     keys: list[list[int]],
     more: list[tuple[int, tuple[int, ...]]],
     lost: set[int],
     rolled_back: list[int],
     cut: int,
-    back: int,
     step: int,
 ) -> None:
     """Entries as on disk, in pieces; the records in two batches."""
@@ -379,39 +362,19 @@ def test_the_quick_way_says_the_same(
     joins = (
         EntryJoin(Listed(inside, 5, 1)),
         EntryJoin(Listed(inside, 5), compiled=True),
-        EntryJoin(Stored(entries, 10_000, end, step, back), compiled=True),
+        EntryJoin(Stored(entries, 10_000, end, step, compiled=True), compiled=True),
     )
     found = [[_rows(join.add(batch, 0)) for batch in batches] + [_rows(join.finish())] for join in joins]
     assert found[1] == found[0]
     assert found[2] == found[0]
 
 
-def test_the_quick_way_takes_what_agrees() -> None:
-    records = [(100 * number, [number + 7, 3]) for number in range(1, 41)]
-    entries = [
-        _entry(number, offset, key_hash, offset // 1000)
-        for number, (offset, key_hash) in enumerate(
-            ((offset, key_hash) for offset, hashes in records for key_hash in hashes), 1
-        )
-    ]
-    feed = Stored(entries, 10_000, 5000, 1000, 1000)
-    join = EntryJoin(feed, compiled=True)
-    assert len(join.add(_key_batch(records), 0)) == 0
-    assert len(join.finish()) == 0
-    assert feed.skipped_count == 78  # all but those of the last record: nothing stands behind them
-    entries[31][2] ^= 1
-    feed = Stored(entries, 10_000, 5000, 1000, 1000)
-    join = EntryJoin(feed, compiled=True)
-    assert [(name, row["number"]) for name, row in _rows(join.add(_key_batch(records), 0))] == [("HASH", 32)]
-    assert 30 <= feed.skipped_count < 78
-
-
-def test_entries_of_zeros_are_no_entries_on_the_quick_way() -> None:
+def test_entries_of_zeros_are_no_entries() -> None:
     records = [(0, [0]), *((100 * number, [1]) for number in range(1, 9))]
     entries = [_entry(1, 0, 0), *(_entry(number + 1, 100 * number, 1) for number in range(1, 9))]
     names = []
     for compiled in (False, True):
-        join = EntryJoin(Stored(entries, 10_000, 5000, 100, 100), compiled=compiled)
+        join = EntryJoin(Stored(entries, 10_000, 5000, 100, compiled=compiled), compiled=compiled)
         names.append([name for name, _ in _rows(join.add(_key_batch(records), 0)) + _rows(join.finish())])
     assert names == [["ENTRY_MISSING"], ["ENTRY_MISSING"]]
 

@@ -19,11 +19,10 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.reader.index import (
     BLOCK_COUNT,
     ENTRY_SIZE,
-    WINDOW_FRONT,
     IndexReader,
     entry_dtype,
 )
-from rocketfsck.scan.keyjoin import StoredEntries, put_rows
+from rocketfsck.scan.keyjoin import put_rows
 from rocketfsck.scan.source import ReadAhead
 from rocketfsck.store.model import Store
 
@@ -33,10 +32,6 @@ EDGE_COUNT = 32
 """Entries beside the ends of a part that must be in order for it to be believed."""
 MAX_SORTED = 1 << 21
 """Entries that are put in order in memory (40 bytes each); of files with more the order is taken as it is."""
-
-LEAST_COUNT = WINDOW_FRONT // 2
-"""Entries that are seen at once: what agrees needs those of a whole record and two more."""
-BACK_COUNT = WINDOW_FRONT // 2
 
 
 def split_number(number: int) -> tuple[int, int]:
@@ -62,7 +57,7 @@ class _Part:
 class LogEntryFeed:
     """Entries that point into `start:end` of the log. A context manager; one index file is open at a time.
 
-    What `read` and `stored` give is good until the next call. With `read_ahead` a thread shares the reading.
+    What `read` gives is good until the next call. With `read_ahead` a thread shares the reading.
     """
 
     def __init__(
@@ -107,21 +102,6 @@ class LogEntryFeed:
         first = self._next
         self._next = min(first + count, len(self._sorted))
         return self._sorted[first : self._next]
-
-    def stored(self, number: int) -> StoredEntries | None:
-        """What is next to be read, as on disk; from the entry `number` on where that is still at hand."""
-        if self._sorted is not None:
-            return None
-        if number >= 0 and not self._go_back(*split_number(number)):
-            return None
-        entries = self._entries()
-        if entries is None:
-            return None
-        return StoredEntries(entries, self._opened(self._parts[0].index).header.begin_timestamp, self._end)
-
-    def skip(self, count: int) -> None:
-        """Go on behind the first `count` entries that `stored` gave."""
-        self._next += count
 
     def _part(self, index: int) -> _Part | None:
         """The part of an index file that points into the log file; None for no entry."""
@@ -173,7 +153,7 @@ class LogEntryFeed:
         return np.zeros((0, COLUMN_COUNT), np.int64)
 
     def _entries(self) -> NDArray[np.uint8] | None:
-        """What is next, as on disk: LEAST_COUNT entries where the part has as many. None at the end."""
+        """What is next, as on disk: one entry at least. None at the end."""
         while self._parts and self._next >= self._parts[0].end:
             self._close()
             del self._parts[0]
@@ -185,27 +165,15 @@ class LogEntryFeed:
         if self._window is None:
             self._window = reader.window(part.start, part.end, read_ahead=self._read_ahead)
         window = self._window
-        end = window.window_end
         low = reader.first_pos + ENTRY_SIZE * self._next
-        while end - low < ENTRY_SIZE * LEAST_COUNT and end < window.size:
-            # a few entries before the next one stay at hand, to go back to
-            window.move_to(max(low - ENTRY_SIZE * BACK_COUNT, window.file_pos + window.start))
+        end = window.window_end
+        while end - low < ENTRY_SIZE and end < window.size:
+            window.move_to(low)
             window.extend()
             end = window.window_end
         start = low - window.file_pos
         size = (end - low) // ENTRY_SIZE * ENTRY_SIZE
         return window.buffer[start : start + size]
-
-    def _go_back(self, index: int, entry: int) -> bool:
-        """Make an entry that was read the next one, if its bytes are still at hand."""
-        if not self._parts or self._window is None or self._parts[0].index != index:
-            return False
-        window = self._window
-        pos = self._opened(index).first_pos + ENTRY_SIZE * entry
-        if entry > self._next or pos < window.file_pos + window.start:
-            return False
-        self._next = entry
-        return True
 
     def _opened(self, index: int) -> IndexReader:
         if self._reader is None or self._open_index != index:

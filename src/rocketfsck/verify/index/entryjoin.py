@@ -79,15 +79,6 @@ class KeyJoin:
     def add(self, batch: RecordBatch, rows: LogRows) -> None:
         """Merge a batch; `rows` are the same."""
         found = self._join.add(batch, rows.base_offset)
-        agreed = self._join.agreed
-        if agreed is not None:
-            if agreed.keyed_count:
-                first, last = (
-                    rows.base_offset + int(rows["pos"][row]) for row in (agreed.first_row, agreed.last_row)
-                )
-                self._count(agreed.keyed_count, first, last)
-                self._open = False
-            return
         keyed = np.flatnonzero(rows.in_index & (rows["key_count"] > 0))
         missing = np.zeros(rows.count, np.int64)
         other = np.zeros(rows.count, np.int64)
