@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rocketfsck.scan.intrinsics import WORD_MASK, load_u8
+from rocketfsck.scan.intrinsics import WORD_MASK, load_u8, load_u32
 from rocketfsck.scan.jit import helper, inlined
 
 REPLACEMENT = 0xFFFD
@@ -130,11 +130,19 @@ def text_hash(address: int, size: int, start: int) -> int:
     """Java's hash of UTF-8 bytes, going on from the hash `start`; 32 bits."""
     total = start
     bits = 0
-    for index in range(size):
-        byte = load_u8(address + index)
+    at = 0
+    while at + 4 <= size:  # each product waits for the one before: one for four bytes, not four
+        word = load_u32(address + at)
+        bits |= word
+        later = (word >> 16 & 0xFF) * 31**2 + (word >> 8 & 0xFF) * 31 + (word & 0xFF)
+        total = (total * 31**4 + (word >> 24) * 31**3 + later) & WORD_MASK
+        at += 4
+    while at < size:
+        byte = load_u8(address + at)
         bits |= byte
         total = (total * 31 + byte) & WORD_MASK
-    if bits >= 0x80:
+        at += 1
+    if bits & 0x80808080 != 0:
         return decoded_hash(address, size, start)
     return total
 
