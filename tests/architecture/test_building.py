@@ -90,3 +90,11 @@ def test_the_hooks_are_the_checks_of_ci() -> None:
 def test_editors_wrap_where_ruff_does() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["ruff"]
     assert f"max_line_length = {settings['line-length']}\n" in (ROOT / ".editorconfig").read_text("utf-8")
+
+
+def test_every_package_has_a_bar_of_coverage() -> None:
+    bars = re.findall(r"^(?:STRICT|OTHERS) := (.*)", MAKEFILE, re.MULTILINE)
+    held = sorted(part for bar in bars for part in bar.split())
+    source = ROOT / "src" / "rocketfsck"
+    assert held == sorted(path.parent.name for path in source.glob("*/__init__.py"))
+    assert re.findall(r"^(\w+)_BAR := 9[0-9]$", MAKEFILE, re.MULTILINE) == ["STRICT", "OTHERS"]
