@@ -47,7 +47,7 @@ hooks: $(STAMP) ## have git run the checks of `make lint types imports` before e
 demo: $(STAMP) ## damage a broker-written store in several ways, check it, explain what was found
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python examples/demo.py
 
-test: lint types imports kaitai unit coverage spark oracle ## everything that CI runs
+test: lint types imports kaitai unit spark coverage oracle ## everything that CI runs
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -74,7 +74,7 @@ coverage: $(STAMP)
 	$(BIN)/coverage report --fail-under=$(OTHERS_BAR) --include='$(call files,$(OTHERS)),src/rocketfsck/*.py'
 
 spark: $(STAMP) ## the same on an embedded Spark session, which needs no Java installed
-	$(BIN)/pytest -q $(RERUN) -m 'spark and not nightly' tests/spark
+	$(BIN)/pytest -q $(RERUN) -m 'spark and not nightly' --cov --cov-append --cov-report= tests/spark
 
 LOWEST := build/spark-lowest
 

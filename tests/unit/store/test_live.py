@@ -46,8 +46,8 @@ def held(path: Path, start: int = 0, length: int = 1) -> Iterator[int]:
 
 
 def test_a_lock_that_a_process_holds(lock: Path) -> None:
-    lock.chmod(0o444)
     with held(lock) as pid:
+        lock.chmod(0o444)  # now: only root could open it for the lock
         state = read_live_state(lock)
         assert (state.state, state.locked, state.holder_pid) == (LockState.HELD, True, pid)
         assert state.holder_command is not None

@@ -8,14 +8,30 @@ import subprocess
 import sys
 from pathlib import Path
 
+import coverage
 import pytest
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "testing.md"
+ROOT = Path(__file__).parents[3]
+GUIDE = ROOT / "docs" / "guide" / "testing.md"
 
 
 def run_pytest(folder: Path, *arguments: str) -> tuple[int, str]:
-    """Exit status and output of a pytest in a process of its own."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    """Exit status and output of a pytest in a process of its own, which is measured if this one is.
+
+    The plugin is loaded by pytest itself, before a coverage of the same process begins.
+    """
+    measured = coverage.Coverage.current() is not None
+    data = Path(os.environ.get("COVERAGE_FILE", ROOT / ".coverage")).absolute()
+    run = (
+        "coverage",
+        "run",
+        f"--rcfile={ROOT / 'pyproject.toml'}",
+        f"--data-file={data}",
+        "--parallel-mode",
+        "-m",
+    )
+    command = [sys.executable, "-m", *(run if measured else ()), "pytest", "-q", "-p", "no:cacheprovider"]
+    command += arguments
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))
     }
