@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketfsck.cli.show.hexview import UNKNOWN, Span, hex_lines, tile
+from rocketfsck.cli.show.hexview import CHUNK_SIZE, UNKNOWN, Span, hex_lines, tile
 
 SPANS = st.lists(
     st.builds(
@@ -51,6 +51,27 @@ def test_accounts_for_every_byte(data: bytes, spans: list[Span]) -> None:
     lines = list(hex_lines(lambda pos, size: data[pos : pos + size], spans, 0, len(data)))
     assert _shown_count(lines) == len(data)
     assert all(line.isprintable() for line in lines)
+
+
+@given(st.lists(st.integers(0, 400_000), max_size=4))
+def test_holes_are_not_read(places: list[int]) -> None:
+    data = bytearray(400_064)
+    for place in places:
+        data[place] = 7
+    read_size = 0
+
+    def read(pos: int, size: int) -> bytes:
+        nonlocal read_size
+        read_size += size
+        return bytes(data[pos : pos + size])
+
+    def zero_until(pos: int, end: int) -> int:
+        rest = bytes(data[pos:end])
+        return pos + len(rest) - len(rest.lstrip(b"\0"))
+
+    lines = list(hex_lines(read, [], 0, len(data), zero_until=zero_until))
+    assert lines == list(hex_lines(read, [], 0, len(data)))
+    assert read_size <= len(data) + (len(places) + 1) * CHUNK_SIZE
 
 
 def test_repeated_lines_fold_across_reads() -> None:

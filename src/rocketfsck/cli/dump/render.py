@@ -130,4 +130,4 @@ def hex_item_lines(source: Source, item: Item, palette: Palette) -> Iterator[str
     note = f"  {visible(item.note, keep_backslash=True)}" if item.note else ""
     yield palette.bold(f"{item.kind}") + palette.dim(f"  bytes {item.start} to {item.end}{note}")
     spans: Iterable[Span] = item.spans() if item.spans else [Span(item.kind, item.start, item.end)]
-    yield from hex_lines(source.read, spans, item.start, item.end, "  ")
+    yield from hex_lines(source.read, spans, item.start, item.end, "  ", zero_until=source.zero_until)

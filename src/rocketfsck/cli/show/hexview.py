@@ -17,9 +17,13 @@ from rocketfsck.cli.show.text import count_of
 LINE_SIZE = 16
 CHUNK_SIZE = 1 << 16
 UNKNOWN = "(unknown)"
+_ZERO_LINE = bytes(LINE_SIZE)
 
 ReadBytes = Callable[[int, int], bytes]
 """`read(pos, size)` gives exactly `size` bytes of the file from position `pos`."""
+
+ZeroUntil = Callable[[int, int], int]
+"""`zero_until(pos, end)` gives the first position from `pos` on that may not be zero, `end` at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +65,18 @@ def tile(spans: Iterable[Span], start: int, end: int) -> Iterator[Span]:
 
 
 def hex_lines(
-    read: ReadBytes, spans: Iterable[Span], start: int, end: int, indent: str = ""
+    read: ReadBytes,
+    spans: Iterable[Span],
+    start: int,
+    end: int,
+    indent: str = "",
+    *,
+    zero_until: ZeroUntil = lambda pos, _end: pos,
 ) -> Iterator[str]:
-    """The lines that show the bytes `start:end` of a file with the fields of `spans` beside them."""
+    """The lines that show the bytes `start:end` of a file with the fields of `spans` beside them.
+
+    With `zero_until` the holes of a sparse file are not read.
+    """
     digits = max(8, len(f"{end:x}"))
     for span in tile(spans, start, end):
         label = f"{span.name} = {span.text}" if span.text else span.name
@@ -71,7 +84,7 @@ def hex_lines(
             hidden = f"({count_of(span.end - span.start, 'byte')} not shown)"
             yield f"{indent}{span.start:0{digits}x}  {hidden:<48}|{'':16}| {label}"
             continue
-        for pos, line, repeats in _folded(read, span.start, span.end):
+        for pos, line, repeats in _folded(read, zero_until, span.start, span.end):
             if repeats:
                 yield f"{indent}{'*':<{digits}}  {f'({repeats:,} more lines like this)':<48}|{'':16}|"
             else:
@@ -81,14 +94,20 @@ def hex_lines(
             label = ""
 
 
-def _folded(read: ReadBytes, start: int, end: int) -> Iterator[tuple[int, bytes, int]]:
+def _folded(read: ReadBytes, zero_until: ZeroUntil, start: int, end: int) -> Iterator[tuple[int, bytes, int]]:
     """(position, bytes, 0) for a line to show, (position, b"", n) for n lines equal to the one before."""
     last: bytes | None = None
     repeats = 0
-    for chunk_pos in range(start, end, CHUNK_SIZE):
-        chunk = read(chunk_pos, min(CHUNK_SIZE, end - chunk_pos))
+    pos = start
+    while pos < end:
+        if last == _ZERO_LINE and (line_count := (zero_until(pos, end) - pos) // LINE_SIZE) > 0:
+            repeats += line_count
+            pos += line_count * LINE_SIZE
+            continue
+        chunk = read(pos, min(CHUNK_SIZE, end - pos))
         if last is not None and len(chunk) % LINE_SIZE == 0 and chunk == last * (len(chunk) // LINE_SIZE):
             repeats += len(chunk) // LINE_SIZE
+            pos += len(chunk)
             continue
         for at in range(0, len(chunk), LINE_SIZE):
             line = chunk[at : at + LINE_SIZE]
@@ -96,10 +115,11 @@ def _folded(read: ReadBytes, start: int, end: int) -> Iterator[tuple[int, bytes,
                 repeats += 1
                 continue
             if repeats:
-                yield chunk_pos + at, b"", repeats
+                yield pos + at, b"", repeats
                 repeats = 0
-            yield chunk_pos + at, line, 0
+            yield pos + at, line, 0
             last = line
+        pos += len(chunk)
     if repeats:
         yield end, b"", repeats
 
