@@ -152,6 +152,125 @@ FOUND = {
     "a FIFO in the place of a commit log file": Case(
         8784, "plain-5.3.3", (Mutation("fifo", SECOND, {}),), (CHECK, REPAIR, IN_PLACE)
     ),
+    "the first commit log file, once more behind the log": Case(
+        500108,
+        "delay-5.1.4",
+        (
+            Mutation("double", FIRST, {"name": f"commitlog/{10240:020}"}),
+            Mutation("remove", "consumequeue/TopicA", {}),
+        ),
+        (CHECK, REPAIR),
+    ),
+    "two commit log files with each other's names, one with a stale tail": Case(
+        500130,
+        "4.9.8-ghosttail",
+        (Mutation("swap", f"commitlog/{65536:020}", {"other": FIRST}),),
+        (CHECK, REPAIR),
+    ),
+    "a negative queueId in a record": Case(
+        500200,
+        "plain-5.3.3",
+        (Mutation("set", FIRST, {"pos": 1163, "data": "ffffffff"}, "record.queueId"),),
+        (CHECK, REPAIR),
+    ),
+    "a copy of a topic's queues under a name that no record has": Case(
+        500250,
+        "killed-5.1.4",
+        (Mutation("double", "consumequeue/TopicA", {"name": "consumequeue/77"}),),
+        (CHECK, REPAIR),
+    ),
+    "queues of two topics with each other's names": Case(
+        510004,
+        "trans-4.9.8",
+        (Mutation("swap", "consumequeue/%RETRY%g", {"other": "consumequeue/RMQ_SYS_TRANS_HALF_TOPIC"}),),
+        (CHECK, IN_PLACE),
+    ),
+    "queues with an extension under another topic's name": Case(
+        511499,
+        "ext-4.9.8",
+        (Mutation("rename", "consumequeue/%RETRY%g", {"name": "consumequeue/%LMQ%x"}),),
+        (CHECK, REPAIR),
+    ),
+    "a record's queueOffset far away": Case(
+        510002,
+        "plain-5.3.3",
+        (Mutation("set", SECOND, {"pos": 122, "data": "000000007ffffff0"}, "record.queueOffset"),),
+        (CHECK, REPAIR),
+    ),
+    "a record's queueOffset below zero": Case(
+        510003,
+        "plain-5.3.3",
+        (Mutation("set", FIRST, {"pos": 481, "data": "ff" * 8}, "record.queueOffset"),),
+        (CHECK, IN_PLACE),
+    ),
+    "records of batches overwritten by others": Case(
+        510007,
+        "5.0.0-innerbatch",
+        (Mutation("copy-bytes", FIRST, {"source": 2629, "target": 18127, "size": 512}),),
+        (CHECK, IN_PLACE),
+    ),
+    "a queue that cannot be built again after a crash": Case(
+        510000,
+        "killed-5.1.4",
+        (Mutation("link", f"consumequeue/%RETRY%g/1/{0:020}", {"target": "@/.."}),),
+        (CHECK, REPAIR),
+    ),
+    "an early BLANK, and no queue that leads to what is behind it": Case(
+        1,
+        "plain-5.3.3",
+        (
+            Mutation("set", FIRST, {"pos": 700, "data": "00000544cbd43194"}),
+            Mutation("remove", "consumequeue/TopicA/0", {}),
+        ),
+        (CHECK, REPAIR),
+    ),
+    "a directory in the place of a delay level's queue file": Case(
+        203212,
+        "4.9.8-delay",
+        (Mutation("to-directory", f"consumequeue/SCHEDULE_TOPIC_XXXX/0/{0:020}", {"inside": ""}),),
+        (CHECK, REPAIR),
+    ),
+    "a commit log file that is cut, with only what is provably safe": Case(
+        511639,
+        "restarted-5.1.4",
+        (Mutation("truncate", FIRST, {"size": 615}),),
+        (CHECK, Scenario("repair", ("--preen",))),
+    ),
+    "a link to a file in the place of all queue extensions": Case(
+        2, "ext-4.9.8", (Mutation("link", "consumequeue_ext", {"target": "@/checkpoint"}),), (CHECK, REPAIR)
+    ),
+    "links that lead to themselves": Case(
+        500043,
+        "plain-5.3.3",
+        (
+            Mutation("link", "checkpoint", {"target": "@/checkpoint"}),
+            Mutation("link", "index", {"target": "@/index"}),
+            Mutation("link", "consumequeue/TopicA/0", {"target": "@/consumequeue/TopicA/0"}),
+            Mutation("set", "consumequeue/TopicB/1/00000000000000000000", {"pos": 0, "data": "ff" * 8}),
+        ),
+        (CHECK, IN_PLACE, REPAIR, Scenario("heal")),
+    ),
+    "links to nowhere in the place of directories": Case(
+        8,
+        "plain-5.3.3",
+        (
+            Mutation("link", "index", {"target": "/nonexistent"}),
+            Mutation("link", "consumequeue/TopicA", {"target": "/nonexistent"}),
+        ),
+        (CHECK, REPAIR, IN_PLACE),
+    ),
+    "a record's physicalOffset after a crash": Case(
+        511500,
+        "killed-5.1.4",
+        (Mutation("set", FIRST, {"pos": 28, "data": "00" * 7 + "07"}, "record.physicalOffset"),),
+        (CHECK, REPAIR),
+    ),
+    "a hole of a tebibyte": Case(
+        200109,
+        "restarted-5.1.4",
+        (Mutation("truncate", FIRST, {"size": 1 << 40}),),
+        (CHECK, Scenario("read", ("dump", "{store}", "--hex", "-v")), Scenario("heal")),
+    ),
     "a link to a device": Case(
         2236,
         "plain-4.4.0",

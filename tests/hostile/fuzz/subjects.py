@@ -272,6 +272,8 @@ def _with_sides(folder: Path) -> Subject:
 def _with_dledger(folder: Path) -> Subject:
     """The records of a plain store in DLedger's log, behind a head each, with its index."""
     subject = _write(folder, "plain-4.4.0", "dledger-4.9.8")
+    with subject.conf.open("a") as conf:
+        conf.write("enableDLegerCommitLog=true\n")
     log = b"".join(path.read_bytes() for path in sorted((subject.path / "commitlog").iterdir()))
     data, index, pos, number = bytearray(), bytearray(), 0, 0
     size = 65536
@@ -296,4 +298,4 @@ def _with_dledger(folder: Path) -> Subject:
         (subject.path / "dledger-n0" / part).mkdir(parents=True)
         (subject.path / "dledger-n0" / part / offset_to_filename(0)).write_bytes(content)
     (subject.path / "dledger-n0" / "currterm").write_text("voteLeader=n0\ncurrTerm=1\n")
-    return subject
+    return replace(subject, version="4.7.0")  # the first brokers with DLedger are 4.5.0

@@ -19,7 +19,7 @@ _STILL = "the repair did not answer it"
 _OWN_CAUSE = "commit log files with wrong names were not its cause; plan again"
 _NEW = "it was not there before"
 
-Place = tuple[str, str, str | None, int | None]
+Place = tuple[str, str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ def judge(
 
     `name_of` gives the store's name of a file of the result. `check_before` checks the store as it was; it is
     called only if the result has findings that the plan does not know. One of those is no new one if the
-    store had it too, or another of the same rule at the same file and queue that is gone now: what a finding
-    says of its neighbourhood may change by a repair.
+    store had it too, or another of the same rule at the same queue, else file, that is gone now: what a
+    finding says of its neighbourhood may change by a repair.
     """
     answered = {name for action in plan.actions for name in action.why}
     certain = {name for action in plan.actions if action.name not in NAMING for name in action.why}
@@ -85,7 +85,9 @@ def _renamed(finding: Finding, name_of: Callable[[str], str]) -> Finding:
 
 
 def _place(finding: Finding) -> Place:
-    return finding.rule, finding.where.file, finding.where.topic, finding.where.queue_id
+    """What a finding is about, whatever its words: a queue, else a file."""
+    where = finding.where
+    return finding.rule, where.file if where.topic is None else f"/{where.topic}", where.queue_id
 
 
 def _all(findings: Iterable[Finding], reason: str) -> Iterable[Unanswered]:

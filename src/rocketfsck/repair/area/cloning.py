@@ -55,16 +55,19 @@ class Cloner:
     def _entry(
         self, entry: os.DirEntry[str], target: Place, name: str, near: tuple[str, ...], depth: int
     ) -> None:
+        # not what the entry says: for a link that leads to itself it raises
+        is_directory = os.path.isdir(entry.path)  # noqa: PTH112 - names may be any bytes
+        is_plain = is_directory or os.path.isfile(entry.path)  # noqa: PTH113
         if entry.is_symlink():
-            is_special = os.path.exists(entry.path) and not (entry.is_file() or entry.is_dir())  # noqa: PTH110
+            is_special = os.path.exists(entry.path) and not is_plain  # noqa: PTH110
             if is_special or not leads_elsewhere(entry.path, near):
                 fileops.symlink(os.readlink(entry.path), target)  # noqa: PTH115
-                if entry.is_file() or entry.is_dir():
+                if is_plain:
                     self._pins.setdefault(name, "is a symbolic link: a repair leaves links alone")
                 return
             self._links.append(name)
             near = (*near, os.path.realpath(entry.path))
-        if entry.is_dir():
+        if is_directory:
             self.directory(entry.path, target, name, near, frozenset(), depth + 1)
         else:
             self._share(os.path.realpath(entry.path), target)

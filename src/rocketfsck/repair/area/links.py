@@ -2,11 +2,13 @@
 
 Brokers follow links. A repair that moved or rewrote what a link leads to would change two files where it
 means one, and one that moved the link would take the file away. So neither is done: see `pins_of`. A link to
-another place, a second disk as a rule, is simply where the files are. A link to nowhere is only a name.
+another place, a second disk as a rule, is simply where the files are. A link to nowhere is only a name, but
+one that leads back to itself cannot even be looked through: it stays, too.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 
@@ -25,6 +27,9 @@ def pins_of(root: str, outside: Sequence[str] = ()) -> dict[str, str]:
     pins: dict[str, str] = {}
     for base, place in places.items():
         for name, path in _links(place, base, 0):
+            if _is_circle(path):
+                pins[name] = "is a symbolic link that leads back to itself: a repair leaves links alone"
+                continue
             real = os.path.realpath(path)
             if not os.path.exists(real) or leads_elsewhere(path, places.values()):  # noqa: PTH110
                 continue
@@ -35,6 +40,31 @@ def pins_of(root: str, outside: Sequence[str] = ()) -> dict[str, str]:
                 why = f"must stay as it is: the symbolic link {printable(name)} leads here"
                 pins.setdefault(target, why)
     return pins
+
+
+def dead_link_above(root: str, name: str) -> str:
+    """The link to nowhere that has the name of a directory above something in a store; "" without one.
+
+    Nothing can be made below it.
+    """
+    if name.startswith("/"):
+        return ""
+    parts = name.split("/")
+    for count in range(1, len(parts)):
+        above = "/".join(parts[:count])
+        path = f"{root}/{above}"
+        if os.path.islink(path) and not os.path.exists(path):  # noqa: PTH110, PTH114
+            return above
+    return ""
+
+
+def _is_circle(path: str) -> bool:
+    """Whether a link leads to itself, maybe by way of others."""
+    try:
+        os.stat(path)  # noqa: PTH116 - names may be any bytes
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
 
 
 def pin_on(file: str, pins: dict[str, str]) -> str:

@@ -58,12 +58,12 @@ def _below(directory: str, name: str, places: tuple[str, ...], depth: int = 0) -
         link = f"-> {os.readlink(entry.path)}" if entry.is_symlink() else ""  # noqa: PTH115
         if not link and entry.is_dir():
             yield from _below(entry.path, inner, places, depth + 1)
-        elif entry.is_file() or not link:
+        elif not link or os.path.isfile(entry.path):  # noqa: PTH113 - False for a link to itself
             found = entry.stat()
             yield inner, f"{found.st_size} {found.st_mtime_ns} {link}".strip()
         else:
             yield inner, link
-            if entry.is_dir() and leads_elsewhere(entry.path, places):
+            if os.path.isdir(entry.path) and leads_elsewhere(entry.path, places):  # noqa: PTH112
                 seen = (*places, os.path.realpath(entry.path))
                 yield from _below(entry.path, inner, seen, depth + 1)
 

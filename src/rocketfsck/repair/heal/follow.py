@@ -8,14 +8,15 @@ log, and those that answer what only came up with the records of the other copy.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.heal.tree import TriedStore
+from rocketfsck.repair.plan.law import dependents
 from rocketfsck.repair.plan.model import Action, Extent, Unanswered
-from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.repair.plan.planning import all_repairs, make_plan
 from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.store.reading import Progress
 from rocketfsck.verify.finding import Finding, Severity
@@ -112,9 +113,9 @@ def _answering(actions: Sequence[Action], findings: Iterable[Finding]) -> list[A
     ]
 
 
-def _wanted(planned: Sequence[Action], fresh: Collection[str]) -> Iterator[Action]:
+def _wanted(planned: Sequence[Action], fresh: Collection[str]) -> list[Action]:
     """What is done of the ordinary plan. Damage that is left in the log keeps what hangs on it as it is, if
-    nothing else asks for a change there."""
+    nothing else asks for a change there. What relies on an action that is left out is left out, too."""
     damaged = any(action.name in LOG for action in planned)
     allowed = [
         action
@@ -122,9 +123,12 @@ def _wanted(planned: Sequence[Action], fresh: Collection[str]) -> Iterator[Actio
         if action.name not in LOG and not (damaged and action.name in _OF_SOUND_LOGS)
     ]
     asked = [action for action in allowed if any(name in fresh for name in action.why)]
-    for action in allowed:
-        if action in asked or (action.name in DERIVED and (asked or not damaged)):
-            yield action
+    wanted = [
+        action for action in allowed if action in asked or (action.name in DERIVED and (asked or not damaged))
+    ]
+    left = [action for action in planned if action not in wanted]
+    unfit = [action for action, _ in dependents(wanted, left, all_repairs())]
+    return [action for action in wanted if action not in unfit]
 
 
 def _bad(findings: Iterable[Finding], view: TriedStore | None = None) -> list[Finding]:

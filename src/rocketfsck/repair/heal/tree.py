@@ -92,7 +92,8 @@ def _lend(source: str, target: Place, above: tuple[_Identity, ...] = ()) -> None
         listed = sorted(entries, key=lambda entry: entry.name)
     for entry in listed:
         place = target / entry.name
-        if entry.is_dir() and len(inner) <= _MAX_DEPTH and _identity(entry) not in inner:
+        is_directory = os.path.isdir(entry.path)  # noqa: PTH112 - False for a link to itself
+        if is_directory and len(inner) <= _MAX_DEPTH and _identity(entry) not in inner:
             _lend(entry.path, place, inner)
         else:
             fileops.symlink(os.path.abspath(entry.path), place)  # noqa: PTH100

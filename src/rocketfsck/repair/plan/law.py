@@ -15,14 +15,14 @@ has it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.plan.basis import BASES, VERSION, StoreAlone, assumptions_of
 from rocketfsck.repair.plan.model import Action, Assumption, Notice, Plan
 from rocketfsck.repair.plan.scene import PlanScene
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import Repair, is_near
 from rocketfsck.store.model import Settings, Store
 from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.verify.unknown import area_of, unknown_areas
@@ -30,6 +30,8 @@ from rocketfsck.verify.unknown import area_of, unknown_areas
 ASSUME_OPTION = "--assume"
 BROKER_CONF_OPTION = "--broker-conf"
 NOT_UNDERSTOOD = "not-understood"
+CLEARING = "move-stray"
+"""The repair that sets aside what is in the way of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,16 +195,29 @@ def judge(scene: PlanScene, action: Action, repair: Repair) -> Action:
 
 
 def dependents(
-    actions: Iterable[Action], left_out: Collection[str], table: Mapping[str, Repair]
+    actions: Iterable[Action], left_out: Iterable[Action], table: Mapping[str, Repair]
 ) -> list[tuple[Action, str]]:
     """The actions that rely on others that are left out, each with the name of what it needs.
 
-    `left_out` are names of repairs; what relies on a dependent is a dependent, too.
+    What relies on a dependent is a dependent, too. Besides what its repair `needs`, an action relies on what
+    sets aside something at its own places.
     """
     found: list[tuple[Action, str]] = []
-    gone = {*left_out}
+    left = [*left_out]
+    gone = {action.name for action in left}
+    moved = [action.target for action in left if action.name == CLEARING]
     for action in sorted(actions, key=lambda action: table[action.name].order):
-        missing = [name for name in table[action.name].needs if name in gone]
+        repair = table[action.name]
+        missing = [name for name in repair.needs if name in gone]
+        missing += [
+            other.name
+            for other in left
+            if other.name in repair.needs_beside and other.target == action.target
+        ]
+        if action.name != CLEARING and any(
+            is_near(place, name) for place in repair.places(action) for name in moved
+        ):
+            missing.append(CLEARING)
         if missing:
             gone.add(action.name)
             found.append((action, missing[0]))

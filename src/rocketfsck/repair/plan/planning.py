@@ -13,9 +13,9 @@ from itertools import pairwise
 
 from rocketfsck import __version__
 from rocketfsck.errors import UsageError
-from rocketfsck.repair.area.links import pin_on, pins_of
+from rocketfsck.repair.area.links import dead_link_above, pin_on, pins_of
 from rocketfsck.repair.area.manifests import outside_directories
-from rocketfsck.repair.plan.law import dependents, judge, unknown_in
+from rocketfsck.repair.plan.law import CLEARING, dependents, judge, unknown_in
 from rocketfsck.repair.plan.model import Action, Extent, Plan, Unanswered
 from rocketfsck.repair.plan.opening import describe_store
 from rocketfsck.repair.plan.scene import PlanScene
@@ -34,6 +34,7 @@ NOT_HERE = "{repair} cannot answer it as it is here; see rocketfsck explain {rul
 NOT_ASKED = "left out: only other repairs were asked for"
 NOT_PREEN = "{repair} is not provably safe; plan without --preen to have it"
 LINKED = "a symbolic link is there, or leads there: a repair changes neither links nor what they lead to"
+DEAD_LINK = "a symbolic link to nowhere is where it belongs: mount what it leads to, or remove the link"
 NOT_BUILT = "there is no automatic {repair}"
 NOT_ALONE = "{repair} is right only together with {needed}, which is left out"
 NOT_UNDERSTOOD = "{repair} would change what this version does not understand; --only {repair} forces it"
@@ -106,19 +107,23 @@ def make_plan(
     for action in _merged(made):
         judged = judge(scene, action, table[action.name])
         reason = _objection(scene, judged, table[action.name], preen=preen, forced=action.name in only)
-        if pin_on(action.target, pins):
+        places = {action.target, *table[action.name].places(action)}
+        if any(pin_on(place, pins) for place in places):
             reason = LINKED
+        elif any(dead_link_above(str(store.root), place) for place in places):
+            reason = DEAD_LINK
         if reason:
             reasons |= dict.fromkeys(asked_by[_key(action)], reason.replace("{repair}", action.name))
             left.append(action)
         else:
             kept.append(judged)
     keys = {_key(action) for action in kept}
-    left_out = {action.name for action in left if _key(action) not in keys}
+    left_out = [action for action in left if _key(action) not in keys]
+    names = {action.name for action in left_out}
     for action, needed in dependents(kept, left_out, table):
         kept.remove(action)
         reason = NOT_ALONE.replace("{repair}", action.name).replace("{needed}", needed)
-        reasons |= dict.fromkeys({*asked_by[_key(action)]} - left_out, reason)
+        reasons |= dict.fromkeys({*asked_by[_key(action)]} - names, reason)
     ordered = _ordered(kept, table)
     _refuse_overlaps(ordered)
     return Plan(
@@ -213,11 +218,14 @@ def _refuse_overlaps(actions: Sequence[Action]) -> None:
 def _unanswered(
     store: Store, findings: Iterable[Finding], actions: Sequence[Action], reasons: Mapping[str, str]
 ) -> Iterable[Unanswered]:
-    from rocketfsck.repair.repairs.queues import impossible, occupied
-    from rocketfsck.repair.repairs.reasons import HIDDEN, REASONS
+    from rocketfsck.repair.repairs.answers import queue_of
+    from rocketfsck.repair.repairs.queues import contested, impossible, occupied
+    from rocketfsck.repair.repairs.reasons import CONTESTED, HIDDEN, REASONS
 
     answered = {name for action in actions for name in action.why}
     hidden = any(RuleName.BLANK_TOO_EARLY in action.rules for action in actions)
+    unclear = contested(store, findings)
+    moved = {action.target for action in actions if action.name == CLEARING}
     for finding in findings:
         rule = RULES[finding.rule]
         if rule.severity is Severity.INFO or finding.fingerprint in answered:
@@ -226,7 +234,8 @@ def _unanswered(
         if reason in (NO_REPAIR, NOT_HERE):
             asks = rule.repair == "rebuild-queue"
             later = HIDDEN if hidden and asks else ""
-            here = impossible(finding) or (occupied(store, finding) if asks else "")
-            reason = here or later or REASONS.get(rule.id, reason)
+            here = impossible(finding) or (occupied(store, finding, moved) if asks else "")
+            disputed = CONTESTED if asks and queue_of(finding) in unclear else ""
+            reason = here or later or disputed or REASONS.get(rule.id, reason)
         text = reason.format(repair=rule.repair, rule=rule.id)
         yield Unanswered(finding.fingerprint, rule.id, describe(finding), text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,10 @@ from rocketfsck.repair.plan.model import Action
 if TYPE_CHECKING:
     from rocketfsck.repair.plan.scene import ActScene, PlanScene
     from rocketfsck.verify.finding import Finding
+
+
+def _target(action: Action) -> Collection[str]:
+    return (action.target,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,11 @@ class Repair:
 
     `needs` are repairs whose actions the acts of this one take for done: where an action of one of them is
     wanted and left out of a plan, those of this one are left out with it (`repair.plan.law.dependents`).
+
+    `needs_beside` is the same for actions on the same target only.
+
+    `places` gives the names at which an action makes or replaces files. A symbolic link there keeps the
+    action out of a plan, and so does whatever is in the way and is not set aside by the same plan.
     """
 
     name: str
@@ -44,3 +53,10 @@ class Repair:
     traits: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    needs_beside: tuple[str, ...] = ()
+    places: Callable[[Action], Collection[str]] = _target
+
+
+def is_near(place: str, name: str) -> bool:
+    """Whether two names in a store are the same, or one is that of a directory above the other."""
+    return f"{place}/".startswith(f"{name}/") or f"{name}/".startswith(f"{place}/")

@@ -22,8 +22,17 @@ from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair
-from rocketfsck.repair.repairs.answers import answer, by_file, notice, number, one_by_one, whole_file
-from rocketfsck.repair.repairs.misnamed import is_unsettled
+from rocketfsck.repair.repairs.answers import (
+    answer,
+    by_file,
+    notice,
+    number,
+    one_by_one,
+    queue_of,
+    whole_file,
+)
+from rocketfsck.repair.repairs.misnamed import is_unsettled, unit_leads_to
+from rocketfsck.repair.repairs.queues import asks_to_build, contested, moved_strays, occupied
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.reading import read_whole
@@ -41,12 +50,17 @@ _BROKEN = frozenset(
         RuleName.COMMITLOG_MISSING,
         RuleName.QUEUES_OF_ANOTHER_LOG,
         RuleName.SEGMENT_OVERLAP,
-        RuleName.RECORD_PHYSICAL_OFFSET,
         RuleName.RECORD_END_OF_FILE,
         RuleName.BLANK_TOO_EARLY,
     }
 )
 """Findings after which nobody can say where the log ends, beside those of bodies that no repair answers."""
+_DONE_BEFORE = (
+    "rename-segment", "move-zero-twin", "set-physical-offset", "resize-segment", "trim-segment", "fence-gap",
+    "zero-stale-tail", "cut-log", "salvage-log", "write-blank", "cut-queue", "zero-stale-units",
+    "rebuild-queue", "rebuild-index", "relink-index", "rewrite-index-header",
+)  # fmt: skip
+"""Repairs of what a start after a crash goes through: without them it is not recovered."""
 
 
 def can_finish(scene: PlanScene) -> bool:
@@ -54,6 +68,7 @@ def can_finish(scene: PlanScene) -> bool:
     wrong with it is answered by a repair."""
     if LEVELS.index(scene.report.level) < LEVELS.index("cross") or is_unsettled(scene):
         return False
+    unclear = contested(scene.store, scene.findings)
     if unknown_areas(scene.findings):  # whether queues and index have what the log has, nobody knows
         return False
     for finding in scene.findings:
@@ -63,6 +78,14 @@ def can_finish(scene: PlanScene) -> bool:
         if rule.severity is Severity.ERROR and rule.family == "CL" and rule.repair is None:
             return False
         if finding.rule in (RuleName.RECORD_BODY_CRC, RuleName.RECORD_PROPERTY_CRC):
+            return False
+        if finding.rule == RuleName.RECORD_PHYSICAL_OFFSET and not (
+            finding.count == 1 and unit_leads_to(scene, finding)
+        ):
+            return False
+        if asks_to_build(finding) and (
+            queue_of(finding) in unclear or occupied(scene.store, finding, moved_strays(scene.findings))
+        ):
             return False
     return scene.store.live.locked is not True and bool(scene.store.commitlog.files)
 
@@ -325,5 +348,6 @@ ROWS: tuple[Repair, ...] = (
         areas=("abort", "checkpoint"),
         traits=("checkpoint_fields",),
         answers=(RuleName.INDEX_FILE_DOOMED, RuleName.RECOVERY_SCANS_ALL),
+        needs=_DONE_BEFORE,
     ),
 )

@@ -33,6 +33,7 @@ from rocketfsck.repair.repairs.answers import (
     log_file,
     number,
     one_by_one,
+    record_count,
     whole_file,
 )
 from rocketfsck.repair.repairs.fences import (
@@ -81,7 +82,7 @@ def plan_gaps(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]
         file = log_file(scene.store, finding.where.file)
         if file is None:
             yield from rebuild_queues(scene)
-        else:
+        elif record_count(scene, file.relative) or goes_on_after(scene, file):
             yield from fence_missing_files(scene, file, finding)
 
 

@@ -353,6 +353,9 @@ ROWS: tuple[Repair, ...] = (
             RuleName.INDEX_ENTRY_ZERO,
             RuleName.ENTRY_IN_MISSING_SEGMENT,
         ),
+        # out of a damaged log it would be another index than out of the repaired one
+        needs=("salvage-log",),
+        places=lambda _action: ("index", "index/0"),
     ),
     Repair(
         "relink-index",

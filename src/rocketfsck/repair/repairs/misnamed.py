@@ -155,7 +155,22 @@ def is_zero_from(location: str, start: int) -> bool:
 def is_misnamed(scene: PlanScene) -> bool:
     """Whether files of the log have wrong names: then nothing else is planned, for all that a check says of
     it is a consequence."""
-    return bool(pending_renames(scene) or leaving_twins(scene))
+    return bool(pending_renames(scene) or leaving_twins(scene) or displaced_files(scene))
+
+
+def displaced_files(scene: PlanScene) -> list[str]:
+    """Commit log files of which every record says that it stands elsewhere, and the same distance away.
+
+    Such a file is a copy of another one, or its name is wrong and cannot be corrected. Either way nobody can
+    tell what belongs in its place, so that no other damage of the log can be judged.
+    """
+    return [
+        finding.where.file
+        for finding in one_by_one(scene.findings)
+        if finding.rule == RuleName.RECORD_PHYSICAL_OFFSET
+        and finding.count > 1
+        and finding.count == record_count(scene, finding.where.file)
+    ]
 
 
 def is_unsettled(scene: PlanScene) -> bool:
@@ -267,7 +282,7 @@ def plan_offsets(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
         if (
             finding.rule == RuleName.RECORD_PHYSICAL_OFFSET
             and finding.count == 1
-            and _unit_leads_to(scene, finding)
+            and unit_leads_to(scene, finding)
         ):
             by_name.setdefault(finding.where.file, []).append(finding)
     for name, found in sorted(by_name.items()):
@@ -295,7 +310,7 @@ def plan_offsets(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
         )
 
 
-def _unit_leads_to(scene: PlanScene, finding: Finding) -> bool:
+def unit_leads_to(scene: PlanScene, finding: Finding) -> bool:
     """Whether the unit at a record's queue offset leads to where it stands, and says its size."""
     where = finding.where
     offset, size = where.physical_offset or 0, (where.end or 0) - (where.start or 0)

@@ -27,7 +27,7 @@ from rocketfsck.repair.repairs.answers import (
 )
 from rocketfsck.repair.repairs.committed import committed_behind, delay_follows, new_end
 from rocketfsck.repair.repairs.misnamed import is_unsettled
-from rocketfsck.repair.repairs.queues import asks_to_build, rebuild_queues
+from rocketfsck.repair.repairs.queues import asks_to_build, contested, rebuild_queues
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.emit import queue_directory
@@ -177,7 +177,8 @@ def _queue_at(store: Store, directory: str) -> ConsumeQueue:
 
 def plan_zero_units(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Old units behind the end of a queue become zeros."""
-    rebuilt = {queue_of(finding) for finding in scene.findings if asks_to_build(finding, set())}
+    rebuilt = {queue_of(finding) for finding in scene.findings if asks_to_build(finding)}
+    rebuilt -= contested(scene.store, scene.findings)
     for finding in one_by_one(findings):
         name = queue_of(finding)
         queue = next((item for item in scene.store.queues if (item.topic, item.queue_id) == name), None)

@@ -66,6 +66,13 @@ class Merger:
         changed |= self._drop_empty(directory, end_unit)
         return changed
 
+    def is_empty(self, directory: str) -> bool:
+        """Whether a queue that begins at queue offset 0 holds nothing but zeros in its one file."""
+        if not self.tree.exists(directory):
+            return False
+        starts = [filename_to_offset(name) for name in self.tree.names(directory)]
+        return starts == [0] and not any(self._read(f"{directory}/{offset_to_filename(0)}"))
+
     def _old_files(self, directory: str, size: int) -> dict[int, str]:
         """The files of the queue that can be read as such, by where they start."""
         found: dict[int, str] = {}

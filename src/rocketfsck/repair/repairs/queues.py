@@ -7,14 +7,14 @@ finding asks for it. Fault catalogue Q1 to Q11; reference 3, 6.6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from rocketfsck.formats.filename import filename_to_offset, is_directory_name
+from rocketfsck.formats.filename import filename_to_offset, is_directory_name, offset_to_filename
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.build import build_queues
@@ -36,7 +36,7 @@ from rocketfsck.repair.repairs.committed import committed_behind
 from rocketfsck.repair.repairs.leftovers import plan_wrong_trees
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queuemerge import Merger
-from rocketfsck.repair.repairs.reasons import IMPOSSIBLE, NO_FILE, NO_TEXT
+from rocketfsck.repair.repairs.reasons import IMPOSSIBLE, NEGATIVE, NO_FILE, NO_TEXT
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store, StrayReason
 from rocketfsck.verify.emit import TREES, queue_directory
@@ -53,6 +53,9 @@ _NO_FILES = frozenset(
     {StrayReason.SPECIAL, StrayReason.DIRECTORY, StrayReason.DANGLING, StrayReason.UNREADABLE}
 )
 _LOST = frozenset({RuleName.RECORD_WITHOUT_UNIT, RuleName.QUEUE_MISSING})
+_OF_LOST = frozenset(
+    {RuleName.UNIT_OF_DAMAGED_RECORD, RuleName.UNIT_IN_MISSING_SEGMENT, RuleName.UNIT_OF_FILLER}
+)
 
 
 def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
@@ -63,15 +66,14 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
     found = {finding.rule for finding in scene.findings}
     if is_unsettled(scene) or found & {RuleName.COMMITLOG_MISSING, RuleName.QUEUES_OF_ANOTHER_LOG}:
         return
-    repeated = {
-        (finding.where.topic, finding.where.queue_id, finding.where.queue_offset)
-        for finding in one_by_one(scene.findings)
-        if finding.rule == RuleName.QUEUE_OFFSET_REPEATED
-    }
-    asked = [finding for finding in scene.findings if asks_to_build(finding, repeated)]
-    if not asked:
-        return
-    asked = [finding for finding in asked if not (impossible(finding) or occupied(scene.store, finding))]
+    unclear, moved = contested(scene.store, scene.findings), moved_strays(scene.findings)
+    asked = [
+        finding
+        for finding in scene.findings
+        if asks_to_build(finding)
+        and queue_of(finding) not in unclear
+        and not (impossible(finding) or occupied(scene.store, finding, moved))
+    ]
     if not asked:
         return
     names: set[Name] = set()
@@ -124,22 +126,46 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
     )
 
 
-def asks_to_build(finding: Finding, repeated: set[tuple[str | None, int | None, int | None]]) -> bool:
-    """Whether a finding asks for its queue to be built again; `repeated` are the places (topic, queue, queue
-    offset) for which the log itself has two records: no queue has room for both."""
+def asks_to_build(finding: Finding) -> bool:
+    """Whether a finding asks for its queue to be built again."""
     rule = RULES[finding.rule]
     if finding.rule == RuleName.SEGMENT_GAP:
         area = finding.where.file.partition("/")[0]
         return area in ("consumequeue", "batchconsumequeue", "consumequeue_ext")
-    if rule.repair != "rebuild-queue" or finding.rule in _NOT_BUILT or rule.severity is Severity.INFO:
-        return False
-    where = finding.where
-    if finding.rule in (RuleName.RECORD_WITHOUT_UNIT, RuleName.UNIT_GHOST, RuleName.UNIT_SHIFTED) and (
-        where.topic,
-        where.queue_id,
-    ) in {(topic, queue_id) for topic, queue_id, _ in repeated}:
-        return not _is_repeated(finding, repeated)
-    return True
+    return (
+        rule.repair == "rebuild-queue"
+        and finding.rule not in _NOT_BUILT
+        and rule.severity is not Severity.INFO
+    )
+
+
+def contested(store: Store, findings: Iterable[Finding]) -> set[Name]:
+    """Queues that are there and cannot be built again from the log, which contradicts itself, or lacks what
+    the queue still knows:
+
+    - The log has two records for one place. A broker that builds such a queue skips one of the two, or shifts
+      all behind it, by the order of the log alone.
+    - A record's own queueOffset is out of line with the records around it, and its unit is in line: damage
+      of the record, not of the queue.
+    - A batch queue has units of lost messages. It is built as a whole, and their places would go.
+    """
+    named = [(queue_of(finding), finding) for finding in one_by_one(findings)]
+    jumps = {
+        (name, finding.where.queue_offset)
+        for name, finding in named
+        if finding.rule == RuleName.QUEUE_OFFSET_GAP
+    }
+    unclear: set[Name | None] = set()
+    batch = {(queue.topic, queue.queue_id) for queue in store.queues if queue.kind == "batch"}
+    for name, finding in named:
+        first = number(finding.found, "first_queue_offset")
+        if (
+            finding.rule == RuleName.QUEUE_OFFSET_REPEATED
+            or (finding.rule == RuleName.UNIT_SHIFTED and (first < 0 or (name, first) in jumps))
+            or (finding.rule in _OF_LOST and name in batch)
+        ):
+            unclear.add(name)
+    return {(queue.topic, queue.queue_id) for queue in store.queues} & unclear
 
 
 def impossible(finding: Finding) -> str:
@@ -149,6 +175,8 @@ def impossible(finding: Finding) -> str:
         return ""
     if not is_directory_name(name[0]):
         return IMPOSSIBLE
+    if name[1] < 0:
+        return NEGATIVE
     try:
         name[0].encode()
     except UnicodeEncodeError:  # bytes that are no UTF-8; a queue that is there is another matter
@@ -156,9 +184,10 @@ def impossible(finding: Finding) -> str:
     return ""
 
 
-def occupied(store: Store, finding: Finding) -> str:
+def occupied(store: Store, finding: Finding, moved: Collection[str] = ()) -> str:
     """Why a queue cannot be merged with what is there; "" where it can: a FIFO, a socket, a device, a
-    directory or a link to nowhere has the name of one of its files. No repair reads or moves these."""
+    directory or a link to nowhere has the name of one of its files. No repair reads these; `moved` are the
+    names of those that a repair sets aside."""
     name, size = queue_of(finding), store.geometry.consumequeue_file_size
     directory = None if name is None else queue_directory(*name, "file")
     for stray in store.strays:
@@ -166,27 +195,13 @@ def occupied(store: Store, finding: Finding) -> str:
         start = filename_to_offset(last)
         if (
             stray.reason in _NO_FILES
+            and stray.relative not in moved
             and start is not None
             and not (start % UNIT_SIZE or start % size)  # others are set aside
             and (above == directory or (directory is None and above.startswith(f"{TREES['file']}/")))
         ):
             return NO_FILE
     return ""
-
-
-def _is_repeated(finding: Finding, repeated: set[tuple[str | None, int | None, int | None]]) -> bool:
-    """Whether the log itself has two records for the place that a finding is about."""
-    where = finding.where
-    low = where.queue_offset or 0
-    high = max(
-        number(finding.found, "last_queue_offset", low), low + number(finding.found, "unit_count", 1) - 1
-    )
-    return any(
-        (where.topic, where.queue_id) == (topic, queue_id)
-        and offset is not None
-        and low - 1 <= offset <= high + 1
-        for topic, queue_id, offset in repeated
-    )
 
 
 def _note(names: set[Name], every: bool, queues: Sequence[ConsumeQueue]) -> str:
@@ -213,6 +228,11 @@ def _told_levels(scene: PlanScene) -> str:
     ):
         return ""
     return " ".join(f"{levels[level] // 1000}s" for level in sorted(levels))
+
+
+def moved_strays(findings: Iterable[Finding]) -> set[str]:
+    """The names of what is set aside because brokers would take it for a file of a queue."""
+    return {finding.where.file for finding in one_by_one(findings) if finding.rule == RuleName.FOREIGN_FILE}
 
 
 def _losses(findings: Iterable[Finding]) -> list[Loss]:
@@ -290,19 +310,23 @@ def act_rebuild(scene: ActScene, action: Action) -> None:
     kinds = {(queue.topic, queue.queue_id): queue.kind for queue in built.queues}
     present = {(queue.topic, queue.queue_id): queue.kind for queue in store.queues}
     names = {*kinds, *present} if wanted is None else wanted
+    names = {name for name in names if name[1] >= 0 or name in present}
     with LogReader(store.commitlog) as log:
         merger = Merger(scene.tree, store, log)
         for topic, queue_id in sorted(names):
             kind = kinds.get((topic, queue_id), present.get((topic, queue_id), "file"))
             directory = queue_directory(topic, queue_id, kind)
+            emptied = False
             if kind == "file":
-                merger.merge(directory, scratch / directory)
+                emptied = merger.merge(directory, scratch / directory) and merger.is_empty(directory)
+                if emptied:  # brokers take the first unit of such a file for one, whatever is in it
+                    scene.tree.set_aside(directory)
             elif (scratch / directory).is_dir():
                 _replace(scene, scratch, directory)
             ext = f"consumequeue_ext/{topic}/{queue_id}"
             if (scratch / ext).is_dir():
                 _replace(scene, scratch, ext)
-            elif kind == "file" and scene.tree.exists(ext) and (topic, queue_id) in kinds:
+            elif kind == "file" and scene.tree.exists(ext) and ((topic, queue_id) in kinds or emptied):
                 scene.tree.set_aside(ext)
 
 
@@ -314,6 +338,15 @@ def plan_rebuild(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
     """Whatever the findings are, all queues that are wrong in one action."""
     yield from rebuild_queues(scene)
     yield from plan_wrong_trees(scene, findings)
+
+
+def _places(action: Action) -> set[str]:
+    """The directories of the queues that are built and those of their extensions, and a file in each."""
+    directories = {*TREES.values(), "consumequeue_ext"}
+    wanted = queues_of(action)
+    if wanted is not None:
+        directories = {f"{tree}/{topic}/{queue_id}" for tree in directories for topic, queue_id in wanted}
+    return {*directories, *(f"{directory}/{offset_to_filename(0)}" for directory in directories)}
 
 
 ROWS: tuple[Repair, ...] = (
@@ -333,5 +366,6 @@ ROWS: tuple[Repair, ...] = (
         ),
         traits=("skips_units_below_current", "max_physic_offset_is_end"),
         answers=(RuleName.UNIT_STALE, RuleName.SEGMENT_GAP, RuleName.QUEUE_EXTENSION_ORPHAN),
+        places=_places,
     ),
 )

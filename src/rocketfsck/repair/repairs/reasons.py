@@ -10,6 +10,8 @@ _OWN = "the record is as its producer sent it, or nobody can tell what it was; b
 _COPY = "only another copy of the store can tell: rocketfsck compare"
 
 IMPOSSIBLE = "no directory can have the topic's name, so that no broker can make a queue for it"
+NEGATIVE = "no queue has a negative queueId: the record is damaged, and its own queue misses it"
+CONTESTED = "what this queue should hold is not in the log alone: it lacks messages, or has two for one place"
 HIDDEN = "a BLANK hides records that the queue may need: plan again once this plan is applied"
 NO_FILE = "something that is no file has the name of a file of the queue: move it away and plan again"
 NO_TEXT = "the topic's bytes are no text, so that a broker makes a queue of another name for it"

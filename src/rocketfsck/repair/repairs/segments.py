@@ -221,6 +221,8 @@ ROWS: tuple[Repair, ...] = (
         plan_resize,
         act_resize,
         writes_by=("commitlog_file_size", "consumequeue_file_size", "batch_file_size", "ext_file_size"),
+        # zeros in the middle of the log, behind which nothing is read any more
+        needs_beside=("salvage-log", "write-blank"),
     ),
     Repair("remove-extension", 150, "set aside extension files of no queue", plan_extension, act_set_aside),
     Repair("restore-times", 900, "set times of modification by the records", plan_times, act_times),

@@ -235,12 +235,39 @@ def test_what_needs_a_repair_is_left_out_with_it(store_dir: Directory, options: 
 
 def test_what_needs_a_dependent_is_one_too() -> None:
     actions = [Action(name, "", "") for name in ("set-delay-offset", "cut-queue", "rebuild-index")]
-    found = dependents(actions, {"zero-stale-tail"}, all_repairs())
+    found = dependents(actions, [Action("zero-stale-tail", "", "")], all_repairs())
     assert [(action.name, needed) for action, needed in found] == [
         ("cut-queue", "zero-stale-tail"),
         ("set-delay-offset", "cut-queue"),
     ]
-    assert dependents(actions, {"write-blank"}, all_repairs()) == []
+    assert dependents(actions, [Action("write-blank", "", "")], all_repairs()) == []
+
+
+def test_what_makes_files_needs_what_is_in_the_way_set_aside() -> None:
+    name = f"commitlog/{2048:020}"
+    queues = {"queues": queue_arguments({("T", 1)})}
+    actions = [
+        Action("fence-gap", name, ""),
+        Action("rebuild-queue", "consumequeue", "", queues),
+        Action("rebuild-index", "index", ""),
+    ]
+
+    def without(target: str) -> list[str]:
+        left = [Action("move-stray", target, "")]
+        return [action.name for action, needed in dependents(actions, left, all_repairs()) if needed]
+
+    assert without(name) == ["fence-gap"]
+    assert without(f"commitlog/{4096:020}") == []
+    assert without("consumequeue/T") == without("consumequeue/T/1/x") == ["rebuild-queue"]
+    assert without("consumequeue/T/11") == without("consumequeue/U") == []
+    assert without("index") == ["rebuild-index"]
+
+
+def test_zeros_in_the_middle_of_the_log_need_the_blank_behind_them() -> None:
+    first, second = f"commitlog/{0:020}", f"commitlog/{2048:020}"
+    actions = [Action("resize-segment", name, "") for name in (first, second)]
+    (found,) = dependents(actions, [Action("write-blank", first, "")], all_repairs())
+    assert (found[0].target, found[1]) == (first, "write-blank")
 
 
 def test_an_area_with_something_unknown_is_left_alone(store_dir: Directory, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.undoing import undo
+from rocketfsck.repair.heal.follow import _wanted
 from rocketfsck.repair.heal.plan import HealOptions, plan_heal
 from rocketfsck.repair.heal.tree import TriedStore
 from rocketfsck.repair.plan.model import Action, Extent, Scalar
@@ -150,3 +151,12 @@ def test_a_place_that_cannot_be_written(
     with pytest.raises(StoreError, match="cannot be written: No space left"):
         TriedStore(open_store(store_dir("5.1.3-basic")), tmp_path, ())
     shutil.rmtree(tmp_path / "store")
+
+
+def test_what_needs_an_action_that_a_heal_leaves_out_is_left_out_too() -> None:
+    """A heal leaves damage of the log to other copies; queues are not cut at an end that is not made."""
+    tail = Action("zero-stale-tail", "commitlog/0", "", why=("tail",))
+    cut = Action("cut-queue", "consumequeue/T/0", "", why=("new",))
+    index = Action("rebuild-index", "index", "", why=("new",))
+    assert list(_wanted([tail, cut, index], {"new"})) == [index]
+    assert list(_wanted([cut, index], {"new"})) == [cut, index]
