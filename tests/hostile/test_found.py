@@ -271,6 +271,18 @@ FOUND = {
         (Mutation("truncate", FIRST, {"size": 1 << 40}),),
         (CHECK, Scenario("read", ("dump", "{store}", "--hex", "-v")), Scenario("heal")),
     ),
+    "an index of DLedger with a hole of a tebibyte": Case(
+        209685,
+        "dledger-4.9.8",
+        (Mutation("truncate", f"dledger-n0/index/{0:020}", {"size": 1 << 40}),),
+        (CHECK,),
+    ),
+    "two commit log files with each other's names after a crash": Case(
+        209468,
+        "killed-5.1.4",
+        (Mutation("swap", THIRD, {"other": f"commitlog/{6144:020}"}),),
+        (CHECK, REPAIR),
+    ),
     "a link to a device": Case(
         2236,
         "plain-4.4.0",

@@ -337,6 +337,7 @@ ROWS: tuple[Repair, ...] = (
         plan_checkpoint,
         act_checkpoint,
         traits=("checkpoint_fields",),
+        needs=("rebuild-index",),  # whose newest time is one of its fields
     ),
     Repair("save-index", 530, "keep index files from being deleted", plan_save_index, act_save_index),
     Repair(

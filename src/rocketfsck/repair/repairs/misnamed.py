@@ -162,14 +162,15 @@ def displaced_files(scene: PlanScene) -> list[str]:
     """Commit log files of which every record says that it stands elsewhere, and the same distance away.
 
     Such a file is a copy of another one, or its name is wrong and cannot be corrected. Either way nobody can
-    tell what belongs in its place, so that no other damage of the log can be judged.
+    tell what belongs in its place, so that no other damage of the log can be judged. A single record to which
+    its unit leads is in its place, and its own field is damaged.
     """
     return [
         finding.where.file
         for finding in one_by_one(scene.findings)
         if finding.rule == RuleName.RECORD_PHYSICAL_OFFSET
-        and finding.count > 1
         and finding.count == record_count(scene, finding.where.file)
+        and (finding.count > 1 or not unit_leads_to(scene, finding))
     ]
 
 

@@ -127,14 +127,26 @@ class _Walk:
 
     def _blocks(self) -> Iterator[tuple[Longs, Rows]]:
         """The units in use in blocks, each with their numbers: their places in units."""
+        for first, last in self._with_data():
+            for start in range(first, last, BLOCK_COUNT):
+                count = min(BLOCK_COUNT, last - start)
+                data = self.units.read(start * INDEX_UNIT_SIZE, count * INDEX_UNIT_SIZE)
+                rows = np.frombuffer(data, DLEDGER_INDEX.dtype())
+                used = np.flatnonzero(rows["magic"] != 0)
+                if len(used):
+                    yield used + start, rows[used]
+
+    def _with_data(self) -> Iterator[tuple[int, int]]:
+        """The numbers of the units outside of holes, in half-open ranges, ascending."""
         first, last = self.units.start // INDEX_UNIT_SIZE, self.units.end // INDEX_UNIT_SIZE
-        for start in range(first, last, BLOCK_COUNT):
-            count = min(BLOCK_COUNT, last - start)
-            data = self.units.read(start * INDEX_UNIT_SIZE, count * INDEX_UNIT_SIZE)
-            rows = np.frombuffer(data, DLEDGER_INDEX.dtype())
-            used = np.flatnonzero(rows["magic"] != 0)
-            if len(used):
-                yield used + start, rows[used]
+        for number, file in enumerate(self.units.files):
+            base = file.start_offset or 0
+            for low, high in self.units.reader(number).data_extents():
+                least = max(first, (base + low) // INDEX_UNIT_SIZE)
+                most = min(last, -(-(base + high) // INDEX_UNIT_SIZE))
+                if least < most:
+                    yield least, most
+                    first = most
 
     def _block(self, number: Longs, rows: Rows) -> Iterator[Finding]:
         pos = rows["pos"].astype(np.int64)
