@@ -8,6 +8,8 @@ from pathlib import Path
 
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.model import Store
+from rocketfsck.writer.disk.confined import place_at
+from rocketfsck.writer.disk.models import inherit_traits
 from rocketfsck.writer.disk.publish import building_directory, clear_leftovers
 from rocketfsck.writer.message.messages import Event, Expiry, Restart
 from rocketfsck.writer.options import WriteOptions, check_options
@@ -57,6 +59,8 @@ def write_store(
                 restart(writer, Restart())
             put_all(writer, messages, on_put)
             finish(writer)
+            if target.is_dir():  # what brokers may do with the store's files they may do with the new ones
+                inherit_traits(place_at(building), os.fspath(target), same_content=append)
             return describe(writer, target)
     except OSError as error:
         raise StoreError(f"cannot write the store: {error.strerror or error}", path=str(target)) from error

@@ -27,11 +27,11 @@ from pathlib import Path
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.area.cloning import Cloner
 from rocketfsck.repair.area.links import pin_on, pins_of
-from rocketfsck.repair.area.models import model_of
 from rocketfsck.store.reading import FileReader, file_kind, os_error_text
 from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place, open_root
+from rocketfsck.writer.disk.models import model_of
 
 
 class WorkTree:

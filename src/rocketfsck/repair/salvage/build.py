@@ -41,6 +41,7 @@ def fill_store(
     from rocketfsck.repair.build import build_index, build_queues
     from rocketfsck.repair.build.checkpoint import build_checkpoint
     from rocketfsck.repair.build.config import build_topics
+    from rocketfsck.repair.build.files import take_owner
 
     story = salvage.story
     total = int(story.found["total_size"][story.placement.rows].sum())
@@ -65,6 +66,8 @@ def fill_store(
         if content is not None:
             fileops.make_directories(place_at(topics.parent))
             fileops.write_new(place_at(topics), content)
+    if salvage.origin is not None:
+        take_owner(building, salvage.origin.root)
     store = _open(building, salvage)
     report = check_store(store, CheckOptions(level="full", jobs=salvage.options.jobs))
     return report, predict_output(store, _versions(salvage, store), losses=True)

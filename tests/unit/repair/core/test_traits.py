@@ -21,7 +21,11 @@ from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.scene import ActScene
+from rocketfsck.repair.salvage.salvage import SalvageOptions, find_records
+from rocketfsck.repair.salvage.salvage import write_store as write_salvaged
 from rocketfsck.store import open_store
+from rocketfsck.store.model import Geometry
+from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import open_root
 from rocketfsck.writer.disk.traits import ACCESS_ACL, DEFAULT_ACL, Traits, lost_traits, may_write, traits_of
@@ -185,6 +189,51 @@ def test_what_root_rebuilds_belongs_to_the_stores_owner(damaged: Path, tmp_path:
     )
     found = traits(into)
     assert len(found) > 10 and {(item.user, item.group) for item in found.values()} == {(OWNER, GROUP)}
+
+
+@AS_ROOT
+def test_what_root_salvages_belongs_to_the_stores_owner(damaged: Path, tmp_path: Path) -> None:
+    os.chown(damaged, OWNER, GROUP)
+    into = tmp_path / "saved"
+    write_salvaged(find_records([damaged], SalvageOptions(sync=False)), into)
+    found = traits(into)
+    assert len(found) > 10 and {(item.user, item.group) for item in found.values()} == {(OWNER, GROUP)}
+
+
+def written_store(root: Path, count: int, *, append: bool = False, overwrite: bool = False) -> None:
+    options = WriteOptions(sync=False, geometry=Geometry(2048, 200, slot_count=11, entry_count=24))
+    messages = [
+        OutgoingMessage(f"T{number}", b"x" * 99, 1_700_000_000_000 + number) for number in range(count)
+    ]
+    write_store(root, messages, options, append=append, overwrite=overwrite)
+
+
+def test_what_is_appended_has_the_traits_of_the_store(tmp_path: Path) -> None:
+    """Modes stand for owners, which only root can give."""
+    root = tmp_path / "store"
+    written_store(root, 20)
+    for path in (root, *root.rglob("*")):
+        path.chmod(0o2770 if path.is_dir() else 0o660)
+    before = traits(root)
+    written_store(root, 25, append=True)
+    after = traits(root)
+    assert all(after[name] == found for name, found in before.items())
+    assert {"consumequeue/T24", f"commitlog/{4096:020}"} <= after.keys() - before.keys()
+    new = [found for name, found in after.items() if name.startswith(("commitlog", "consumequeue/T24"))]
+    assert {item.mode for item in new} == {0o2770, 0o660, 0o644}  # the last: a file with none beside it
+    written_store(root, 3, overwrite=True)
+    assert {item.mode for item in traits(root).values()} == {0o2770, 0o660}
+
+
+@AS_ROOT
+def test_what_root_appends_belongs_to_the_stores_owner(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    written_store(root, 20)
+    for path in (root, *root.rglob("*")):
+        os.chown(path, OWNER, GROUP)
+    written_store(root, 25, append=True)
+    found = traits(root)
+    assert {(item.user, item.group) for item in found.values()} == {(OWNER, GROUP)}
 
 
 def test_who_may_write() -> None:

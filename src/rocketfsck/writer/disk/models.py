@@ -11,7 +11,7 @@ import stat
 from dataclasses import replace
 
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Place
+from rocketfsck.writer.disk.confined import Place, Root, open_root
 from rocketfsck.writer.disk.traits import ACCESS_ACL, DEFAULT_ACL, Traits, mode_of_acl, traits_of
 
 _FILE_MODE = 0o644
@@ -35,6 +35,28 @@ def model_of(replaced: Place | None, target: Place, directory: bool = False) -> 
         above = above.parent
     beside = _neighbour(above, directory) if above == target.parent else None
     return beside or _inherited(traits_of(os.fspath(above)), directory)
+
+
+def inherit_traits(built: Place, replaced: str, *, same_content: bool) -> None:
+    """Let a directory that takes another one's place, and all in it, have the traits of what was there.
+
+    What is new gets the traits of what would be beside it. Attributes that are about one file's content are
+    kept with `same_content`. Raises OSError.
+    """
+    with open_root(os.path.realpath(replaced)) as old:
+        for folder, _, names in fileops.walk(built):
+            _take_over(folder, _counterpart(folder, built, old), True, True)
+            for name in names:
+                _take_over(folder / name, _counterpart(folder / name, built, old), False, same_content)
+
+
+def _counterpart(place: Place, built: Place, old: Root) -> Place:
+    return old / str(place).removeprefix(str(built)).lstrip("/")
+
+
+def _take_over(place: Place, before: Place, directory: bool, same_content: bool) -> None:
+    wanted = model_of(before if fileops.exists(before) else None, before, directory)
+    fileops.set_traits(place, wanted if same_content else wanted.for_new_file())
 
 
 def _neighbour(above: Place, directory: bool) -> Traits | None:
