@@ -62,3 +62,9 @@ def test_rebuild_warns(real_dir: Directory, tmp_path: Path, capsys: pytest.Captu
     status = run(["rebuild", "index", str(real_dir("5.5.0-batchcq")), "--into", str(tmp_path / "built")])
     assert status in (0, 4)
     assert "warning: 50 of the 149 newest index entries" in capsys.readouterr().err
+
+
+def test_salvage_warns(real_dir: Directory, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = run(["salvage", str(real_dir("5.5.0-batchcq")), "--into", str(tmp_path / "saved"), "--dry-run"])
+    assert status in (0, 1)
+    assert "warning: 50 of the 149 newest index entries" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,6 +96,7 @@ def command(
     """
     from rocketfsck.repair.carve.confidence import Level
     from rocketfsck.repair.salvage.salvage import SalvageOptions, default_ledger, find_records, write_store
+    from rocketfsck.store.newer import index_note
 
     if into is None and not dry_run:
         raise UsageError("give --into DIR, or --dry-run")
@@ -120,6 +122,9 @@ def command(
         if not dry_run:
             assert into is not None
             written_store = write_store(salvage, into, ledger_path=ledger, progress=advance)
+    newer = None if salvage.origin is None else index_note(salvage.origin)
+    if newer is not None:
+        print(f"warning: {newer}", file=sys.stderr)
     with open_output(output, binary=False, forbidden=paths) as stream:
         if output_format == "json":
             stream.write(to_json(salvage_json(salvage, written_store), indent=2) + "\n")
