@@ -11,6 +11,7 @@ from rocketfsck.errors import FormatError
 from rocketfsck.formats.messageid import OffsetMessageId, encode_offset_id
 from rocketfsck.formats.properties import parse_properties
 from rocketfsck.formats.record import decode_record
+from rocketfsck.writer.damage import DAMAGES
 
 from tests.hostile.fuzz.drawing import Ground
 
@@ -212,6 +213,21 @@ def _export(rng: random.Random, _ground: Ground) -> Line:
     return ["export", "{store}", "--into", "{out}/exported", "--view", view, "{told}"]
 
 
+def _damage(rng: random.Random, _ground: Ground) -> Line:
+    faults = [word for _ in range(rng.choice((1, 1, 2))) for word in ("--fault", rng.choice(sorted(DAMAGES)))]
+    line = [
+        "damage",
+        "{store}",
+        "--into",
+        "{out}/damaged",
+        *faults,
+        "--seed",
+        str(rng.randrange(99)),
+        "{told}",
+    ]
+    return [*line, *_format(rng, "json")]
+
+
 def _explain(rng: random.Random, _ground: Ground) -> Line:
     return [
         "explain",
@@ -267,11 +283,12 @@ COMMANDS: Mapping[str, Draw] = {
     "compare": _compare,
     "report": _report,
     "export": _export,
+    "damage": _damage,
     "explain": _explain,
 }
 WEIGHTS = {"query": 5, "dump": 4, "check": 3, "simulate": 3, "rebuild": 2, "salvage": 1.5, "info": 2,
 "plan": 2,
-           "compare": 2, "report": 1, "export": 0.5, "explain": 0.1}  # fmt: skip
+           "compare": 2, "report": 1, "export": 0.5, "damage": 1.5, "explain": 0.1}  # fmt: skip
 
 
 def draw_command(rng: random.Random, ground: Ground) -> tuple[str, ...]:

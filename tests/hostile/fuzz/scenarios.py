@@ -360,7 +360,7 @@ def _hostile_area(scene: Scene, scenario: Scenario) -> int:
     rng = random.Random(scenario.seed)
     area = scene.folder / areas[0]
     file = area / rng.choice(
-        ("journal.json", "journal.json", "journal.json", "manifests.json", "result.json")
+        ("journal.json",) * 3 + ("manifests.json", "result.json", "ledger.json", "plan.json")
     )
     sound = file.read_bytes()
     file.write_bytes(change_document(rng, sound, scene.folder))
