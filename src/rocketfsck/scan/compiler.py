@@ -5,9 +5,8 @@ Every module that needs Numba or LLVM at its import takes them from here.
 
 from __future__ import annotations
 
-import gc
 import importlib
-import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,16 @@ from numba.extending import intrinsic
 
 from rocketfsck.scan.kernelcache import KernelCache
 
+__all__ = ["intrinsic", "ir", "njit", "numba", "types"]
+
 
 def import_parsed(name: str) -> None:
     """Import a module that parses source code when it is imported.
 
     Numba imports numpy.ma when it first sees an array, in whatever thread that is. CPython 3.11 counts the
-    depth of a syntax tree for all threads in one place, so that parsing in two of them, or a finaliser that
-    runs meanwhile, raises SystemError ("AST constructor recursion depth mismatch"). Here no kernel runs yet
-    and nothing is collected; what happens all the same is tried once more.
+    depth of a syntax tree for all threads in one place, so that parsing in two of them at once raises
+    SystemError ("AST constructor recursion depth mismatch"). Here no kernel runs yet; what happens all the
+    same is tried once more.
     """
     try:
         importlib.import_module(name)
@@ -33,25 +34,7 @@ def import_parsed(name: str) -> None:
         importlib.import_module(name)
 
 
-_collecting = gc.isenabled()
-_hidden = "coverage" not in sys.modules
-gc.disable()  # imports make many objects and no garbage
-if _hidden:
-    sys.modules["coverage"] = None  # type: ignore[assignment]
-try:
-    import numba
-    from llvmlite import binding, ir
-    from numba import types
-    from numba.extending import intrinsic
-
-    import_parsed("numpy.ma")
-finally:
-    if _hidden:
-        del sys.modules["coverage"]
-    if _collecting:
-        gc.enable()
-
-__all__ = ["binding", "intrinsic", "ir", "njit", "numba", "types"]
+import_parsed("numpy.ma")
 
 
 def njit(function: Any, *, directory: Path | None = None, **options: Any) -> Any:
