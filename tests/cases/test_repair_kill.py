@@ -267,6 +267,21 @@ def test_apply_is_killed_at_every_operation(
             assert areas(store) == [], number
 
 
+@pytest.mark.parametrize("links", [False], indirect=True)
+@pytest.mark.usefixtures("links")
+def test_apply_is_killed_between_the_renames_and_taken_back(store: Path, plan: Plan) -> None:
+    """Without renameat2 two directories change names in three steps."""
+    old, _, names, _ = outcomes(store, plan, False)
+    renames = [number for number, name in enumerate(names) if name == "rename"][-6:]
+    for number in renames:
+        fresh(store)
+        with killed_at(number), pytest.raises(KilledError):
+            apply(plan, False)
+        undone(store)
+        assert state(store) == old, number
+        assert areas(store) == [], number
+
+
 @MODES
 @WAYS
 @pytest.mark.usefixtures("links")

@@ -203,6 +203,12 @@ FOUND = {
         (Mutation("set", FIRST, {"pos": 481, "data": "ff" * 8}, "record.queueOffset"),),
         (CHECK, IN_PLACE),
     ),
+    "a record's topic that became another one, after a crash": Case(
+        530000,
+        "killed-5.1.4",
+        (Mutation("set", SECOND, {"pos": 426, "data": "2552455452590567"}, "record.topic"),),
+        (CHECK, REPAIR),
+    ),
     "records of batches overwritten by others": Case(
         510007,
         "5.0.0-innerbatch",

@@ -79,6 +79,8 @@ def _exchange_back(area: Area, force: bool) -> str:
     here, kept = area.store, area.at("store")
     manifests = read_manifests(area)
     published = standing(area) == "new"
+    if published and not os.path.lexists(kept):
+        bring(area, "new")  # interrupted before its last rename: the old store is not in its place yet
     new = here if published else kept
     changed = changed_files(manifests["after"], list_files(new, near=[here])) if os.path.lexists(new) else []
     if published:

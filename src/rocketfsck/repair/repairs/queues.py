@@ -145,8 +145,9 @@ def contested(store: Store, findings: Iterable[Finding]) -> set[Name]:
 
     - The log has two records for one place. A broker that builds such a queue skips one of the two, or shifts
       all behind it, by the order of the log alone.
-    - A record's own queueOffset is out of line with the records around it, and its unit is in line: damage
-      of the record, not of the queue.
+    - A record's own queueOffset is out of line with the records around it, and its unit is in line; or the
+      log lacks the very message whose unit seems to belong to no record: damage of the record, not of the
+      queue.
     - A batch queue has units of lost messages. It is built as a whole, and their places would go.
     """
     named = [(queue_of(finding), finding) for finding in one_by_one(findings)]
@@ -159,9 +160,11 @@ def contested(store: Store, findings: Iterable[Finding]) -> set[Name]:
     batch = {(queue.topic, queue.queue_id) for queue in store.queues if queue.kind == "batch"}
     for name, finding in named:
         first = number(finding.found, "first_queue_offset")
+        behind = number(finding.found, "last_queue_offset", -1) + 1
         if (
             finding.rule == RuleName.QUEUE_OFFSET_REPEATED
             or (finding.rule == RuleName.UNIT_SHIFTED and (first < 0 or (name, first) in jumps))
+            or (finding.rule == RuleName.UNIT_GHOST and (name, behind) in jumps)
             or (finding.rule in _OF_LOST and name in batch)
         ):
             unclear.add(name)
