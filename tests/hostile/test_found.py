@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.store import open_store
+from rocketfsck.verify import CheckOptions, check_store
+
 from tests.hostile.fuzz.cases import Case, Scenario
 from tests.hostile.fuzz.drawing import survey
 from tests.hostile.fuzz.mutations import Mutation, apply_mutation, copy_store
@@ -209,6 +213,19 @@ FOUND = {
         (Mutation("set", SECOND, {"pos": 426, "data": "2552455452590567"}, "record.topic"),),
         (CHECK, REPAIR),
     ),
+    "two commit log files with each other's names, and a queue file with the name of an extension": Case(
+        530001,
+        "ext-4.9.8",
+        (
+            Mutation("swap", FIRST, {"other": SECOND}),
+            Mutation(
+                "swap",
+                f"consumequeue/TopicB/1/{0:020}",
+                {"other": f"consumequeue_ext/%RETRY%g/1/{0:020}"},
+            ),
+        ),
+        (CHECK, REPAIR),
+    ),
     "records of batches overwritten by others": Case(
         510007,
         "5.0.0-innerbatch",
@@ -315,3 +332,15 @@ def test_found(name: str, subjects: dict[str, Subject], tmp_path: Path) -> None:
         assert apply_mutation(tmp_path / "tried", mutation), mutation
     outcome = run_here(case, {subject.name: survey(subject)}, tmp_path)
     assert outcome.violations == ()
+
+
+def test_a_log_without_a_name_is_not_set_aside(subjects: dict[str, Subject], tmp_path: Path) -> None:
+    """A broker refuses to start on it. Without it, brokers start and delete all queues."""
+    store = tmp_path / "store"
+    copy_store(subjects["5.3.3-trans"].path, store)
+    for path in sorted((store / "commitlog").iterdir()):
+        path.rename(path.with_name(f"{path.name}.old"))
+    opened = open_store(store)
+    plan = make_plan(opened, check_store(opened, CheckOptions()))
+    assert "ST019" in {item.rule for item in plan.unanswered}
+    assert not [action for action in plan.actions if action.target.startswith("commitlog")]

@@ -18,6 +18,9 @@ being another, and need not be."""
 _STILL = "the repair did not answer it"
 _OWN_CAUSE = "commit log files with wrong names were not its cause; plan again"
 _NEW = "it was not there before"
+_HIDDEN = "commit log files with wrong names hid it; plan again"
+_OF_LOG = ("CL", "ST")
+"""Families of rules of files and the log; all others compare something with the log, or follow from it."""
 
 Place = tuple[str, str, int | None]
 
@@ -68,6 +71,8 @@ def judge(
             elif gone[_place(finding)] > 0:
                 gone[_place(finding)] -= 1
                 left.append(_named(finding, "it was there before in other words"))
+            elif logs and not finding.rule.startswith(_OF_LOG):
+                left.append(_named(finding, _HIDDEN))
             else:
                 fresh.append(finding)
     return Judgement(tuple(_all(unmet, _STILL)), tuple(_all(fresh, _NEW)), tuple(left))

@@ -19,6 +19,7 @@ from rocketfsck.repair.repairs.answers import (
     number,
     one_by_one,
     queue_of,
+    rules_in,
     whole_file,
 )
 from rocketfsck.repair.repairs.fences import end_file, fence_file
@@ -44,10 +45,13 @@ def plan_stray(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
     """Set aside what does not belong; a commit log file under a wrong name gets the right one."""
     yield from plan_rename(scene, findings)
     renamed = {name for item in pending_renames(scene) for name in (item.circle or (item.old,))}
+    lost = RuleName.COMMITLOG_MISSING in rules_in(scene)
     for finding in one_by_one(findings):
         name = finding.where.file
         if name in renamed:
             continue
+        if lost and name.startswith("commitlog/"):
+            continue  # it may be the log: a broker that does not refuse to start deletes all queues
         yield answer(
             "move-stray",
             name,
