@@ -219,8 +219,8 @@ def _unanswered(
     store: Store, findings: Iterable[Finding], actions: Sequence[Action], reasons: Mapping[str, str]
 ) -> Iterable[Unanswered]:
     from rocketfsck.repair.repairs.answers import queue_of
-    from rocketfsck.repair.repairs.queues import contested, impossible, occupied
     from rocketfsck.repair.repairs.reasons import CONTESTED, HIDDEN, REASONS
+    from rocketfsck.repair.repairs.unbuildable import contested, impossible, occupied
 
     answered = {name for action in actions for name in action.why}
     hidden = any(RuleName.BLANK_TOO_EARLY in action.rules for action in actions)

@@ -28,11 +28,10 @@ from rocketfsck.repair.repairs.answers import (
     notice,
     number,
     one_by_one,
-    queue_of,
     whole_file,
 )
 from rocketfsck.repair.repairs.misnamed import is_unsettled, unit_leads_to
-from rocketfsck.repair.repairs.queues import asks_to_build, contested, moved_strays, occupied
+from rocketfsck.repair.repairs.unbuildable import stays_wrong
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.reading import read_whole
@@ -68,8 +67,7 @@ def can_finish(scene: PlanScene) -> bool:
     wrong with it is answered by a repair."""
     if LEVELS.index(scene.report.level) < LEVELS.index("cross") or is_unsettled(scene):
         return False
-    unclear = contested(scene.store, scene.findings)
-    if unknown_areas(scene.findings):  # whether queues and index have what the log has, nobody knows
+    if unknown_areas(scene.findings) or stays_wrong(scene):  # then queues or index lack what the log has
         return False
     for finding in scene.findings:
         rule = RULES[finding.rule]
@@ -81,10 +79,6 @@ def can_finish(scene: PlanScene) -> bool:
             return False
         if finding.rule == RuleName.RECORD_PHYSICAL_OFFSET and not (
             finding.count == 1 and unit_leads_to(scene, finding)
-        ):
-            return False
-        if asks_to_build(finding) and (
-            queue_of(finding) in unclear or occupied(scene.store, finding, moved_strays(scene.findings))
         ):
             return False
     return scene.store.live.locked is not True and bool(scene.store.commitlog.files)

@@ -159,12 +159,7 @@ def is_misnamed(scene: PlanScene) -> bool:
 
 
 def displaced_files(scene: PlanScene) -> list[str]:
-    """Commit log files of which every record says that it stands elsewhere, and the same distance away.
-
-    Such a file is a copy of another one, or its name is wrong and cannot be corrected. Either way nobody can
-    tell what belongs in its place, so that no other damage of the log can be judged. A single record to which
-    its unit leads is in its place, and its own field is damaged.
-    """
+    """Commit log files of which every record says that it stands elsewhere: what belongs there is unknown."""
     return [
         finding.where.file
         for finding in one_by_one(scene.findings)

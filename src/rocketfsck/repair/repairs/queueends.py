@@ -27,7 +27,8 @@ from rocketfsck.repair.repairs.answers import (
 )
 from rocketfsck.repair.repairs.committed import committed_behind, delay_follows, new_end
 from rocketfsck.repair.repairs.misnamed import is_unsettled
-from rocketfsck.repair.repairs.queues import asks_to_build, contested, rebuild_queues
+from rocketfsck.repair.repairs.queues import rebuild_queues
+from rocketfsck.repair.repairs.unbuildable import asks_to_build, contested
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.emit import queue_directory

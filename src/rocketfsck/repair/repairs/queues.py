@@ -7,14 +7,13 @@ finding asks for it. Fault catalogue Q1 to Q11; reference 3, 6.6.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from rocketfsck.formats.filename import filename_to_offset, is_directory_name, offset_to_filename
+from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.build import build_queues
@@ -36,26 +35,15 @@ from rocketfsck.repair.repairs.committed import committed_behind
 from rocketfsck.repair.repairs.leftovers import plan_wrong_trees
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queuemerge import Merger
-from rocketfsck.repair.repairs.reasons import IMPOSSIBLE, NEGATIVE, NO_FILE, NO_TEXT
+from rocketfsck.repair.repairs.unbuildable import asks_to_build, contested, impossible, moved_strays, occupied
 from rocketfsck.rulenames import RuleName
-from rocketfsck.store.model import ConsumeQueue, Store, StrayReason
+from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import TREES, queue_directory
-from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.queues.unitruns import Kind, kinds_of
-from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.tasks.task import is_aggregate
 
-_NOT_BUILT = frozenset(
-    {RuleName.QUEUE_OFFSET_REPEATED, RuleName.QUEUE_KIND_TWICE, RuleName.CONSUMER_OFFSET_OF_LOST_UNITS}
-)
-"""Rules that ask for a queue to be built again where that alone does not help, or need not be."""
-_NO_FILES = frozenset(
-    {StrayReason.SPECIAL, StrayReason.DIRECTORY, StrayReason.DANGLING, StrayReason.UNREADABLE}
-)
 _LOST = frozenset({RuleName.RECORD_WITHOUT_UNIT, RuleName.QUEUE_MISSING})
-_OF_LOST = frozenset(
-    {RuleName.UNIT_OF_DAMAGED_RECORD, RuleName.UNIT_IN_MISSING_SEGMENT, RuleName.UNIT_OF_FILLER}
-)
 
 
 def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
@@ -126,87 +114,6 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
     )
 
 
-def asks_to_build(finding: Finding) -> bool:
-    """Whether a finding asks for its queue to be built again."""
-    rule = RULES[finding.rule]
-    if finding.rule == RuleName.SEGMENT_GAP:
-        area = finding.where.file.partition("/")[0]
-        return area in ("consumequeue", "batchconsumequeue", "consumequeue_ext")
-    return (
-        rule.repair == "rebuild-queue"
-        and finding.rule not in _NOT_BUILT
-        and rule.severity is not Severity.INFO
-    )
-
-
-def contested(store: Store, findings: Iterable[Finding]) -> set[Name]:
-    """Queues that are there and cannot be built again from the log, which contradicts itself, or lacks what
-    the queue still knows:
-
-    - The log has two records for one place. A broker that builds such a queue skips one of the two, or shifts
-      all behind it, by the order of the log alone.
-    - A record's own queueOffset is out of line with the records around it, and its unit is in line; or the
-      log lacks the very message whose unit seems to belong to no record: damage of the record, not of the
-      queue.
-    - A batch queue has units of lost messages. It is built as a whole, and their places would go.
-    """
-    named = [(queue_of(finding), finding) for finding in one_by_one(findings)]
-    jumps = {
-        (name, finding.where.queue_offset)
-        for name, finding in named
-        if finding.rule == RuleName.QUEUE_OFFSET_GAP
-    }
-    unclear: set[Name | None] = set()
-    batch = {(queue.topic, queue.queue_id) for queue in store.queues if queue.kind == "batch"}
-    for name, finding in named:
-        first = number(finding.found, "first_queue_offset")
-        behind = number(finding.found, "last_queue_offset", -1) + 1
-        if (
-            finding.rule == RuleName.QUEUE_OFFSET_REPEATED
-            or (finding.rule == RuleName.UNIT_SHIFTED and (first < 0 or (name, first) in jumps))
-            or (finding.rule == RuleName.UNIT_GHOST and (name, behind) in jumps)
-            or (finding.rule in _OF_LOST and name in batch)
-        ):
-            unclear.add(name)
-    return {(queue.topic, queue.queue_id) for queue in store.queues} & unclear
-
-
-def impossible(finding: Finding) -> str:
-    """Why no broker can make the queue that a finding misses; "" where one can."""
-    name = queue_of(finding)
-    if not finding.rule.startswith("XR") or name is None:
-        return ""
-    if not is_directory_name(name[0]):
-        return IMPOSSIBLE
-    if name[1] < 0:
-        return NEGATIVE
-    try:
-        name[0].encode()
-    except UnicodeEncodeError:  # bytes that are no UTF-8; a queue that is there is another matter
-        return NO_TEXT if finding.rule == RuleName.QUEUE_MISSING else ""
-    return ""
-
-
-def occupied(store: Store, finding: Finding, moved: Collection[str] = ()) -> str:
-    """Why a queue cannot be merged with what is there; "" where it can: a FIFO, a socket, a device, a
-    directory or a link to nowhere has the name of one of its files. No repair reads these; `moved` are the
-    names of those that a repair sets aside."""
-    name, size = queue_of(finding), store.geometry.consumequeue_file_size
-    directory = None if name is None else queue_directory(*name, "file")
-    for stray in store.strays:
-        above, _, last = stray.relative.rpartition("/")
-        start = filename_to_offset(last)
-        if (
-            stray.reason in _NO_FILES
-            and stray.relative not in moved
-            and start is not None
-            and not (start % UNIT_SIZE or start % size)  # others are set aside
-            and (above == directory or (directory is None and above.startswith(f"{TREES['file']}/")))
-        ):
-            return NO_FILE
-    return ""
-
-
 def _note(names: set[Name], every: bool, queues: Sequence[ConsumeQueue]) -> str:
     if every:
         return f"build all queues ({len(queues)} are there) again from the log"
@@ -231,11 +138,6 @@ def _told_levels(scene: PlanScene) -> str:
     ):
         return ""
     return " ".join(f"{levels[level] // 1000}s" for level in sorted(levels))
-
-
-def moved_strays(findings: Iterable[Finding]) -> set[str]:
-    """The names of what is set aside because brokers would take it for a file of a queue."""
-    return {finding.where.file for finding in one_by_one(findings) if finding.rule == RuleName.FOREIGN_FILE}
 
 
 def _losses(findings: Iterable[Finding]) -> list[Loss]:

@@ -1,0 +1,129 @@
+"""Which findings ask for a queue to be built again, and what keeps a queue from that.
+
+impossible   no broker has a queue of such a name
+occupied     what is no file has the name of one of its files
+contested    the log contradicts itself, or lacks what the queue still knows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from rocketfsck.formats.consumequeue import UNIT_SIZE
+from rocketfsck.formats.filename import filename_to_offset, is_directory_name
+from rocketfsck.repair.plan.basis import Name
+from rocketfsck.repair.plan.scene import PlanScene
+from rocketfsck.repair.repairs.answers import number, one_by_one, queue_of
+from rocketfsck.repair.repairs.reasons import IMPOSSIBLE, NEGATIVE, NO_FILE, NO_TEXT
+from rocketfsck.rulenames import RuleName
+from rocketfsck.store.model import Store, StrayReason
+from rocketfsck.verify.emit import TREES, queue_directory
+from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.rules.catalog import RULES
+
+_NOT_BUILT = frozenset(
+    {RuleName.QUEUE_OFFSET_REPEATED, RuleName.QUEUE_KIND_TWICE, RuleName.CONSUMER_OFFSET_OF_LOST_UNITS}
+)
+"""Rules that ask for a queue to be built again where that alone does not help, or need not be."""
+_NO_FILES = frozenset(
+    {StrayReason.SPECIAL, StrayReason.DIRECTORY, StrayReason.DANGLING, StrayReason.UNREADABLE}
+)
+_OF_LOST = frozenset(
+    {RuleName.UNIT_OF_DAMAGED_RECORD, RuleName.UNIT_IN_MISSING_SEGMENT, RuleName.UNIT_OF_FILLER}
+)
+
+
+def asks_to_build(finding: Finding) -> bool:
+    """Whether a finding asks for its queue to be built again."""
+    rule = RULES[finding.rule]
+    if finding.rule == RuleName.SEGMENT_GAP:
+        area = finding.where.file.partition("/")[0]
+        return area in ("consumequeue", "batchconsumequeue", "consumequeue_ext")
+    return (
+        rule.repair == "rebuild-queue"
+        and finding.rule not in _NOT_BUILT
+        and rule.severity is not Severity.INFO
+    )
+
+
+def contested(store: Store, findings: Iterable[Finding]) -> set[Name]:
+    """Queues that are there and cannot be built again from the log, which contradicts itself, or lacks what
+    the queue still knows:
+
+    - The log has two records for one place. A broker that builds such a queue skips one of the two, or shifts
+      all behind it, by the order of the log alone.
+    - A record's own queueOffset is out of line with the records around it, and its unit is in line; or the
+      log lacks the very message whose unit seems to belong to no record: damage of the record, not of the
+      queue.
+    - A batch queue has units of lost messages. It is built as a whole, and their places would go.
+    """
+    named = [(queue_of(finding), finding) for finding in one_by_one(findings)]
+    jumps = {
+        (name, finding.where.queue_offset)
+        for name, finding in named
+        if finding.rule == RuleName.QUEUE_OFFSET_GAP
+    }
+    unclear: set[Name | None] = set()
+    batch = {(queue.topic, queue.queue_id) for queue in store.queues if queue.kind == "batch"}
+    for name, finding in named:
+        first = number(finding.found, "first_queue_offset")
+        behind = number(finding.found, "last_queue_offset", -1) + 1
+        if (
+            finding.rule == RuleName.QUEUE_OFFSET_REPEATED
+            or (finding.rule == RuleName.UNIT_SHIFTED and (first < 0 or (name, first) in jumps))
+            or (finding.rule == RuleName.UNIT_GHOST and (name, behind) in jumps)
+            or (finding.rule in _OF_LOST and name in batch)
+        ):
+            unclear.add(name)
+    return {(queue.topic, queue.queue_id) for queue in store.queues} & unclear
+
+
+def impossible(finding: Finding) -> str:
+    """Why no broker can make the queue that a finding misses; "" where one can."""
+    name = queue_of(finding)
+    if not finding.rule.startswith("XR") or name is None:
+        return ""
+    if not is_directory_name(name[0]):
+        return IMPOSSIBLE
+    if name[1] < 0:
+        return NEGATIVE
+    try:
+        name[0].encode()
+    except UnicodeEncodeError:  # bytes that are no UTF-8; a queue that is there is another matter
+        return NO_TEXT if finding.rule == RuleName.QUEUE_MISSING else ""
+    return ""
+
+
+def occupied(store: Store, finding: Finding, moved: Collection[str] = ()) -> str:
+    """Why a queue cannot be merged with what is there; "" where it can: a FIFO, a socket, a device, a
+    directory or a link to nowhere has the name of one of its files. No repair reads these; `moved` are the
+    names of those that a repair sets aside."""
+    name, size = queue_of(finding), store.geometry.consumequeue_file_size
+    directory = None if name is None else queue_directory(*name, "file")
+    for stray in store.strays:
+        above, _, last = stray.relative.rpartition("/")
+        start = filename_to_offset(last)
+        if (
+            stray.reason in _NO_FILES
+            and stray.relative not in moved
+            and start is not None
+            and not (start % UNIT_SIZE or start % size)  # others are set aside
+            and (above == directory or (directory is None and above.startswith(f"{TREES['file']}/")))
+        ):
+            return NO_FILE
+    return ""
+
+
+def moved_strays(findings: Iterable[Finding]) -> set[str]:
+    """The names of what is set aside because brokers would take it for a file of a queue."""
+    return {finding.where.file for finding in one_by_one(findings) if finding.rule == RuleName.FOREIGN_FILE}
+
+
+def stays_wrong(scene: PlanScene) -> bool:
+    """Whether a finding asks for a queue that is there to be built again, and it cannot be."""
+    unclear, moved = contested(scene.store, scene.findings), moved_strays(scene.findings)
+    return any(
+        asks_to_build(finding)
+        and (queue_of(finding) in unclear or occupied(scene.store, finding, moved) != "")
+        for finding in scene.findings
+    )
