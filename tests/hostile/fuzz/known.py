@@ -23,7 +23,6 @@ KNOWN: tuple[Known, ...] = (
     Known("refused", "apply", "leaves links alone|leads here|links are not moved", "links are left alone"),
     Known("refused", "apply", "lock: has more than", "a lock that no broker made: the refusal says so"),
     Known("plan-again", "plan", "^finish-recovery after", "a recovery is finished once the log is settled"),
-    Known("refused", "apply", "Too many levels of symbolic links", "a link to itself: the refusal says so"),
     Known("refused", "apply", "exit status 4", "tried, found not to be as promised, and not published"),
     Known("start", "apply", "by move-stray", "an index that is set aside and not built again"),
 )
