@@ -226,6 +226,15 @@ FOUND = {
         ),
         (CHECK, REPAIR),
     ),
+    "a batch queue with a hole of a tebibyte, and another queue that is wrong": Case(
+        531486,
+        "batch-5.3.3",
+        (
+            Mutation("truncate", f"batchconsumequeue/Batch/0/{0:020}", {"size": 1 << 40}),
+            Mutation("set", f"consumequeue/TopicB/0/{0:020}", {"pos": 40, "data": "00" * 8}),
+        ),
+        (CHECK, Scenario("repair", ("--in-place", "--preen"))),
+    ),
     "records of batches overwritten by others": Case(
         510007,
         "5.0.0-innerbatch",

@@ -37,7 +37,7 @@ from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queuemerge import Merger
 from rocketfsck.repair.repairs.unbuildable import asks_to_build, contested, impossible, moved_strays, occupied
 from rocketfsck.rulenames import RuleName
-from rocketfsck.store.model import ConsumeQueue
+from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.emit import TREES, queue_directory
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.queues.unitruns import Kind, kinds_of
@@ -104,14 +104,19 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
         preconditions=[*files_of_queues(scene, queues), *_log_end(scene)],
         losses=losses,
         gains={"record": count} if count else {},
-        write_size=sum(queue.mapped_files.size for queue in queues)
-        or len(names) * scene.store.geometry.consumequeue_file_size,
+        write_size=_size_of(scene.store, queues) or len(names) * scene.store.geometry.consumequeue_file_size,
         notices=[
             notice("consumable-again", count),
             notice("renumbered", _renumbered(asked)),
             notice("committed-beyond", committed_behind(scene, _new_ends(asked, queues))),
         ],
     )
+
+
+def _size_of(store: Store, queues: Iterable[ConsumeQueue]) -> int:
+    """How many bytes the files of queues have once they are built: of one that is too long, only its own."""
+    sizes = {"file": store.geometry.consumequeue_file_size, "batch": store.geometry.batch_file_size}
+    return sum(min(file.size, sizes[queue.kind]) for queue in queues for file in queue.files)
 
 
 def _note(names: set[Name], every: bool, queues: Sequence[ConsumeQueue]) -> str:
