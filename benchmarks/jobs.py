@@ -11,11 +11,11 @@ import numpy as np
 
 from rocketfsck.engine import core_count
 from rocketfsck.scan.columns import RecordBatch, new_batch
+from rocketfsck.scan.log.regions import Region
+from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.regions import Region
-from rocketfsck.scan.source import ReadAhead
-from rocketfsck.scan.tiling import scan_log_file
+from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.index.entryfeed import LogEntryFeed
@@ -178,7 +178,7 @@ def plain_rows(log: LogFile, folder: Path, rounds: int) -> Iterator[Row]:
 
 def carve_rows(size: int, rounds: int) -> Iterator[Row]:
     """Looking for a record where there is none: random bytes, and the worst that can be chosen."""
-    from rocketfsck.scan.headers import find_candidate
+    from rocketfsck.scan.log.headers import find_candidate
 
     worst = np.tile(np.frombuffer(b"\xda\xa3", np.uint8), size // 2)
     for name, data in (

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rocketfsck.api import read_entries as read_entries
     from rocketfsck.api import read_units as read_units
     from rocketfsck.errors import RocketfsckError as RocketfsckError
-    from rocketfsck.scan.messages import Message as Message
+    from rocketfsck.scan.views.messages import Message as Message
     from rocketfsck.store.model import Store as Store
     from rocketfsck.store.opening import open_store as open_store
     from rocketfsck.verify.finding import Finding as Finding
@@ -37,7 +37,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "CheckOptions": "rocketfsck.verify.options",
     "Finding": "rocketfsck.verify.finding",
-    "Message": "rocketfsck.scan.messages",
+    "Message": "rocketfsck.scan.views.messages",
     "Report": "rocketfsck.verify.report",
     "RocketfsckError": "rocketfsck.errors",
     "Store": "rocketfsck.store.model",

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from rocketfsck.errors import UsageError
 from rocketfsck.scan.columns import RECORD_DTYPES, RecordBatch
-from rocketfsck.scan.jit import compiled_wanted
-from rocketfsck.scan.messages import MAX_BODY_SIZE, Message, MessageFilter, read_messages
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter, read_messages
 from rocketfsck.store.model import MappedFile, QueueKind, Store
 from rocketfsck.store.reading import FileReader
 
@@ -73,13 +73,13 @@ def read_columns(
 ) -> Iterator[pa.RecordBatch]:
     """The records of the commit log as Arrow record batches, one row a record, in the log's order.
 
-    `columns` are names of `scan.arrow.ALL_COLUMNS`; None gives those of `scan.columns.RECORD_DTYPES` after
-    `file`, `offset` and `topic`. `topic` is text as Java decodes it, `offset` the place in the commit log.
-    `read_bodies` also compares the CRCs (bits of `faults`). The offsets choose whole files. Raises UsageError
-    for an unknown column and StoreError when bytes cannot be read.
+    `columns` are names of `scan.views.arrow.ALL_COLUMNS`; None gives those of `scan.columns.RECORD_DTYPES`
+    after `file`, `offset` and `topic`. `topic` is text as Java decodes it, `offset` the place in the commit
+    log. `read_bodies` also compares the CRCs (bits of `faults`). The offsets choose whole files. Raises
+    UsageError for an unknown column and StoreError when bytes cannot be read.
     """
-    from rocketfsck.scan.arrow import ALL_COLUMNS, FILE_COLUMNS, LogBatch, records_to_arrow
-    from rocketfsck.scan.tiling import scan_log_file
+    from rocketfsck.scan.log.tiling import scan_log_file
+    from rocketfsck.scan.views.arrow import ALL_COLUMNS, FILE_COLUMNS, LogBatch, records_to_arrow
 
     names = tuple(columns) if columns is not None else (*FILE_COLUMNS, *RECORD_DTYPES)
     unknown = set(names) - set(ALL_COLUMNS)
@@ -107,7 +107,7 @@ def read_units(
     both. Raises UsageError if there is no such queue and StoreError when bytes cannot be read.
     """
     from rocketfsck.reader.units import UnitReader
-    from rocketfsck.scan.arrow import units_to_arrow
+    from rocketfsck.scan.views.arrow import units_to_arrow
     from rocketfsck.verify.queues.unitruns import Kind, kinds_of, read_blocks
 
     queues = [
@@ -130,7 +130,7 @@ def read_entries(store: Store, index: int) -> Iterator[pa.RecordBatch]:
     index file and StoreError when bytes cannot be read.
     """
     from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
-    from rocketfsck.scan.arrow import entries_to_arrow
+    from rocketfsck.scan.views.arrow import entries_to_arrow
 
     if not 0 <= index < len(store.indexes):
         raise UsageError(f"no index file {index}; the store has {len(store.indexes)}")

@@ -19,8 +19,8 @@ from rocketfsck.repair.compare import bytes as compare_bytes
 from rocketfsck.repair.compare import compare
 from rocketfsck.repair.compare.compare import compare_stores
 from rocketfsck.repair.log.filler import filler_records
-from rocketfsck.scan.messages import Message, read_messages
 from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.views.messages import Message, read_messages
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 

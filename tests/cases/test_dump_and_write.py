@@ -11,7 +11,7 @@ import pytest
 from rocketfsck.api import iter_messages
 from rocketfsck.cli.app import run
 from rocketfsck.errors import UsageError
-from rocketfsck.scan.messages import Message
+from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import open_store
 from rocketfsck.writer import EndState, write_store
 from rocketfsck.writer.input.rows import open_messages

@@ -25,7 +25,7 @@ from rocketfsck.repair.plan.document import parse_plan, plan_text, read_plan
 from rocketfsck.repair.plan.law import all_assumptions
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.scan.messages import Message
+from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import open_store
 from rocketfsck.verify import Report
 from rocketfsck.writer.disk import fileops

@@ -15,7 +15,7 @@ import pytest
 from rocketfsck.api import iter_messages
 from rocketfsck.formats.messageid import OffsetMessageId, encode_offset_id
 from rocketfsck.formats.record import decode_record
-from rocketfsck.scan.messages import Message
+from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import open_store
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory, Document

@@ -25,7 +25,7 @@ from rocketfsck.formats.consumequeue import (
 )
 from rocketfsck.formats.indexfile import ENTRY_SIZE, decode_header, entry_pos
 from rocketfsck.repair.build import IndexBuild, QueueBuild, build_index, build_queues
-from rocketfsck.scan.replay import ENTRY_DTYPE
+from rocketfsck.scan.join.replay import ENTRY_DTYPE
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Store
 from rocketfsck.verify import check_store

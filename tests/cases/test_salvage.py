@@ -18,8 +18,8 @@ from rocketfsck.cli.app import run
 from rocketfsck.formats.magic import FENCE_TOPIC
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
 from rocketfsck.scan.columns import Fault
-from rocketfsck.scan.messages import Message, read_messages
 from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.views.messages import Message, read_messages
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, Severity, check_store, describe

@@ -16,8 +16,8 @@ import pytest
 from rocketfsck.formats.host import decode_host
 from rocketfsck.formats.magic import FENCE_TOPIC
 from rocketfsck.repair.log.filler import filler_records
-from rocketfsck.scan.messages import Message, read_messages
 from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.views.messages import Message, read_messages
 from rocketfsck.store.reading import FileReader
 
 from tests.conftest import Directory, Document

@@ -14,8 +14,8 @@ import pytest
 from rocketfsck.formats.magic import FENCE_TOPIC, is_in_consume_queue
 from rocketfsck.repair.salvage.salvage import SalvageOptions, find_records, write_store
 from rocketfsck.scan.columns import Fault
-from rocketfsck.scan.messages import Message, read_messages
 from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.views.messages import Message, read_messages
 from rocketfsck.store.reading import FileReader
 
 from tests.conftest import Directory, Document

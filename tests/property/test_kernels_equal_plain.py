@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rocketfsck.scan import kernels_records, plain
 from rocketfsck.scan.columns import (
     DISPATCH_DTYPES,
     KEY_DTYPES,
@@ -27,7 +26,9 @@ from rocketfsck.scan.columns import (
     Stop,
     new_batch,
 )
+from rocketfsck.scan.compiled import records as kernels
 from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.plain import records as plain
 from rocketfsck.scan.queues import QueueTable
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
@@ -105,7 +106,7 @@ def scanned(
 def assert_same(data: NDArray[np.uint8], end: int, options: ScanOptions, **places: int) -> int:
     """Both implementations say the same of `data[start:end]`; gives the number of records."""
     expected, oracle, names = scanned(plain.scan_records, data, end, options, **places)
-    found, batches, table = scanned(kernels_records.scan_records, data, end, options, **places)
+    found, batches, table = scanned(kernels.scan_records, data, end, options, **places)
     assert found == expected
     assert table.names == names.names
     assert table.turned_away_count == names.turned_away_count
@@ -255,10 +256,10 @@ def test_odd_records_show_every_fault_and_trait() -> None:
     faults = traits = 0
     for seed in range(40):
         for options in OPTIONS:
-            for batch in scanned(kernels_records.scan_records, odd_log(seed, 60), 0, options)[1]:
+            for batch in scanned(kernels.scan_records, odd_log(seed, 60), 0, options)[1]:
                 assert batch.record_count == 0  # nothing given, nothing read
             data = odd_log(seed, 60)
-            for batch in scanned(kernels_records.scan_records, data, len(data), options)[1]:
+            for batch in scanned(kernels.scan_records, data, len(data), options)[1]:
                 faults |= int(np.bitwise_or.reduce(batch["faults"]))
                 traits |= int(np.bitwise_or.reduce(batch["traits"]))
     assert faults == (1 << 22) - 1
@@ -351,7 +352,7 @@ def test_many_queues_make_the_table_grow() -> None:
 
 def test_full_table_leaves_the_rest_without_a_row() -> None:
     data = odd_log(1, 60)
-    for scan in (plain.scan_records, kernels_records.scan_records):
+    for scan in (plain.scan_records, kernels.scan_records):
         table, batch = QueueTable(max_queues=4, max_name_size=40), new_batch(100, 1000)
         scan(data, 0, len(data), 0, 0, len(data), OPTIONS[0], batch, table)
         assert len(table) <= 4
@@ -361,7 +362,7 @@ def test_full_table_leaves_the_rest_without_a_row() -> None:
 def test_range_outside_the_buffer_is_refused() -> None:
     data = np.zeros(100, np.uint8)
     with pytest.raises(ValueError, match="bytes 0:101 of a buffer of 100"):
-        kernels_records.scan_records(data, 0, 101, 0, 0, 200, OPTIONS[0], new_batch(1, 1), QueueTable())
+        kernels.scan_records(data, 0, 101, 0, 0, 200, OPTIONS[0], new_batch(1, 1), QueueTable())
 
 
 def guarded(size: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from rocketfsck.repair.build import walk
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
-from rocketfsck.scan import pieces
+from rocketfsck.scan.threads import pieces
 from rocketfsck.store import open_store
 from rocketfsck.writer import EndState, Event, OutgoingMessage, WriteOptions, write_store
 

@@ -35,9 +35,9 @@ from rocketfsck.formats.indexfile import (
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.formats.properties import parse_properties, split_keys, tags_code
 from rocketfsck.formats.record import decode_record, encode_record, is_in_consume_queue, is_indexed
-from rocketfsck.scan.messages import Message, walk_messages
+from rocketfsck.scan.log.regions import Region, RegionKind
 from rocketfsck.scan.options import ScanOptions
-from rocketfsck.scan.regions import Region, RegionKind
+from rocketfsck.scan.views.messages import Message, walk_messages
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer import (
     EndState,

@@ -13,7 +13,7 @@ from enum import StrEnum
 from rocketfsck.query.queues import Unit
 from rocketfsck.query.serving.pulls import PullAnswer
 from rocketfsck.query.trace import Trace
-from rocketfsck.scan.messages import Message
+from rocketfsck.scan.views.messages import Message
 
 BROKER = "broker"
 """The way to a message that a broker would have answered with."""

@@ -28,9 +28,9 @@ from rocketfsck.query.keys import Via, find_by_key
 from rocketfsck.query.trace import ScanStep, Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.messages import Message, MessageFilter
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct
+from rocketfsck.scan.views.messages import Message, MessageFilter
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import Progress
 

@@ -26,7 +26,7 @@ from rocketfsck.query.selecting import index_step
 from rocketfsck.query.trace import EntryStep, IndexStep, ScanStep, Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.columns import Stop
-from rocketfsck.scan.messages import MAX_BODY_SIZE, Message, MessageFilter
+from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import Progress
 

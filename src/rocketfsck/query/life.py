@@ -33,7 +33,7 @@ from rocketfsck.query.ids import find_by_id, find_unique_anywhere
 from rocketfsck.query.keys import Via
 from rocketfsck.query.trace import Trace
 from rocketfsck.query.view import StoreView
-from rocketfsck.scan.messages import Message
+from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import Progress
 

@@ -3,7 +3,7 @@
     log := the files in order of name, each with live records, gaps, BLANK and filler, maybe a stale tail
 
 Only what is asked for is read: some bytes a record. Where the live records of a file end is found by a walk
-over that file (`scan.live`), once and only when it matters. Reference 1.2, 2.1, 2.8.
+over that file (`scan.log.live`), once and only when it matters. Reference 1.2, 2.1, 2.8.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Self
 
 from rocketfsck.formats.places import SYS_FLAG_AT, store_timestamp_place
 from rocketfsck.scan.columns import Stop, new_batch
-from rocketfsck.scan.jit import compiled_wanted
-from rocketfsck.scan.large import append_large_record, read_large_record
-from rocketfsck.scan.live import LiveScan
-from rocketfsck.scan.messages import MAX_BODY_SIZE, Message, read_message
+from rocketfsck.scan.log.large import append_large_record, read_large_record
+from rocketfsck.scan.log.live import LiveScan
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, read_message
 from rocketfsck.store.model import MappedFile, OtherKind, Store
 from rocketfsck.store.openfiles import OpenFiles
 from rocketfsck.store.reading import FileReader

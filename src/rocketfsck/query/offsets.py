@@ -22,7 +22,7 @@ from rocketfsck.formats.configviews import (
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.query.queues import QueueView
 from rocketfsck.query.view import StoreView
-from rocketfsck.scan.messages import Message
+from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Store
 
 DELIVERY = "(delivery)"

@@ -22,8 +22,8 @@ from rocketfsck.query.queues import QueueView, Unit, places_of
 from rocketfsck.query.trace import ScanStep, Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.messages import Message, MessageFilter
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.views.messages import Message, MessageFilter
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import Progress
 

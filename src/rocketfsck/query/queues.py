@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from rocketfsck.formats.javatext import parse_int64, split_java
 from rocketfsck.formats.magic import INNER_BATCH
 from rocketfsck.query.log import LogView
-from rocketfsck.scan.messages import Message
-from rocketfsck.scan.plain_properties import LMQ_PREFIX
+from rocketfsck.scan.plain.properties import LMQ_PREFIX
+from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.openfiles import OpenFiles
 

@@ -14,7 +14,7 @@ from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.query.answers import Dispatched, Found, UnitState
 from rocketfsck.query.log import LogView
 from rocketfsck.query.queues import QueueView, places_of
-from rocketfsck.scan.messages import Message
+from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import read_whole
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.scan.source import ReadAhead
 from rocketfsck.scan.spans import group_bounds
+from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import Geometry, IndexFile
 from rocketfsck.store.reading import FileReader
 

@@ -16,7 +16,7 @@ from rocketfsck.formats.places import store_timestamp_place
 from rocketfsck.formats.properties import KEYS, UNIQ_KEY, Parser, parse_properties, split_keys
 from rocketfsck.formats.record import RECORD_HEADER
 from rocketfsck.scan.columns import Stop
-from rocketfsck.scan.large import LargeRecord, read_large_record
+from rocketfsck.scan.log.large import LargeRecord, read_large_record
 from rocketfsck.store.openfiles import OpenFiles
 
 _FIXED = RECORD_HEADER.packer(last="bornTimestamp")

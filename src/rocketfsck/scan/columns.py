@@ -1,7 +1,7 @@
 """The columns that a scan fills: one row a record, one row an index key, one row a further dispatch.
 
-Reused batches of plain NumPy arrays in native byte order. Both scanners, `scan.plain` (the oracle, and the
-quick path for small files) and `scan.kernels` (compiled), fill the same columns with the same values.
+Reused batches of plain NumPy arrays in native byte order. Both scanners, `scan.plain.records` (the oracle,
+and the quick path for small files) and `scan.compiled.records`, fill the same columns with the same values.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NOT
 from rocketfsck.scan.columns import RecordBatch, Trait
-from rocketfsck.scan.keymerge import FAR
+from rocketfsck.scan.join.keymerge import FAR
 
 UNKNOWN_TAGS = -FAR
 """The tagsCode of a delayed record where the delay levels are not given: it is not compared."""

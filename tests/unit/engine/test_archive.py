@@ -20,8 +20,8 @@ KERNEL = """
 import json
 import numpy as np
 import rocketfsck
-from rocketfsck.scan import jit
-from rocketfsck.scan.kernels_index import first_difference
+from rocketfsck.scan.machine import jit
+from rocketfsck.scan.compiled.index import first_difference
 slots, heads = np.zeros((2, 1 << 10), np.int32)
 slots[7] = 1
 place = int(first_difference(slots.ctypes.data, len(slots), heads.ctypes.data))
@@ -86,7 +86,7 @@ def test_another_source_is_another_cache(tmp_path: Path) -> None:
     with zipfile.ZipFile(archive) as source, zipfile.ZipFile(other, "w") as target:
         for name in source.namelist():
             content = source.read(name)
-            target.writestr(name, content + b"#" if name == "rocketfsck/scan/kernels_index.py" else content)
+            target.writestr(name, content + b"#" if name == "rocketfsck/scan/compiled/index.py" else content)
     directories = {
         json.loads(bare_python(path, "-c", KERNEL, ROCKETFSCK_CACHE_DIR=str(tmp_path / "cache")))[1]
         for path in (archive, other)

@@ -23,7 +23,7 @@ from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.statistics import ClusterStatistics, KeyCount, count_stores
 from rocketfsck.pipeline.statisticskeys import Distinct, Frequent, KeyCounts, KeySketch
 from rocketfsck.query.counts.statistics import count_log
-from rocketfsck.scan.messages import Message
+from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import open_store
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.properties import parse_properties
 from rocketfsck.pipeline.views import arrays
-from rocketfsck.scan import gather, kernels_gather
-from rocketfsck.scan.gather import Pairs, Splitter
+from rocketfsck.scan.compiled import gather as compiled_gather
 from rocketfsck.scan.options import PropertyParser
+from rocketfsck.scan.views import gather
+from rocketfsck.scan.views.gather import Pairs, Splitter
 
 PIECES = st.text(alphabet="ab\x01\x02é\U0001f600", max_size=12).map(str.encode)
 
@@ -87,7 +88,7 @@ def _taken_apart(texts: Sequence[bytes], parser: PropertyParser, split: Splitter
     return rows
 
 
-@pytest.mark.parametrize("split", [gather.split_pairs, kernels_gather.split_pairs])
+@pytest.mark.parametrize("split", [gather.split_pairs, compiled_gather.split_pairs])
 @given(texts=st.lists(PIECES, max_size=6), parser=st.sampled_from(["split", "scan"]))
 def test_properties_as_the_broker_sees_them(
     split: Splitter, texts: list[bytes], parser: PropertyParser
@@ -98,7 +99,7 @@ def test_properties_as_the_broker_sees_them(
     assert [list(one) for one in found] == [list(one) for one in expected]
 
 
-@pytest.mark.parametrize("split", [gather.split_pairs, kernels_gather.split_pairs])
+@pytest.mark.parametrize("split", [gather.split_pairs, compiled_gather.split_pairs])
 def test_as_many_properties_as_fit(split: Splitter) -> None:
     many = b"\x02".join(b"%x\x01%x" % (number % 4000, number) for number in range(4500))[:32_767]
     (found,) = _taken_apart([many], "scan", split)
@@ -110,7 +111,7 @@ def test_as_many_properties_as_fit(split: Splitter) -> None:
 
 def test_offsets_of_properties_are_checked() -> None:
     with pytest.raises(ValueError, match="outside a buffer of 3 bytes"):
-        kernels_gather.split_pairs(np.zeros(3, np.uint8), np.array([0, 4], np.int32), "scan")
+        compiled_gather.split_pairs(np.zeros(3, np.uint8), np.array([0, 4], np.int32), "scan")
 
 
 @given(st.lists(st.binary(max_size=9), max_size=5))

@@ -14,8 +14,8 @@ from rocketfsck.formats.properties import split_keys
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import Wanted, plan_parts, schema_of
 from rocketfsck.scan.columns import Fault
-from rocketfsck.scan.messages import Message
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import open_store
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory, Document

@@ -15,9 +15,9 @@ from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import Wanted, plan_parts
 from rocketfsck.reader.units import UnitReader
-from rocketfsck.scan.messages import walk_messages
+from rocketfsck.scan.log.regions import Region
 from rocketfsck.scan.options import ScanOptions
-from rocketfsck.scan.regions import Region
+from rocketfsck.scan.views.messages import walk_messages
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, check_store

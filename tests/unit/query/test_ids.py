@@ -16,7 +16,7 @@ from rocketfsck.query import Outcome, find_by_id, find_by_key
 from rocketfsck.query.answers import STALE
 from rocketfsck.query.ids import check_id, offset_id_of
 from rocketfsck.query.view import StoreView
-from rocketfsck.scan.messages import Message
+from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import Store, open_store
 from rocketfsck.writer import OutgoingMessage
 

@@ -16,7 +16,7 @@ from rocketfsck.query import Answer, Outcome, find_by_key, keys
 from rocketfsck.query.chains import Chains
 from rocketfsck.query.keys import Via
 from rocketfsck.query.view import StoreView
-from rocketfsck.scan.messages import Message
+from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer import Expiry, Kind, Restart

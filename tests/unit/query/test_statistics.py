@@ -16,8 +16,8 @@ from rocketfsck.query.counts import counting, skew
 from rocketfsck.query.counts.counting import DAY_MS
 from rocketfsck.query.counts.skew import measure_skew
 from rocketfsck.query.counts.statistics import LogStatistics, count_log, plan_runs
-from rocketfsck.scan.messages import Message
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Settings
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from rocketfsck.formats.record import Record, decode_record
 from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, Report, check_store

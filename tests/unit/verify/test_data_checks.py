@@ -13,7 +13,7 @@ from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import StreamReader, UnitReader
-from rocketfsck.scan.queuetrack import QueueTracker, find_seam, is_older_life
+from rocketfsck.scan.log.queuetrack import QueueTracker, find_seam, is_older_life
 from rocketfsck.scan.spans import find_span, group_bounds, merge_spans, subtract_spans, true_spans
 from rocketfsck.store import open_store
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue

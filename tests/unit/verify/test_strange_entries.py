@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.scan import jit
+from rocketfsck.scan.machine import jit
 from rocketfsck.verify.index import strangeentries
 from rocketfsck.verify.unknown import unknown_areas
 

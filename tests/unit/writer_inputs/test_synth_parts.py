@@ -10,7 +10,7 @@ import pytest
 
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.messageid import decode_unique_id
-from rocketfsck.scan.draws import below, draw, in_octave, mix, month_start
+from rocketfsck.scan.synth.draws import below, draw, in_octave, mix, month_start
 from rocketfsck.store.model import Geometry
 from rocketfsck.writer import WriteOptions
 from rocketfsck.writer.synth import PRESETS, BodySizes, Mix, parse_mix, synthesize

@@ -275,7 +275,7 @@ def by_expression(
     from rocketfsck.cli.show.text import count_of
     from rocketfsck.query.content.evaluate import Expression
     from rocketfsck.query.content.search import find_by_expression
-    from rocketfsck.scan.messages import MAX_BODY_SIZE
+    from rocketfsck.scan.views.messages import MAX_BODY_SIZE
 
     wanted = Expression(expression)
     asked = Asked(context, **told)

@@ -27,8 +27,8 @@ from rocketfsck.formats.properties import serialize_properties
 from rocketfsck.formats.record import BLANK
 
 if TYPE_CHECKING:
-    from rocketfsck.scan.messages import Message
-    from rocketfsck.scan.regions import Region
+    from rocketfsck.scan.log.regions import Region
+    from rocketfsck.scan.views.messages import Message
 
 FILTERS = (
     "topic",
@@ -117,11 +117,11 @@ def columns(wanted: Wanted) -> tuple[Column, ...]:
 
 def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
     """Records and regions of the file in order; with a filter on what only records have, records alone."""
-    from rocketfsck.scan.jit import compiled_wanted
-    from rocketfsck.scan.live import LiveScan
-    from rocketfsck.scan.messages import MAX_BODY_SIZE, Message, MessageFilter, walk_messages
+    from rocketfsck.scan.log.live import LiveScan
+    from rocketfsck.scan.log.regions import RegionKind
+    from rocketfsck.scan.machine.jit import compiled_wanted
     from rocketfsck.scan.options import ScanOptions
-    from rocketfsck.scan.regions import RegionKind
+    from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter, walk_messages
 
     filters = MessageFilter(
         topic=wanted.topic,

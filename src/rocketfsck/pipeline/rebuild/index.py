@@ -30,7 +30,7 @@ from rocketfsck.pipeline.rebuild.spill import SpillReader
 from rocketfsck.repair.build.files import make_directory
 from rocketfsck.repair.build.index import IndexBuilder
 from rocketfsck.repair.build.model import BuiltIndexFile
-from rocketfsck.scan.buildrows import KeyRows
+from rocketfsck.scan.build.rows import KeyRows
 from rocketfsck.store.model import Store
 
 

@@ -24,8 +24,8 @@ from rocketfsck.repair.build.files import make_directory
 from rocketfsck.repair.build.model import BuiltQueue
 from rocketfsck.repair.build.queues import QueueBuilder
 from rocketfsck.repair.build.queuestates import Name, QueueStates
-from rocketfsck.scan.buildrows import BASE, INDEX, ROW_SIZE
-from rocketfsck.scan.units import REFUSED_NAME
+from rocketfsck.scan.build.rows import BASE, INDEX, ROW_SIZE
+from rocketfsck.scan.build.units import REFUSED_NAME
 from rocketfsck.store.model import ConsumeQueue, Store
 
 GROUPS_A_JOB = 3

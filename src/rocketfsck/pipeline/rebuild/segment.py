@@ -3,9 +3,9 @@
     keys-NNNNNN     records and their keys in the order of the log, in chunks
     units-NNNNNN    dispatches in the order of the log, in chunks, each by bucket; and the queues' names
 
-What is live is judged in a file alone (`scan.live`), as everywhere, so that no task needs to know of another.
-Of records without keys only those are kept that an index file can be made for: the first, and each behind
-one with keys. A queue belongs to one bucket in all files.
+What is live is judged in a file alone (`scan.log.live`), as everywhere, so that no task needs to know of
+another. Of records without keys only those are kept that an index file can be made for: the first, and each
+behind one with keys. A queue belongs to one bucket in all files.
 
 Memory: that of a walk on two threads, and some 64 MiB.
 """
@@ -24,8 +24,8 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.pipeline.rebuild.spill import COLUMN_SIZE, SpillWriter
 from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames
 from rocketfsck.repair.build.walk import LogWalked, walk_log
-from rocketfsck.scan.buildrows import BASE, FLAGS, INDEX, INNER, QUEUE, ROW_SIZE, KeyRows, rows_from
-from rocketfsck.scan.units import REFUSED_NAME
+from rocketfsck.scan.build.rows import BASE, FLAGS, INDEX, INNER, QUEUE, ROW_SIZE, KeyRows, rows_from
+from rocketfsck.scan.build.units import REFUSED_NAME
 from rocketfsck.store.model import MappedFile, Store
 
 BUCKET_COUNT = 256
@@ -33,7 +33,8 @@ CHUNK_COUNT = 1 << 17
 """Records, keys or dispatches in a chunk, or a few more."""
 
 SCAN_THREADS = 2
-"""Of a task. More than one, since a walk in pieces costs a third less than one alone (`scan.pieces`)."""
+"""Of a task. More than one, since a walk in pieces costs a third less than one alone
+(`scan.threads.pieces`)."""
 
 KEY_COLUMNS = 4
 """offset and time of a record; hash of a key, and the row of its record in the chunk."""

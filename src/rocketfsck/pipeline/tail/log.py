@@ -33,9 +33,9 @@ from rocketfsck.pipeline.tail.place import (
 from rocketfsck.pipeline.tail.record import FileWalk, complete_timestamp, witness_of
 from rocketfsck.pipeline.tail.walk import Bounds, Reached, Walked, walk_file
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.log.tiling import scan_log_file
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
 

@@ -19,7 +19,7 @@ from rocketfsck.pipeline.views.model import Part, Wanted
 from rocketfsck.pipeline.views.table import schema_of
 from rocketfsck.pipeline.views.walking import Damage, PartWalk
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem, ScanOptions
 from rocketfsck.store.reading import FileReader
 

@@ -33,11 +33,11 @@ from rocketfsck.pipeline.tail.record import (
     read_record,
 )
 from rocketfsck.scan.columns import RecordBatch, Stop, Trait, new_batch
-from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.log.resync import Ground
+from rocketfsck.scan.log.tiling import fill_batch, record_scanner
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.resync import Ground
-from rocketfsck.scan.source import ReadAhead
-from rocketfsck.scan.tiling import fill_batch, record_scanner
+from rocketfsck.scan.threads.readahead import ReadAhead
 
 LOOK_AHEAD_SIZE = 8 << 20
 """Bytes behind a doubt that are searched for a newer record: more than the longest record by default."""

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Bytes, Longs, Words
 from rocketfsck.pipeline.views import arrays
-from rocketfsck.scan.arrow import LogBatch
 from rocketfsck.scan.columns import KEY_WORD
-from rocketfsck.scan.gather import Pairs, gather, splitter
 from rocketfsck.scan.options import PropertyParser
+from rocketfsck.scan.views.arrow import LogBatch
+from rocketfsck.scan.views.gather import Pairs, gather, splitter
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -25,10 +25,10 @@ from rocketfsck.pipeline.views.damage import UNREADABLE, account, accounts, one_
 from rocketfsck.pipeline.views.messagecolumns import COLUMNS, topic_of
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
 from rocketfsck.pipeline.views.walking import Damage, PartWalk
-from rocketfsck.scan.arrow import LogBatch
 from rocketfsck.scan.columns import Fault, RecordBatch
-from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem, ScanOptions
+from rocketfsck.scan.views.arrow import LogBatch
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 

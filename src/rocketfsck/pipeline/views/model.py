@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.sources import Source
-from rocketfsck.scan.messages import MAX_BODY_SIZE, MessageFilter
+from rocketfsck.scan.views.messages import MAX_BODY_SIZE, MessageFilter
 from rocketfsck.verify.rules.rule import LEVELS, Level
 
 if TYPE_CHECKING:

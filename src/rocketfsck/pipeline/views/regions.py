@@ -1,7 +1,7 @@
 """The view `regions`: what every byte range of the commit log files is, one row a range. They tile the files.
 
-The kinds and reasons are the scan's (`scan.regions`); where records of an earlier life of the log begin, a
-range of records is cut in two, and what stands from there on is not `live`. One part a file.
+The kinds and reasons are the scan's (`scan.log.regions`); where records of an earlier life of the log begin,
+a range of records is cut in two, and what stands from there on is not `live`. One part a file.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.damage import account, guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
 from rocketfsck.pipeline.views.walking import DAMAGE
-from rocketfsck.scan.jit import compiled_wanted
-from rocketfsck.scan.live import LiveScan
+from rocketfsck.scan.log.live import LiveScan
+from rocketfsck.scan.log.regions import Reason, Region, RegionKind
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem, ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.regions import Reason, Region, RegionKind
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 

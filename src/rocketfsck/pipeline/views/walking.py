@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.live import LiveScan
+from rocketfsck.scan.log.live import LiveScan
+from rocketfsck.scan.log.regions import Reason, Region, RegionKind
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.regions import Reason, Region, RegionKind
 from rocketfsck.store.reading import FileReader
 
 DAMAGE = frozenset({RegionKind.MALFORMED, RegionKind.DAMAGED, RegionKind.TORN})

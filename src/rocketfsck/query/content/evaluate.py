@@ -26,8 +26,8 @@ from rocketfsck.formats.properties import tags_code
 from rocketfsck.query.content.expression import And, Compare, Field, Match, Node, Not, Or, Present, parse
 from rocketfsck.query.content.unpacking import unpack
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.messages import MAX_BODY_SIZE, Message, MessageFilter
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter
 
 Failed = Callable[[str], None]
 """Told why the content of a message is not known."""

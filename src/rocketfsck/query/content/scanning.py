@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from rocketfsck.query.log import LogView
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.jit import compiled_wanted
-from rocketfsck.scan.live import LiveScan
-from rocketfsck.scan.messages import MAX_BODY_SIZE, Message, read_message
+from rocketfsck.scan.log.live import LiveScan
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, read_message
 from rocketfsck.store.reading import FileReader, Progress
 
 

@@ -8,7 +8,7 @@ from rocketfsck.query.answers import Found
 from rocketfsck.query.content.evaluate import Expression
 from rocketfsck.query.content.scanning import scan_log
 from rocketfsck.query.view import StoreView
-from rocketfsck.scan.messages import MAX_BODY_SIZE
+from rocketfsck.scan.views.messages import MAX_BODY_SIZE
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import Progress
 

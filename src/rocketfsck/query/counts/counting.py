@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.jit import compiled_wanted
-from rocketfsck.scan.live import LiveScan
+from rocketfsck.scan.log.live import LiveScan
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem, ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.reading import FileReader

@@ -33,7 +33,7 @@ from rocketfsck.query.serving.times import offset_of_time
 from rocketfsck.query.serving.versions import MAX_BATCH_NUM, QUERY_ROUNDS, traits_of
 from rocketfsck.query.start.settings import refuse_unanswered
 from rocketfsck.query.trace import Trace
-from rocketfsck.scan.messages import Message
+from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Store
 
 

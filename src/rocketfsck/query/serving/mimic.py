@@ -13,7 +13,7 @@ from rocketfsck.query.serving.pulls import PullAnswer
 from rocketfsck.query.serving.versions import DEFAULT_QUERY_NUM
 from rocketfsck.query.trace import Trace
 from rocketfsck.query.view import StoreView
-from rocketfsck.scan.messages import Message
+from rocketfsck.scan.views.messages import Message
 
 _STATES = {
     "started": "so it answers after a start on this store",

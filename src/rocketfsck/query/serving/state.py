@@ -41,7 +41,7 @@ from rocketfsck.query.start.load import LoadedQueue, OpenFile
 from rocketfsck.query.start.queues import QueueModel, Units
 from rocketfsck.query.start.settings import NotCoveredError, refuse_unanswered, refuse_unknown
 from rocketfsck.query.start.simulate import start_files
-from rocketfsck.scan.messages import Message
+from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import ConsumeQueue, MappedFile, QueueKind, Store
 
 State = Literal["started", "running"]

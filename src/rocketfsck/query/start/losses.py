@@ -14,10 +14,10 @@ from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANS
 from rocketfsck.query.start.load import OpenFile
 from rocketfsck.query.start.model import LostRange
 from rocketfsck.scan.columns import Fault, RecordBatch
+from rocketfsck.scan.log.regions import Region
+from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.regions import Region
-from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store.reading import FileReader
 
 RANGE_LIMIT = 256

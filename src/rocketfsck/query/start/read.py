@@ -24,7 +24,7 @@ from rocketfsck.formats.properties import (
     parse_properties,
     property_crc_value,
 )
-from rocketfsck.scan.large import crc_of
+from rocketfsck.scan.log.large import crc_of
 from rocketfsck.store.reading import FileReader
 
 HUGE_SIZE = 1 << 30

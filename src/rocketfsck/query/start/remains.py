@@ -22,10 +22,10 @@ from rocketfsck.query.start.model import Skipped
 from rocketfsck.query.start.queues import FAR, QueueModel
 from rocketfsck.query.start.units import first_covered
 from rocketfsck.scan.columns import Fault, RecordBatch
+from rocketfsck.scan.log.regions import Region
+from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.regions import Region
-from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store.reading import FileReader
 
 

@@ -48,7 +48,7 @@ from rocketfsck.query.start.settings import (
 from rocketfsck.query.start.units import find_unreadable
 from rocketfsck.query.start.walk import LogWalker
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import QueueKind, Settings, Store

@@ -17,10 +17,10 @@ from rocketfsck.formats.magic import MAGIC_V2
 from rocketfsck.formats.places import SYS_FLAG_AT
 from rocketfsck.query.start.read import Judged, Reading, Verdict, judge_record
 from rocketfsck.scan.columns import Fault, RecordBatch, Stop, Trait, new_batch
+from rocketfsck.scan.log.tiling import fill_batch, record_scanner
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.source import ReadAhead
-from rocketfsck.scan.tiling import fill_batch, record_scanner
+from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.reading import FileReader
 
 IPV6_HOSTS = 0x30

@@ -23,11 +23,11 @@ from rocketfsck.reader.units import PRE_BLANK_SIZE, UnitReader
 from rocketfsck.repair.apply.matching import RANGE_LIMIT, OffsetRange, Rows, match_rows, pair_rows, runs_of
 from rocketfsck.repair.plan.model import Loss, Notice
 from rocketfsck.scan.columns import Fault
-from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.log.regions import Region
+from rocketfsck.scan.log.tiling import scan_log_file
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.regions import Region
-from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue, Store, StoreFile
 from rocketfsck.store.openfiles import OpenFiles
 from rocketfsck.store.reading import FileReader

@@ -13,8 +13,8 @@ from rocketfsck.formats.config import decode_config, encode_config
 from rocketfsck.formats.configviews import PERM_READ, PERM_WRITE
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketfsck.repair.log.edit import live_rows
-from rocketfsck.scan.jit import compiled_wanted
-from rocketfsck.scan.live import LiveScan
+from rocketfsck.scan.log.live import LiveScan
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct

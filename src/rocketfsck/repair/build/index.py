@@ -33,8 +33,8 @@ from rocketfsck.repair.build.files import copy_part, make_directory, opened, set
 from rocketfsck.repair.build.indexparts import FileNames, read_header, slots_of_entries, write_slots
 from rocketfsck.repair.build.model import BuiltIndexFile, IndexBuild
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
-from rocketfsck.scan.buildrows import KeyRows, rows_from
-from rocketfsck.scan.entries import put_entries
+from rocketfsck.scan.build.entries import put_entries
+from rocketfsck.scan.build.rows import KeyRows, rows_from
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import FileReader, Progress
 from rocketfsck.writer.disk import fileops

@@ -21,7 +21,7 @@ from rocketfsck.formats.indexfile import (
     entry_pos,
 )
 from rocketfsck.repair.build.files import write_part
-from rocketfsck.scan.replay import ENTRY_DTYPE
+from rocketfsck.scan.join.replay import ENTRY_DTYPE
 from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import FileReader
 

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Protocol, Self
 
-from rocketfsck.scan.buildrows import KeyRows
+from rocketfsck.scan.build.rows import KeyRows
 
 WAITING_COUNT = 4
 """Batches that may wait to be taken."""

@@ -32,8 +32,8 @@ from rocketfsck.repair.build.queuestates import (
 )
 from rocketfsck.repair.build.unitwriter import MAX_UNITS, Area, UnitWriter
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
-from rocketfsck.scan import units
-from rocketfsck.scan.buildrows import QUEUE
+from rocketfsck.scan.build import units
+from rocketfsck.scan.build.rows import QUEUE
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import FileReader, Progress
 from rocketfsck.writer.disk import fileops

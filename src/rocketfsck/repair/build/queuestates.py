@@ -11,7 +11,7 @@ import numpy as np
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.filename import is_directory_name
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.scan.units import IS_BATCH, LEFT_OUT, NEW_STATE, REFUSED_NAME, STATE_SIZE
+from rocketfsck.scan.build.units import IS_BATCH, LEFT_OUT, NEW_STATE, REFUSED_NAME, STATE_SIZE
 
 Name = tuple[str, int]
 RawNames = Sequence[tuple[bytes, int]]

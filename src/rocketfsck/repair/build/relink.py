@@ -26,9 +26,9 @@ from rocketfsck.formats.record import BLANK
 from rocketfsck.repair.build.files import opened, set_time, write_part
 from rocketfsck.repair.build.indexparts import write_slots
 from rocketfsck.repair.build.model import BuiltIndexFile
-from rocketfsck.scan.entries import link_entries
-from rocketfsck.scan.jit import compiled_wanted
-from rocketfsck.scan.replay import ENTRY_DTYPE
+from rocketfsck.scan.build.entries import link_entries
+from rocketfsck.scan.join.replay import ENTRY_DTYPE
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import FileReader
 

@@ -18,7 +18,7 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.repair.build.files import make_directory, write_part
 from rocketfsck.repair.build.queuestates import Name, queue_directory
-from rocketfsck.scan.units import PENDING_SIZE, UNIT_SIZES, pack_units
+from rocketfsck.scan.build.units import PENDING_SIZE, UNIT_SIZES, pack_units
 from rocketfsck.store.reading import FileReader
 
 MAX_UNITS = 1 << 19
@@ -40,7 +40,8 @@ class Area:
 
 @dataclass(slots=True)
 class UnitWriter:
-    """Collects units of one area: whoever makes them puts their rows (`scan.units.P_…`) into `pending`."""
+    """Collects units of one area: whoever makes them puts their rows (`scan.build.units.P_…`) into
+    `pending`."""
 
     root: Path
     area: Area

@@ -2,8 +2,8 @@
 
 Files come in the order of their names, records in the order of the log, stale tails left out (fault
 catalogue, C3); behind damage the walk goes on at the next sound record (C2). Sound files are read by all
-threads, in pieces (`scan.pieces`); one that is not is walked once more, alone. Keys are taken on a thread of
-their own. Memory: some 64 MiB a thread for the pieces under way, and what the takers say of theirs.
+threads, in pieces (`scan.threads.pieces`); one that is not is walked once more, alone. Keys are taken on a
+thread of their own. Memory: some 64 MiB a thread for the pieces under way, and what the takers say of theirs.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.delay import parse_delay_levels
 from rocketfsck.repair.build.keythread import KeyTaker, KeyThread
 from rocketfsck.repair.build.queuestates import RawNames
-from rocketfsck.scan.buildrows import OFFSET, ROW_SIZE, SKIPPED, KeyRows, key_rows, rows_from, unit_rows
+from rocketfsck.scan.build.rows import OFFSET, ROW_SIZE, SKIPPED, KeyRows, key_rows, rows_from, unit_rows
 from rocketfsck.scan.columns import Fault, RecordBatch, Stop
-from rocketfsck.scan.jit import compiled_wanted
-from rocketfsck.scan.live import LiveScan
+from rocketfsck.scan.log.live import LiveScan
+from rocketfsck.scan.log.resync import Ground
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
-from rocketfsck.scan.pieces import NOWHERE, Piece, pieces_of, scan_pieces, times_fall
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.resync import Ground
-from rocketfsck.scan.source import ReadAhead
+from rocketfsck.scan.threads.pieces import NOWHERE, Piece, pieces_of, scan_pieces, times_fall
+from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader, Progress
 from rocketfsck.verify.queues.skippedlists import skipped_by

@@ -42,8 +42,8 @@ from rocketfsck.repair.compare.records import (
     compare_group,
 )
 from rocketfsck.scan.columns import new_batch
-from rocketfsck.scan.jit import compiled_wanted
-from rocketfsck.scan.live import LiveScan
+from rocketfsck.scan.log.live import LiveScan
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.areas import demand_listed

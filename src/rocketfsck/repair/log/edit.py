@@ -26,8 +26,8 @@ from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.repair.log.filler import RECORD_SIZE_LIMIT, iterate_filler_records, min_filler_size
 from rocketfsck.repair.plan.model import Loss
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.jit import compiled_wanted
-from rocketfsck.scan.live import LiveScan
+from rocketfsck.scan.log.live import LiveScan
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store

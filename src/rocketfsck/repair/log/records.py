@@ -15,11 +15,11 @@ from rocketfsck.formats.javatext import java_decode
 from rocketfsck.repair.log.edit import QueueFrames
 from rocketfsck.repair.plan.model import Loss
 from rocketfsck.scan.columns import Fault, RecordBatch
-from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.log.tiling import scan_log_file
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct
-from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 

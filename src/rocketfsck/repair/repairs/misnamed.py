@@ -21,14 +21,14 @@ from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import answer, log_file, one_by_one, record_count, text
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.log.regions import Region, RegionKind
+from rocketfsck.scan.log.resync import Ground
+from rocketfsck.scan.log.tiling import scan_log_file
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.regions import Region, RegionKind
-from rocketfsck.scan.resync import Ground
 from rocketfsck.scan.sorting import distinct
-from rocketfsck.scan.source import ReadAhead
-from rocketfsck.scan.tiling import scan_log_file
+from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding

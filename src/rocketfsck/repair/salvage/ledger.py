@@ -32,7 +32,7 @@ from rocketfsck.repair.carve.confidence import Confidence, level_of, names_of
 from rocketfsck.repair.carve.sources import SkippedFile, SourceFile
 from rocketfsck.repair.salvage.choose import FATES, Fate, takes_queue_offset
 from rocketfsck.repair.salvage.layout import Placement
-from rocketfsck.scan.resync import nonzero_index
+from rocketfsck.scan.log.resync import nonzero_index
 from rocketfsck.store.reading import FileReader
 
 SCHEMA_VERSION = 1

@@ -1,6 +1,6 @@
 """What is wrong with the chains of an index file whose links are not those that its puts would have made.
 
-The links are never followed to find out whether they are right: `scan.replay` puts the entries in order
+The links are never followed to find out whether they are right: `scan.join.replay` puts the entries in order
 and compares. Only chains that differ are walked here, and the walk has a limit. Reference 4.4, 4.7; fault
 catalogue I3.
 """

@@ -1,4 +1,5 @@
-"""The index entries that point into one commit log file, over all index files, for `scan.keyjoin.EntryJoin`.
+"""The index entries that point into one commit log file, over all index files, for
+`scan.join.keyjoin.EntryJoin`.
 
     file of sound order: entries rise, so that the part that concerns the log file is found by halves
     any other file:      gone through as a whole; what concerns the log file is put in order first
@@ -22,8 +23,8 @@ from rocketfsck.reader.index import (
     IndexReader,
     entry_dtype,
 )
-from rocketfsck.scan.keyjoin import put_rows
-from rocketfsck.scan.source import ReadAhead
+from rocketfsck.scan.join.keyjoin import put_rows
+from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import Store
 
 NUMBER_BITS = 32

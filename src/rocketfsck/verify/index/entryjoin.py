@@ -1,7 +1,7 @@
 """Keys of one commit log file's records against the index entries that point into it.
 
-The merge is `scan.keyjoin.EntryJoin`; here its mismatches become findings and, where only other files tell
-what they mean, ranges for `crossindex`. Reference 4.5, 9.4 I9 and I12 to I14.
+The merge is `scan.join.keyjoin.EntryJoin`; here its mismatches become findings and, where only other files
+tell what they mean, ranges for `crossindex`. Reference 4.5, 9.4 I9 and I12 to I14.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.reader.records import LogReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import RecordBatch
-from rocketfsck.scan.keyjoin import EntryCode, EntryJoin, Mismatches
+from rocketfsck.scan.join.keyjoin import EntryCode, EntryJoin, Mismatches
 from rocketfsck.scan.spans import find_span, group_bounds
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding

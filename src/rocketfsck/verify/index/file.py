@@ -22,8 +22,8 @@ from rocketfsck.reader.index import (
     entry_dtype,
 )
 from rocketfsck.rulenames import RuleName
-from rocketfsck.scan.jit import compiled_wanted
-from rocketfsck.scan.replay import IndexReplay
+from rocketfsck.scan.join.replay import IndexReplay
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.spans import find_span
 from rocketfsck.verify.emit import add_rows
 from rocketfsck.verify.finding import Finding

@@ -22,7 +22,7 @@ import numpy as np
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.rulenames import RuleName
-from rocketfsck.scan.keyjoin import EntryCode, Mismatches
+from rocketfsck.scan.join.keyjoin import EntryCode, Mismatches
 from rocketfsck.store.model import Store
 from rocketfsck.store.newer import writes_more_entries
 from rocketfsck.verify.finding import Finding, Where

@@ -22,14 +22,14 @@ from rocketfsck.reader.records import LogReader, is_fence_topic
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait
 from rocketfsck.scan.dispatch import Dispatches, dispatches_of
-from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.log.queuetrack import UNKNOWN, QueueRows, QueueTracker, find_stale_row
+from rocketfsck.scan.log.regions import Region, RegionKind
+from rocketfsck.scan.log.tiling import scan_log_file
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.queuetrack import UNKNOWN, QueueRows, QueueTracker, find_stale_row
-from rocketfsck.scan.regions import Region, RegionKind
 from rocketfsck.scan.sorting import distinct
-from rocketfsck.scan.source import ReadAhead
-from rocketfsck.scan.tiling import scan_log_file
+from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import add_rows
 from rocketfsck.verify.finding import Facts, Finding, Where

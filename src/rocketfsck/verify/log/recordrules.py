@@ -16,7 +16,7 @@ from rocketfsck.formats.magic import MAGIC_V2
 from rocketfsck.formats.places import store_timestamp_place
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Fault
-from rocketfsck.scan.queuetrack import RECENT_COUNT
+from rocketfsck.scan.log.queuetrack import RECENT_COUNT
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import add_runs

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.rulenames import RuleName
-from rocketfsck.scan.headers import NOT_FOUND, find_candidate
-from rocketfsck.scan.regions import Reason, Region, RegionKind
+from rocketfsck.scan.log.headers import NOT_FOUND, find_candidate
+from rocketfsck.scan.log.regions import Reason, Region, RegionKind
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.tasks.facts import RegionTotal

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V2, STORE_HOST_V6, transaction_type
 from rocketfsck.formats.record import RECORD
 from rocketfsck.scan.columns import RecordBatch, Trait
+from rocketfsck.scan.log.regions import RegionKind
+from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.regions import RegionKind
-from rocketfsck.scan.tiling import scan_log_file
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 

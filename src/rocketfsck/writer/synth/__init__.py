@@ -1,8 +1,8 @@
 """Stores of made-up messages from a seed: same seed, same bytes, on any machine and any number of cores.
 
-`scan.draws` says what a message is, `mix` is what is asked for, `plan` what follows from it. `stories` tells
-messages of every kind, which the writer puts one by one; `bulk` makes plain ones by compiled kernels, with
-the same bytes. Which of the two ran cannot be told from the store.
+`scan.synth.draws` says what a message is, `mix` is what is asked for, `plan` what follows from it. `stories`
+tells messages of every kind, which the writer puts one by one; `bulk` makes plain ones by compiled kernels,
+with the same bytes. Which of the two ran cannot be told from the store.
 """
 
 from __future__ import annotations

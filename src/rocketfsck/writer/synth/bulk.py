@@ -19,9 +19,9 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import UNIT, UNIT_SIZE
 from rocketfsck.formats.indexfile import ENTRY_SIZE, entry_pos
 from rocketfsck.formats.javatext import INT64_MAX
-from rocketfsck.scan import kernels_synth as kernels
-from rocketfsck.scan.crc import chosen
-from rocketfsck.scan.entries import put_entries
+from rocketfsck.scan.build.entries import put_entries
+from rocketfsck.scan.machine.crc import chosen
+from rocketfsck.scan.synth import compiled as kernels
 from rocketfsck.writer.checkpoint import CheckpointState
 from rocketfsck.writer.commitlog import CommitLog, make_room
 from rocketfsck.writer.consumequeue import QueueState, put_unit

@@ -1,11 +1,11 @@
-"""Keys of messages and weighted choices: what plans add to the numbers that `scan.draws` defines."""
+"""Keys of messages and weighted choices: what plans add to the numbers that `scan.synth.draws` defines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rocketfsck.scan.draws import choose, draw, drawn_step, mix
+from rocketfsck.scan.synth.draws import choose, draw, drawn_step, mix
 
 MAX_BELOW = 1 << 32
 STEP_STREAM = 0x5354455053  # seeds the clock's steps

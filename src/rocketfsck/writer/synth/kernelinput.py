@@ -13,8 +13,8 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.host import Host, encode_host
 from rocketfsck.formats.javatext import int64, java_hash
 from rocketfsck.formats.properties import CLUSTER, KEYS, TAGS, UNIQ_KEY, WAIT, tags_code
-from rocketfsck.scan import kernels_synth as kernels
-from rocketfsck.scan.draws import mix
+from rocketfsck.scan.synth import compiled as kernels
+from rocketfsck.scan.synth.draws import mix
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.synth.draws import STEP_STREAM
 from rocketfsck.writer.synth.mix import CONTENTS

@@ -20,7 +20,7 @@ from rocketfsck.formats.properties import (
     java_hash_map_order,
 )
 from rocketfsck.formats.record import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
-from rocketfsck.scan.draws import (
+from rocketfsck.scan.synth.draws import (
     DRAW_BODY,
     DRAW_BORN,
     DRAW_PRODUCER,

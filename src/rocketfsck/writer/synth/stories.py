@@ -16,7 +16,7 @@ from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_TYPE_SHIFT, MULTI_TAGS
 from rocketfsck.formats.properties import KEYS, PGROUP, TAGS, TRAN_MSG, UNIQ_KEY, serialize_properties
-from rocketfsck.scan.draws import (
+from rocketfsck.scan.synth.draws import (
     DRAW_CHOICE,
     DRAW_COUNT,
     DRAW_FIRST_ITEM,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rocketfsck.errors import UsageError
-from rocketfsck.scan.jit import compiled_wanted
+from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.writer.input.rows import DEFAULT_START_TIME
 from rocketfsck.writer.making import PROGRESS_EVERY, Fill, FillProgress, Made, OnPut, Sums, make_store
 from rocketfsck.writer.manifest import ManifestLevel

@@ -16,8 +16,8 @@ from rocketfsck.errors import StoreError
 from rocketfsck.repair.build import walk
 from rocketfsck.repair.build.keythread import KeyThread
 from rocketfsck.repair.build.walk import LogWalked, walk_log
-from rocketfsck.scan import pieces
-from rocketfsck.scan.buildrows import OFFSET, KeyRows
+from rocketfsck.scan.build.rows import OFFSET, KeyRows
+from rocketfsck.scan.threads import pieces
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 

@@ -17,8 +17,8 @@ from rocketfsck.repair.heal.follow import _wanted
 from rocketfsck.repair.heal.plan import HealOptions, plan_heal
 from rocketfsck.repair.heal.tree import TriedStore
 from rocketfsck.repair.plan.model import Action, Extent, Scalar
-from rocketfsck.scan.messages import read_messages
 from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.views.messages import read_messages
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, check_store

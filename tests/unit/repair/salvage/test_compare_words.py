@@ -21,8 +21,8 @@ from rocketfsck.repair.compare.compare import (
 )
 from rocketfsck.repair.heal.heal import heal_stores
 from rocketfsck.repair.salvage.salvage import SalvageOptions
-from rocketfsck.scan.messages import read_messages
 from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.views.messages import read_messages
 from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 

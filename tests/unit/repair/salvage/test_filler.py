@@ -136,7 +136,7 @@ def test_a_property_crc_of_zero_is_avoided(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_compiled_scan_finds_no_fault() -> None:
     from rocketfsck.scan.columns import Stop, new_batch
-    from rocketfsck.scan.kernels_records import scan_records
+    from rocketfsck.scan.compiled.records import scan_records
     from rocketfsck.scan.options import ScanOptions
     from rocketfsck.scan.queues import QueueTable
 

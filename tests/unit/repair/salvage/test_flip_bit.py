@@ -14,8 +14,8 @@ from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.plan.scene import ActScene, PlanScene, hash_bytes
 from rocketfsck.repair.repairs.flipbit import ONE_BIT
-from rocketfsck.scan.messages import Message, read_messages
 from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.views.messages import Message, read_messages
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader

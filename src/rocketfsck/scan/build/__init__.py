@@ -1,0 +1,1 @@
+"""Records to consume queue units and index entries, as a broker would put them."""

@@ -1,0 +1,1 @@
+"""Records to columns as kernels: named as in `scan.plain`. Importing one imports Numba."""

@@ -1,0 +1,170 @@
+"""The lists of multi-dispatch records, for kernels: the further queues that a record is dispatched to.
+
+    INNER_MULTI_DISPATCH     := name (',' name)*        INNER_MULTI_QUEUE_OFFSET := offset (',' offset)*
+
+Split like Java's `String.split`: empty pieces at the end are none. A broker that cannot use the lists writes
+no further unit at all. Stated in `plain`; reference 2.13.
+"""
+
+# mypy: disable-error-code="no-any-return, assignment, return-value"
+# (machine integers: what is an int here has 64 bits and no Python type)
+
+from __future__ import annotations
+
+from rocketfsck.scan.columns import DISPATCH_DTYPES, KEY_DTYPES, RECORD_DTYPES
+from rocketfsck.scan.compiled.properties import word
+from rocketfsck.scan.compiled.queues import NO_ROOM, intern_queue
+from rocketfsck.scan.compiled.text import ODD, decode_step, is_utf8, parse_decimal
+from rocketfsck.scan.machine.intrinsics import load_i64, load_u8, load_u32, row_storer, store_u8
+from rocketfsck.scan.machine.jit import helper
+
+COMMA = 0x2C
+SLASH = 0x2F
+MOST = 0x7FFFFFFFFFFFFFFF
+UNUSABLE = -3
+
+NAME_ROOM = 3 * 32768
+"""Bytes of scratch for a name whose malformed bytes become U+FFFD."""
+
+_W_RMQ_SYS, _W_SCHEDULE, _W_TOPIC, _W_XXXX = (
+    word("rmq_sys_"),
+    word("SCHEDULE"),
+    word("_TOPIC_X"),
+    word("XXXX"),
+)
+_W_RETRY, _SEVEN_BYTES = word("%RETRY%"), (1 << 56) - 1
+_W_LMQ, _FIVE_BYTES = word("%LMQ%"), (1 << 40) - 1
+
+store_dispatch = row_storer(list(DISPATCH_DTYPES.values()), len(RECORD_DTYPES) + len(KEY_DTYPES))
+
+
+@helper
+def is_never_multi_dispatched(topic: int, size: int) -> bool:
+    """Whether a topic is one of those whose lists a broker does not look at."""
+    if size < 7:
+        return False
+    first = load_i64(topic)
+    if first >> 8 & _SEVEN_BYTES == _W_RETRY or (size >= 8 and first == _W_RMQ_SYS):
+        return True
+    return (
+        size >= 19
+        and first == _W_SCHEDULE
+        and load_i64(topic + 8) == _W_TOPIC
+        and load_u32(topic + 15) == _W_XXXX
+    )
+
+
+@helper
+def listed_count(address: int, size: int) -> tuple[int, int]:
+    """How many pieces Java's split makes of a list, and the size of the part that they take."""
+    kept = size
+    while kept > 0 and load_u8(address + kept - 1) == COMMA:
+        kept -= 1
+    if kept == 0:
+        return 1 if size == 0 else 0, 0
+    count = 1
+    for index in range(kept):
+        if load_u8(address + index) == COMMA:
+            count += 1
+    return count, kept
+
+
+@helper
+def piece_size(address: int, left: int) -> int:
+    """The bytes up to the next comma."""
+    size = 0
+    while size < left and load_u8(address + size) != COMMA:
+        size += 1
+    return size
+
+
+@helper
+def has_slash(address: int, size: int) -> bool:
+    """Whether a name would be a path."""
+    found = False
+    for index in range(size):
+        found = found or load_u8(address + index) == SLASH
+    return found
+
+
+@helper
+def replaced(address: int, size: int, out: int) -> int:
+    """Writes bytes as Java would after decoding them, U+FFFD for what is malformed; gives their number."""
+    at = 0
+    done = 0
+    while at < size:
+        used = 1
+        code = load_u8(address + at)
+        if code >= 0x80:
+            code, used = decode_step(address + at, size - at)
+        if code == ODD:
+            store_u8(out + done, 0xEF)
+            store_u8(out + done + 1, 0xBF)
+            store_u8(out + done + 2, 0xBD)
+            done += 3
+        else:
+            for index in range(used):
+                store_u8(out + done + index, load_u8(address + at + index))
+            done += used
+        at += used
+    return done
+
+
+@helper
+def store_dispatches(
+    table: int,
+    columns: int,
+    row: int,
+    first: int,
+    capacity: int,
+    topic: int,
+    topic_size: int,
+    queue_id: int,
+    names: int,
+    names_size: int,
+    offsets: int,
+    offsets_size: int,
+    name_room: int,
+) -> int:
+    """Writes the further queues of the record at `row` from dispatch row `first` on; gives the row behind.
+
+    That may lie behind `capacity`: rows there are counted, not written. UNUSABLE where a broker gives up,
+    NO_ROOM where the queue table must grow first.
+    """
+    count, names_size = listed_count(names, names_size)
+    other, offsets_size = listed_count(offsets, offsets_size)
+    if count != other:
+        return UNUSABLE
+    at = 0
+    for _ in range(count):
+        size = piece_size(offsets + at, offsets_size - at)
+        is_number, _number = parse_decimal(offsets + at, size, MOST)
+        if not is_number:
+            return UNUSABLE
+        at += size + 1
+    if is_never_multi_dispatched(topic, topic_size):
+        return first
+    done = first
+    at = 0
+    name = names
+    for _ in range(count):
+        size = piece_size(offsets + at, offsets_size - at)
+        _is_number, number = parse_decimal(offsets + at, size, MOST)
+        at += size + 1
+        name_size = piece_size(name, names + names_size - name)
+        if not has_slash(name, name_size):
+            queue = queue_id
+            if name_size >= 5 and load_i64(name - 3) & _FIVE_BYTES == _W_LMQ:
+                queue = 0
+            if is_utf8(name, name_size):
+                found = intern_queue(table, name, name_size, queue)
+            else:
+                used = replaced(name, name_size, name_room)
+                found = intern_queue(table, name_room, used, queue)
+            if found == NO_ROOM:
+                return NO_ROOM
+            if done < capacity:
+                store_dispatch(columns, done, (row, found, number))
+            done += 1
+        name += name_size + 1
+    return done

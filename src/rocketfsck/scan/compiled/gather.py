@@ -1,0 +1,96 @@
+"""Properties taken apart, compiled: `split_pairs` as in `scan.views.gather`."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import numpy as np
+
+from rocketfsck.formats.arrays import Bytes, Words
+from rocketfsck.scan.machine.jit import entry
+from rocketfsck.scan.options import PropertyParser
+from rocketfsck.scan.views.gather import Pairs
+
+SLOT_COUNT = 1 << 15
+"""More than twice the pairs that 32,767 bytes of properties can hold; a longer text gets a larger table."""
+
+_SEED = secrets.randbits(31) | 1  # so that nobody can choose names that all fall into one slot
+
+
+@entry
+def _split(
+    data: Any, offsets: Any, is_split: Any, seed: Any, slots: Any, stamps: Any, pairs: Any, starts: Any
+) -> int:
+    count = 0
+    mask = np.uint32(len(slots) - 1)
+    for row in range(len(offsets) - 1):
+        end = offsets[row + 1]
+        piece = offsets[row]
+        first = count
+        while piece < end:
+            stop = piece
+            mark = -1
+            marks = 0
+            while stop < end and data[stop] != 2:
+                if data[stop] == 1:
+                    if mark < 0:
+                        mark = stop
+                    marks += 1
+                stop += 1
+            value_end = stop
+            taken = mark >= 0
+            if taken and is_split:
+                while value_end > piece and data[value_end - 1] == 1:
+                    value_end -= 1
+                    marks -= 1
+                taken = marks == 1
+            elif taken:
+                taken = mark > piece and mark + 1 < stop
+            if taken:
+                value = np.uint32(seed)
+                for at in range(piece, mark):
+                    value = (value ^ np.uint32(data[at])) * np.uint32(0x01000193)
+                value ^= value >> np.uint32(15)
+                slot = value & mask
+                size = mark - piece
+                place = -1
+                while stamps[slot] == row + 1:
+                    other = slots[slot]
+                    if pairs[1, other] == size:
+                        step = 0
+                        start = pairs[0, other]
+                        while step < size and data[start + step] == data[piece + step]:
+                            step += 1
+                        if step == size:
+                            place = other
+                            break
+                    slot = (slot + np.uint32(1)) & mask
+                if place < 0:
+                    place = count
+                    count += 1
+                    stamps[slot] = row + 1
+                    slots[slot] = place
+                    pairs[0, place] = piece
+                    pairs[1, place] = size
+                pairs[2, place] = mark + 1
+                pairs[3, place] = value_end - mark - 1
+            piece = stop + 1
+        starts[row] = first
+    starts[len(offsets) - 1] = count
+    return count
+
+
+def split_pairs(data: Bytes, offsets: Words, parser: PropertyParser) -> Pairs:
+    """As `scan.views.gather.split_pairs`. Raises ValueError for offsets that are no ranges of the data."""
+    sizes = np.diff(offsets)
+    if len(sizes) and (offsets[0] < 0 or sizes.min() < 0 or offsets[-1] > len(data)):
+        raise ValueError(f"ranges outside a buffer of {len(data)} bytes")
+    most = int(sizes.max()) if len(sizes) else 0
+    slot_count = max(SLOT_COUNT, 1 << most.bit_length())
+    capacity = int(np.count_nonzero(data == 1))
+    pairs = np.empty((4, capacity), np.int32)
+    starts = np.zeros(len(offsets), np.int32)
+    slots, stamps = np.empty(slot_count, np.int32), np.zeros(slot_count, np.int32)
+    count = _split(data, offsets, parser == "split", _SEED, slots, stamps, pairs, starts)
+    return Pairs(starts, *(np.ascontiguousarray(pairs[row, :count]) for row in range(4)))

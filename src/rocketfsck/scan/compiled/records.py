@@ -1,0 +1,585 @@
+"""Commit log records into columns, compiled: `scan_records` as in `scan.plain.records`, fault for fault.
+
+Grammar: reference 2.1 (record), 2.5 (properties), 2.8 (BLANK), 2.15 (what a broker checks); the order in
+which a frame is tested is written in `scan.plain.records`. One pass a record: frame, fixed fields, CRC of the
+body, queue look-up, properties by their separators, hashes of the keys found.
+
+The kernel sees addresses only, so any array will do, a read-only one too. It neither allocates nor raises;
+what it cannot do itself, make room in the queue table, it hands back as `_TABLE_FULL`.
+"""
+
+# mypy: disable-error-code="no-any-return, assignment, return-value"
+# (machine integers: what is an int here has 64 bits and no Python type)
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.magic import (
+    BLANK_HEADER_SIZE,
+    BORN_HOST_V6,
+    IPV6_HOST_SIZE,
+    KNOWN_SYS_FLAGS,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    MAX_TOPIC_SIZE_V2,
+    MIN_RECORD_SIZE,
+    STORE_HOST_V6,
+)
+from rocketfsck.formats.places import (
+    BODY_AT,
+    BODY_CRC_AT,
+    BODY_LENGTH_AT,
+    BORN_HOST_AT,
+    BORN_TIMESTAMP_AT,
+    FLAG_AT,
+    IPV6_GROWTH,
+    MAGIC_CODE_AT,
+    PHYSICAL_OFFSET_AT,
+    PREPARED_OFFSET_AT,
+    QUEUE_ID_AT,
+    QUEUE_OFFSET_AT,
+    RECONSUME_TIMES_AT,
+    STORE_HOST_AT,
+    STORE_TIMESTAMP_AT,
+    SYS_FLAG_AT,
+)
+from rocketfsck.formats.properties import PROPERTY_CRC_SIZE
+from rocketfsck.scan.columns import (
+    DISPATCH_DTYPES,
+    KEY_DTYPES,
+    RECORD_DTYPES,
+    Fault,
+    RecordBatch,
+    Stop,
+    Trait,
+)
+from rocketfsck.scan.compiled.dispatch import NAME_ROOM, UNUSABLE, store_dispatches
+from rocketfsck.scan.compiled.properties import (
+    CRC32,
+    DELAY,
+    DISPATCH,
+    DISPATCH_OFFSET,
+    FOUND_COUNT,
+    INNER_BASE,
+    INNER_NUM,
+    KEYS,
+    TAGS,
+    UNIQ_KEY,
+    find_properties,
+)
+from rocketfsck.scan.compiled.queues import (
+    ARENA,
+    ARENA_SIZE,
+    COUNTS,
+    IS_SCHEDULE,
+    MAX_NAME_SIZE,
+    MAX_QUEUES,
+    NAME_POS,
+    NAME_QUEUE,
+    NAME_SIZE,
+    NO_ROOM,
+    ROW_CAPACITY,
+    SLOT_COUNT,
+    SLOTS,
+    STATE,
+    TABLE_SIZE,
+    TOPIC_FAULTS,
+    TOPIC_HASH,
+    intern_queue,
+    topic_facts,
+)
+from rocketfsck.scan.compiled.text import (
+    all_zero,
+    parse_decimal,
+    signed32,
+    text_hash,
+)
+from rocketfsck.scan.machine import crc
+from rocketfsck.scan.machine.intrinsics import (
+    WORD_MASK,
+    call_crc,
+    load_i8,
+    load_i16,
+    load_i32,
+    load_i64,
+    load_u8,
+    load_u32,
+    native_i32,
+    native_i64,
+    row_storer,
+    store_i64,
+)
+from rocketfsck.scan.machine.jit import entry, helper, inlined, short_entry
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+
+_SPACE = 0x20
+_TABLE_FULL = -100  # in place of a Stop: the queue table must grow
+
+_V1, _V2, _BLANK, _LEAST = MAGIC_V1, MAGIC_V2, MAGIC_BLANK, MIN_RECORD_SIZE
+_LIMIT, _BATCH_FULL, _NEED_BYTES = int(Stop.LIMIT), int(Stop.BATCH_FULL), int(Stop.NEED_BYTES)
+_AT_BLANK, _AT_ZERO, _BAD_MAGIC = int(Stop.BLANK), int(Stop.ZERO), int(Stop.MAGIC)
+_BAD_SIZE, _BAD_LENGTHS, _BAD_BODY = int(Stop.SIZE), int(Stop.LENGTHS), int(Stop.BODY_LENGTH)
+_BAD_TOPIC, _BAD_PROPERTIES, _SHORT = int(Stop.TOPIC_LENGTH), int(Stop.PROPERTIES_LENGTH), int(Stop.SHORT)
+
+_F_BODY_CRC, _F_CRC_NEGATIVE = int(Fault.BODY_CRC), int(Fault.BODY_CRC_NEGATIVE)
+_F_PHYSICAL_OFFSET, _F_SYS_FLAG = int(Fault.PHYSICAL_OFFSET), int(Fault.SYS_FLAG)
+_F_COMPRESSION, _F_PORT, _F_QUEUE_ID = int(Fault.COMPRESSION_TYPE), int(Fault.PORT), int(Fault.QUEUE_ID)
+_F_QUEUE_OFFSET, _F_PREPARED = int(Fault.QUEUE_OFFSET), int(Fault.PREPARED_OFFSET)
+_F_BODY_SIZE, _F_PROPERTIES_SIZE = int(Fault.BODY_SIZE), int(Fault.PROPERTIES_SIZE)
+_F_TOPIC_SIZE = int(Fault.TOPIC_SIZE)
+_F_PROPERTY_CRC = int(Fault.PROPERTY_CRC)
+_F_DELAY, _F_INNER, _F_END = int(Fault.DELAY), int(Fault.INNER_BATCH), int(Fault.END_OF_FILE)
+_F_MULTI = int(Fault.MULTI_DISPATCH)
+
+_T_MULTI, _T_INNER, _T_CRC = int(Trait.MULTI_DISPATCH), int(Trait.INNER_BATCH), int(Trait.PROPERTY_CRC)
+_T_TRAILING, _T_SCHEDULE, _T_DELAY = (
+    int(Trait.TRAILING_SEPARATOR),
+    int(Trait.SCHEDULE_TOPIC),
+    int(Trait.DELAY),
+)
+_T_UNIQUE, _T_KEYS, _T_PROPERTIES = int(Trait.HAS_UNIQUE_KEY), int(Trait.HAS_KEYS), int(Trait.HAS_PROPERTIES)
+
+# the column's place in the array of addresses
+_RECORD = {name: index for index, name in enumerate(RECORD_DTYPES)}
+_KEY = {name: len(RECORD_DTYPES) + index for index, name in enumerate(KEY_DTYPES)}
+_DISPATCH = {name: len(RECORD_DTYPES) + len(KEY_DTYPES) + index for index, name in enumerate(DISPATCH_DTYPES)}
+_PLACES = _RECORD | _KEY | _DISPATCH
+store_row = row_storer(list(RECORD_DTYPES.values()), 0)
+store_key = row_storer(list(KEY_DTYPES.values()), len(RECORD_DTYPES))
+_STOPS = {int(stop): stop for stop in Stop}
+
+
+# one scratch array a batch: addresses of the columns, of the queue table, the values found, room for a name
+_TABLE = len(_PLACES)
+_FOUND = _TABLE + TABLE_SIZE
+_NAME = _FOUND + FOUND_COUNT
+_SCRATCH = _NAME + NAME_ROOM // 8
+_scratches: dict[int, tuple[weakref.ref[RecordBatch], NDArray[np.int64], int]] = {}
+
+
+@helper
+def host_value(address: int, growth: int) -> int:
+    """The column's value for a host: its 8 bytes, or FNV-1a 64 of the 20 of an IPv6 one."""
+    if growth == 0:
+        return load_i64(address)
+    value = np.uint64(0xCBF29CE484222325)
+    for index in range(IPV6_HOST_SIZE):
+        value = (value ^ np.uint64(load_u8(address + index))) * np.uint64(0x100000001B3)
+    return np.int64(value)
+
+
+@inlined
+def _port(behind: int) -> int:
+    """The port of the host that ends at an address, unsigned."""
+    return load_u32(behind - 4)
+
+
+@helper
+def reversed_digits(crc_value: int, address: int) -> bool:
+    """Whether the ten bytes at an address are a CRC's decimal digits, the lowest first (reference 2.7)."""
+    left = crc_value
+    for index in range(10):
+        if load_u8(address + index) != 0x30 + left % 10:
+            return False
+        left //= 10
+    return True
+
+
+@inlined
+def index_key_hash(topic_hash: int, address: int, size: int) -> int:
+    """keyHash of a key (reference 4.3): Math.abs of Java's hash of topic#key, and 0 for the least int."""
+    value = text_hash(address, size, topic_hash)
+    sign = value >> 31  # no branch: half of all hashes are negative
+    return ((value ^ -sign) + sign) & 0x7FFFFFFF
+
+
+@short_entry
+def _addresses(
+    longs: tuple[NDArray[np.int64], ...],
+    words: tuple[NDArray[np.int32], ...],
+    arena: NDArray[np.uint8],
+    max_queues: int,
+    max_name_size: int,
+    scratch: NDArray[np.int64],
+) -> None:
+    """Writes what `_scan` wants to know of the queue table; quicker than asking each array."""
+    table = scratch[_TABLE:]
+    table[COUNTS] = longs[0].ctypes.data
+    table[NAME_POS] = longs[1].ctypes.data
+    table[SLOTS] = words[0].ctypes.data
+    table[SLOT_COUNT] = len(words[0])
+    table[NAME_SIZE] = words[1].ctypes.data
+    table[NAME_QUEUE] = words[2].ctypes.data
+    table[STATE] = words[3].ctypes.data
+    table[TOPIC_FAULTS] = words[4].ctypes.data
+    table[TOPIC_HASH] = words[5].ctypes.data
+    table[ARENA] = arena.ctypes.data
+    table[ARENA_SIZE] = len(arena)
+    table[ROW_CAPACITY] = len(words[2])
+    table[MAX_QUEUES] = max_queues
+    table[MAX_NAME_SIZE] = max_name_size
+
+
+@entry
+def _scan(
+    buffer: int,
+    start: int,
+    end: int,
+    file_pos: int,
+    base_offset: int,
+    file_size: int,
+    split: bool,
+    read_bodies: bool,
+    external: int,
+    columns: int,
+    row_capacity: int,
+    key_capacity: int,
+    dispatch_capacity: int,
+    counts: NDArray[np.int64],
+    table: int,
+    found: int,
+) -> tuple[int, int]:
+    """See `scan_records`. `columns` and `table` are addresses of addresses, `found` of scratch."""
+    row = counts[0]
+    key_row = counts[1]
+    dispatch_row = counts[3]
+    pos = start
+    stop = _LIMIT
+    while True:
+        if pos >= end:
+            stop = _LIMIT
+            break
+        if row >= row_capacity:
+            stop = _BATCH_FULL
+            break
+        record = buffer + pos
+        left = file_size - file_pos - pos
+        given = end - pos
+        if left < BLANK_HEADER_SIZE:
+            if given < left:
+                stop = _NEED_BYTES
+            else:
+                stop = _AT_ZERO if all_zero(record, given) else _SHORT
+            break
+        if given < BLANK_HEADER_SIZE:
+            stop = _NEED_BYTES
+            break
+        total_size = load_i32(record)
+        magic_code = load_i32(record + MAGIC_CODE_AT)
+        if magic_code != _V1 and magic_code != _V2:
+            if total_size == 0 and magic_code == 0:
+                stop = _AT_ZERO
+            elif magic_code == _BLANK:
+                stop = _AT_BLANK
+            else:
+                stop = _BAD_MAGIC
+            break
+        if total_size < _LEAST or total_size > left:
+            stop = _BAD_SIZE
+            break
+        if total_size > given:
+            stop = _NEED_BYTES
+            break
+        record_end = record + total_size
+        sys_flag = load_i32(record + SYS_FLAG_AT)
+        is_v2 = 1 if magic_code == _V2 else 0
+        born_growth = IPV6_GROWTH if sys_flag & BORN_HOST_V6 else 0
+        store_growth = IPV6_GROWTH if sys_flag & STORE_HOST_V6 else 0
+        behind_born = record + born_growth  # what all places behind bornHost count from
+        behind_hosts = behind_born + store_growth
+        body = behind_hosts + BODY_AT
+        if body + 1 + is_v2 + 2 > record_end:
+            stop = _BAD_LENGTHS
+            break
+        body_size = load_i32(behind_hosts + BODY_LENGTH_AT)
+        body_bytes = max(body_size, 0)
+        topic = body + body_bytes + 1 + is_v2
+        if topic + 2 > record_end:
+            stop = _BAD_BODY
+            break
+        topic_size = load_i16(topic - 2) if is_v2 else load_i8(topic - 1)
+        properties = topic + topic_size + 2
+        if topic_size < 0 or properties > record_end:
+            stop = _BAD_TOPIC
+            break
+        properties_size = load_i16(properties - 2)
+        properties_end = properties + max(properties_size, 0)
+        if properties_end != record_end:
+            stop = _BAD_PROPERTIES if properties_end > record_end else _BAD_LENGTHS
+            break
+
+        queue_id = load_i32(record + QUEUE_ID_AT)
+        turned_away = native_i64(native_i64(table + 8 * COUNTS) + 24)
+        queue_row = intern_queue(table, topic, topic_size, queue_id)
+        if queue_row == NO_ROOM:
+            stop = _TABLE_FULL
+            break
+        state = 0
+        if queue_row >= 0:
+            state = native_i32(native_i64(table + 8 * STATE) + 4 * queue_row)
+        if state != 0:
+            faults = native_i32(native_i64(table + 8 * TOPIC_FAULTS) + 4 * queue_row)
+            topic_hash = native_i32(native_i64(table + 8 * TOPIC_HASH) + 4 * queue_row) & WORD_MASK
+        else:
+            state, faults, topic_hash = topic_facts(table, queue_row, topic, topic_size)
+
+        body_crc = load_i32(record + BODY_CRC_AT)
+        queue_offset = load_i64(record + QUEUE_OFFSET_AT)
+        physical_offset = load_i64(record + PHYSICAL_OFFSET_AT)
+        prepared_offset = load_i64(behind_hosts + PREPARED_OFFSET_AT)
+        found_at = file_pos + pos
+        compression = sys_flag >> 8 & 7
+        if read_bodies and body_size > 0:
+            faults |= _F_BODY_CRC if call_crc(external, body, body_size) & 0x7FFFFFFF != body_crc else 0
+        faults |= _F_CRC_NEGATIVE if body_crc < 0 else 0
+        faults |= _F_PHYSICAL_OFFSET if physical_offset != base_offset + found_at else 0
+        faults |= _F_SYS_FLAG if sys_flag & ~KNOWN_SYS_FLAGS else 0
+        faults |= _F_COMPRESSION if compression > 3 or (compression != 0 and sys_flag & 1 == 0) else 0
+        ports = _port(behind_born + STORE_TIMESTAMP_AT) | _port(behind_hosts + RECONSUME_TIMES_AT)
+        faults |= _F_PORT if ports > 0xFFFF else 0
+        faults |= _F_QUEUE_ID if queue_id < 0 else 0
+        faults |= _F_QUEUE_OFFSET if queue_offset < 0 else 0
+        faults |= _F_PREPARED if prepared_offset < 0 else 0
+        faults |= _F_BODY_SIZE if body_size < 0 else 0
+        faults |= _F_PROPERTIES_SIZE if properties_size < 0 else 0
+        faults |= _F_TOPIC_SIZE if is_v2 and topic_size > MAX_TOPIC_SIZE_V2 else 0
+        faults |= _F_END if found_at + total_size > file_size - BLANK_HEADER_SIZE else 0
+        traits = _T_SCHEDULE if state & IS_SCHEDULE else 0
+
+        tags_code = 0
+        delay_level = 0
+        batch_size = 1
+        inner_base = queue_offset
+        first_key = key_row
+        first_dispatch = dispatch_row
+        has_room = True
+        if properties_size > 0:
+            traits |= _T_PROPERTIES
+            for index in range(FOUND_COUNT):
+                store_i64(found + 8 * index, 0)
+            faults |= find_properties(properties, properties_size, split, found)
+            traits |= _T_TRAILING if load_u8(record_end - 1) == 2 else 0
+            span = native_i64(found + 8 * TAGS)
+            if span != 0:
+                tags_code = signed32(text_hash(properties + (span >> 32), span & WORD_MASK, 0))
+            span = native_i64(found + 8 * UNIQ_KEY)
+            if span != 0:
+                traits |= _T_UNIQUE
+                if key_row < key_capacity:
+                    at = properties + (span >> 32)
+                    size = span & WORD_MASK
+                    value = index_key_hash(topic_hash, at, size)
+                    store_key(columns, key_row, (value, row, file_pos + at - buffer, size, 0))
+                else:
+                    has_room = False
+                key_row += 1
+            span = native_i64(found + 8 * KEYS)
+            if span != 0:
+                traits |= _T_KEYS
+                keys = properties + (span >> 32)
+                keys_size = span & WORD_MASK
+                word = 0
+                for word_end in range(keys_size + 1):
+                    if word_end < keys_size and load_u8(keys + word_end) != _SPACE:
+                        continue
+                    if word_end > word:
+                        if key_row < key_capacity:
+                            at = keys + word
+                            size = word_end - word
+                            value = index_key_hash(topic_hash, at, size)
+                            store_key(columns, key_row, (value, row, file_pos + at - buffer, size, 1))
+                        else:
+                            has_room = False
+                        key_row += 1
+                    word = word_end + 1
+            span = native_i64(found + 8 * DELAY)
+            if span != 0:
+                traits |= _T_DELAY
+                is_number, delay_level = parse_decimal(
+                    properties + (span >> 32), span & WORD_MASK, 0x7FFFFFFF
+                )
+                faults |= _F_DELAY if not is_number and state & IS_SCHEDULE else 0
+            span = native_i64(found + 8 * INNER_NUM)
+            other = native_i64(found + 8 * INNER_BASE)
+            if span != 0 and other != 0:
+                traits |= _T_INNER
+                is_count, number = parse_decimal(properties + (span >> 32), span & WORD_MASK, 0x7FFF)
+                is_base, base = parse_decimal(
+                    properties + (other >> 32), other & WORD_MASK, 0x7FFFFFFFFFFFFFFF
+                )
+                if is_count and is_base:
+                    batch_size = number
+                    inner_base = base
+                faults |= _F_INNER if not is_count or not is_base or base != queue_offset else 0
+            span = native_i64(found + 8 * DISPATCH)
+            other = native_i64(found + 8 * DISPATCH_OFFSET)
+            if span != 0 and other != 0:
+                traits |= _T_MULTI
+                next_row = store_dispatches(
+                    table,
+                    columns,
+                    row,
+                    dispatch_row,
+                    dispatch_capacity,
+                    topic,
+                    topic_size,
+                    queue_id,
+                    properties + (span >> 32),
+                    span & WORD_MASK,
+                    properties + (other >> 32),
+                    other & WORD_MASK,
+                    found + 8 * FOUND_COUNT,
+                )
+                if next_row == NO_ROOM:
+                    store_i64(native_i64(table + 8 * COUNTS) + 24, turned_away)
+                    key_row = first_key
+                    stop = _TABLE_FULL
+                    break
+                if next_row == UNUSABLE:
+                    faults |= _F_MULTI
+                else:
+                    dispatch_row = next_row
+                    has_room = has_room and dispatch_row <= dispatch_capacity
+            span = native_i64(found + 8 * CRC32)
+            if span != 0:
+                traits |= _T_CRC
+                if read_bodies:
+                    covered = total_size - PROPERTY_CRC_SIZE
+                    value = call_crc(external, record, covered) & 0x7FFFFFFF
+                    right = span & WORD_MASK == 10 and reversed_digits(value, properties + (span >> 32))
+                    faults |= 0 if right else _F_PROPERTY_CRC
+            if not has_room:
+                key_row = first_key
+                dispatch_row = first_dispatch
+                stop = _BATCH_FULL
+                break
+
+        store_row(
+            columns,
+            row,
+            (
+                found_at,
+                total_size,
+                magic_code,
+                body_crc,
+                queue_id,
+                load_i32(record + FLAG_AT),
+                queue_offset,
+                physical_offset,
+                sys_flag,
+                load_i64(record + BORN_TIMESTAMP_AT),
+                load_i64(behind_born + STORE_TIMESTAMP_AT),
+                host_value(record + BORN_HOST_AT, born_growth),
+                host_value(behind_born + STORE_HOST_AT, store_growth),
+                load_i32(behind_hosts + RECONSUME_TIMES_AT),
+                prepared_offset,
+                file_pos + body - buffer,
+                body_size,
+                topic_size,
+                file_pos + topic - buffer,
+                properties_size,
+                file_pos + properties - buffer,
+                tags_code,
+                delay_level,
+                queue_row,
+                batch_size,
+                inner_base,
+                first_key,
+                key_row - first_key,
+                faults,
+                traits,
+            ),
+        )
+        row += 1
+        pos += total_size
+    counts[0] = row
+    counts[1] = key_row
+    counts[3] = dispatch_row
+    return pos, stop
+
+
+def scan_records(
+    buffer: NDArray[np.uint8],
+    start: int,
+    end: int,
+    file_pos: int,
+    base_offset: int,
+    file_size: int,
+    options: ScanOptions,
+    batch: RecordBatch,
+    table: QueueTable,
+) -> tuple[int, Stop]:
+    """Append the records of `buffer[start:end]` to `batch` until something stops the run.
+
+    `file_pos` is the file position of `buffer[0]`, `base_offset` the physical offset of the file's first
+    byte, `file_size` the length of the file in bytes. Returns the index in `buffer` where the run stopped
+    and why. Reads nothing outside `buffer[start:end]`. Raises ValueError for a range outside the buffer.
+    """
+    if not 0 <= start <= end <= buffer.size or not buffer.flags.c_contiguous:
+        raise ValueError(f"bytes {start}:{end} of a buffer of {buffer.size}")
+    external = crc.chosen()
+    if external is None:
+        raise RuntimeError("no CRC-32 that works here; ROCKETFSCK_KERNELS=plain does without compiled code")
+    scratch, scratch_address = _scratch_of(batch)
+    address = buffer.ctypes.data
+    while True:
+        _addresses(
+            (table.counts, table.name_pos),
+            (
+                table.slots,
+                table.name_size,
+                table.queue_id,
+                table.topic_state,
+                table.topic_faults,
+                table.topic_hash,
+            ),
+            table.arena,
+            table.max_queues,
+            table.max_name_size,
+            scratch,
+        )
+        start, stop = _scan(
+            address,
+            start,
+            end,
+            file_pos,
+            base_offset,
+            file_size,
+            options.property_parser == "split",
+            options.read_bodies,
+            external,
+            scratch_address,
+            len(batch.records["pos"]),
+            len(batch.keys["key_hash"]),
+            len(batch.dispatches["dispatch_record"]),
+            batch.counts,
+            scratch_address + 8 * _TABLE,
+            scratch_address + 8 * _FOUND,
+        )
+        if stop != _TABLE_FULL:
+            return start, _STOPS[stop]
+        table.reserve(int(table.counts[2]))
+
+
+def _scratch_of(batch: RecordBatch) -> tuple[NDArray[np.int64], int]:
+    """The scratch array of a batch, which begins with its columns' addresses, and its own address."""
+    number = id(batch)
+    known = _scratches.get(number)
+    if known is not None and known[0]() is batch:
+        return known[1], known[2]
+    scratch = np.zeros(_SCRATCH, np.int64)
+    for name, column in (batch.records | batch.keys | batch.dispatches).items():
+        scratch[_PLACES[name]] = column.ctypes.data
+    gone = weakref.ref(batch, lambda _: _drop(number))
+    _scratches[number] = (gone, scratch, scratch.ctypes.data)
+    return scratch, scratch.ctypes.data
+
+
+def _drop(number: int) -> None:
+    _scratches.pop(number, None)

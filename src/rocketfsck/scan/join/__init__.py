@@ -1,0 +1,1 @@
+"""Records against index entries, and index files against the replay of their puts."""

@@ -1,0 +1,138 @@
+"""The merge join of a log file's index keys with the index entries that point into it.
+
+In log order, batch by batch, in bounded memory: entries pass through a window that their feed fills. What
+does not agree comes back as columns, with exact counts; what it means is for others to say. The loop is in
+`keymerge` and runs plain or compiled. Reference 4.5.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.join import keymerge
+from rocketfsck.scan.join.mismatches import MISMATCH_LIMIT, Mismatches, Output, int64_columns
+from rocketfsck.scan.machine.jit import in_form
+
+__all__ = ["EntryCode", "EntryFeed", "EntryJoin", "Mismatches", "put_rows"]
+
+ENTRY_WINDOW = 1 << 14
+"""Entries merged at a time, 40 bytes each: they stay in the processor's cache."""
+LAST_OFFSET = (1 << 63) - 1
+
+
+class EntryCode(IntEnum):
+    """What a record's keys and the index entries disagree in."""
+
+    ENTRY_MISSING = keymerge.ENTRY_MISSING  # number: rows of the batch; count: keys
+    RECORD_MISSING = keymerge.ENTRY_WITHOUT_RECORD
+    HASH = keymerge.HASH
+    TIME_DIFF = keymerge.TIME_DIFF
+    DUPLICATE = keymerge.DUPLICATE  # the record's entries once more, as after a restart
+    EXTRA = keymerge.EXTRA  # of the record, but none of its keys
+    ORDER = keymerge.ENTRY_ORDER
+
+
+class EntryFeed(Protocol):
+    """The index entries that point into the log file, in the order in which they were put."""
+
+    def read(self, count: int) -> Longs:
+        """Up to `count` further entries, an array of 5 columns: number, physical offset, keyHash, timeDiff,
+        the beginTimestamp that the file had when the entry was put. No rows: the end."""
+        ...
+
+
+def put_rows(
+    entries: NDArray[Any],
+    number: int,
+    begin_timestamp: int,
+    start: int,
+    end: int,
+    room: Longs,
+    *,
+    compiled: bool = False,
+) -> Longs:
+    """The entries of a block that point into `start:end` of the log, as an `EntryFeed` gives them.
+
+    `entries` are as on disk, `number` is the first one's. The rows are written to the front of `room`, which
+    is as long as the block. Entries of zeros, which were never put, are left out.
+    """
+    if compiled:
+        from rocketfsck.scan.compiled import index as kernels
+
+        count = kernels.entry_rows(
+            entries.ctypes.data, len(entries), number, begin_timestamp, start, end, room.ctypes.data
+        )
+        return room[:count]
+    offset, key_hash, time_diff = (entries[name] for name in ("phyOffset", "keyHash", "timeDiff"))
+    inside = (offset >= start) & (offset < end) & ((offset != 0) | (key_hash != 0) | (time_diff != 0))
+    chosen = np.flatnonzero(inside)
+    rows = room[: len(chosen)]
+    rows[:, 0] = chosen + number
+    rows[:, 1] = offset[chosen]
+    rows[:, 2] = key_hash[chosen]
+    rows[:, 3] = time_diff[chosen]
+    rows[:, 4] = begin_timestamp
+    return rows
+
+
+class EntryJoin:
+    """`join_entries`: the records' keys against the index entries. `add` every batch in order, `finish`."""
+
+    def __init__(self, feed: EntryFeed, *, compiled: bool = False, limit: int = MISMATCH_LIMIT) -> None:
+        self._feed = feed
+        self._compiled = compiled
+        self._entries: Longs = np.zeros((ENTRY_WINDOW, 5), np.int64)
+        self._progress = np.zeros(8, np.int64)
+        self._progress[5] = 1
+        self._output = Output(keymerge.ENTRY_CODES, limit)
+
+    def add(self, batch: RecordBatch, base_offset: int) -> Mismatches:
+        """Merge one batch's keys; rolled back records count as having none (EntryCode)."""
+        rolled_back = (batch["sys_flag"] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK
+        self._merge(
+            batch["pos"] + base_offset,
+            batch["store_timestamp"],
+            batch["queue_index"],
+            batch["key_start"],
+            np.where(rolled_back, 0, batch["key_count"]),
+            batch["key_hash"],
+        )
+        return self._output.taken()
+
+    def finish(self) -> Mismatches:
+        """Entries that are left: they point behind the last record."""
+        one = np.zeros(1, np.int64)
+        self._merge(one + LAST_OFFSET, one, one - 1, one, one, np.zeros(0, np.int32))
+        return self._output.taken()
+
+    def _merge(self, *columns: NDArray[Any]) -> None:
+        """Run the loop over these columns of records, as often as entries run out."""
+        kernel = in_form(keymerge.join_entry_rows, self._compiled)
+        progress, output = self._progress, self._output
+        given = int64_columns(self._compiled, *columns)
+        output.begin()
+        progress[:3] = 0
+        progress[7] = -1
+        while not kernel(progress, *given, self._entries, output.out, output.state, output.open_rows):
+            self._refill()
+
+    def _refill(self) -> None:
+        low, high = int(self._progress[3]), int(self._progress[4])
+        kept = self._entries[low:high].copy()
+        fresh = self._feed.read(len(self._entries) - len(kept))
+        self._entries[: len(kept)] = kept
+        self._entries[len(kept) : len(kept) + len(fresh)] = fresh
+        self._progress[3:5] = (0, len(kept) + len(fresh))
+        if not len(fresh):
+            self._progress[5] = 0
+
+    def count(self, code: EntryCode) -> int:
+        """How many mismatches of a kind there were in all calls."""
+        return self._output.count(code)

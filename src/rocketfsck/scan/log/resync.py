@@ -1,0 +1,221 @@
+"""What lies between two runs of records: the rest of a commit log file in regions, up to the next record.
+
+The judgements are those of the fault catalogue, C1 and C2; what is read is bounded by the window, and every
+byte is looked at once by the walk and at most once here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
+from rocketfsck.formats.places import HEADER_SIZE, PHYSICAL_OFFSET_AT
+from rocketfsck.scan.columns import Stop
+from rocketfsck.scan.log.headers import find_candidate
+from rocketfsck.scan.log.large import read_large_record
+from rocketfsck.scan.log.regions import REASON_OF_STOP, Reason, Region, RegionKind
+from rocketfsck.scan.threads.readahead import ReadAhead
+from rocketfsck.store.reading import FileReader
+
+_HEAD = struct.Struct(">ii")
+_LONG = struct.Struct(">q")
+_ZERO_BLOCK = 1 << 18
+_MAGIC_BYTES = tuple(_HEAD.pack(0, magic)[4:] for magic in (MAGIC_V1, MAGIC_V2, MAGIC_BLANK))
+
+
+class Ground:
+    """The bytes of a file that are no records. All positions are file positions."""
+
+    def __init__(self, reader: FileReader, window: ReadAhead, base_offset: int, file_size: int) -> None:
+        self.reader = reader
+        self.window = window
+        self.base_offset = base_offset
+        self.file_size = file_size
+        self.size = reader.size
+
+    def between(self, pos: int, stop: Stop, other_base: int) -> Iterator[Region]:
+        """The regions from `pos`, where a run ended for `stop`, to the next record or the end of the file.
+
+        `other_base` is what the records so far counted their physicalOffset from.
+        """
+        if stop == Stop.ZERO:
+            return self._after_zero(pos, other_base)
+        if stop == Stop.BLANK:
+            return self._after_blank(pos, other_base)
+        return self._after_damage(pos, REASON_OF_STOP[stop], other_base)
+
+    def _after_zero(self, pos: int, other_base: int) -> Iterator[Region]:
+        end = self.first_nonzero(pos)
+        if end >= self.size:
+            yield Region(pos, self.size, RegionKind.ZERO)
+            return
+        # a header starts with the zero bytes of its totalSize
+        found = self.carve(max(pos, end - 3), other_base)
+        end = min(self._header_at(pos, end), self.size if found is None else found)
+        yield Region(pos, end, RegionKind.ZERO)
+        if found is None:
+            yield from self._to_the_end(end, self._last_nonzero(end), RegionKind.DAMAGED, Reason.GARBAGE)
+        elif found > end:
+            yield Region(end, found, RegionKind.DAMAGED, Reason.GARBAGE)
+
+    def _header_at(self, pos: int, end: int) -> int:
+        """Where a record's or BLANK's header begins whose first bytes are the last zeros before `end`, not in
+        front of `pos`; `end` where the magic of none follows."""
+        for start in range(max(pos, end - 3), end):
+            if self.reader.read_upto(start + 4, 4) in _MAGIC_BYTES:
+                return start
+        return end
+
+    def _after_blank(self, pos: int, other_base: int) -> Iterator[Region]:
+        total_size, _ = _HEAD.unpack(self.reader.read(pos, BLANK_HEADER_SIZE))
+        fits = total_size in (self.size - pos, self.file_size - pos)
+        filler = pos + BLANK_HEADER_SIZE
+        found = None if fits else self.carve(filler, other_base)
+        reason = Reason.NONE if fits else Reason.BLANK_SIZE
+        end = self.size if found is None else found
+        yield Region(pos, filler, RegionKind.BLANK, reason)
+        if end > filler:
+            yield Region(filler, end, RegionKind.FILLER, reason)
+
+    def _after_damage(self, pos: int, reason: Reason, other_base: int) -> Iterator[Region]:
+        head = self.reader.read_upto(pos, BLANK_HEADER_SIZE)
+        if len(head) < BLANK_HEADER_SIZE and not any(head):
+            # A short file may end anywhere in its zeros.
+            yield Region(pos, self.size, RegionKind.ZERO)
+            return
+        total_size, magic_code = _HEAD.unpack(head) if len(head) == BLANK_HEADER_SIZE else (0, 0)
+        framed_end = pos + total_size if MIN_RECORD_SIZE <= total_size <= self.file_size - pos else None
+        found = self.carve(pos + 1, other_base)
+        if found is not None:
+            framed = framed_end is not None and self._goes_on(framed_end, other_base)
+            if framed and framed_end is not None and not self._leads_to(found, framed_end):
+                yield Region(pos, framed_end, RegionKind.MALFORMED, reason)
+            else:
+                yield Region(pos, found, RegionKind.DAMAGED, reason)
+            return
+        last = self._last_nonzero(pos)
+        kind = RegionKind.DAMAGED
+        if magic_code in (MAGIC_V1, MAGIC_V2):
+            if framed_end is None or last <= framed_end:
+                kind = RegionKind.TORN
+                last = min(framed_end or last, self.size)
+        elif last <= pos + BLANK_HEADER_SIZE and _starts_header(head):
+            kind = RegionKind.TORN
+        yield from self._to_the_end(pos, last, kind, reason)
+
+    def _to_the_end(self, pos: int, last: int, kind: RegionKind, reason: Reason) -> Iterator[Region]:
+        yield Region(pos, last, kind, reason)
+        if last < self.size:
+            yield Region(last, self.size, RegionKind.ZERO)
+
+    def first_nonzero(self, pos: int) -> int:
+        """The first byte from `pos` on that is not zero, else the file's size. Holes are not read."""
+        window = self.window
+        window.move_to(pos)
+        while True:
+            index = nonzero_index(window.buffer, window.start, window.end)
+            window.start = index
+            if index < window.end:
+                return window.file_pos + index
+            if not self._skip_hole() or not window.extend():
+                return self.size
+
+    def carve(self, pos: int, other_base: int) -> int | None:
+        """The first position from `pos` on where the log goes on."""
+        window = self.window
+        window.move_to(pos)
+        while True:
+            index = find_candidate(
+                window.buffer,
+                window.start,
+                window.end,
+                window.file_pos,
+                self.base_offset,
+                other_base,
+                self.file_size,
+                self.size,
+            )
+            if index >= 0:
+                window.start = index
+                if self._goes_on(window.file_pos + index, other_base):
+                    return window.file_pos + index
+                window.start = index + 1
+                continue
+            is_zero = nonzero_index(window.buffer, window.start, window.end) == window.end
+            window.start = max(window.start, window.end - HEADER_SIZE + 1)
+            if (is_zero and not self._skip_hole()) or not window.extend():
+                return None
+
+    def _skip_hole(self) -> bool:
+        """Move the window over a hole behind its end; False if nothing but a hole is left."""
+        pos = self.window.window_end
+        data = next(self.reader.data_extents(pos), None)
+        if data is None:
+            return False
+        if data[0] > pos:
+            self.window.move_to(data[0] - min(HEADER_SIZE, data[0] - pos))
+        return True
+
+    def _goes_on(self, pos: int, other_base: int) -> bool:
+        """Whether a sound record that knows its own place, or a BLANK that fits, stands at `pos`."""
+        head = self.reader.read_upto(pos, HEADER_SIZE)
+        if len(head) < BLANK_HEADER_SIZE:
+            return False
+        total_size, magic_code = _HEAD.unpack_from(head)
+        if magic_code == MAGIC_BLANK:
+            return total_size in (self.size - pos, self.file_size - pos)
+        if len(head) < HEADER_SIZE or _LONG.unpack_from(head, PHYSICAL_OFFSET_AT)[0] not in (
+            self.base_offset + pos,
+            other_base + pos,
+        ):
+            return False
+        return not isinstance(read_large_record(self.reader, pos, self.file_size), Stop)
+
+    def _leads_to(self, pos: int, end: int) -> bool:
+        """Whether the records from `pos` on end exactly at `end`: then a totalSize that leads there is the
+        one that is wrong, and they are no part of its record's body."""
+        while pos < end:
+            record = read_large_record(self.reader, pos, self.file_size)
+            if isinstance(record, Stop):
+                return False
+            pos += record.total_size
+            if pos == end:
+                return True
+        return False
+
+    def _last_nonzero(self, pos: int) -> int:
+        """The position behind the last byte that is not zero in the file from `pos` on (`pos` if none)."""
+        last = pos
+        chunk = np.empty(_ZERO_BLOCK, np.uint8)
+        for start, end in reversed(list(self.reader.data_extents(pos))):
+            while end > start:
+                low = max(start, end - _ZERO_BLOCK)
+                part = chunk[: end - low]
+                self.reader.read_into(part.data, low)
+                found = np.flatnonzero(part)
+                if len(found):
+                    return low + int(found[-1]) + 1
+                end = low
+        return last
+
+
+def nonzero_index(buffer: NDArray[np.uint8], start: int, end: int) -> int:
+    """The index of the first byte in `buffer[start:end]` that is not zero, else `end`."""
+    block = 64
+    while start < end:
+        part = buffer[start : min(start + block, end)]
+        if part.max():
+            return start + int((part != 0).argmax())
+        start += len(part)
+        block = min(2 * block, _ZERO_BLOCK)  # few zeros are found quickly, many at full speed
+    return end
+
+
+def _starts_header(head: bytes) -> bool:
+    """Whether these up to 8 bytes, zeros behind them cut off, are the start of a record's or BLANK's."""
+    written = head.rstrip(b"\0")
+    return any(magic.startswith(written[4:]) for magic in _MAGIC_BYTES)

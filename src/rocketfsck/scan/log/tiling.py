@@ -1,0 +1,190 @@
+"""A commit log file as record batches and regions: the walk that never ends silently.
+
+    file := run* ; run := RECORDS? then one of
+            BLANK FILLER? | ZERO | MALFORMED | DAMAGED | TORN
+
+Every byte is in exactly one region. A run of records goes on as long as frames are sound; where one is not:
+
+- A totalSize that leads to something sound (the next record or the BLANK) frames it: MALFORMED; not so if
+  it leads over sound records on the way there.
+- Else the file is carved from there for a sound record that knows its own place, or a BLANK that fits; what
+  is skipped is DAMAGED and a new run begins (fault catalogue, C2).
+- Else nothing sound follows. If a record started here and only zeros stand behind it, it is TORN (C1);
+  otherwise its bytes up to the last that is not zero are DAMAGED. The rest is ZERO.
+
+A BLANK whose totalSize is not what is left of the file says so (Reason.BLANK_SIZE); records after it are
+still looked for. Reference 2.8, 2.15, 6.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.magic import MIN_RECORD_SIZE
+from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
+from rocketfsck.scan.log.large import append_large_record, read_large_record
+from rocketfsck.scan.log.regions import REASON_OF_STOP, Region, RegionKind
+from rocketfsck.scan.log.resync import Ground
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.plain import records as plain
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.threads.readahead import ReadAhead
+from rocketfsck.scan.threads.shared import piece_end, shared_records
+from rocketfsck.store.reading import FileReader
+
+NO_END = 1 << 62
+SIZE_SIZE = 4
+"""The totalSize in front of a record."""
+
+
+class RecordScanner(Protocol):
+    """What `plain.scan_records` and the compiled kernel of the same name are."""
+
+    def __call__(
+        self,
+        buffer: NDArray[np.uint8],
+        start: int,
+        end: int,
+        file_pos: int,
+        base_offset: int,
+        file_size: int,
+        options: ScanOptions,
+        batch: RecordBatch,
+        table: QueueTable,
+    ) -> tuple[int, Stop]: ...
+
+
+def scan_log_file(
+    reader: FileReader,
+    base_offset: int,
+    options: ScanOptions,
+    table: QueueTable,
+    *,
+    compiled: bool = False,
+    batch: RecordBatch | None = None,
+    source: ReadAhead | None = None,
+    jobs: int = 1,
+) -> Generator[RecordBatch | Region, None, None]:
+    """Yield the batches of every run of records, and after each run its region and those up to the next.
+
+    `base_offset` is the physical offset of the file's first byte. Regions come in file order and tile the
+    file exactly. **The batch is reused**: its rows are good only until the next step of the iteration;
+    `batch.run` is the `run` of the region that they belong to. `compiled` says whether to use the kernels
+    (worth it from some 12 MiB on, see `jit.compiled_wanted`). `batch` and `source` let a caller that scans
+    many files reuse the memory or choose its size. `jobs` are the threads that a large file's first run is
+    scanned with, if by kernels (`scan.threads.shared`): then it is not always the same object. Batches end
+    where they are full, and at the ends of pieces, however many threads there are. Raises StoreError when
+    bytes cannot be read.
+    """
+    scanner = record_scanner(compiled)
+    rows = new_batch() if batch is None else batch
+    file_size = max(options.file_size, reader.size)
+    with source or ReadAhead(reader) as window:
+        ground = Ground(reader, window, base_offset, file_size)
+        run_number, other_base, pos = 0, base_offset, 0
+        while pos < reader.size:
+            count, stop, start = 0, Stop.BATCH_FULL, pos
+            if compiled and jobs > 1 and pos == 0:
+                for found in shared_records(reader, base_offset, options, table, jobs):
+                    last = found.record_count - 1
+                    start = int(found.records["pos"][last]) + int(found.records["total_size"][last])
+                    other_base = int(found.records["physical_offset"][last]) - int(found.records["pos"][last])
+                    count += found.record_count
+                    yield found
+            rows.begin(run_number)
+            window.move_to(start)
+            while stop == Stop.BATCH_FULL:
+                until = piece_end(window.file_pos + window.start)
+                stop = fill_batch(
+                    reader, window, scanner, base_offset, file_size, options, rows, table, until=until
+                )
+                if rows.record_count:
+                    last = rows.record_count - 1
+                    other_base = int(rows.records["physical_offset"][last]) - int(rows.records["pos"][last])
+                    count += rows.record_count
+                    yield rows
+                    rows.begin(run_number)
+                elif stop == Stop.BATCH_FULL:
+                    raise ValueError("the batch has no room for one record with all its keys and queues")
+            end = window.file_pos + window.start
+            if count:
+                yield Region(pos, end, RegionKind.RECORDS, REASON_OF_STOP[stop], count, run_number)
+                run_number += 1
+            pos = end
+            if stop != Stop.LIMIT:
+                for region in ground.between(pos, stop, other_base):
+                    yield region
+                    pos = region.end
+
+
+def fill_batch(
+    reader: FileReader,
+    window: ReadAhead,
+    scanner: RecordScanner,
+    base_offset: int,
+    file_size: int,
+    options: ScanOptions,
+    batch: RecordBatch,
+    table: QueueTable,
+    *,
+    until: int = NO_END,
+) -> Stop:
+    """Scan from the window's start until the batch is full or the run ends; the window's start is where.
+
+    No record is taken that begins at the file position `until`, which is behind the window's start, or later:
+    the batch counts as full there. Also for those who walk a file by other rules than `scan_log_file`, e.g. a
+    broker's.
+    """
+    limit = until  # file position that the scanner may read up to
+    while True:
+        end = min(window.end, max(limit - window.file_pos, window.start))
+        window.start, stop = scanner(
+            window.buffer,
+            window.start,
+            end,
+            window.file_pos,
+            base_offset,
+            file_size,
+            options.at(window.file_pos + window.start, window.window_end),
+            batch,
+            table,
+        )
+        if stop not in (Stop.LIMIT, Stop.NEED_BYTES):
+            return stop
+        if window.file_pos + window.start >= until:
+            return Stop.BATCH_FULL
+        if end < window.end and window.end - window.start >= SIZE_SIZE:
+            record_end = _record_end(window)
+            limit = record_end if record_end > limit else NO_END
+            continue
+        if window.extend():
+            continue
+        if stop == Stop.LIMIT or window.window_end >= reader.size:
+            return stop
+        pos = window.file_pos + window.start
+        record = read_large_record(reader, pos, file_size)
+        if isinstance(record, Stop):
+            return record
+        asked = options.at(pos, pos + record.total_size)
+        if not append_large_record(reader, record, base_offset, file_size, asked, batch, table):
+            return Stop.BATCH_FULL
+        window.move_to(pos + record.total_size)
+
+
+def _record_end(window: ReadAhead) -> int:
+    """The file position behind the record at the window's start; NO_END for what can be none."""
+    size = int.from_bytes(window.buffer[window.start : window.start + SIZE_SIZE].tobytes(), "big")
+    return window.file_pos + window.start + size if size >= MIN_RECORD_SIZE else NO_END
+
+
+def record_scanner(compiled: bool) -> RecordScanner:
+    """The scanner of records, compiled or plain."""
+    if not compiled:
+        return plain.scan_records
+    from rocketfsck.scan.compiled import records as kernels
+
+    return kernels.scan_records

@@ -1,0 +1,194 @@
+"""Whether compiled kernels are wanted, and how they are compiled: lazily, once per user, machine and version.
+
+Numba is imported (`scan.machine.compiler`) when a module with kernels is imported only; whoever wants kernels
+asks `compiled_wanted` first and imports that module after it.
+
+A kernel depends on all the helpers that it calls and on constants of `formats`, so the directory's own name
+carries a hash of every source in both packages and of the versions. A cache holds code: a directory that
+somebody else could write to is not used, and one that cannot be written to is done without
+(`scan.machine.kernelcache` has the files).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rocketfsck.errors import UsageError
+from rocketfsck.scan.machine.crc import chosen
+
+COMPILED_FROM = 12 << 20  # bytes; below, plain Python is done before the compiled code is loaded
+COMPILED_COLD_FROM = 192 << 20  # the same where it must first be compiled
+KERNEL_PACKAGES = ("rocketfsck.formats", "rocketfsck.scan")
+KEPT_COUNT = 8  # sets of compiled kernels that one user's cache keeps
+_CACHE_NAME = re.compile("kernels-[0-9a-f]{20}")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled_wanted(total_bytes: int) -> bool:
+    """Whether work on `total_bytes` bytes is quicker compiled than in plain Python.
+
+    The environment variable ROCKETFSCK_KERNELS (`plain`, `compiled` or `auto`) decides first, then
+    Numba's own NUMBA_DISABLE_JIT, which asks for Python. Raises UsageError for another value of the first.
+    """
+    mode = mode_of("ROCKETFSCK_KERNELS", "plain", "compiled")
+    if mode == "auto":
+        if os.environ.get("NUMBA_DISABLE_JIT", "0").strip() not in ("", "0"):
+            return False
+        least = COMPILED_FROM if total_bytes < COMPILED_FROM or _is_warm() else COMPILED_COLD_FROM
+        return total_bytes >= least and _can_compile()
+    return mode == "compiled"
+
+
+def mode_of(variable: str, *others: str) -> str:
+    """What an environment variable says: `auto`, also where it says nothing, or one of the others.
+
+    Raises UsageError for another value.
+    """
+    mode = os.environ.get(variable) or "auto"
+    if mode not in (*others, "auto"):
+        raise UsageError(f"{variable} is {mode!r}; it can be {', '.join(others)} or auto")
+    return mode
+
+
+@cache
+def _is_warm() -> bool:
+    """Whether this user has compiled kernels before, by what the cache looks like from outside."""
+    try:
+        return any(True for _ in _cache_root().glob("kernels-*/*"))
+    except (OSError, RuntimeError):
+        return False
+
+
+def _can_compile() -> bool:
+    return sys.byteorder == "little" and _numba_is_there() and chosen() is not None
+
+
+@cache
+def _numba_is_there() -> bool:
+    return importlib.util.find_spec("numba") is not None
+
+
+def entry(function: Function) -> Function:
+    """A kernel that Python calls: compiled at its first call, kept in the cache, runs without the GIL."""
+    return _entry(function, nogil=True)
+
+
+def short_entry(function: Function) -> Function:
+    """An `entry` so short that giving up the GIL, and waiting for it again, would be its longest part."""
+    return _entry(function, nogil=False)
+
+
+def _entry(function: Function, *, nogil: bool) -> Function:
+    from rocketfsck.scan.machine.compiler import njit
+
+    return njit(function, directory=cache_directory(), nogil=nogil)  # type: ignore[no-any-return]
+
+
+def helper(function: Function) -> Function:
+    """A function that only kernels call."""
+    return _compiled(function, forceinline=False)
+
+
+def inlined(function: Function) -> Function:
+    """A helper that becomes part of every kernel that calls it: for small ones on the quick way."""
+    return _compiled(function, forceinline=True)
+
+
+def _compiled(function: Function, *, forceinline: bool) -> Function:
+    from rocketfsck.scan.machine.compiler import njit
+
+    # without the two wrappers, which only Python and C would call: less to compile
+    options: dict[str, Any] = {
+        "no_cpython_wrapper": True,
+        "no_cfunc_wrapper": True,
+        "forceinline": forceinline,
+    }
+    return njit(function, nogil=True, **options)  # type: ignore[no-any-return]
+
+
+@cache
+def in_form(function: Function, compiled: bool) -> Function:
+    """A function written in the part of Python that Numba compiles too: an `entry`, or as it is."""
+    return entry(function) if compiled else function
+
+
+@cache
+def cache_directory() -> Path | None:
+    """Where this user's compiled kernels are kept, None where nothing can or should be kept.
+
+    ROCKETFSCK_CACHE_DIR, else $XDG_CACHE_HOME/rocketfsck, else ~/.cache/rocketfsck; below it a directory
+    for this very set of kernels.
+    """
+    try:
+        directory = _cache_root() / f"kernels-{_content_key()}"
+        if not directory.is_dir():
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _forget_old(directory.parent)
+        found = directory.stat()
+        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
+            return None
+        if not os.access(directory, os.W_OK | os.X_OK):
+            return None
+    except (OSError, RuntimeError):  # no home directory is a RuntimeError
+        return None
+    return directory
+
+
+def _forget_old(root: Path) -> None:
+    """Keep the newest sets of kernels only: every version and processor leaves one behind."""
+    kept = [path for path in root.glob("kernels-*") if _CACHE_NAME.fullmatch(path.name)]
+    kept.sort(key=lambda path: path.stat().st_mtime)
+    for path in kept[:-KEPT_COUNT]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _cache_root() -> Path:
+    given = os.environ.get("ROCKETFSCK_CACHE_DIR")
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "rocketfsck"
+
+
+def _sources(folder: Traversable) -> Iterator[tuple[str, bytes]]:
+    """Path and content of every module in a folder, wherever it lies: the package may be in an archive."""
+    for item in sorted(folder.iterdir(), key=lambda item: item.name):
+        if item.is_dir():
+            for path, content in _sources(item):
+                yield f"{item.name}/{path}", content
+        elif item.name.endswith(".py"):
+            yield item.name, item.read_bytes()
+
+
+def _content_key() -> str:
+    import llvmlite
+    import numpy as np
+
+    from rocketfsck.scan.machine.compiler import numba
+
+    digest = hashlib.sha256()
+    for package in KERNEL_PACKAGES:
+        for name, content in _sources(resources.files(package)):
+            digest.update(f"{package}/{name}\0{len(content)}\0".encode() + content)
+    versions = (
+        sys.version,
+        numba.__version__,
+        llvmlite.__version__,
+        np.__version__,
+        str(numba.config.BOUNDSCHECK),
+    )
+    digest.update("\0".join(versions).encode())
+    return digest.hexdigest()[:20]

@@ -1,0 +1,337 @@
+"""Commit log records into columns, in plain Python: the oracle of the compiled kernels, and the quick way
+through a small file (no compiler to load).
+
+Grammar: reference 2.1 (record), 2.5 (properties), 2.8 (BLANK), 2.15 (what a broker checks). Only the frame
+stops a run of records; what is wrong inside a sound frame is a `Fault` of its row.
+
+The frame, in the order in which it is tested (a `Stop` each, at the record's first byte):
+
+1. no bytes left -> LIMIT; the batch has no row free -> BATCH_FULL
+2. the file ends within 8 bytes -> ZERO if they are all zero, else SHORT; fewer than 8 given -> NEED_BYTES
+3. totalSize and magic both 0 -> ZERO; magic BLANK -> BLANK; neither V1 nor V2 -> MAGIC
+4. totalSize below 91 or past the end of the file -> SIZE; past the bytes given -> NEED_BYTES
+5. hosts (by sysFlag) and the three length fields do not fit in totalSize -> LENGTHS
+6. the body does not leave room for the rest -> BODY_LENGTH; likewise TOPIC_LENGTH (or it is negative) and
+   PROPERTIES_LENGTH; bytes left over -> LENGTHS (negative body and properties lengths count as 0)
+7. more keys or further queues than their columns have room for -> BATCH_FULL
+
+Rows of keys and further queues are written for every record, rolled back ones included: who joins them
+applies the rules of dispatch (reference 8).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.delay import SCHEDULE_TOPIC
+from rocketfsck.formats.javatext import java_decode, parse_int16, parse_int32, parse_int64
+from rocketfsck.formats.magic import (
+    BLANK_HEADER_SIZE,
+    IPV4_HOST_SIZE,
+    KNOWN_SYS_FLAGS,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    MAX_TOPIC_SIZE_V2,
+    MIN_RECORD_SIZE,
+)
+from rocketfsck.formats.places import BORN_HOST_AT, SYS_FLAG_AT, body_place, store_timestamp_place
+from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc_digits, tags_code
+from rocketfsck.formats.record import BLANK, RECORD_HEADER
+from rocketfsck.scan.columns import RECORD_DTYPES, Fault, RecordBatch, Stop, Trait
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.plain.properties import Row, find_properties, further_queues, index_words, property_text
+from rocketfsck.scan.queues import QueueTable
+
+SCHEDULE_TOPIC_BYTES = SCHEDULE_TOPIC.encode()
+_HEAD = BLANK.packer()
+_FIXED = RECORD_HEADER.packer(last="bornTimestamp")
+_INT = struct.Struct(">i")
+_LONG = struct.Struct(">q")
+_SHORT = struct.Struct(">h")
+_AFTER_HOSTS = RECORD_HEADER.packer("reconsumeTimes")
+
+
+def scan_records(
+    buffer: NDArray[np.uint8],
+    start: int,
+    end: int,
+    file_pos: int,
+    base_offset: int,
+    file_size: int,
+    options: ScanOptions,
+    batch: RecordBatch,
+    table: QueueTable,
+) -> tuple[int, Stop]:
+    """Append the records of `buffer[start:end]` to `batch` until something stops the run.
+
+    `file_pos` is the file position of `buffer[0]`, `base_offset` the physical offset of the file's first
+    byte, `file_size` the length of the file in bytes. Returns the index in `buffer` where the run stopped
+    and why. Reads nothing outside `buffer[start:end]`.
+    """
+    view = buffer.data
+    pos = start
+    row_limit = len(batch.records["pos"]) - int(batch.counts[0])
+    key_limit = len(batch.keys["key_hash"]) - int(batch.counts[1])
+    dispatch_limit = len(batch.dispatches["dispatch_record"]) - int(batch.counts[3])
+    first_row, first_key = int(batch.counts[0]), int(batch.counts[1])
+    rows: list[Row] = []
+    keys: list[Row] = []
+    dispatches: list[Row] = []
+    while True:
+        if pos >= end:
+            stop = Stop.LIMIT
+            break
+        if len(rows) >= row_limit:
+            stop = Stop.BATCH_FULL
+            break
+        frame = read_frame(view, pos, end, file_pos, file_size)
+        if isinstance(frame, Stop):
+            stop = frame
+            break
+        row, words, queues = _read_row(view, pos, frame, file_pos, base_offset, file_size, options, table)
+        if len(keys) + len(words) > key_limit or len(dispatches) + len(queues) > dispatch_limit:
+            stop = Stop.BATCH_FULL
+            break
+        key_start = first_key + len(keys)
+        keys += [(word[0], first_row + len(rows), *word[1:]) for word in words]
+        dispatches += [(first_row + len(rows), *queue) for queue in queues]
+        rows.append((*row[:-2], key_start, len(words), *row[-2:]))
+        pos += frame[0]
+    _append(batch, rows, keys, dispatches)
+    return pos, stop
+
+
+def read_frame(
+    view: memoryview, pos: int, end: int, file_pos: int, file_size: int
+) -> tuple[int, int, int, int, int, int, int] | Stop:
+    """Test one record's frame at `view[pos]`.
+
+    Returns totalSize, the indexes of the storeTimestamp, of the body, of the topic, the topic's and the
+    properties' index and their end, or why there is no record.
+    """
+    left = file_size - file_pos - pos
+    given = end - pos
+    if left < BLANK_HEADER_SIZE:
+        if given < left:
+            return Stop.NEED_BYTES
+        return Stop.SHORT if any(view[pos:end]) else Stop.ZERO
+    if given < BLANK_HEADER_SIZE:
+        return Stop.NEED_BYTES
+    total_size, magic_code = _HEAD.unpack_from(view, pos)
+    if total_size == 0 and magic_code == 0:
+        return Stop.ZERO
+    if magic_code == MAGIC_BLANK:
+        return Stop.BLANK
+    if magic_code != MAGIC_V1 and magic_code != MAGIC_V2:
+        return Stop.MAGIC
+    if total_size < MIN_RECORD_SIZE or total_size > left:
+        return Stop.SIZE
+    if total_size > given:
+        return Stop.NEED_BYTES
+    record_end = pos + total_size
+    sys_flag = _INT.unpack_from(view, pos + SYS_FLAG_AT)[0]
+    body = pos + body_place(sys_flag)
+    topic_length_size = 2 if magic_code == MAGIC_V2 else 1
+    if body + topic_length_size + 2 > record_end:
+        return Stop.LENGTHS
+    topic = body + max(_INT.unpack_from(view, body - _INT.size)[0], 0) + topic_length_size
+    if topic + 2 > record_end:
+        return Stop.BODY_LENGTH
+    topic_length = _topic_length(view, topic, topic_length_size)
+    properties = topic + topic_length + 2
+    if topic_length < 0 or properties > record_end:
+        return Stop.TOPIC_LENGTH
+    properties_end = properties + max(_SHORT.unpack_from(view, properties - 2)[0], 0)
+    if properties_end > record_end:
+        return Stop.PROPERTIES_LENGTH
+    if properties_end != record_end:
+        return Stop.LENGTHS
+    return (
+        total_size,
+        pos + store_timestamp_place(sys_flag),
+        body,
+        topic,
+        properties - 2,
+        properties,
+        properties_end,
+    )
+
+
+def _topic_length(view: memoryview, topic: int, size: int) -> int:
+    if size == 2:
+        return int(_SHORT.unpack_from(view, topic - 2)[0])
+    return view[topic - 1] - 256 if view[topic - 1] > 127 else view[topic - 1]
+
+
+def _read_row(
+    view: memoryview,
+    pos: int,
+    frame: tuple[int, int, int, int, int, int, int],
+    file_pos: int,
+    base_offset: int,
+    file_size: int,
+    options: ScanOptions,
+    table: QueueTable,
+) -> tuple[Row, list[Row], list[Row]]:
+    """The record's columns without its key rows' place, its keys as (hash, pos, size, kind), and its further
+    queues as (row in the table, queueOffset)."""
+    total_size, store_timestamp_pos, body, topic, topic_end, properties, properties_end = frame
+    (_, magic_code, body_crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp) = (
+        _FIXED.unpack_from(view, pos)
+    )
+    store_timestamp = _LONG.unpack_from(view, store_timestamp_pos)[0]
+    born_host, born_port = _host(view, pos + BORN_HOST_AT, store_timestamp_pos)
+    hosts_end = body - _AFTER_HOSTS.size
+    store_host, store_port = _host(view, store_timestamp_pos + _LONG.size, hosts_end)
+    reconsume_times, prepared_offset, body_size = _AFTER_HOSTS.unpack_from(view, hosts_end)
+    properties_size = _SHORT.unpack_from(view, topic_end)[0]
+    topic_bytes = bytes(view[topic:topic_end])
+    topic_text, faults = _topic_facts(topic_bytes)
+    found_at = file_pos + pos
+    compression = sys_flag >> 8 & 7
+    wrong = (
+        (body_crc < 0, Fault.BODY_CRC_NEGATIVE),
+        (physical_offset != base_offset + found_at, Fault.PHYSICAL_OFFSET),
+        (sys_flag & ~KNOWN_SYS_FLAGS, Fault.SYS_FLAG),
+        (compression > 3 or (compression and not sys_flag & 1), Fault.COMPRESSION_TYPE),
+        (born_port > 0xFFFF or store_port > 0xFFFF, Fault.PORT),
+        (queue_id < 0, Fault.QUEUE_ID),
+        (queue_offset < 0, Fault.QUEUE_OFFSET),
+        (prepared_offset < 0, Fault.PREPARED_OFFSET),
+        (body_size < 0, Fault.BODY_SIZE),
+        (properties_size < 0, Fault.PROPERTIES_SIZE),
+        (magic_code == MAGIC_V2 and len(topic_bytes) > MAX_TOPIC_SIZE_V2, Fault.TOPIC_SIZE),
+        (found_at + total_size > file_size - BLANK_HEADER_SIZE, Fault.END_OF_FILE),
+    )
+    for is_wrong, bit in wrong:
+        if is_wrong:
+            faults |= bit
+    if options.read_bodies and body_size > 0 and crc31(view[body : body + body_size]) != body_crc:
+        faults |= Fault.BODY_CRC
+    queue_index = table.intern(topic_bytes, queue_id)
+    traits = Trait.SCHEDULE_TOPIC if topic_bytes == SCHEDULE_TOPIC_BYTES else 0
+    code, delay_level, batch_size, inner_base = 0, 0, 1, queue_offset
+    words: list[Row] = []
+    queues: list[Row] = []
+    if properties_size > 0:
+        data = bytes(view[properties:properties_end])
+        spans, shaped = find_properties(data, options.property_parser)
+        traits |= Trait.HAS_PROPERTIES
+        faults |= (0 if shaped else Fault.PROPERTY_SHAPE) | (Fault.PROPERTY_NUL if 0 in data else 0)
+        if data[-1] == 2:
+            traits |= Trait.TRAILING_SEPARATOR
+        code = tags_code(property_text(data, spans, b"TAGS"))
+        words = index_words(data, spans, topic_text, file_pos + properties)
+        traits |= (Trait.HAS_UNIQUE_KEY if b"UNIQ_KEY" in spans else 0) | (
+            Trait.HAS_KEYS if b"KEYS" in spans else 0
+        )
+        if b"INNER_MULTI_DISPATCH" in spans and b"INNER_MULTI_QUEUE_OFFSET" in spans:
+            traits |= Trait.MULTI_DISPATCH
+            listed = further_queues(
+                topic_bytes,
+                queue_id,
+                property_text(data, spans, b"INNER_MULTI_DISPATCH") or "",
+                property_text(data, spans, b"INNER_MULTI_QUEUE_OFFSET") or "",
+            )
+            faults |= Fault.MULTI_DISPATCH if listed is None else 0
+            queues = [(table.intern(name, number), offset) for name, number, offset in listed or ()]
+        if b"DELAY" in spans:
+            traits |= Trait.DELAY
+            level = parse_int32(property_text(data, spans, b"DELAY") or "")
+            delay_level = level or 0
+            if level is None and traits & Trait.SCHEDULE_TOPIC:
+                faults |= Fault.DELAY
+        if b"INNER_NUM" in spans and b"INNER_BASE" in spans:
+            traits |= Trait.INNER_BATCH
+            number = parse_int16(property_text(data, spans, b"INNER_NUM") or "")
+            base = parse_int64(property_text(data, spans, b"INNER_BASE") or "")
+            if number is not None and base is not None:
+                batch_size, inner_base = number, base
+            if number is None or base != queue_offset:
+                faults |= Fault.INNER_BATCH
+        if b"__CRC32#" in spans:
+            traits |= Trait.PROPERTY_CRC
+            low, high = spans[b"__CRC32#"]
+            if options.read_bodies and data[low:high] != property_crc_digits(
+                crc31(view[pos : properties_end - PROPERTY_CRC_SIZE])
+            ):
+                faults |= Fault.PROPERTY_CRC
+    row = (
+        found_at,
+        total_size,
+        magic_code,
+        body_crc,
+        queue_id,
+        flag,
+        queue_offset,
+        physical_offset,
+        sys_flag,
+        born_timestamp,
+        store_timestamp,
+        born_host,
+        store_host,
+        reconsume_times,
+        prepared_offset,
+        file_pos + body,
+        body_size,
+        len(topic_bytes),
+        file_pos + topic,
+        properties_size,
+        file_pos + properties,
+        code,
+        delay_level,
+        queue_index,
+        batch_size,
+        inner_base,
+        int(faults),
+        int(traits),
+    )
+    return row, words, queues
+
+
+def crc31(data: memoryview | bytes) -> int:
+    """CRC-32 without its top bit, as RocketMQ stores it (reference 2.6)."""
+    return zlib.crc32(data) & 0x7FFFFFFF
+
+
+def _host(view: memoryview, start: int, end: int) -> tuple[int, int]:
+    """The host as a column value, and its port as an unsigned number."""
+    port = int.from_bytes(view[end - 4 : end], "big")
+    if end - start == IPV4_HOST_SIZE:
+        return _LONG.unpack_from(view, start)[0], port
+    value = 0xCBF29CE484222325
+    for byte in view[start:end]:
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value - (1 << 64) if value >> 63 else value, port
+
+
+@lru_cache(maxsize=4096)
+def _topic_facts(topic: bytes) -> tuple[str, int]:
+    """The topic as Java reads it, and the faults that lie in its bytes alone."""
+    faults = 0 if topic else int(Fault.TOPIC_EMPTY)
+    if any(byte < 0x20 or byte in (0x2F, 0x7F) for byte in topic):
+        faults |= Fault.TOPIC_CHARSET
+    try:
+        topic.decode("utf-8")
+    except UnicodeDecodeError:
+        faults |= Fault.TOPIC_CHARSET | Fault.TOPIC_UTF8
+    return java_decode(topic), faults
+
+
+def _append(batch: RecordBatch, rows: list[Row], keys: list[Row], dispatches: list[Row]) -> None:
+    first, first_key, first_dispatch = int(batch.counts[0]), int(batch.counts[1]), int(batch.counts[3])
+    for name, values in zip(RECORD_DTYPES, zip(*rows, strict=True), strict=False):
+        batch.records[name][first : first + len(rows)] = values
+    for name, values in zip(batch.keys, zip(*keys, strict=True), strict=False):
+        batch.keys[name][first_key : first_key + len(keys)] = values
+    for name, values in zip(batch.dispatches, zip(*dispatches, strict=True), strict=False):
+        batch.dispatches[name][first_dispatch : first_dispatch + len(dispatches)] = values
+    batch.counts[0] = first + len(rows)
+    batch.counts[1] = first_key + len(keys)
+    batch.counts[3] = first_dispatch + len(dispatches)

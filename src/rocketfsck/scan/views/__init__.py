@@ -1,0 +1,1 @@
+"""What is made of columns for others: messages as Python values, Arrow batches, values side by side."""

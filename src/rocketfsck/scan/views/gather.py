@@ -1,0 +1,115 @@
+"""Byte ranges of a buffer put side by side, and properties taken apart: what columns of text are made of.
+
+`_gather` is written in the part of Python that Numba compiles too, and runs as it is or compiled. Properties
+are taken apart in two ways, since each is many times slower in the other's form: here with Python's own
+dictionaries, in `scan.compiled.gather` byte by byte. `formats.properties` says what both must give.
+Reference 2.5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+
+from rocketfsck.formats.arrays import Bytes, Longs, Words
+from rocketfsck.scan.machine.jit import in_form
+from rocketfsck.scan.options import PropertyParser
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Properties of many records: pair i belongs to record r where `starts[r] <= i < starts[r + 1]`.
+
+    Names and values are ranges of the bytes that were taken apart; a record has each name once, with the
+    value of the last of its name, at the place of the first.
+    """
+
+    starts: Words
+    name_start: Words
+    name_size: Words
+    value_start: Words
+    value_size: Words
+
+
+class Splitter(Protocol):
+    """What `split_pairs` and the compiled function of the same name are."""
+
+    def __call__(self, data: Bytes, offsets: Words, parser: PropertyParser) -> Pairs: ...
+
+
+def gather(buffer: Bytes, starts: Longs, sizes: Longs, *, compiled: bool = False) -> tuple[Words, Bytes]:
+    """The ranges `buffer[start:start + size]` one after the other: offsets, one more than ranges, and bytes.
+
+    Raises ValueError for a range outside of the buffer, or 2 GiB and more in all.
+    """
+    offsets = offsets_of(buffer, starts, sizes)
+    out = np.empty(int(offsets[-1]), np.uint8)
+    arrays: list[Any] = [buffer, np.ascontiguousarray(starts, np.int64), offsets, out]
+    if not compiled:
+        arrays = [array.data for array in arrays]  # quicker to index than arrays
+    in_form(_gather, compiled)(*arrays)
+    return offsets, out
+
+
+def _gather(buffer: Any, starts: Any, offsets: Any, out: Any) -> None:
+    for row in range(len(starts)):
+        low, high = offsets[row], offsets[row + 1]
+        out[low:high] = buffer[starts[row] : starts[row] + high - low]
+
+
+def offsets_of(buffer: Bytes, starts: Longs, sizes: Longs) -> Words:
+    """Where each range begins when they are put side by side; checks them as `gather` says."""
+    if len(starts) != len(sizes):
+        raise ValueError(f"{len(starts)} starts, {len(sizes)} sizes")
+    if len(starts) and (starts.min() < 0 or sizes.min() < 0 or (starts + sizes).max() > len(buffer)):
+        raise ValueError(f"ranges outside a buffer of {len(buffer)} bytes")
+    offsets = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    if offsets[-1] >= 1 << 31:
+        raise ValueError(f"{offsets[-1]} bytes are too many for one column")
+    return offsets.astype(np.int32)
+
+
+def split_pairs(data: Bytes, offsets: Words, parser: PropertyParser) -> Pairs:
+    """Take properties apart: those of record r are `data[offsets[r]:offsets[r + 1]]`, valid UTF-8."""
+    starts = [0]
+    rows: list[tuple[int, int, int, int]] = []
+    raw, bounds = data.tobytes(), offsets.tolist()
+    for start, end in pairwise(bounds):
+        found: dict[bytes, tuple[int, int, int, int]] = {}
+        at = start
+        for piece in raw[start:end].split(b"\x02"):
+            pair = _pair(piece, parser)
+            if pair is not None:
+                mark, size = pair
+                name = piece[:mark]
+                name_start = found[name][0] if name in found else at
+                found[name] = (name_start, mark, at + mark + 1, size)
+            at += len(piece) + 1
+        rows += found.values()
+        starts.append(len(rows))
+    columns = np.array(rows, np.int32).reshape(-1, 4).T
+    return Pairs(np.array(starts, np.int32), *(np.ascontiguousarray(column) for column in columns))
+
+
+def _pair(piece: bytes, parser: PropertyParser) -> tuple[int, int] | None:
+    """The sizes of a piece's name and value, None where the parser drops the piece."""
+    mark = piece.find(b"\x01")
+    if mark < 0:
+        return None
+    if parser == "scan":
+        return (mark, len(piece) - mark - 1) if 0 < mark < len(piece) - 1 else None
+    kept = piece.rstrip(b"\x01")
+    return (mark, len(kept) - mark - 1) if kept.count(b"\x01") == 1 else None
+
+
+def splitter(compiled: bool) -> Splitter:
+    """`split_pairs`, compiled or plain."""
+    if not compiled:
+        return split_pairs
+    from rocketfsck.scan.compiled import gather as compiled_gather
+
+    return compiled_gather.split_pairs

@@ -1,0 +1,187 @@
+"""When kernels are wanted, and that they work where nothing can be cached and on lesser processors."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rocketfsck
+from rocketfsck.errors import UsageError
+from rocketfsck.scan.machine import jit
+
+CHECK = """
+import numpy as np
+from rocketfsck.scan.machine import jit
+from rocketfsck.scan.compiled import text
+data = np.frombuffer(b"The quick brown fox" * 40, np.uint8)
+def hashed(address, size):
+    return text.byte_hash(address, size)
+compiled = jit.entry(hashed)
+for size in (0, 1, 3, 63, 64, 65, 200, 600):
+    expected = 0
+    for byte in data[:size].tolist():
+        expected = (31 * expected + byte) % (1 << 32)
+    assert compiled(data.ctypes.data, size) == expected
+print(sum(compiled.stats.cache_hits.values()), jit.cache_directory())
+"""
+
+
+def run(code: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_size_decides_unless_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("ROCKETFSCK_KERNELS", raising=False)
+    monkeypatch.setenv("ROCKETFSCK_CACHE_DIR", str(tmp_path))
+    jit._is_warm.cache_clear()
+    assert not jit.compiled_wanted(1 << 20)
+    assert not jit.compiled_wanted(50 << 20), "compiling takes longer than that"
+    assert jit.compiled_wanted(1 << 30)
+    (tmp_path / "kernels-0" / "x").mkdir(parents=True)
+    jit._is_warm.cache_clear()
+    assert jit.compiled_wanted(50 << 20)
+    assert not jit.compiled_wanted(1 << 20)
+    jit._is_warm.cache_clear()
+    monkeypatch.setenv("ROCKETFSCK_KERNELS", "plain")
+    assert not jit.compiled_wanted(1 << 30)
+    monkeypatch.setenv("ROCKETFSCK_KERNELS", "compiled")
+    assert jit.compiled_wanted(0)
+    monkeypatch.setenv("ROCKETFSCK_KERNELS", "fast")
+    with pytest.raises(UsageError, match="ROCKETFSCK_KERNELS is 'fast'"):
+        jit.compiled_wanted(0)
+
+
+def test_asking_does_not_import_numba() -> None:
+    code = "import sys; from rocketfsck.scan.machine.jit import compiled_wanted; compiled_wanted(1 << 40)"
+    assert run(code + "; print('numba' in sys.modules, 'llvmlite' in sys.modules)") == "False False\n"
+
+
+def test_cache_is_private_and_named_by_content(tmp_path: Path) -> None:
+    out = run(CHECK, ROCKETFSCK_CACHE_DIR=str(tmp_path / "cache"))
+    directory = Path(out.split(maxsplit=1)[1].strip())
+    assert directory.parent == tmp_path / "cache"
+    assert directory.name.startswith("kernels-")
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert any(directory.rglob("*.nbc"))
+
+
+@pytest.mark.parametrize("package", ["formats", "scan"])
+def test_a_changed_source_has_another_cache(package: str, tmp_path: Path) -> None:
+    """Also one in a folder below, and one that is in an archive."""
+    root = Path(rocketfsck.__file__).parent
+    copy = tmp_path / "rocketfsck"
+    for name in ("formats", "scan"):
+        shutil.copytree(root / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in root.glob("*.py"):
+        shutil.copy(path, copy)
+    (copy / package / "deeper").mkdir()
+    code = "from rocketfsck.scan.machine import jit; print(jit._content_key())"
+
+    def key(place: Path) -> str:
+        return run(code, PYTHONPATH=str(place))
+
+    def archived() -> Path:
+        return Path(shutil.make_archive(str(tmp_path / "archive"), "zip", tmp_path, "rocketfsck"))
+
+    before = key(tmp_path)
+    assert key(archived()) == before
+    for change in (copy / package / "further.py", copy / package / "deeper" / "module.py"):
+        change.write_text("PLACE = 28\n")
+        after = key(tmp_path)
+        assert after != before
+        change.write_text("PLACE = 29\n")
+        assert key(tmp_path) not in (before, after)
+        assert key(archived()) == key(tmp_path)
+        change.unlink()
+
+
+def test_old_kernels_are_forgotten(tmp_path: Path) -> None:
+    for number in range(12):
+        (tmp_path / f"kernels-{number:020x}" / "x").mkdir(parents=True)
+        os.utime(tmp_path / f"kernels-{number:020x}", (1000 + number, 1000 + number))
+    (tmp_path / "kernels-of-mine").mkdir()
+    out = run(CHECK, ROCKETFSCK_CACHE_DIR=str(tmp_path))
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert Path(out.split(maxsplit=1)[1].strip()).name in names
+    assert "kernels-of-mine" in names
+    assert [f"kernels-{number:020x}" in names for number in range(12)] == [False] * 5 + [True] * 7
+
+
+def test_works_where_nothing_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    assert run(CHECK, ROCKETFSCK_CACHE_DIR=str(tmp_path / "file" / "cache")).endswith(" None\n")
+
+
+def test_a_cache_that_others_may_write_to_is_not_used(tmp_path: Path) -> None:
+    out = run(CHECK, ROCKETFSCK_CACHE_DIR=str(tmp_path))
+    Path(out.split(maxsplit=1)[1].strip()).chmod(0o777)
+    assert run(CHECK, ROCKETFSCK_CACHE_DIR=str(tmp_path)).endswith(" None\n")
+
+
+def test_each_processor_has_its_own_kernels(tmp_path: Path) -> None:
+    processors: tuple[dict[str, str], ...] = (
+        {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""},
+        {"NUMBA_CPU_NAME": "x86-64-v2", "NUMBA_CPU_FEATURES": "+sse4.1,+ssse3"},
+        {},
+    )
+    for hits in ("0", "1"):
+        for environment in processors:
+            assert run(CHECK, ROCKETFSCK_CACHE_DIR=str(tmp_path), **environment).split()[0] == hits
+
+
+@pytest.mark.parametrize("mode", ["auto", "plain", "compiled"])
+def test_numbas_switch_to_python_is_no_trap(mode: str, tmp_path: Path) -> None:
+    code = """
+from rocketfsck.scan.machine import jit
+if jit.compiled_wanted(1 << 40):
+    import numpy as np
+    from rocketfsck.scan.compiled.index import first_difference
+    slots = np.zeros(64, np.int32)
+    first_difference(slots.ctypes.data, len(slots), slots.ctypes.data)
+    print("compiled")
+else:
+    print("plain")
+"""
+    environment = {"ROCKETFSCK_KERNELS": mode, "ROCKETFSCK_CACHE_DIR": str(tmp_path)}
+    expected = "compiled" if mode == "compiled" else "plain"
+    assert run(code, NUMBA_DISABLE_JIT="1", **environment) == f"{expected}\n"
+    assert run(code, NUMBA_DISABLE_JIT="0", **environment) == ("plain\n" if mode == "plain" else "compiled\n")
+
+
+def test_what_parses_source_is_imported_before_kernels_run() -> None:
+    """Numba would import it in a thread, at the first array: CPython 3.11 cannot parse in two at once."""
+    code = "import sys, rocketfsck.scan.compiler; print('numpy.ma' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
+def test_an_import_that_fails_at_parsing_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rocketfsck.scan.compiler import import_parsed
+
+    failures = [SystemError("AST constructor recursion depth mismatch (before=54, after=52)")]
+    imported: list[str] = []
+
+    def load(name: str) -> None:
+        if failures:
+            raise failures.pop()
+        imported.append(name)
+
+    monkeypatch.setattr("importlib.import_module", load)
+    import_parsed("numpy.ma")
+    assert imported == ["numpy.ma"]
+    failures += [SystemError(), SystemError()]
+    with pytest.raises(SystemError):
+        import_parsed("numpy.ma")
