@@ -163,13 +163,13 @@ else:
 
 def test_what_parses_source_is_imported_before_kernels_run() -> None:
     """Numba would import it in a thread, at the first array: CPython 3.11 cannot parse in two at once."""
-    code = "import sys, rocketfsck.scan.compiler; print('numpy.ma' in sys.modules)"
+    code = "import sys, rocketfsck.scan.machine.compiler; print('numpy.ma' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
 
 
 def test_an_import_that_fails_at_parsing_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rocketfsck.scan.compiler import import_parsed
+    from rocketfsck.scan.machine.compiler import import_parsed
 
     failures = [SystemError("AST constructor recursion depth mismatch (before=54, after=52)")]
     imported: list[str] = []
