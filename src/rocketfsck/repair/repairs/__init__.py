@@ -1,6 +1,7 @@
 """The repairs: one module a family, `ALL` is the table of actions.
 
 misnamed, segments    names, lengths and strays          queues, queuemerge    consume queues built again
+unbuildable           queues that are not built again
 commitlog             the log's tail cut or sealed       queueends             their ends cut or sealed
 fences                filler over damage, and BLANKs     leftovers             ghost queues and empty files
 checkpoint            checkpoint, abort, epochs, timer   index                 index files
