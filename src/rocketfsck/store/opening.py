@@ -5,10 +5,8 @@ Also opens a directory of commitlog files alone, as it is when somebody copied o
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,28 +97,15 @@ def open_store(
     or the broker.conf cannot be read; UsageError for an unknown version, or a URL that cannot be served. What
     is wrong *inside* the store raises nothing.
     """
-    with _collector_paused():
-        base = absolute_path(locate(root, storage_options))
-        told = Told(
-            None if broker_conf is None else locate(broker_conf, storage_options),
-            version,
-            tuple(locate(path, storage_options) for path in commitlog_paths),
-            delay_levels,
-            options_for(os.fspath(base)) if is_remote(base) else NO_OPTIONS,
-        )
-        return _open_store(base, told)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """All new objects stay alive: the collector would go through hundreds of thousands again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+    base = absolute_path(locate(root, storage_options))
+    told = Told(
+        None if broker_conf is None else locate(broker_conf, storage_options),
+        version,
+        tuple(locate(path, storage_options) for path in commitlog_paths),
+        delay_levels,
+        options_for(os.fspath(base)) if is_remote(base) else NO_OPTIONS,
+    )
+    return _open_store(base, told)
 
 
 def _open_store(base: Path, told: Told) -> Store:

@@ -48,7 +48,7 @@ class WrongLinks:
 class IndexReplay:
     """The table of slots while entries are put. `heads[slot]` is the newest entry of the slot, 0 for none."""
 
-    __slots__ = ("_out", "_state", "compiled", "heads", "limit", "slot_count")
+    __slots__ = ("_factor", "_out", "_scratch", "_state", "compiled", "heads", "limit", "slot_count")
 
     def __init__(self, slot_count: int, *, compiled: bool = False, limit: int = LINK_LIMIT) -> None:
         if not 0 < slot_count < 1 << 31:
@@ -63,6 +63,8 @@ class IndexReplay:
         self._out = np.zeros((limit, 4), np.int64)
         # rows, further, flags, least and most offset, last offset
         self._state = np.array([0, 0, 0, MOST, LEAST, -1], np.int64)
+        self._scratch = np.zeros(256, np.int64)
+        self._factor = division_factor(slot_count)
 
     @property
     def flags(self) -> EntryFlag:
@@ -135,10 +137,12 @@ class IndexReplay:
             count,
             first,
             self.slot_count,
+            self._factor,
             self.heads.ctypes.data,
             self._out.ctypes.data,
             self.limit,
             self._state.ctypes.data,
+            self._scratch.ctypes.data,
         )
 
     def _put_plain(self, entries: NDArray[Any], first: int) -> None:
@@ -178,3 +182,9 @@ class IndexReplay:
         expected = np.empty(len(slots), np.int64)
         expected[order] = before
         return expected
+
+
+def division_factor(slot_count: int) -> int:
+    """ceil(2**64 / slot_count) as a signed 64-bit number, to divide a keyHash by; 0 for one slot."""
+    factor = 0 if slot_count == 1 else -(-(1 << 64) // slot_count)
+    return factor - (1 << 64) if factor >> 63 else factor

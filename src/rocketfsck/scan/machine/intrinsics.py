@@ -80,6 +80,22 @@ native_i64 = _native_loader(I64)
 
 
 @intrinsic
+def prefetch(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
+    """Asks for the cache line at an address; any address may be asked for."""
+
+    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
+        pointer = builder.inttoptr(args[0], I8.as_pointer())
+        function_type = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
+        name = "llvm.prefetch.p0"
+        function = builder.module.globals.get(name) or ir.Function(builder.module, function_type, name)
+        hints = [ir.Constant(I32, number) for number in (0, 3, 1)]  # read, keep, data
+        builder.call(function, [pointer, *hints])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen
+
+
+@intrinsic
 def call_crc(typingctx: Any, function: Any, address: Any, size: Any) -> Any:  # noqa: ARG001
     """CRC-32 by a C function given by its address: `crc(start, pointer, size)`; its low 32 bits."""
 
@@ -90,6 +106,18 @@ def call_crc(typingctx: Any, function: Any, address: Any, size: Any) -> Any:  # 
         return builder.and_(value, ir.Constant(I64, WORD_MASK))
 
     return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def high_product(typingctx: Any, left: Any, right: Any) -> Any:  # noqa: ARG001
+    """The upper 64 bits of the unsigned 128-bit product."""
+
+    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> Value:  # noqa: ARG001
+        wide = ir.IntType(128)
+        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), I64)
+
+    return types.uint64(types.uint64, types.uint64), codegen
 
 
 def row_storer(kinds: list[str], first: int) -> Any:
