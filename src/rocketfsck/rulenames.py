@@ -218,3 +218,6 @@ class RuleName(StrEnum):
     def slug(self) -> str:
         """The name as it is printed: `log-boundary-lost`."""
         return self.name.lower().replace("_", "-")
+
+    def __repr__(self) -> str:
+        return repr(self.value)

@@ -135,6 +135,12 @@ FOUND = {
         ),
         (CHECK, REPAIR, Scenario("repair", ("--preen",))),
     ),
+    "a config file of 1 TiB, all of it a hole, in a store that is salvaged": Case(
+        702500,
+        "5.3.3-propcrc",
+        (Mutation("truncate", "config/topics.json", {"size": 1 << 40}),),
+        (Scenario("read", ("salvage", "{store}", "--into", "{out}/saved")),),
+    ),
     "a link to a device in the place of a queue's directory": Case(
         1638,
         "wide-5.1.4",

@@ -5,6 +5,7 @@ What is known of the store that was salvaged, its sizes, version and `config/`, 
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from rocketfsck.query.start.verdict import StartVerdict
     from rocketfsck.repair.salvage.salvage import Salvage, StageProgress
     from rocketfsck.verify.report import Report
-
-_CHUNK_SIZE = 1 << 20
 
 
 def fill_store(
@@ -85,9 +84,11 @@ def _copy_config(origin: Store, building: Path) -> None:
         target = place_at(building / file.relative)
         fileops.make_directories(target.parent)
         with FileReader(file.location) as reader:
-            fileops.create(target, 0)
-            for pos in range(0, reader.size, _CHUNK_SIZE):
-                fileops.write(target, pos, reader.read_upto(pos, _CHUNK_SIZE))
+            descriptor = fileops.create_file(target)
+            try:
+                fileops.copy_data(reader, descriptor, target)
+            finally:
+                os.close(descriptor)
 
 
 def _open(building: Path, salvage: Salvage) -> Store:
