@@ -137,7 +137,7 @@ FOUND = {
     ),
     "a config file of 1 TiB, all of it a hole, in a store that is salvaged": Case(
         702500,
-        "5.3.3-propcrc",
+        "wide-5.1.4",
         (Mutation("truncate", "config/topics.json", {"size": 1 << 40}),),
         (Scenario("read", ("salvage", "{store}", "--into", "{out}/saved")),),
     ),
