@@ -63,7 +63,7 @@ def run_here(case: Case, grounds: dict[str, Ground], folder: Path) -> Outcome:
     _reset_peak()
     base = _status("VmHWM") - BARE_SIZE
     began, began_wall = time.process_time(), time.monotonic()
-    place = folder / f"case-{os.getpid()}"
+    place = _case_folder(folder, os.getpid())
     shutil.rmtree(place, ignore_errors=True)
     scene = run_case(case, grounds[case.subject], place)
     peak = _status("VmHWM") - max(base, 0)
@@ -192,7 +192,12 @@ class Pool:
         os.kill(worker.pid, signal.SIGKILL)  # its pipes may be open in workers forked after it
         _, status = os.waitpid(worker.pid, 0)
         worker.trace.unlink(missing_ok=True)
+        shutil.rmtree(_case_folder(self.folder, worker.pid), ignore_errors=True)  # it may fill the memory
         return status
+
+
+def _case_folder(folder: Path, pid: int) -> Path:
+    return folder / f"case-{pid}"
 
 
 def _work(
