@@ -96,9 +96,10 @@ def test_a_file_with_a_terabyte_of_holes(
     code = run(["apply", str(plan)])
     assert time.monotonic() - started < LONGEST_SECONDS
     assert not code & 128
-    if code in (8, 16):  # too large a copy; a file size that nothing confirms
+    if code in (8, 16):  # too large a copy, or a file; a file size that nothing confirms
         error = capsys.readouterr().err
-        assert "bytes are needed" in error or "assumes what is not known" in error
+        reasons = ("bytes are needed", "assumes what is not known", "are read of a queue's file")
+        assert any(reason in error for reason in reasons), error
     else:
         assert run(["undo", str(store)]) == 0
         assert path.stat().st_size == GIANT_SIZE
