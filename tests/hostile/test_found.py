@@ -141,6 +141,18 @@ FOUND = {
         (Mutation("truncate", "config/topics.json", {"size": 1 << 40}),),
         (Scenario("read", ("salvage", "{store}", "--into", "{out}/saved")),),
     ),
+    "a plan whose list of queues is no list": Case(
+        803692,
+        "5.0.0-innerbatch",
+        (Mutation("set", f"batchconsumequeue/Ib/1/{0:020}", {"pos": 302, "data": "00" * 6}),),
+        (Scenario("hostile-plan", (), 360631100, True),),
+    ),
+    "a record whose bornTimestamp its property CRC contradicts, healed from its replica": Case(
+        800770,
+        "5.3.3-propcrc",
+        (Mutation("set", FIRST, {"pos": 7688, "data": "00" * 8}, "record.bornTimestamp"),),
+        (CHECK, Scenario("heal")),
+    ),
     "a link to a device in the place of a queue's directory": Case(
         1638,
         "wide-5.1.4",

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from rocketfsck.errors import UsageError
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS_TEXT, SCHEDULE_TOPIC
 from rocketfsck.formats.dialect import dialect_of
 from rocketfsck.reader.units import UnitReader
@@ -25,6 +26,7 @@ from rocketfsck.store.geometry import SETTINGS, rounded
 from rocketfsck.store.model import GEOMETRY_DEFAULTS, Store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.queues.unitruns import Kind, kinds_of
+from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.verify.store.config import is_system_topic
 from rocketfsck.verify.store.configfiles import load_configs
 from rocketfsck.verify.unknown import area_of
@@ -82,11 +84,20 @@ def queue_arguments(names: set[Name] | None) -> str:
 
 
 def queues_of(action: Action) -> set[Name] | None:
-    """The queues that an action builds; None for all. Empty for an action that builds none."""
+    """The queues that an action builds; None for all. Empty for an action that builds none.
+
+    Raises UsageError for a text that `queue_arguments` cannot have made: a plan may come from anybody.
+    """
     listed = action.arguments.get("queues", "[]")
     if listed == EVERY or not isinstance(listed, str):
         return None
-    return {(topic, queue_id) for topic, queue_id in json.loads(listed)}
+    try:
+        names = {(topic, queue_id) for topic, queue_id in json.loads(listed)}
+    except (ValueError, TypeError, RecursionError):
+        names = {(listed, "")}
+    if not all(isinstance(topic, str) and type(queue_id) is int for topic, queue_id in names):
+        raise UsageError(f"{action.name} {printable(action.target)}: the plan's list of queues is not one")
+    return names
 
 
 def known_size(store: Store, name: str) -> Assumption:
