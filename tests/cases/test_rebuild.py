@@ -199,9 +199,9 @@ def test_only_what_expired_is_missing(
     assert replaced
     geometry = store.geometry
     kept = _entries(store_dir(name), geometry.slot_count)
-    kept = kept[kept["offset"] >= start]
+    kept = kept[kept["phyOffset"] >= start]
     mine_entries = _entries(tmp_path / "built", geometry.slot_count)
-    for field in ("hash", "offset"):
+    for field in ("keyHash", "phyOffset"):
         assert mine_entries[field].tolist() == kept[field].tolist()
 
 

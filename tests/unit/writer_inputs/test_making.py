@@ -16,6 +16,7 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.model import Geometry, Settings
 from rocketfsck.writer import EndState, OutgoingMessage, WriteOptions, making, streams
 from rocketfsck.writer.brokerconf import options_of_settings
+from rocketfsck.writer.disk.confined import open_root
 from rocketfsck.writer.filesums import FileSum, crc32_of_zeros, sum_files
 from rocketfsck.writer.making import Fill, Sums, make_store
 from rocketfsck.writer.manifest import ManifestLevel, manifest_paths, options_document
@@ -143,11 +144,12 @@ def test_a_manifest_on_a_full_device(tmp_path: Path) -> None:
 def test_sums_of_sparse_files(tmp_path: Path) -> None:
     pieces = {"empty": (0, {}), "hole": (3 << 20, {}), "mixed": (9 << 20, {5 << 20: b"abc" * 40_000})}
     files = []
-    for name, (size, data) in pieces.items():
-        streams.create_sparse(tmp_path / name, size)
-        for pos, chunk in data.items():
-            streams.write_at(tmp_path / name, chunk, pos)
-        files.append((name, size))
+    with open_root(tmp_path):
+        for name, (size, data) in pieces.items():
+            streams.create_sparse(tmp_path / name, size)
+            for pos, chunk in data.items():
+                streams.write_at(tmp_path / name, chunk, pos)
+            files.append((name, size))
     for item in sum_files(tmp_path, files, {}, with_sha256=True):
         whole = (tmp_path / item.path).read_bytes()
         assert item == FileSum(item.path, len(whole), zlib.crc32(whole), hashlib.sha256(whole).hexdigest())

@@ -107,9 +107,14 @@ class SideFile:
         self._shelf = open_root(_folder(path), only=frozenset({part, path.name}))
         self._part = self._shelf / part
         self._published = False
-        descriptor = fileops.create_file(self._part)
-        _lock(descriptor)
-        self.stream: IO[str] = os.fdopen(descriptor, "w", encoding=encoding, newline="\n")
+        try:
+            descriptor = fileops.create_file(self._part)
+            _lock(descriptor)
+            self.stream: IO[str] = os.fdopen(descriptor, "w", encoding=encoding, newline="\n")
+        except BaseException:  # a signal: whoever asked for the file never gets to know of it
+            if fileops.exists(self._part):
+                fileops.unlink(self._part)
+            raise
 
     def complete(self, *, sync: bool) -> None:
         """Everything is written."""
