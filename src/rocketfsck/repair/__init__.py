@@ -1,7 +1,11 @@
 """Repair: plan (data) -> apply -> undo, and one builder for each thing that can be rebuilt.
 
-`plan` has the plan as data, `plan_json` reads and writes it, `table` says what an action is, `planning` makes
-a plan of a report, `worktree` is what an action may change. `applying` carries a plan out: `building` in an
-`area` beside the store, judged by `judging` and the `ledger`, then `publish`; `undoing` takes it back. All
-that they change goes through `fileops`.
+    plan, repairs        a plan as data, made from a report; the table of repairs
+    area, apply          the place beside the store where a plan is carried out, judged, published and undone
+    build                queues, index, checkpoint and config built again from the log
+    heal, compare        what another copy of the store has
+    carve, salvage       records found anywhere in bytes, and a new store of them
+    log                  filler records, BLANKs and other edits of commit log files
+
+Everything that these change goes through `writer.disk.fileops`.
 """

@@ -3,7 +3,7 @@
     records with keys and no entry      XR020, XR031, XR040   entries that met no record    XR022 to XR030
     order and fullness of the files         IX019 to IX022    index ahead of the log        XR027
     entries of none of a record's keys      XR024, XR035      (`strangeentries`)
-    how keys spread, and names' times       IX025 to IX028    (`indexspread`)
+    how keys spread, and names' times       IX025 to IX028    (`spread`)
 
 Reference 4.5 to 4.8, 9.4 I12, I14 to I16.
 """

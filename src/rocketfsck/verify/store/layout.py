@@ -1,7 +1,7 @@
 """Checks of the store as a whole: what is there, what is missing, what does not belong, who is at work in it.
 
 Reference 1.1, 1.3, 1.4, 9.1 (L5, L6, L8-L11); fault classes C6-C9, Q8-Q10, K4, O1. Segment directories are in
-`check_segments`.
+`segments`.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def loaded_directories(store: Store) -> frozenset[str]:
 
 
 def is_among_segments(stray: Stray, directories: frozenset[str]) -> bool:
-    """Whether a stray is one that `check_segments` tells of."""
+    """Whether a stray is one that `check_segments` reports."""
     return stray.reason in _IN_DIRECTORY and str(stray.path.parent) in directories
 
 
