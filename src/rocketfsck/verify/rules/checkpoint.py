@@ -31,9 +31,7 @@ RULES: tuple[Rule, ...] = (
         why="A running broker always has it.",
         strictness="strict",
         level="quick",
-        repair=None,
         reference="5.3",
-        fault_class=None,
     ),
     Rule(
         id=RuleName.INDEX_FILE_DOOMED,
@@ -66,9 +64,7 @@ RULES: tuple[Rule, ...] = (
         ),
         strictness="dialect",
         level="quick",
-        repair=None,
         reference="6.4",
-        fault_class=None,
     ),
     Rule(
         id=RuleName.RECOVERY_SCANS_ALL,
@@ -183,7 +179,6 @@ RULES: tuple[Rule, ...] = (
         level="cross",
         repair="write-checkpoint",
         reference="5.1",
-        fault_class=None,
     ),
     Rule(
         id=RuleName.CHECKPOINT_INDEX_TIME,
@@ -199,7 +194,6 @@ RULES: tuple[Rule, ...] = (
         level="quick",
         repair="write-checkpoint",
         reference="5.1",
-        fault_class=None,
     ),
     Rule(
         id=RuleName.CONFIRM_OFFSET,
@@ -239,9 +233,7 @@ RULES: tuple[Rule, ...] = (
         why="Its content does not matter; only the record lock on its first byte does.",
         strictness="strict",
         level="quick",
-        repair=None,
         reference="5.4",
-        fault_class=None,
     ),
     Rule(
         id=RuleName.CHECKPOINT_ZERO,
@@ -323,7 +315,6 @@ RULES: tuple[Rule, ...] = (
         ),
         strictness="heuristic",
         level="quick",
-        repair=None,
         reference="5.1",
     ),
     Rule(
@@ -340,7 +331,6 @@ RULES: tuple[Rule, ...] = (
         ),
         strictness="heuristic",
         level="quick",
-        repair=None,
         reference="5.1",
         unknown=True,
     ),

@@ -67,9 +67,7 @@ RULES: tuple[Rule, ...] = (
         why="It is only read when the file itself is not.",
         strictness="strict",
         level="quick",
-        repair=None,
         reference="1.6.3",
-        fault_class=None,
     ),
     Rule(
         id=RuleName.CONFIG_BACKUP_NEWER,
@@ -103,9 +101,7 @@ RULES: tuple[Rule, ...] = (
         why="A crash left it; brokers do not read it.",
         strictness="dialect",
         level="quick",
-        repair=None,
         reference="1.6.2",
-        fault_class=None,
     ),
     Rule(
         id=RuleName.CONSUMER_OFFSET_AHEAD,
@@ -119,9 +115,7 @@ RULES: tuple[Rule, ...] = (
         ),
         strictness="heuristic",
         level="cross",
-        repair=None,
         reference="9.6",
-        fault_class=None,
     ),
     Rule(
         id=RuleName.CONSUMER_OFFSET_OF_LOST_UNITS,
@@ -149,9 +143,7 @@ RULES: tuple[Rule, ...] = (
         why="The messages in between expired before the group consumed them.",
         strictness="heuristic",
         level="cross",
-        repair=None,
         reference="9.6",
-        fault_class=None,
     ),
     Rule(
         id=RuleName.CONSUMER_OFFSET_UNKNOWN_QUEUE,
@@ -160,9 +152,7 @@ RULES: tuple[Rule, ...] = (
         why="The topic was deleted, or never received a message.",
         strictness="heuristic",
         level="cross",
-        repair=None,
         reference="9.6",
-        fault_class=None,
     ),
     Rule(
         id=RuleName.CONSUMER_OFFSET_NEGATIVE,
@@ -171,7 +161,6 @@ RULES: tuple[Rule, ...] = (
         why="Offsets are never negative.",
         strictness="strict",
         level="quick",
-        repair=None,
         reference="9.6",
         fault_class="K6",
     ),
@@ -185,9 +174,7 @@ RULES: tuple[Rule, ...] = (
         ),
         strictness="heuristic",
         level="quick",
-        repair=None,
         reference="9.6",
-        fault_class=None,
     ),
     Rule(
         id=RuleName.QUEUE_BEYOND_TOPIC,
@@ -196,9 +183,7 @@ RULES: tuple[Rule, ...] = (
         why="The topic was made smaller. Clients do not ask for the queue any more.",
         strictness="heuristic",
         level="quick",
-        repair=None,
         reference="9.6",
-        fault_class=None,
     ),
     Rule(
         id=RuleName.TOPIC_WITHOUT_QUEUE,
@@ -207,9 +192,7 @@ RULES: tuple[Rule, ...] = (
         why="They never received a message, or their queues were deleted.",
         strictness="heuristic",
         level="quick",
-        repair=None,
         reference="9.6",
-        fault_class=None,
     ),
     Rule(
         id=RuleName.GHOST_QUEUE,
@@ -252,9 +235,7 @@ RULES: tuple[Rule, ...] = (
         why="messageDelayLevel was changed. Messages of that level are not delivered.",
         strictness="config",
         level="quick",
-        repair=None,
         reference="2.11",
-        fault_class=None,
     ),
     Rule(
         id=RuleName.TIMER_CHECK_LENGTH,
@@ -287,8 +268,6 @@ RULES: tuple[Rule, ...] = (
         why="Offsets of queues %LMQ%... belong into lmqConsumerOffset.json.",
         strictness="dialect",
         level="quick",
-        repair=None,
         reference="9.6",
-        fault_class=None,
     ),
 )

@@ -46,8 +46,8 @@ class Rule:
     why: str
     strictness: Strictness
     level: Level
-    repair: str | None
     reference: str
+    repair: str | None = None
     fault_class: str | None = None
     unknown: bool = False
 
