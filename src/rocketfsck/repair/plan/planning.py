@@ -20,6 +20,10 @@ from rocketfsck.repair.plan.model import Action, Extent, Plan, Unanswered
 from rocketfsck.repair.plan.opening import describe_store
 from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.repairs import ALL
+from rocketfsck.repair.repairs.answers import queue_of
+from rocketfsck.repair.repairs.reasons import CONTESTED, HIDDEN, REASONS
+from rocketfsck.repair.repairs.unbuildable import blocked_directories, contested, impossible, occupied
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Severity
@@ -42,8 +46,6 @@ NOT_UNDERSTOOD = "{repair} would change what this version does not understand; -
 
 def all_repairs() -> Mapping[str, Repair]:
     """The rows of the table of repairs by name."""
-    from rocketfsck.repair.repairs import ALL
-
     return {repair.name: repair for repair in ALL}
 
 
@@ -131,7 +133,7 @@ def make_plan(
         level=report.level,
         tool_version=__version__,
         actions=ordered,
-        unanswered=tuple(_unanswered(store, report.findings, ordered, reasons)),
+        unanswered=tuple(_unanswered(scene, ordered, reasons)),
         counts={rule: count for rule, count in report.counts.items() if count},
     )
 
@@ -216,17 +218,14 @@ def _refuse_overlaps(actions: Sequence[Action]) -> None:
 
 
 def _unanswered(
-    store: Store, findings: Iterable[Finding], actions: Sequence[Action], reasons: Mapping[str, str]
+    scene: PlanScene, actions: Sequence[Action], reasons: Mapping[str, str]
 ) -> Iterable[Unanswered]:
-    from rocketfsck.repair.repairs.answers import queue_of
-    from rocketfsck.repair.repairs.reasons import CONTESTED, HIDDEN, REASONS
-    from rocketfsck.repair.repairs.unbuildable import contested, impossible, occupied
-
     answered = {name for action in actions for name in action.why}
     hidden = any(RuleName.BLANK_TOO_EARLY in action.rules for action in actions)
-    unclear = contested(store, findings)
+    unclear = scene.once(contested)
     moved = {action.target for action in actions if action.name == CLEARING}
-    for finding in findings:
+    blocked = blocked_directories(scene.store, moved)
+    for finding in scene.findings:
         rule = RULES[finding.rule]
         if rule.severity is Severity.INFO or finding.fingerprint in answered:
             continue
@@ -234,7 +233,7 @@ def _unanswered(
         if reason in (NO_REPAIR, NOT_HERE):
             asks = rule.repair == "rebuild-queue"
             later = HIDDEN if hidden and asks else ""
-            here = impossible(finding) or (occupied(store, finding, moved) if asks else "")
+            here = impossible(finding) or (occupied(blocked, finding) if asks else "")
             disputed = CONTESTED if asks and queue_of(finding) in unclear else ""
             reason = here or later or disputed or REASONS.get(rule.id, reason)
         text = reason.format(repair=rule.repair, rule=rule.id)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rocketfsck.repair.plan.model import Extent
 from rocketfsck.store.reading import FileReader
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rocketfsck.verify.report import Report
 
 _CHUNK_SIZE = 1 << 20
+Found = TypeVar("Found")
 LONGEST_PLAIN = 1 << 31
 """Bytes; a broker maps its files, so none of them has as many."""
 
@@ -28,6 +29,14 @@ class PlanScene:
     store: Store
     report: Report
     findings: tuple[Finding, ...]
+    _known: dict[object, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def once(self, find: Callable[[PlanScene], Found]) -> Found:
+        """What `find` finds in this scene: found when it is asked for first, and kept for all planners."""
+        if find not in self._known:
+            self._known[find] = find(self)
+        found: Found = self._known[find]
+        return found
 
     def path_of(self, file: str) -> str:
         """The path of a file named relative to the root (or by its full path)."""

@@ -155,7 +155,7 @@ def is_zero_from(location: str, start: int) -> bool:
 def is_misnamed(scene: PlanScene) -> bool:
     """Whether files of the log have wrong names: then nothing else is planned, for all that a check says of
     it is a consequence."""
-    return bool(pending_renames(scene) or leaving_twins(scene) or displaced_files(scene))
+    return any(scene.once(find) for find in (pending_renames, leaving_twins, displaced_files))
 
 
 def displaced_files(scene: PlanScene) -> list[str]:
@@ -233,7 +233,7 @@ def _stated_start(scene: PlanScene, name: str, size: int) -> int | None:
 
 def plan_rename(scene: PlanScene, _findings: Sequence[Finding] = ()) -> Iterator[Action]:
     """One action a file; it answers what the wrong name is the cause of, too."""
-    for renamed in pending_renames(scene):
+    for renamed in scene.once(pending_renames):
         names = renamed.circle or (renamed.old,)
         own = [finding for finding in scene.findings if finding.where.file in names]
         rest = [finding for finding in scene.findings if claims(finding)]

@@ -179,7 +179,7 @@ def _queue_at(store: Store, directory: str) -> ConsumeQueue:
 def plan_zero_units(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Old units behind the end of a queue become zeros."""
     rebuilt = {queue_of(finding) for finding in scene.findings if asks_to_build(finding)}
-    rebuilt -= contested(scene.store, scene.findings)
+    rebuilt -= scene.once(contested)
     for finding in one_by_one(findings):
         name = queue_of(finding)
         queue = next((item for item in scene.store.queues if (item.topic, item.queue_id) == name), None)

@@ -35,7 +35,7 @@ from rocketfsck.repair.repairs.committed import committed_behind
 from rocketfsck.repair.repairs.leftovers import plan_wrong_trees
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queuemerge import Merger
-from rocketfsck.repair.repairs.unbuildable import asks_to_build, contested, impossible, moved_strays, occupied
+from rocketfsck.repair.repairs.unbuildable import asks_to_build, blocked_now, contested, impossible, occupied
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.emit import TREES, queue_directory
@@ -54,13 +54,13 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
     found = {finding.rule for finding in scene.findings}
     if is_unsettled(scene) or found & {RuleName.COMMITLOG_MISSING, RuleName.QUEUES_OF_ANOTHER_LOG}:
         return
-    unclear, moved = contested(scene.store, scene.findings), moved_strays(scene.findings)
+    unclear, blocked = scene.once(contested), scene.once(blocked_now)
     asked = [
         finding
         for finding in scene.findings
         if asks_to_build(finding)
         and queue_of(finding) not in unclear
-        and not (impossible(finding) or occupied(scene.store, finding, moved))
+        and not (impossible(finding) or occupied(blocked, finding))
     ]
     if not asked:
         return

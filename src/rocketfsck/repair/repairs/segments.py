@@ -44,7 +44,7 @@ _QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")
 def plan_stray(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Set aside what does not belong; a commit log file under a wrong name gets the right one."""
     yield from plan_rename(scene, findings)
-    renamed = {name for item in pending_renames(scene) for name in (item.circle or (item.old,))}
+    renamed = {name for item in scene.once(pending_renames) for name in (item.circle or (item.old,))}
     lost = RuleName.COMMITLOG_MISSING in rules_in(scene)
     for finding in one_by_one(findings):
         name = finding.where.file
@@ -148,7 +148,7 @@ def act_resize(scene: ActScene, action: Action) -> None:
 
 def plan_twins(scene: PlanScene, _findings: Sequence[Finding]) -> Iterator[Action]:
     """Of two commit log files of one name the one that is all zeros goes; two with data are left."""
-    for name, finding in leaving_twins(scene).items():
+    for name, finding in scene.once(leaving_twins).items():
         yield answer(
             "move-zero-twin",
             name,

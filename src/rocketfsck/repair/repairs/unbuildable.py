@@ -7,7 +7,7 @@ contested    the log contradicts itself, or lacks what the queue still knows
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.filename import filename_to_offset, is_directory_name
@@ -46,7 +46,7 @@ def asks_to_build(finding: Finding) -> bool:
     )
 
 
-def contested(store: Store, findings: Iterable[Finding]) -> set[Name]:
+def contested(scene: PlanScene) -> set[Name]:
     """Queues that are there and cannot be built again from the log, which contradicts itself, or lacks what
     the queue still knows:
 
@@ -57,14 +57,15 @@ def contested(store: Store, findings: Iterable[Finding]) -> set[Name]:
       queue.
     - A batch queue has units of lost messages. It is built as a whole, and their places would go.
     """
-    named = [(queue_of(finding), finding) for finding in one_by_one(findings)]
+    queues = scene.store.queues
+    named = [(queue_of(finding), finding) for finding in one_by_one(scene.findings)]
     jumps = {
         (name, finding.where.queue_offset)
         for name, finding in named
         if finding.rule == RuleName.QUEUE_OFFSET_GAP
     }
     unclear: set[Name | None] = set()
-    batch = {(queue.topic, queue.queue_id) for queue in store.queues if queue.kind == "batch"}
+    batch = {(queue.topic, queue.queue_id) for queue in queues if queue.kind == "batch"}
     for name, finding in named:
         first = number(finding.found, "first_queue_offset")
         behind = number(finding.found, "last_queue_offset", -1) + 1
@@ -75,7 +76,7 @@ def contested(store: Store, findings: Iterable[Finding]) -> set[Name]:
             or (finding.rule in _OF_LOST and name in batch)
         ):
             unclear.add(name)
-    return {(queue.topic, queue.queue_id) for queue in store.queues} & unclear
+    return {(queue.topic, queue.queue_id) for queue in queues} & unclear
 
 
 def impossible(finding: Finding) -> str:
@@ -94,12 +95,12 @@ def impossible(finding: Finding) -> str:
     return ""
 
 
-def occupied(store: Store, finding: Finding, moved: Collection[str] = ()) -> str:
-    """Why a queue cannot be merged with what is there; "" where it can: a FIFO, a socket, a device, a
-    directory or a link to nowhere has the name of one of its files. No repair reads these; `moved` are the
+def blocked_directories(store: Store, moved: Collection[str]) -> frozenset[str]:
+    """The directories of plain queues that cannot be merged with what is there: a FIFO, a socket, a device, a
+    directory or a link to nowhere has the name of one of their files. No repair reads these; `moved` are the
     names of those that a repair sets aside."""
-    name, size = queue_of(finding), store.geometry.consumequeue_file_size
-    directory = None if name is None else queue_directory(*name, "file")
+    size = store.geometry.consumequeue_file_size
+    found = set()
     for stray in store.strays:
         above, _, last = stray.relative.rpartition("/")
         start = filename_to_offset(last)
@@ -108,22 +109,31 @@ def occupied(store: Store, finding: Finding, moved: Collection[str] = ()) -> str
             and stray.relative not in moved
             and start is not None
             and not (start % UNIT_SIZE or start % size)  # others are set aside
-            and (above == directory or (directory is None and above.startswith(f"{TREES['file']}/")))
+            and above.startswith(f"{TREES['file']}/")
         ):
-            return NO_FILE
-    return ""
+            found.add(above)
+    return frozenset(found)
 
 
-def moved_strays(findings: Iterable[Finding]) -> set[str]:
-    """The names of what is set aside because brokers would take it for a file of a queue."""
-    return {finding.where.file for finding in one_by_one(findings) if finding.rule == RuleName.FOREIGN_FILE}
+def blocked_now(scene: PlanScene) -> frozenset[str]:
+    """`blocked_directories`, less what is set aside because brokers would take it for a file of a queue."""
+    findings = one_by_one(scene.findings)
+    moved = {finding.where.file for finding in findings if finding.rule == RuleName.FOREIGN_FILE}
+    return blocked_directories(scene.store, moved)
+
+
+def occupied(blocked: Collection[str], finding: Finding) -> str:
+    """Why the queue of a finding cannot be merged with what is there; "" where it can. A finding that names
+    no queue is about all of them."""
+    name = queue_of(finding)
+    here = bool(blocked) if name is None else queue_directory(*name, "file") in blocked
+    return NO_FILE if here else ""
 
 
 def stays_wrong(scene: PlanScene) -> bool:
     """Whether a finding asks for a queue that is there to be built again, and it cannot be."""
-    unclear, moved = contested(scene.store, scene.findings), moved_strays(scene.findings)
+    unclear, blocked = scene.once(contested), scene.once(blocked_now)
     return any(
-        asks_to_build(finding)
-        and (queue_of(finding) in unclear or occupied(scene.store, finding, moved) != "")
+        asks_to_build(finding) and (queue_of(finding) in unclear or occupied(blocked, finding) != "")
         for finding in scene.findings
     )
