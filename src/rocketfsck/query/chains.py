@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from rocketfsck.formats.indexfile import (
     ENTRY,
@@ -27,7 +25,7 @@ from rocketfsck.formats.indexfile import (
     slot_pos,
 )
 from rocketfsck.store.model import Geometry, IndexFile
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import Closing, FileReader
 
 _ENTRY = ENTRY.packer()
 _SLOT = SLOT.packer()
@@ -44,7 +42,7 @@ class Entry:
     previous: int
 
 
-class Chains:
+class Chains(Closing):
     """An index file, open for look-ups. A context manager.
 
     `header` is None where the file is too short for one.
@@ -60,12 +58,7 @@ class Chains:
         head = self._reader.read_upto(0, INDEX_HEADER_SIZE)
         self.header: IndexHeader | None = decode_header(head) if len(head) == INDEX_HEADER_SIZE else None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._reader.close()
 
     @property

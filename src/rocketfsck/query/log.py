@@ -11,8 +11,6 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 from functools import cached_property
-from types import TracebackType
-from typing import Self
 
 from rocketfsck.formats.places import SYS_FLAG_AT, store_timestamp_place
 from rocketfsck.scan.columns import Stop, new_batch
@@ -24,7 +22,7 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, read_message
 from rocketfsck.store.model import MappedFile, OtherKind, Store
 from rocketfsck.store.openfiles import OpenFiles
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import Closing, FileReader
 
 KEY_ROOM = 32768
 """More words than the 32767 bytes of a record's properties can hold."""
@@ -33,7 +31,7 @@ _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 
 
-class LogView:
+class LogView(Closing):
     """The commit log of a store. A context manager; holds a few files open."""
 
     def __init__(self, store: Store) -> None:
@@ -41,14 +39,6 @@ class LogView:
         self._open = OpenFiles(store.commitlog)
         self._live_ends: dict[int, int] = {}
         self._batch = new_batch(1, KEY_ROOM, KEY_ROOM)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open.__exit__(kind, error, trace)
 
     @property
     def files(self) -> list[MappedFile]:
@@ -180,4 +170,4 @@ class LogView:
 
     def close(self) -> None:
         """Close the files; they are opened again when they are needed."""
-        self._open.__exit__(None, None, None)
+        self._open.close()

@@ -6,8 +6,6 @@ A context manager that holds a few files open. Reference 7, 8.
 from __future__ import annotations
 
 from functools import cached_property
-from types import TracebackType
-from typing import Self
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.magic import is_in_consume_queue
@@ -16,7 +14,7 @@ from rocketfsck.query.log import LogView
 from rocketfsck.query.queues import QueueView, places_of
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.store.reading import read_whole
+from rocketfsck.store.reading import Closing, read_whole
 
 WALK_LIMIT = 256 << 10
 """A file with more data than this is not walked just to tell whether one record in it is live."""
@@ -24,7 +22,7 @@ CONFIG_LIMIT = 64 << 20
 _SOUND = (UnitState.AGREES, UnitState.EXPIRED)
 
 
-class StoreView:
+class StoreView(Closing):
     """What all queries share.
 
     `walk_limit` (bytes) bounds what is read of a file to tell stale records from live ones; with `walks`
@@ -38,16 +36,11 @@ class StoreView:
         self.walks = walks
         self._queues: dict[tuple[str, int], QueueView | None] = {}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self.log.close()
         for view in self._queues.values():
             if view is not None:
-                view.__exit__(kind, error, trace)
+                view.close()
 
     @cached_property
     def _by_name(self) -> dict[tuple[str, int], ConsumeQueue]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from functools import cache
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import Geometry, IndexFile
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import Closing, FileReader
 
 if TYPE_CHECKING:
     from rocketfsck.formats.indexfile import IndexHeader
@@ -40,7 +39,7 @@ def entry_dtype() -> np.dtype[np.void]:
     return ENTRY.dtype()
 
 
-class IndexReader:
+class IndexReader(Closing):
     """One index file, open for reading. `last_entry` is the number of the last entry that the bytes hold."""
 
     __slots__ = ("_reader", "entry_count", "file", "first_pos", "header", "last_entry", "size", "slot_count")
@@ -61,12 +60,7 @@ class IndexReader:
         whole = max(self.size - self.first_pos, 0) // ENTRY_SIZE
         self.last_entry = max(min(whole, self.entry_count) - 1, 0)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._reader.close()
 
     @property

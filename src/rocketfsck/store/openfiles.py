@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from types import TracebackType
-from typing import Self
 
 from rocketfsck.store.model import MappedFileQueue
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import Closing, FileReader
 
 OPEN_FILES = 8
 
 
-class OpenFiles:
+class OpenFiles(Closing):
     """Files of a queue whose names say where they start. A context manager.
 
     `files` and `starts` (stream positions) are in the queue's order.
@@ -31,12 +29,7 @@ class OpenFiles:
         self.starts = [file.start_offset or 0 for file in self.files]
         self._open: OrderedDict[int, FileReader] = OrderedDict()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         for reader in self._open.values():
             reader.close()
         self._open.clear()

@@ -12,7 +12,6 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self, cast
 
 from rocketfsck.errors import StoreError
@@ -70,7 +69,22 @@ def open_regular(path: PathLike) -> int:
     raise StoreError(f"is {file_kind(mode)}, not a regular file", path=os.fspath(path))
 
 
-class FileReader:
+class Closing:
+    """A context manager that calls its own `close` when its block ends."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+class FileReader(Closing):
     """One regular file, open for reading. A context manager; safe to share between threads.
 
     `size` is the file's length in bytes when it was opened. Every method raises StoreError with the path and
@@ -97,14 +111,6 @@ class FileReader:
         self.size = status.st_size
         self.allocated_size = status.st_blocks * 512
         self.mtime_ns = status.st_mtime_ns
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the descriptor; closing twice does nothing."""

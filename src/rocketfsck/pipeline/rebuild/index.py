@@ -32,6 +32,7 @@ from rocketfsck.repair.build.index import IndexBuilder
 from rocketfsck.repair.build.model import BuiltIndexFile
 from rocketfsck.scan.build.rows import KeyRows
 from rocketfsck.store.model import Store
+from rocketfsck.store.reading import Closing
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,7 @@ def _rows(task: IndexTask) -> Iterator[KeyRows]:
                     return
 
 
-class _SegmentChunks:
+class _SegmentChunks(Closing):
     """The chunks of a commit log file's keys; `starts` are the numbers of their first keys, and the end."""
 
     def __init__(self, scratch: str, segment: SegmentKeys) -> None:
@@ -211,11 +212,8 @@ class _SegmentChunks:
         self.count = len(self._sizes)
         self.starts = [segment.key_start, *(segment.key_start + np.cumsum(self._sizes[:, 1])).tolist()]
 
-    def __enter__(self) -> _SegmentChunks:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.reader.__exit__(None, None, None)
+    def close(self) -> None:
+        self.reader.close()
 
     def read(self, chunk: int) -> KeyRows:
         row_count, key_count = self._sizes[chunk].tolist()

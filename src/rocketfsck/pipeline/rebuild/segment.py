@@ -198,7 +198,7 @@ class KeySpill:
 
     def close(self) -> None:
         """Leave nothing that is not finished."""
-        self._writer.__exit__(None, None, None)
+        self._writer.close()
 
 
 class UnitSpill:
@@ -273,4 +273,4 @@ class UnitSpill:
 
     def close(self) -> None:
         """Leave nothing that is not finished."""
-        self._writer.__exit__(None, None, None)
+        self._writer.close()

@@ -19,13 +19,12 @@ import struct
 import zlib
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
+from rocketfsck.store.reading import Closing
 
 MAGIC = b"rfspill1"
 COLUMN_SIZE = 3
@@ -35,7 +34,7 @@ _TAIL = struct.Struct("<8sqqII")
 _KINDS: dict[int, type[np.unsignedinteger]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
-class SpillWriter:
+class SpillWriter(Closing):
     """Writes the file `path`. A context manager; the file is there when `publish` was called, else not."""
 
     def __init__(self, path: Path) -> None:
@@ -47,12 +46,7 @@ class SpillWriter:
         except OSError as error:
             raise self._refused(error) from error
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._file.close()
         with suppress(OSError):
             self._part.unlink(missing_ok=True)
@@ -98,7 +92,7 @@ class SpillWriter:
         return StoreError(f"cannot be written: {error.strerror or error}", path=str(self.path))
 
 
-class SpillReader:
+class SpillReader(Closing):
     """A file that `SpillWriter` wrote; `footer` are its arrays. A context manager.
 
     Raises StoreError if the file cannot be read or is not whole.
@@ -116,12 +110,7 @@ class SpillReader:
             os.close(self._descriptor)
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         os.close(self._descriptor)
 
     def column(self, column: Longs, start: int, end: int) -> Longs:

@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from types import TracebackType
-from typing import Self
 
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import Version, parse_version
@@ -35,6 +33,7 @@ from rocketfsck.query.start.settings import refuse_unanswered
 from rocketfsck.query.trace import Trace
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Store
+from rocketfsck.store.reading import Closing
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class KeyOffsets:
     index_last_update_offset: int
 
 
-class BrokerView:
+class BrokerView(Closing):
     """A broker of one version on a store. A context manager; holds a few files open.
 
     `version` is a text such as `4.9.8`; None takes the store's own. `state` is that of the queues; None is
@@ -62,14 +61,9 @@ class BrokerView:
         self.log = LogView(store)
         self._readers = Readers()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self.log.close()
-        self._readers.__exit__(kind, error, trace)
+        self._readers.close()
 
     @cached_property
     def serving(self) -> Serving:

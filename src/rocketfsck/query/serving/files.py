@@ -13,8 +13,6 @@ import struct
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
@@ -23,7 +21,7 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.magic import BORN_HOST_V6
 from rocketfsck.query.queues import PRE_BLANK_SIZE, Unit, unit_dtype
 from rocketfsck.store.model import QueueKind
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import Closing, FileReader
 
 OPEN_FILES = 16
 PRE_BLANK = struct.pack(">qiq", 0, PRE_BLANK_SIZE, 0)
@@ -58,18 +56,13 @@ class ServedFile:
         return self.start_offset + self.size
 
 
-class Readers:
+class Readers(Closing):
     """A few files open at a time, by their paths. A context manager."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[str, FileReader] = OrderedDict()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         for reader in self._open.values():
             reader.close()
         self._open.clear()

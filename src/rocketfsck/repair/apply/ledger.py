@@ -199,7 +199,7 @@ def _blocks(
             done = max(done, end)
     finally:
         for reader in readers:
-            reader.__exit__(None, None, None)
+            reader.close()
 
 
 def _is_unit(units: NDArray[Any]) -> NDArray[np.bool_]:

@@ -17,7 +17,7 @@ from rocketfsck.errors import UsageError
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.javatext import INT64_MAX
 from rocketfsck.store.model import MappedFile, Store
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import Closing, FileReader
 
 BLOCK_SIZE = 1 << 20
 CHUNK_SIZE = 128 * BLOCK_SIZE
@@ -57,7 +57,7 @@ def group_files(a: Sequence[MappedFile], b: Sequence[MappedFile]) -> list[tuple[
     return [(tuple(first), tuple(second)) for first, second in groups]
 
 
-class LogBytes:
+class LogBytes(Closing):
     """The bytes of a commit log by physical offset. A context manager; one file is open at a time."""
 
     def __init__(self, files: Sequence[MappedFile]) -> None:
@@ -65,10 +65,7 @@ class LogBytes:
         self._reader: FileReader | None = None
         self._open: MappedFile | None = None
 
-    def __enter__(self) -> LogBytes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self._reader is not None:
             self._reader.close()
 

@@ -12,8 +12,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +27,7 @@ from rocketfsck.repair.carve.sources import SourceFile
 from rocketfsck.repair.log.filler import iterate_filler_records
 from rocketfsck.repair.salvage.layout import Placement
 from rocketfsck.scan.columns import Trait
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import Closing, FileReader
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 
@@ -46,7 +44,7 @@ _HEAD_SIZE = 256
 _MASK = 0x7FFFFFFF
 
 
-class LogWriter:
+class LogWriter(Closing):
     """The commit log being written below `root`. A context manager. Raises StoreError for what fails."""
 
     def __init__(
@@ -62,12 +60,7 @@ class LogWriter:
         self._descriptor = -1
         self._start: int | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         for reader in self._readers.values():
             reader.close()
         self._close()

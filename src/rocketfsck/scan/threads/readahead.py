@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import Closing, FileReader
 
 BUFFER_SIZE = 2 << 20
 BUFFER_COUNT = 6
@@ -28,7 +26,7 @@ LEAST_FRONT_SIZE = 256
 """More than any header: what a search must see at once."""
 
 
-class ReadAhead:
+class ReadAhead(Closing):
     """A window over a file: `buffer[start:end]` holds the file's bytes from `file_pos + start` on.
 
     `move_to` puts the window's start at any position, `extend` goes on behind its end. A context manager:
@@ -84,14 +82,6 @@ class ReadAhead:
         self._next = 0  # position of the first byte not asked for yet
         self._pending: deque[tuple[int, int, Future[None]]] = deque()  # size, buffer
         self._pool = ThreadPoolExecutor(1, "rocketfsck-read") if threaded else None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the thread; closing twice does nothing."""

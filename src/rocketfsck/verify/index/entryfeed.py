@@ -10,8 +10,6 @@ Files are taken in the order of what they hold; that of their names is looked at
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +24,7 @@ from rocketfsck.reader.index import (
 from rocketfsck.scan.join.keyjoin import put_rows
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import Store
+from rocketfsck.store.reading import Closing
 
 NUMBER_BITS = 32
 COLUMN_COUNT = 5
@@ -55,7 +54,7 @@ class _Part:
         return self.first >= 0
 
 
-class LogEntryFeed:
+class LogEntryFeed(Closing):
     """Entries that point into `start:end` of the log. A context manager; one index file is open at a time.
 
     What `read` gives is good until the next call. With `read_ahead` a thread shares the reading.
@@ -83,18 +82,10 @@ class LogEntryFeed:
                 while len(block := self._read(BLOCK_COUNT)):
                     rows.append(block.copy())
             finally:
-                self._close()
+                self.close()
             merged = np.concatenate(rows)
             self._sorted = merged[np.lexsort((merged[:, 0], merged[:, 1]))]  # by offset, as they were put
             self._next = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._close()
 
     def read(self, count: int) -> Longs:
         """Up to `count` further entries: number, offset, keyHash, timeDiff, begin timestamp."""
@@ -156,7 +147,7 @@ class LogEntryFeed:
     def _entries(self) -> NDArray[np.uint8] | None:
         """What is next, as on disk: one entry at least. None at the end."""
         while self._parts and self._next >= self._parts[0].end:
-            self._close()
+            self.close()
             del self._parts[0]
             self._next = self._parts[0].start if self._parts else 0
         if not self._parts:
@@ -178,15 +169,15 @@ class LogEntryFeed:
 
     def _opened(self, index: int) -> IndexReader:
         if self._reader is None or self._open_index != index:
-            self._close()
+            self.close()
             self._reader = IndexReader(self._store.indexes[index], self._store.geometry)
             self._open_index = index
         return self._reader
 
-    def _close(self) -> None:
+    def close(self) -> None:
         if self._window is not None:
-            self._window.__exit__(None, None, None)
+            self._window.close()
             self._window = None
         if self._reader is not None:
-            self._reader.__exit__(None, None, None)
+            self._reader.close()
             self._reader = None
