@@ -6,10 +6,11 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rocketfsck.scan.machine import jit
-from rocketfsck.verify.index import strangeentries
+from rocketfsck.verify.index import oddentries, strangeentries
 from rocketfsck.verify.unknown import unknown_areas
 
 from tests.conftest import Directory
@@ -181,3 +182,29 @@ def test_a_long_run_is_no_feature(extended: Extended, monkeypatch: pytest.Monkey
     result = extended.check()
     assert result.rules == {"XR024"}
     assert sum(finding.count for finding in result.of("XR024")) == 60
+
+
+def test_a_run_of_entries_is_told_as_a_whole() -> None:
+    """Mismatch 0 is a run over the records 5 and 6, mismatch 1 one over 6 and 7; 8 has one for itself."""
+    number, row = np.array([0, 0, 1, 1, 2]), np.array([5, 6, 6, 7, 8])
+    spoiled = np.array([True, False, False])
+    found = strangeentries._spoil(spoiled, number, row, np.array([6, 7, 8]))
+    assert (found.tolist(), spoiled.tolist()) == ([6, 7], [True, True, False])
+    spoiled = np.array([False, False, True])  # nothing that another record shares
+    assert not len(strangeentries._spoil(spoiled, number, row, np.array([5, 6, 7])))
+    assert spoiled.tolist() == [False, False, True]
+
+
+def test_hashes_are_taken_one_for_one_from_the_front() -> None:
+    rows, keys = np.array([1, 1, 1, 2, 2]), np.array([7, 8, 7, 7, -9])
+    wanted_rows, wanted_keys = np.array([1, 2, 2, 3]), np.array([7, -9, -9, 7])
+    left, unmet = oddentries.difference(rows, keys, wanted_rows, wanted_keys)
+    assert left.tolist() == [False, True, True, True, False]
+    assert unmet.tolist() == [False, False, True, True]
+
+
+def test_only_so_many_entries_are_looked_at(extended: Extended, monkeypatch: pytest.MonkeyPatch) -> None:
+    extended.put(behind(range(5, 25), STRANGE))
+    monkeypatch.setattr(oddentries, "LOOK_LIMIT", 12)
+    result = extended.check()
+    assert (len(result.of("XR024")), result.one("XR035").found["record_count"]) == (8, 12)

@@ -83,10 +83,9 @@ class KeyJoin:
         missing = np.zeros(rows.count, np.int64)
         other = np.zeros(rows.count, np.int64)
         regular, sound_rows = self._strange.take(found, rows)
-        for number in range(len(found)):
-            if number not in regular:
-                self._mismatch(found, number, rows, missing, other)
-        missing[list(sound_rows)] = other[list(sound_rows)] = 0
+        for number in np.flatnonzero(~regular).tolist():
+            self._mismatch(found, number, rows, missing, other)
+        missing[sound_rows] = other[sound_rows] = 0
         if len(keyed):
             physical = rows.physical
             self._count(len(keyed), int(physical[keyed[0]]), int(physical[keyed[-1]]))

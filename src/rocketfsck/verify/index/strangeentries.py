@@ -15,18 +15,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.reader.index import IndexReader
+from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.join.keyjoin import EntryCode, Mismatches
 from rocketfsck.store.model import Store
 from rocketfsck.store.newer import writes_more_entries
 from rocketfsck.verify.finding import Finding, Where
-from rocketfsck.verify.index.entryfeed import split_number
+from rocketfsck.verify.index.oddentries import (
+    KEY_BITS,
+    Extras,
+    OddEntries,
+    extras_from_bytes,
+    extras_of,
+    pairs,
+    rank_of,
+    read_odd,
+)
 from rocketfsck.verify.index.places import entry_place
 from rocketfsck.verify.log.rows import LogRows
 
@@ -40,7 +48,6 @@ MAX_KEPT = 1 << 16
 RUN_LIMIT = 1 << 14
 """Odd entries in a row that are looked at; a longer run is no feature."""
 
-MAX_TIME_DIFF = 0x7FFFFFFF
 INDEX, ENTRY, OFFSET, DISTINCT, COUNT, HASH = range(6)
 WIDTH = 6
 
@@ -61,164 +68,103 @@ class Strange:
     odd_count: int = 0
 
 
-@dataclass(slots=True)
-class _Record:
-    """The odd entries of one record: hashes with their index, entry number; and what its keys still miss."""
-
-    found: list[tuple[int, int, int]] = field(default_factory=list)
-    repeated: list[int] = field(default_factory=list)
-    missed: list[int] = field(default_factory=list)
-    mismatches: set[int] = field(default_factory=set)
-    sound: bool = True
-    missing: bool = False
-
-    def extras(self) -> list[tuple[int, int, int]]:
-        """The entries beyond those of the keys; none if a key has no entry at all."""
-        rest = list(self.found)
-        for wanted in self.missed:
-            at = next((at for at, (key_hash, _, _) in enumerate(rest) if key_hash == wanted), None)
-            if at is not None:
-                del rest[at]
-            elif wanted not in self.repeated:
-                return []
-        return rest if self.sound else []
-
-
 class StrangeEntries:
     """Takes the mismatches of every batch; tells which of them are regular."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._rows: list[tuple[int, ...]] = []
+        self._rows: list[Longs] = []
+        self._kept = 0
         self._further = 0
         self._odd = 0
         self.seen = 0
 
-    def take(self, found: Mismatches, rows: LogRows) -> tuple[frozenset[int], tuple[int, ...]]:
-        """The numbers of the mismatches that are regular odd entries; the rows of their records."""
+    def take(self, found: Mismatches, rows: LogRows) -> tuple[Flags, Longs]:
+        """Which of the mismatches are regular odd entries; the rows of their records."""
         code = found.code
-        odd = np.flatnonzero((code == EntryCode.HASH) | (code == EntryCode.EXTRA))
-        self.seen += int(found.count[odd].sum())
-        if not len(odd):
-            return frozenset(), ()
-        records = self._records(found, rows)
-        regular: set[int] = set()
-        spoiled: set[int] = set()
-        kept: list[tuple[int, _Record, tuple[int, ...]]] = []
-        for row, record in records.items():
-            extras = self._again(record, rows, row) if record.missing and record.found else record.extras()
-            if not extras:
-                spoiled |= record.mismatches
-                self._odd += bool(record.found)
-                continue
-            regular |= record.mismatches
-            key_hash, index, entry = extras[0]
-            distinct = len({item[0] for item in extras})
-            values = (index, entry, int(rows.physical[row]), distinct, len(extras), key_hash)
-            kept.append((row, record, values))
-        sound_rows = []
-        for row, record, row_values in kept:
-            if record.mismatches & spoiled:  # a run of entries that is told as a whole
-                spoiled |= record.mismatches
-                self._odd += 1
-                continue
-            sound_rows.append(row)
-            if len(self._rows) < MAX_KEPT:
-                self._rows.append(row_values)
-            else:
-                self._further += row_values[COUNT]
-        return frozenset(regular - spoiled), tuple(sound_rows)
+        is_odd = (code == EntryCode.HASH) | (code == EntryCode.EXTRA)
+        self.seen += int(found.count[is_odd].sum())
+        if not is_odd.any():
+            return np.zeros(len(found), np.bool_), np.zeros(0, np.int64)
+        chosen = np.flatnonzero(is_odd | (code == EntryCode.DUPLICATE))
+        odd = read_odd(self._store, found, chosen, rows, RUN_LIMIT)
+        extras = self._extras(found, odd, rows)
+        real = ~odd.repeated
+        number = np.concatenate((odd.number[real], odd.long))
+        linked = np.concatenate((odd.row[real], found.row[odd.long]))
+        record = np.unique(extras.row)
+        self._odd += len(np.setdiff1d(odd.row[real], record))
+        spoiled = np.zeros(len(found), np.bool_)
+        has_extras = np.isin(linked, record)
+        spoiled[number[~has_extras]] = True
+        regular = np.zeros(len(found), np.bool_)
+        regular[number[has_extras]] = True
+        record = record[np.argsort(rank_of(record, np.concatenate((found.row[chosen], odd.row))))]
+        kept = record[~np.isin(record, _spoil(spoiled, number, linked, record))]
+        self._odd += len(record) - len(kept)
+        self._keep(extras, kept, rows)
+        return regular & ~spoiled, kept
 
-    def _again(self, record: _Record, rows: LogRows, row: int) -> list[tuple[int, int, int]]:
-        """As `_Record.extras`, from the bytes: a key that seems to be missing may be behind an odd entry."""
-        batch, index = rows.batch, record.found[0][1]
-        start, count = int(batch["key_start"][row]), int(batch["key_count"][row])
-        numbers = [entry for _, _, entry in record.found]
-        with IndexReader(self._store.indexes[index], self._store.geometry) as reader:
-            first = max(min(numbers) - count, 1)
-            last = min(max(numbers) + count, reader.last_entry)
-            block = (
-                reader.entries(first, last - first + 1) if last - first < RUN_LIMIT else reader.entries(1, 0)
-            )
-        keys = Counter(batch["key_hash"][start : start + count].tolist())
-        mine = block["phyOffset"] == rows.physical[row]
-        extras = []
-        for at in np.flatnonzero(mine).tolist():
-            key_hash = int(block["keyHash"][at])
-            if keys[key_hash]:
-                keys[key_hash] -= 1
-            else:
-                extras.append((key_hash, index, first + at))
-        return extras if record.sound and not any(keys.values()) else []
+    def _extras(self, found: Mismatches, odd: OddEntries, rows: LogRows) -> Extras:
+        """Entries beyond those of the keys; none of records that have a key without an entry."""
+        change = np.zeros(rows.count + 1, np.int64)
+        missing = found.code == EntryCode.ENTRY_MISSING
+        np.add.at(change, found.number[missing], 1)
+        np.add.at(change, found.number_end[missing], -1)
+        again = np.intersect1d(odd.row[~odd.repeated], np.flatnonzero(np.cumsum(change) > 0))
+        extras, unmet = extras_of(found, odd)
+        unmet = np.setdiff1d(unmet, again)
+        if len(again):
+            others, also_unmet = extras_from_bytes(self._store, rows, odd, again, RUN_LIMIT)
+            extras = extras.only(~np.isin(extras.row, again)).beside(others)
+            unmet = np.concatenate((unmet, also_unmet))
+        bad = (odd.row[~odd.sound & ~odd.repeated], found.row[odd.long], unmet)
+        return extras.only(~np.isin(extras.row, np.concatenate(bad)))
+
+    def _keep(self, extras: Extras, records: Longs, rows: LogRows) -> None:
+        """Write down a row for each of these records, as many as there is room for."""
+        mine, first, count = np.unique(extras.row, return_index=True, return_counts=True)
+        distinct = np.bincount(np.unique(pairs(extras.row, extras.key)) >> KEY_BITS, minlength=rows.count)
+        at = np.searchsorted(mine, records)
+        first, count = first[at], count[at]
+        columns = (
+            extras.index[first],
+            extras.entry[first],
+            rows.physical[records],
+            distinct[records],
+            count,
+            extras.key[first],
+        )
+        table = np.stack(columns, axis=1)[: MAX_KEPT - self._kept]
+        self._rows.append(table)
+        self._kept += len(table)
+        self._further += int(count[len(table) :].sum())
 
     def finish(self, total: int) -> Strange:
         """What came of it; `total` is how many odd entries the join has counted."""
-        table = np.array(self._rows, np.int64).reshape(-1, WIDTH)
+        table = np.concatenate([np.zeros((0, WIDTH), np.int64), *self._rows])
         return Strange(table, self._further, max(total - self.seen, 0), self._odd)
 
-    def _records(self, found: Mismatches, rows: LogRows) -> dict[int, _Record]:
-        """The odd, repeated and missing entries of the batch, by the record's row."""
-        records: dict[int, _Record] = {}
-        missing = np.zeros(rows.count + 1, np.int64)
-        wanted: dict[int, list[tuple[int, int]]] = {}  # index file: entries with their mismatch
-        code, count = found.code.tolist(), found.count.tolist()
-        first, end, at = found.number.tolist(), found.number_end.tolist(), found.row.tolist()
-        for number, kind in enumerate(code):
-            if kind == EntryCode.ENTRY_MISSING:
-                missing[first[number]] += 1
-                missing[end[number]] -= 1
-            elif kind in (EntryCode.HASH, EntryCode.EXTRA, EntryCode.DUPLICATE):
-                record = records.setdefault(at[number], _Record())
-                if kind == EntryCode.HASH:
-                    record.missed.append(int(found.expected[number]))
-                if count[number] > RUN_LIMIT:
-                    record.sound = False
-                    record.mismatches.add(number)
-                    continue
-                index, entry = split_number(first[number])
-                wanted.setdefault(index, []).extend(
-                    (entry + step, number) for step in range(end[number] - first[number])
-                )
-        physical = rows.physical
-        for index, pairs in wanted.items():
-            self._read(index, pairs, code, rows, physical, records)
-        misses = np.cumsum(missing) > 0
-        for row, record in records.items():
-            record.missing = bool(misses[row])
-        return records
 
-    def _read(
-        self,
-        index: int,
-        pairs: Sequence[tuple[int, int]],
-        code: Sequence[int],
-        rows: LogRows,
-        physical: Longs,
-        records: dict[int, _Record],
-    ) -> None:
-        """Put entries of an index file to their records."""
-        numbers = np.array([entry for entry, _ in pairs], np.int64)
-        with IndexReader(self._store.indexes[index], self._store.geometry) as reader:
-            entries = reader.gather(numbers)
-            begin = reader.header.begin_timestamp
-        offset = entries["phyOffset"].astype(np.int64)
-        row = np.minimum(np.searchsorted(physical, offset), len(physical) - 1)
-        lasted = rows["store_timestamp"][row].astype(np.int64) - begin
-        wanted = np.clip(np.where(begin > 0, lasted, 0) // 1000, 0, MAX_TIME_DIFF)
-        # the first entry is counted from another begin (IX023)
-        in_time = (entries["timeDiff"] == wanted) | (numbers == 1)
-        sound = (physical[row] == offset) & in_time & (entries["keyHash"] >= 0)
-        hashes = entries["keyHash"].astype(np.int64).tolist()
-        for (entry, number), place, key_hash, good in zip(
-            pairs, row.tolist(), hashes, sound.tolist(), strict=True
-        ):
-            record = records.setdefault(place, _Record())
-            if code[number] == EntryCode.DUPLICATE:
-                record.repeated.append(key_hash)
-                continue
-            record.found.append((key_hash, index, entry))
-            record.mismatches.add(number)
-            record.sound &= good
+def _spoil(spoiled: Flags, number: Longs, row: Longs, records: Longs) -> Longs:
+    """The records of a run of entries that is told as a whole, since another record of it is not regular.
+
+    `spoiled` are the mismatches that are told so; those of the records found are added. `number` and `row`
+    link mismatches with records; `records` are taken in their order.
+    """
+    links = np.unique(np.stack((row, number)), axis=1)
+    shared = np.bincount(links[1], minlength=len(spoiled)) > 1
+    if not (shared & spoiled).any():
+        return records[:0]
+    several = np.isin(records, links[0][shared[links[1]]])
+    found = []
+    for record in records[several].tolist():
+        low, high = np.searchsorted(links[0], (record, record + 1)).tolist()
+        mismatches = links[1][low:high]
+        if spoiled[mismatches].any():
+            spoiled[mismatches] = True
+            found.append(record)
+    return np.array(found, np.int64)
 
 
 def judge_strange(store: Store, results: Sequence[Strange], keyed_count: int) -> Iterator[Finding]:
