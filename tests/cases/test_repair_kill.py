@@ -282,6 +282,26 @@ def test_apply_is_killed_between_the_renames_and_taken_back(store: Path, plan: P
         assert areas(store) == [], number
 
 
+@pytest.mark.parametrize("links", [False], indirect=True)
+@pytest.mark.parametrize("changed", [False, True], ids=["as left", "changed"])
+@pytest.mark.usefixtures("links")
+def test_undo_is_killed_between_the_renames(store: Path, plan: Plan, changed: bool) -> None:
+    """Whatever was written since the repair is kept, and nothing else is."""
+    old, _, _, names = outcomes(store, plan, False)
+    swap = names.index("exchange")
+    for number in range(swap, swap + 4):
+        fresh(store)
+        apply(plan, False)
+        if changed:
+            (store / "commitlog/late").write_bytes(b"since")
+        with killed_at(number), pytest.raises(KilledError):
+            undo(store, force=changed)
+        kept = undo(store, force=changed).kept
+        assert state(store) == old, number
+        assert bool(kept) == changed == bool(areas(store)), number
+        assert not changed or (Path(kept) / "commitlog/late").read_bytes() == b"since", number
+
+
 @MODES
 @WAYS
 @pytest.mark.usefixtures("links")

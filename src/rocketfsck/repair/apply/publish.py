@@ -90,6 +90,17 @@ def standing(area: Area) -> str:
     return ""
 
 
+def repaired(area: Area) -> str:
+    """Beside: where the repaired store is: in the store's place, or in the area. StoreError as for `standing`."""
+    if standing(area) == "new":
+        return area.store
+    for name in ("spare", "store"):  # two renames of three were made, or one
+        place = area.place(name)
+        if fileops.exists(place) and _side(area, place) == "new":
+            return str(place)
+    return area.at("store")
+
+
 def _side(area: Area, place: Place) -> str:
     """ "old" or "new": which store a directory of the area is. Raises StoreError if it is neither."""
     if not fileops.is_directory(place):

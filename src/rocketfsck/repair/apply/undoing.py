@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair.apply.publish import bring, second_name, standing, take_back
+from rocketfsck.repair.apply.publish import bring, repaired, second_name, standing, take_back
 from rocketfsck.repair.apply.results import UndoReport, undo_command
 from rocketfsck.repair.area.journal import Area, find_areas, read_manifests, real_root
 from rocketfsck.repair.area.locking import StoreLock, only_repair
@@ -81,7 +81,7 @@ def _exchange_back(area: Area, force: bool) -> str:
     published = standing(area) == "new"
     if published and not os.path.lexists(kept):
         bring(area, "new")  # interrupted before its last rename: the old store is not in its place yet
-    new = here if published else kept
+    new = repaired(area)
     changed = changed_files(manifests["after"], list_files(new, near=[here])) if os.path.lexists(new) else []
     if published:
         _refuse(changed, force, here, "the store changed since it was repaired")

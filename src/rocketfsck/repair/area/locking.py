@@ -36,6 +36,8 @@ class StoreLock:
         except (FileNotFoundError, IsADirectoryError):
             return  # no broker can hold what is not there, or is no file
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                return  # nor what leads to itself
             raise StoreError(f"cannot be opened: {os_error_text(error)}", path=self.path) from error
         if not stat.S_ISREG(os.fstat(self.descriptor).st_mode):
             self.release()
