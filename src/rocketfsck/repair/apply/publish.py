@@ -91,7 +91,10 @@ def standing(area: Area) -> str:
 
 
 def repaired(area: Area) -> str:
-    """Beside: where the repaired store is: in the store's place, or in the area. StoreError as for `standing`."""
+    """Beside: where the repaired store is: in the store's place, or in the area.
+
+    Raises StoreError as `standing` does.
+    """
     if standing(area) == "new":
         return area.store
     for name in ("spare", "store"):  # two renames of three were made, or one
