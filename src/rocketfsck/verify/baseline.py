@@ -5,32 +5,33 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
-from rocketfsck.errors import UsageError
-from rocketfsck.verify.documents import read_document, write_atomically
+from msgspec import Meta
+
+from rocketfsck.documents import json_text, to_document
+from rocketfsck.verify.documents import read_kept, write_atomically
 from rocketfsck.verify.finding import Finding
 
-SCHEMA_VERSION = 1
-_FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The fingerprints of findings that are not shown."""
+
+    schema_version: Literal[1]
+    fingerprints: tuple[Annotated[str, Meta(pattern="^[0-9a-f]{16}$", max_length=16)], ...]
 
 
 def read_baseline(path: Path) -> frozenset[str]:
     """The fingerprints in a file; raises UsageError if it cannot be read or is not a baseline."""
-    prints = read_document(path, "a baseline", SCHEMA_VERSION).get("fingerprints")
-    if not isinstance(prints, list) or not all(
-        isinstance(item, str) and _FINGERPRINT.fullmatch(item) for item in prints
-    ):
-        raise UsageError(f"{path}: has fingerprints that are not 16 hex digits")
-    return frozenset(prints)
+    return frozenset(read_kept(Baseline, path, "a baseline").fingerprints)
 
 
 def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
     """Write the fingerprints of findings, whole or not at all; returns how many. Raises StoreError."""
     prints = sorted({finding.fingerprint for finding in findings})
-    document = {"schema_version": SCHEMA_VERSION, "fingerprints": prints}
-    write_atomically(path, json.dumps(document, indent=1) + "\n")
+    write_atomically(path, json_text(to_document(Baseline(1, tuple(prints))), indent=1) + "\n")
     return len(prints)

@@ -134,7 +134,7 @@ def _diagnosis(name: str, groups: Mapping[str, list[Finding]], place: _Place) ->
         fault_class=name,
         title=known.title,
         text=f"{meaning}{because} {known.advice}",
-        severity=_worst(findings),
+        severity=_worst(findings).word,
         rules=tuple(rules),
         files=tuple(dict.fromkeys(finding.where.file for finding in findings if finding.where.file))[
             :FILE_LIMIT

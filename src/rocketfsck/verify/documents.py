@@ -1,30 +1,36 @@
-"""JSON files that a check keeps beside stores: read with care, replaced as a whole.
-
-{"schema_version": n, ...}
-"""
+"""JSON files beside stores: read with care, replaced as a whole."""
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from rocketfsck.documents import from_document, parse_text, printable
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.store.reading import read_whole
+
+T = TypeVar("T")
+MAX_SIZE = 1 << 28
+"""Bytes of a plan, a journal, a report or any other document that is read."""
 
 
-def read_document(path: Path, what: str, schema_version: int) -> dict[str, Any]:
-    """The object in a file; raises UsageError if it cannot be read or is not `what` of this version."""
+def read_document(path: Path | str) -> Any:
+    """The JSON in a file. Raises UsageError if there is none in it, StoreError if it cannot be read."""
     try:
-        document = json.loads(path.read_text("utf-8"))
+        return parse_text(read_whole(path, MAX_SIZE), str(path))
+    except MemoryError as error:
+        raise StoreError("does not fit into memory", path=str(path)) from error
+
+
+def read_kept(kind: type[T], path: Path, what: str) -> T:
+    """The dataclass in a file that a check wrote; raises UsageError if it cannot be read or is not `what`."""
+    name = printable(str(path))
+    try:
+        return from_document(kind, parse_text(path.read_bytes(), str(path)), f"{name} is not {what}")
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: is not {what}: {error}") from error
-    if not isinstance(document, dict) or document.get("schema_version") != schema_version:
-        raise UsageError(f"{path}: is not {what} of schema version {schema_version}")
-    return document
+        raise UsageError(f"{name}: cannot be read: {error.strerror}") from error
 
 
 def write_atomically(path: Path, text: str) -> None:

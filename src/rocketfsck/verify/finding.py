@@ -7,10 +7,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Literal, get_args
 
 Scalar = int | str | bool | None
 Facts = Mapping[str, Scalar]
 """Named values of a finding: exact integers, text, or None. Bytes are given as hex text."""
+
+
+SeverityName = Literal["info", "warning", "error"]
 
 
 class Severity(IntEnum):
@@ -19,6 +23,11 @@ class Severity(IntEnum):
     INFO = 0
     WARNING = 1
     ERROR = 2
+
+    @property
+    def word(self) -> SeverityName:
+        """What it is called in reports."""
+        return get_args(SeverityName)[self]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,20 +1,19 @@
 """The report of a check: data, of which text, JSON and tables are renderings.
 
 It says what was checked and what was not and why, what was found, what that means, and what to run next.
-In JSON every object is plain; text whose bytes are not UTF-8 (a topic's directory name) is under its name
-with `_b64` appended, as base64 of the bytes.
+In JSON, text whose bytes are not UTF-8 (a topic's directory name) has a form of its own: see
+`rocketfsck.documents`.
 """
 
 from __future__ import annotations
 
-import base64
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rocketfsck.documents import from_document, named, printable, to_document
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS, UsageError
-from rocketfsck.verify.finding import Finding, Severity, Where
+from rocketfsck.verify.finding import Finding, Severity, SeverityName
 from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.tasks.facts import RegionTotal
@@ -22,7 +21,7 @@ from rocketfsck.verify.tasks.task import Checked
 
 SCHEMA_VERSION = 1
 
-_BYTES, _UNITS = "_b64", "_utf16"
+KIND = "rocketfsck.check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class Diagnosis:
     fault_class: str
     title: str
     text: str
-    severity: Severity
+    severity: SeverityName
     rules: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     count: int = 0
@@ -146,67 +145,42 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON values; `from_json` gives an equal report back."""
-        plain = {
-            item.name: _plain(getattr(self, item.name)) for item in fields(self) if item.name not in _OWN
-        }
+        members = to_document(replace(self, findings=()))
         return {
-            "schema_version": self.schema_version,
-            "kind": "rocketfsck.check",
-            **plain,
+            "schema_version": members.pop("schema_version"),
+            "kind": KIND,
+            **{name: members[name] for name in members if name not in ("coverage", "findings")},
             "exit_code": self.exit_code,
-            "coverage": {**_plain(self.coverage), "statement": self.coverage.statement},
+            "coverage": {**members["coverage"], "statement": self.coverage.statement},
             "findings": [finding_to_json(finding) for finding in self.findings],
         }
 
     @classmethod
     def from_json(cls, document: Any) -> Report:
         """The report that `to_json` wrote; raises UsageError for anything else."""
-        try:
-            if document["kind"] != "rocketfsck.check" or document["schema_version"] != SCHEMA_VERSION:
-                raise UsageError(f"not a check report of schema version {SCHEMA_VERSION}")
-            store = dict(document["store"])
-            store["versions"] = tuple(store["versions"])
-            store["known_from"] = tuple((what, why) for what, why in store["known_from"])
-            coverage = {name: document["coverage"][name] for name in Coverage.__slots__}
-            return cls(
-                store=StoreFacts(**_with_text(store)),
-                level=document["level"],
-                tool_version=document["tool_version"],
-                started_timestamp=document["started_timestamp"],
-                seconds=document["seconds"],
-                checked={name: Checked(**value) for name, value in document["checked"].items()},
-                coverage=Coverage(**coverage),
-                not_checked=tuple(NotChecked(**_with_text(item)) for item in document["not_checked"]),
-                findings=tuple(finding_from_json(item) for item in document["findings"]),
-                counts={str(name): int(count) for name, count in document["counts"].items()},
-                suppressed=document["suppressed"],
-                diagnoses=tuple(_diagnosis(item) for item in document["diagnoses"]),
-                regions={
-                    name: tuple(RegionTotal(**item) for item in totals)
-                    for name, totals in document["regions"].items()
-                },
-                next_commands=tuple(document["next_commands"]),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise UsageError(f"not a check report: {error!r}") from error
-
-
-_OWN = frozenset({"findings", "schema_version", "coverage"})
+        if not isinstance(document, dict) or document.get("kind") != KIND:
+            raise UsageError("not a check report")
+        if document.get("schema_version") != SCHEMA_VERSION:
+            raise UsageError(f"not a check report of schema version {SCHEMA_VERSION}")
+        report = from_document(cls, document, "check report", exact=False)
+        unknown = sorted({*report.counts, *(finding.rule for finding in report.findings)} - set(RULES))
+        if unknown:
+            raise UsageError(f"check report: there is no rule {printable(unknown[0])!r}")
+        return report
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:
     """A finding as JSON values, with its rule's slug and severity and its line of text beside the data."""
     rule = RULES[finding.rule]
-    where = {name: getattr(finding.where, name) for name in Where.__slots__}
     return {
         "schema_version": SCHEMA_VERSION,
         "rule": rule.id,
         "slug": rule.slug,
-        "severity": rule.severity.name.lower(),
+        "severity": rule.severity.word,
         "message": describe(finding),
-        "where": _text_members({name: value for name, value in where.items() if value is not None}),
-        "found": _text_members(finding.found),
-        "expected": _text_members(finding.expected),
+        "where": {name: value for name, value in to_document(finding.where).items() if value is not None},
+        "found": named(finding.found),
+        "expected": named(finding.expected),
         "count": finding.count,
         "fingerprint": finding.fingerprint,
         "fault_class": rule.fault_class,
@@ -214,93 +188,6 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-_KINDS: Mapping[str, tuple[type, ...]] = {name: (int, type(None)) for name in Where.__slots__} | {
-    "file": (str,),
-    "topic": (str, type(None)),
-}
-
-
-def finding_from_json(document: Mapping[str, Any]) -> Finding:
-    """The finding that `finding_to_json` wrote; raises KeyError, TypeError or ValueError for others."""
-    if document["rule"] not in RULES:
-        raise ValueError(f"no rule {document['rule']}")
-    where = Where(**_with_text(document["where"]))
-    for name in Where.__slots__:
-        value = getattr(where, name)
-        if not isinstance(value, _KINDS[name]) or isinstance(value, bool):
-            raise TypeError(f"where.{name} is {value!r}")
-    return Finding(
-        document["rule"],
-        where,
-        _with_text(document["found"]),
-        _with_text(document["expected"]),
-        int(document["count"]),
-    )
-
-
-def _diagnosis(document: Mapping[str, Any]) -> Diagnosis:
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in _with_text(document).items()
-    }
-    return Diagnosis(**{**values, "severity": Severity[str(values["severity"]).upper()]})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Severity):
-        return value.name.lower()
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "__dataclass_fields__"):
-        return _text_members({item.name: _plain(getattr(value, item.name)) for item in fields(value)})
-    return value
-
-
-def _text_members(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same members; text with bytes that are not UTF-8 moves to `<name>_b64`.
-
-    Text with other lone surrogates, which only an escape in a JSON file can have put there, moves to
-    `<name>_utf16`: base64 of its UTF-16BE.
-    """
-    members: dict[str, Any] = {}
-    for name, value in values.items():
-        if not isinstance(value, str) or _is_utf8(value):
-            members[name] = value
-        elif (raw := _escaped_bytes(value)) is not None:
-            members[name + _BYTES] = base64.b64encode(raw).decode("ascii")
-        else:
-            units = value.encode("utf-16-be", "surrogatepass")
-            members[name + _UNITS] = base64.b64encode(units).decode("ascii")
-    return members
-
-
-def _with_text(members: Mapping[str, Any]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, value in members.items():
-        if name.endswith(_BYTES):
-            values[name.removesuffix(_BYTES)] = os.fsdecode(base64.b64decode(value, validate=True))
-        elif name.endswith(_UNITS):
-            units = base64.b64decode(value, validate=True)
-            values[name.removesuffix(_UNITS)] = units.decode("utf-16-be", "surrogatepass")
-        else:
-            values[name] = value
-    return values
-
-
-def _escaped_bytes(text: str) -> bytes | None:
-    """The bytes that `os.fsdecode` made this text of; None if it did not."""
-    try:
-        raw = os.fsencode(text)
-    except UnicodeEncodeError:
-        return None
-    return raw if os.fsdecode(raw) == text else None
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+def finding_from_json(document: Any) -> Finding:
+    """The finding that `finding_to_json` wrote; raises UsageError for others."""
+    return from_document(Finding, document, "finding", exact=False)

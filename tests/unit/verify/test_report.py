@@ -61,7 +61,7 @@ REPORT = Report(
     findings=FINDINGS,
     counts={"ST010": 1, "ST041": 4},
     suppressed=2,
-    diagnoses=(Diagnosis("C5", "segment missing", "text", Severity.ERROR, ("ST010",), (ODD,), 1, "command"),),
+    diagnoses=(Diagnosis("C5", "segment missing", "text", "error", ("ST010",), (ODD,), 1, "command"),),
     regions={"commitlog/x": (RegionTotal("records", 1, 90, 2), RegionTotal("zero", 1, 10, 0))},
     next_commands=("rocketfsck explain ST010",),
 )
@@ -162,7 +162,7 @@ def test_what_is_no_report_is_refused(document: Any) -> None:
 @pytest.mark.parametrize("where", [{"file": 5}, {"file": None}, {"file": "f", "topic": 7}, {"start": "1"}])
 def test_a_place_of_other_kinds_of_values_is_refused(where: dict[str, Any]) -> None:
     document = finding_to_json(Finding("CL001", Where(file="f"))) | {"where": where}
-    with pytest.raises(TypeError, match="where"):
+    with pytest.raises(UsageError, match="where"):
         finding_from_json(document)
 
 

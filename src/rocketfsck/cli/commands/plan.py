@@ -109,7 +109,7 @@ def command(
 
 
 def _read_report(path: Path) -> Report:
-    from rocketfsck.repair.plan.document import read_document
+    from rocketfsck.verify.documents import read_document
     from rocketfsck.verify.report import Report
 
     return Report.from_json(read_document(path))

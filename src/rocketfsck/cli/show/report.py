@@ -214,7 +214,7 @@ def _diagnoses(report: Report, palette: Palette, columns: int) -> Iterator[str]:
     yield ""
     yield palette.bold("What this means")
     for diagnosis in report.diagnoses:
-        name = paint(palette, diagnosis.severity, diagnosis.fault_class)
+        name = paint(palette, Severity[diagnosis.severity.upper()], diagnosis.fault_class)
         yield f"  {name} {palette.bold(visible(diagnosis.title, keep_backslash=True))}"
         yield from wrapped(visible(diagnosis.text, keep_backslash=True), columns, "    ")
         if diagnosis.files:

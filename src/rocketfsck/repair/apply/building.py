@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from rocketfsck.documents import to_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.apply.differences import Differences
 from rocketfsck.repair.apply.judging import Judgement, judge
@@ -21,12 +22,12 @@ from rocketfsck.repair.apply.ledger import Ledger, make_ledger
 from rocketfsck.repair.apply.publish import active_size, save_before, settle, sync_tree
 from rocketfsck.repair.apply.results import ApplyReport
 from rocketfsck.repair.apply.startjudge import compare_starts, start_problem
-from rocketfsck.repair.area.journal import MANIFESTS, Area, real_root, write_file
+from rocketfsck.repair.area.journal import MANIFESTS, Area, Mode, real_root, write_file
 from rocketfsck.repair.area.locking import StoreLock
 from rocketfsck.repair.area.manifests import Manifest, changed_files, list_files, outside_directories, some_of
 from rocketfsck.repair.area.tells import find_tells
 from rocketfsck.repair.area.worktree import WorkTree
-from rocketfsck.repair.plan.document import plan_to_json, to_members
+from rocketfsck.repair.plan.document import plan_to_json
 from rocketfsck.repair.plan.law import all_assumptions, total_notices
 from rocketfsck.repair.plan.model import Action, Extent, Plan
 from rocketfsck.repair.plan.opening import open_planned
@@ -62,7 +63,7 @@ class Work:
     named: tuple[str, ...] = ()
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> Mode:
         return "in-place" if self.in_place else "beside"
 
     @property
@@ -219,7 +220,7 @@ def _checked(
     work: Work, report: ApplyReport, before: Store, after: Store, tree: WorkTree, progress: Progress | None
 ) -> ApplyReport:
     """The report with what a check of the result and the ledger say."""
-    options = CheckOptions(work.plan.level, now_timestamp=work.now_timestamp)  # type: ignore[arg-type]
+    options = CheckOptions(work.plan.level, now_timestamp=work.now_timestamp)
     found = check_store(after, options, progress=progress)
     check_before = cache(lambda: check_store(before, options))
     verdict: Judgement = judge(work.plan, found, tree.name_of, check_before)
@@ -291,7 +292,7 @@ def _make_ready(
     fileops.remove_tree(area.place("scratch"))
     write_file(area.place("plan.json"), plan_to_json(work.plan))
     write_file(area.place("result.json"), report.to_json())
-    write_file(area.place("ledger.json"), {"kind": "rocketfsck.ledger", **to_members(report.ledger)})
+    write_file(area.place("ledger.json"), {"kind": "rocketfsck.ledger", **to_document(report.ledger)})
     after = {} if work.in_place else list_files(os.fspath(tree.root), near=[work.root])
     write_file(area.place(MANIFESTS), {"before": dict(then), "after": after})
     sync_tree(area.root.itself)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rocketfsck.documents import from_document, to_document
 from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS
 from rocketfsck.repair.apply.ledger import Ledger
 from rocketfsck.repair.apply.startjudge import StartComparison
-from rocketfsck.repair.plan.document import from_members, to_members
 from rocketfsck.repair.plan.model import Assumption, Unanswered
 
 SCHEMA_VERSION = 2
@@ -61,7 +61,7 @@ class ApplyReport:
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON values."""
-        return {"kind": "rocketfsck.apply", **to_members(self), "exit_code": self.exit_code}
+        return {"kind": "rocketfsck.apply", **to_document(self), "exit_code": self.exit_code}
 
     @classmethod
     def from_json(cls, document: Any) -> ApplyReport:
@@ -69,9 +69,7 @@ class ApplyReport:
         inner = dict(document) if isinstance(document, dict) else {}
         for name in ("kind", "exit_code"):
             inner.pop(name, None)
-        report = from_members(cls, inner)
-        assert isinstance(report, cls)
-        return report
+        return from_document(cls, inner, "report")
 
 
 def undo_command(root: str, work_dir: Path | str | None, outside: Iterable[str] = ()) -> str:
@@ -97,4 +95,4 @@ class UndoReport:
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON values."""
-        return {"kind": "rocketfsck.undo", **to_members(self), "exit_code": EXIT_CLEAN}
+        return {"kind": "rocketfsck.undo", **to_document(self), "exit_code": EXIT_CLEAN}

@@ -32,14 +32,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from rocketfsck.documents import convert, from_document, printable, to_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.area.manifests import list_files, share_of_same
 from rocketfsck.repair.area.tells import Tell
-from rocketfsck.repair.plan.document import from_members, parse_document, to_members
-from rocketfsck.store.reading import os_error_text, read_whole
-from rocketfsck.verify.rules.catalog import printable
+from rocketfsck.store.reading import os_error_text
+from rocketfsck.verify.documents import read_document
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place, Root, enter_root, open_root
 
@@ -47,9 +47,8 @@ SCHEMA_VERSION = 2
 MARK = ".before-"
 JOURNAL = "journal.json"
 MANIFESTS = "manifests.json"
-STATES = ("building", "ready", "applied", "undoing", "undone", "final")
-MODES = ("beside", "in-place")
-_MAX_SIZE = 1 << 28
+State = Literal["building", "ready", "applied", "undoing", "undone", "final"]
+Mode = Literal["beside", "in-place"]
 _PART = ".part"
 _ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}", re.ASCII)
 _NAME_SIZE = 180
@@ -95,8 +94,8 @@ class Journal:
     """
 
     schema_version: int
-    state: str
-    mode: str
+    state: State
+    mode: Mode
     store: str
     plan_digest: str
     created_ns: int
@@ -107,6 +106,14 @@ class Journal:
     made: tuple[Directory, ...] = ()
     removed: tuple[Directory, ...] = ()
     touched: tuple[Directory, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Manifests:
+    """The files of a store by name before a repair and after it, each with what it was."""
+
+    before: dict[str, str]
+    after: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +148,10 @@ class Area:
         logs = {name: self.outside[number - 1] for name, number in self.journal.logs.items()}
         return list_files(self.store, logs)
 
-    def moved(self, state: str, **changes: Any) -> Area:
+    def moved(self, state: State, **changes: Any) -> Area:
         """The area with its journal in another state, durably."""
         journal = replace(self.journal, state=state, **changes)
-        write_file(self.place(JOURNAL), to_members(journal))
+        write_file(self.place(JOURNAL), to_document(journal))
         return replace(self, journal=journal)
 
     def remove(self, keep: Sequence[str] = ()) -> None:
@@ -178,7 +185,7 @@ def real_root(root: Path | str) -> str:
 def make_area(
     root: str,
     work_dir: Path | None,
-    mode: str,
+    mode: Mode,
     plan_digest: str,
     outside: Sequence[str] = (),
     logs: Mapping[str, int] | None = None,
@@ -250,11 +257,12 @@ def _is_of(area: Area) -> bool:
 
 def read_manifests(area: Area) -> dict[str, dict[str, str]]:
     """What the store's files were before and after the repair. Raises StoreError."""
-    document = read_file(area.at(MANIFESTS))
-    parts = [document.get(name) for name in ("before", "after")] if isinstance(document, dict) else [None]
-    if not all(isinstance(part, dict) and all(isinstance(v, str) for v in part.values()) for part in parts):
-        raise StoreError("is no manifest of a repair", path=area.at(MANIFESTS))
-    return {"before": document["before"], "after": document["after"]}
+    path = area.at(MANIFESTS)
+    try:
+        manifests: Manifests = convert(Manifests, read_file(path))
+    except ValueError as error:
+        raise StoreError("is no manifest of a repair", path=path) from error
+    return {"before": manifests.before, "after": manifests.after}
 
 
 def _short_name(root: str) -> str:
@@ -263,12 +271,12 @@ def _short_name(root: str) -> str:
 
 def _read_journal(path: str) -> Journal:
     try:
-        journal = from_members(Journal, parse_document(read_whole(path, _MAX_SIZE), path))
+        document = read_document(path)
+        if isinstance(document, dict) and document.get("schema_version") != SCHEMA_VERSION:
+            raise StoreError("is the journal of another version of this program", path=path)
+        journal = from_document(Journal, document, "journal")
     except UsageError as error:
         raise StoreError(f"is no journal of a repair: {error}", path=path) from error
-    assert isinstance(journal, Journal)
-    if journal.schema_version != SCHEMA_VERSION or journal.state not in STATES or journal.mode not in MODES:
-        raise StoreError("is the journal of another version of this program", path=path)
     kept = [item for items in _directories(journal) for item in items]
     if not all(0 <= item.mode <= 0o7777 for item in kept):
         raise StoreError("is a journal with permissions that are none", path=path)
@@ -311,6 +319,6 @@ def write_file(place: Place, document: Mapping[str, Any]) -> None:
 def read_file(path: str) -> Any:
     """What `write_file` wrote; raises StoreError."""
     try:
-        return parse_document(read_whole(path, _MAX_SIZE), path)
+        return read_document(path)
     except UsageError as error:
         raise StoreError(str(error)) from error

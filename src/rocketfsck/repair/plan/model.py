@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rocketfsck.verify.rules.rule import Level
+
 SCHEMA_VERSION = 3
 
 Scalar = int | str | bool | None
@@ -66,7 +68,7 @@ class Assumption:
 
     name: str
     value: int | str
-    how: str
+    how: How
     evidence: str
 
 
@@ -190,7 +192,7 @@ class Plan:
     """
 
     store: PlannedStore
-    level: str
+    level: Level
     tool_version: str
     actions: tuple[Action, ...]
     unanswered: tuple[Unanswered, ...] = ()

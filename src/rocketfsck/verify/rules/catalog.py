@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 
+from rocketfsck.documents import printable
 from rocketfsck.errors import UsageError
 from rocketfsck.verify.finding import Finding, Scalar, Severity
 from rocketfsck.verify.rules import (
@@ -105,14 +106,6 @@ def describe(finding: Finding) -> str:
         )
     text = _FIELD.sub(lambda match: _shown(match.group(1), _value(finding, match.group(1))), rule.template)
     return text if finding.count == 1 else f"{text} ({finding.count} in a row)"
-
-
-def printable(text: str) -> str:
-    """Text safe for a terminal: control characters, surrogates and separators as escapes."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
 
 
 def _value(finding: Finding, name: str) -> Scalar:

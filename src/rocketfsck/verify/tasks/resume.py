@@ -14,20 +14,39 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from rocketfsck.documents import convert, parse_text, printable
 from rocketfsck.errors import UsageError
 from rocketfsck.store.model import Store, StoreFile
-from rocketfsck.verify.documents import read_document, write_atomically
+from rocketfsck.verify.documents import write_atomically
 from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.tasks.jsonform import from_json, to_json
 from rocketfsck.verify.tasks.task import TaskResult
 
-SCHEMA_VERSION = 2
 SAVE_INTERVAL = 10.0
 """Seconds between two writes of the state file while tasks end."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """A task that is done: the stamp of the files that it read, and its result in the form of `jsonform`."""
+
+    stamp: str
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class CheckState:
+    """All that the file says."""
+
+    schema_version: Literal[2]
+    identity: str
+    digest: str = ""
+    tasks: Mapping[str, TaskState] = field(default_factory=dict)
 
 
 def identity_of(store: Store, level: Level, detail_limit: int) -> str:
@@ -58,7 +77,7 @@ class ResumeState:
         """Reads the file if it is there; raises UsageError if it is of another store or other options."""
         self._path = path
         self._identity = identity
-        self._tasks: dict[str, dict[str, Any]] = {}
+        self._tasks: dict[str, TaskState] = {}
         self._saved = time.monotonic()
         if path is not None and path.exists():
             self._tasks = _read(path, identity)
@@ -66,9 +85,9 @@ class ResumeState:
     def result(self, key: str, stamp: str) -> TaskResult | None:
         """What a task found when its files were as they are now; None where it has to be run."""
         entry = self._tasks.get(key)
-        if entry is None or entry["stamp"] != stamp:
+        if entry is None or entry.stamp != stamp:
             return None
-        result = from_json(entry["result"])
+        result = from_json(entry.result)
         if not isinstance(result, TaskResult):
             raise UsageError(f"{self._path}: holds something else than a result for {key}")
         return result
@@ -77,7 +96,7 @@ class ResumeState:
         """Remember a finished task; writes the file now and then. Raises StoreError if it cannot."""
         if self._path is None:
             return
-        self._tasks[key] = {"stamp": stamp, "result": to_json(result)}
+        self._tasks[key] = TaskState(stamp, to_json(result))
         if time.monotonic() - self._saved >= SAVE_INTERVAL:
             self.save()
 
@@ -85,29 +104,29 @@ class ResumeState:
         """Write the file, whole or not at all. Raises StoreError."""
         if self._path is None:
             return
-        document = {
-            "schema_version": SCHEMA_VERSION,
-            "identity": self._identity,
-            "digest": _digest_of(self._tasks),
-            "tasks": self._tasks,
-        }
-        write_atomically(self._path, json.dumps(document))
+        state = CheckState(2, self._identity, _digest_of(self._tasks), self._tasks)
+        write_atomically(self._path, _json_of(state))
         self._saved = time.monotonic()
 
 
-def _read(path: Path, identity: str) -> dict[str, dict[str, Any]]:
-    document = read_document(path, "the state of a check", SCHEMA_VERSION)
-    if document.get("identity") != identity:
-        raise UsageError(f"{path}: belongs to another store or to a check with other options")
-    tasks = document.get("tasks")
-    if not isinstance(tasks, dict) or not all(
-        isinstance(entry, dict) and entry.keys() == {"stamp", "result"} for entry in tasks.values()
-    ):
-        raise UsageError(f"{path}: has tasks that are not as a check writes them")
-    if document.get("digest") != _digest_of(tasks):
-        raise UsageError(f"{path}: was changed since a check wrote it")
-    return tasks
+def _read(path: Path, identity: str) -> dict[str, TaskState]:
+    name = printable(str(path))
+    try:
+        state: CheckState = convert(CheckState, parse_text(path.read_bytes(), str(path)))
+    except OSError as error:
+        raise UsageError(f"{name}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{name}: is not the state of a check: {printable(str(error))}") from error
+    if state.identity != identity:
+        raise UsageError(f"{name}: belongs to another store or to a check with other options")
+    if state.digest != _digest_of(state.tasks):
+        raise UsageError(f"{name}: was changed since a check wrote it")
+    return dict(state.tasks)
 
 
-def _digest_of(tasks: dict[str, dict[str, Any]]) -> str:
-    return hashlib.sha256(json.dumps(tasks).encode("utf-8")).hexdigest()
+def _digest_of(tasks: Mapping[str, TaskState]) -> str:
+    return hashlib.sha256(_json_of(tasks).encode("utf-8")).hexdigest()
+
+
+def _json_of(value: Any) -> str:
+    return json.dumps(value, default=lambda item: {name: getattr(item, name) for name in item.__slots__})

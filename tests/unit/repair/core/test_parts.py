@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rocketfsck.documents import from_document, to_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.apply.publish import bring, second_name, take_back
 from rocketfsck.repair.apply.undoing import undo
@@ -19,7 +20,6 @@ from rocketfsck.repair.area.journal import JOURNAL, Journal, find_areas, make_ar
 from rocketfsck.repair.area.journal import write_file as write_json
 from rocketfsck.repair.area.locking import StoreLock, only_repair
 from rocketfsck.repair.area.manifests import changed_files, list_files, some_of
-from rocketfsck.repair.plan.document import from_members, to_members
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import open_root
 from rocketfsck.writer.disk.traits import Traits, give_traits, lost_traits, traits_of
@@ -45,7 +45,7 @@ def test_areas_are_found_by_name_and_journal(root: str, tmp_path: Path) -> None:
     assert [area.journal for area in find_areas(root, None)] == [first.journal, second.journal]
     assert not begun.exists()
     assert foreign.exists() and other.path.exists() and (tmp_path / "store.before-upgrade").exists()
-    assert from_members(Journal, to_members(second.journal)) == second.journal
+    assert from_document(Journal, to_document(second.journal), "journal") == second.journal
     with pytest.raises(StoreError, match="cannot be listed"):
         find_areas(root, tmp_path / "none")
 
@@ -53,8 +53,8 @@ def test_areas_are_found_by_name_and_journal(root: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("state", "odd", "another version"),
-        ("mode", "odd", "another version"),
+        ("state", "odd", "state: invalid enum value"),
+        ("mode", "odd", "mode: invalid enum value"),
         ("schema_version", 1, "another version"),
         ("changes", [{"base": 0, "path": "x", "staged": "../x", "saved": None}], "leads out"),
         ("changes", [{"base": 0, "path": "x", "staged": None, "saved": "/etc/passwd"}], "leads out"),

@@ -20,7 +20,6 @@ from rocketfsck.repair.plan.document import (
     plan_from_json,
     plan_text,
     plan_to_json,
-    read_document,
     read_plan,
 )
 from rocketfsck.repair.plan.model import (
@@ -35,6 +34,7 @@ from rocketfsck.repair.plan.model import (
     PlannedStore,
     Unanswered,
 )
+from rocketfsck.verify.documents import read_document
 
 HOSTILE = "\udcff\x1b[31m\x7f"
 PLAN = Plan(
@@ -130,8 +130,8 @@ def drop(*path: Any) -> Change:
         (put("schema_version", value=2), "schema version 2"),
         (put("schema_version", value=1), "schema version 1"),
         (put("schema_version", value=True), "schema version true"),
-        (put("level", value="deep"), "level is"),
-        (put("level", value=3), "plan: level is 3, not a text"),
+        (put("level", value="deep"), "level: invalid enum value 'deep'"),
+        (put("level", value=3), "plan: level: expected `str`, got `int`"),
         (put("extra", value=1), "extra is no member"),
         (put("actions", 0, "extra", value=1), r"actions\[0\].extra is no member"),
         (drop("actions", 0, "preconditions"), r"actions\[0\].preconditions is missing"),
@@ -139,30 +139,36 @@ def drop(*path: Any) -> Change:
         (put("actions", 0, "sources", 0, "end", value=None), r"sources\[0\]: no bytes of a file elsewhere"),
         (put("actions", 0, "sources", 0, "sha256", value=None), r"sources\[0\]: no bytes of a file"),
         (put("actions", 0, "sources", 0, "end", value=4), r"actions\[0\].sources\[0\]: no range of bytes"),
-        (put("actions", value={}), "actions is {}, not a list"),
-        (put("actions", 0, value=7), r"actions\[0\] is 7, not an object"),
-        (put("actions", 0, "preen", value=1), r"actions\[0\].preen is 1, not true or false"),
-        (put("actions", 0, "write_size", value=True), "write_size is true, not a 64-bit integer"),
-        (put("actions", 0, "write_size", value=1 << 63), "not a 64-bit integer"),
-        (put("actions", 0, "assumptions", 0, "how", value="x"), r"assumptions\[0\].how is \"x\""),
-        (put("actions", 0, "assumptions", 0, "value", value=True), "not a 64-bit integer or a text"),
+        (put("actions", value={}), "actions: expected `array`, got `object`"),
+        (put("actions", 0, value=7), r"actions\[0\]: expected `object`, got `int`"),
+        (put("actions", 0, "preen", value=1), r"actions\[0\].preen: expected `bool`, got `int`"),
+        (put("actions", 0, "write_size", value=True), "write_size: expected `int`, got `bool`"),
+        (put("actions", 0, "write_size", value=1 << 63), "write_size is not a 64-bit integer"),
+        (
+            put("actions", 0, "assumptions", 0, "how", value="x"),
+            r"assumptions\[0\].how: invalid enum value 'x'",
+        ),
+        (
+            put("actions", 0, "assumptions", 0, "value", value=True),
+            r"value: expected .*, got `bool`",
+        ),
         (put("actions", 0, "write_size", value=-1), "write_size is negative"),
-        (put("actions", 0, "write_size", value=1.0), "not a 64-bit integer"),
-        (put("actions", 0, "arguments", "a", value=1.5), r"arguments.a is 1.5, not .*null"),
-        (put("actions", 0, "arguments", "a", value=[]), r"arguments.a is \[\]"),
-        (put("actions", 0, "arguments", value=[]), "arguments is .*, not an object"),
+        (put("actions", 0, "write_size", value=1.0), "write_size: expected `int`, got `float`"),
+        (put("actions", 0, "arguments", "a", value=1.5), r"arguments.*: expected .*null`, got `float`"),
+        (put("actions", 0, "arguments", "a", value=[]), r"arguments.*: expected .*null`, got `array`"),
+        (put("actions", 0, "arguments", value=[]), "arguments: expected `object`, got `array`"),
         (put("actions", 0, "arguments", "a", value={"_b64": "YQ=="}), "not in its one form"),
         (put("actions", 0, "arguments", "a", value={"_b64": "?"}), "not base64"),
         (put("actions", 0, "arguments", "a", value={"_b64": 5}), "not a text"),
         (put("actions", 0, "arguments", "a", value="\ud800"), "surrogates"),
         (put("actions", 0, "note_b64", value="/w=="), "note is there twice"),
-        (put("actions", 0, "preconditions", 1, "end", value="2"), "end is .*, not a 64-bit integer or null"),
+        (put("actions", 0, "preconditions", 1, "end", value="2"), r"end: expected `int \| null`, got `str`"),
         (put("actions", 0, "preconditions", 1, "end", value=0), r"preconditions\[1\]: no range"),
         (put("actions", 0, "preconditions", 0, "start", value=-1), r"preconditions\[0\]: no range"),
         (put("counts", "XX999", value=1), "no rule"),
-        (put("store", "commitlog_paths", 0, value=None), r"commitlog_paths\[0\] is null, not a text"),
+        (put("store", "commitlog_paths", 0, value=None), r"commitlog_paths\[0\]: expected `str`, got `null`"),
         (put("store", "root_utf16", value="AA"), "root is there twice"),
-        (put("store", value="x" * 99), r"store is .*\.\.\., not an object"),
+        (put("store", value="x" * 99), "store: expected `object`, got `str`"),
     ],
 )
 def test_anything_else_is_refused_with_its_place(change: Change, says: str) -> None:

@@ -1,0 +1,226 @@
+"""JSON documents: dataclasses to JSON values and back, JSON text to values and back.
+
+Every member of a dataclass has its own name. Text whose bytes are not UTF-8 is `<name>_b64`, base64 of the
+bytes; text with other lone surrogates is `<name>_utf16`, base64 of its UTF-16BE; in lists and mappings a text
+of either kind is an object of one such member, without a name.
+
+Reading is strict: a document says exactly what `to_document` says of the dataclass, or it is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from rocketfsck.errors import UsageError
+
+BYTES, UNITS = "_b64", "_utf16"
+"""Behind the names of members that are base64 of text which is no UTF-8."""
+
+_INT_LIMIT = 1 << 63
+T = TypeVar("T")
+
+
+class Words:
+    """A value that is one text in a document. `parse` raises ValueError for what `str` cannot have made."""
+
+    __slots__ = ()
+    PATTERN = ""
+    """What the text looks like: a regular expression, as JSON Schema has them."""
+
+    @classmethod
+    def parse(cls, text: str) -> Any:
+        raise NotImplementedError
+
+
+def printable(text: str) -> str:
+    """Text safe for a terminal: control characters, surrogates and separators as escapes."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
+
+
+def json_text(document: Any, *, indent: int | None = None) -> str:
+    """JSON in printable ASCII only: nothing in it can act on a terminal. Raises ValueError for a NaN."""
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False, indent=indent)
+    return text.replace("\x7f", "\\u007f")
+
+
+def parse_text(data: bytes, name: str) -> Any:
+    """JSON without what JSON does not have: members twice, NaN, bytes that are no UTF-8. UsageError."""
+    try:
+        return json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{printable(name)} is not JSON: {printable(str(error))}") from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a member is there twice")
+    return members
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def to_document(value: Any) -> dict[str, Any]:
+    """A dataclass as JSON values; `from_document` gives an equal one back."""
+    return named({item.name: getattr(value, item.name) for item in fields(value)})
+
+
+def named(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Members whose names are fixed, as those of a dataclass are, as JSON values."""
+    found: dict[str, Any] = {}
+    for name, value in members.items():
+        if isinstance(value, str):
+            suffix, text = encode_text(value)
+            found[name + suffix] = text
+        else:
+            found[name] = plain(value)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """What a dataclass, or a list or mapping, has in it, as JSON values."""
+    if isinstance(value, str):
+        suffix, text = encode_text(value)
+        return {suffix: text} if suffix else text
+    if isinstance(value, Words):
+        return str(value)
+    if is_dataclass(value):
+        return to_document(value)
+    if isinstance(value, Mapping):
+        return {name: plain(inner) for name, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(inner) for inner in value]
+    return value
+
+
+def from_document(kind: type[T], document: Any, what: str, *, exact: bool = True) -> T:
+    """The dataclass that `to_document` was given; raises UsageError with the place of what is wrong.
+
+    `what` is what the document should be, in a word or two. Unless `exact`, it may have members that the
+    dataclass has not, and lack some that have a default.
+    """
+    try:
+        value: T = convert(kind, folded(document, ""))
+        wrong = _difference(document, plain(value), "") if exact else ""
+    except (ValueError, RecursionError) as error:
+        wrong = str(error)
+    if wrong:
+        raise UsageError(f"{what}: {printable(wrong)}")
+    return value
+
+
+def convert(kind: Any, value: Any) -> Any:
+    """JSON values, whose text is `folded`, as a value of some type; raises ValueError."""
+    try:
+        return msgspec.convert(value, kind, dec_hook=_special)
+    except msgspec.ValidationError as error:
+        said, _, place = str(error).partition(" - at `$")
+        where = place.rstrip("`").removeprefix(".")
+        said = said[0].lower() + said[1:]
+        raise ValueError(f"{where}: {said}" if where else said) from error
+
+
+def _special(kind: type, value: Any) -> Any:
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, str) or not issubclass(kind, Words):
+        raise ValueError("not a text")
+    return kind.parse(value)
+
+
+def folded(value: Any, place: str, *, named: bool = True) -> Any:
+    """JSON values with every text under its own name; raises ValueError for text that has another form.
+
+    Unless `named`, the names of members are left as they are.
+    """
+    if isinstance(value, dict):
+        if len(value) == 1 and (suffix := next(iter(value))) in (BYTES, UNITS):
+            return _text(value[suffix], suffix, place)
+        members: dict[str, Any] = {}
+        for name, inner in value.items():
+            may = named and isinstance(inner, str)  # a number's name may end so, too
+            suffix = next((end for end in (BYTES, UNITS) if may and name.endswith(end)), "")
+            base = name.removesuffix(suffix)
+            inside = f"{place}.{base}" if place else base
+            if base in members:
+                raise ValueError(f"{inside} is there twice")
+            members[base] = _text(inner, suffix, inside) if suffix else folded(inner, inside, named=named)
+        return members
+    if isinstance(value, list):
+        return [folded(inner, f"{place}[{number}]", named=named) for number, inner in enumerate(value)]
+    if isinstance(value, str):
+        return _text(value, "", place)
+    if isinstance(value, int) and not -_INT_LIMIT <= value < _INT_LIMIT:
+        raise ValueError(f"{place} is not a 64-bit integer")
+    return value
+
+
+def _text(value: Any, suffix: str, place: str) -> str:
+    try:
+        return decode_text(suffix, value)
+    except ValueError as error:
+        raise ValueError(f"{place} is no text: {error}") from error
+
+
+def _difference(given: Any, made: Any, place: str) -> str:
+    """Where a document first says something else than is made of what was read from it; "" for nowhere."""
+    if isinstance(given, dict) and isinstance(made, dict):
+        inside = f"{place}." if place else ""
+        if more := given.keys() - made.keys():
+            return f"{inside}{min(more)} is no member"
+        if less := made.keys() - given.keys():
+            return f"{inside}{min(less)} is missing"
+        found = (_difference(value, made[name], f"{inside}{name}") for name, value in given.items())
+    elif isinstance(given, list) and isinstance(made, list) and len(given) == len(made):
+        pairs = enumerate(zip(given, made, strict=True))
+        found = (_difference(*pair, f"{place}[{number}]") for number, pair in pairs)
+    else:
+        return "" if type(given) is type(made) and given == made else f"{place} is not in its one form"
+    return next((wrong for wrong in found if wrong), "")
+
+
+def encode_text(text: str) -> tuple[str, str]:
+    """(suffix of the member's name, its value) for a text that may be no UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        pass
+    else:
+        return "", text
+    try:
+        raw = os.fsencode(text)
+    except UnicodeEncodeError:
+        raw = None
+    if raw is not None and os.fsdecode(raw) == text:
+        return BYTES, base64.b64encode(raw).decode("ascii")
+    return UNITS, base64.b64encode(text.encode("utf-16-be", "surrogatepass")).decode("ascii")
+
+
+def decode_text(suffix: str, value: Any) -> str:
+    """The text that `encode_text` was given; raises ValueError for what it did not give."""
+    if not isinstance(value, str):
+        raise ValueError("not a text")
+    if suffix == "":
+        value.encode("utf-8")  # lone surrogates have a form of their own
+        return value
+    try:
+        raw = base64.b64decode(value, validate=True)
+    except binascii.Error as error:
+        raise ValueError("not base64") from error
+    text = os.fsdecode(raw) if suffix == BYTES else raw.decode("utf-16-be", "surrogatepass")
+    if encode_text(text) != (suffix, value):
+        raise ValueError("not in its one form")
+    return text
