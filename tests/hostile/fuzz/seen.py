@@ -47,7 +47,7 @@ PARTLY: Mapping[str, str] = {
     "record.properties": "keys, tags, what dispatch reads and a CRC are checked; the rest is the user's own",
     "batch_consumequeue_unit.tagsCode": "brokers write the hash of the batch's TAGS, or 0",
     "index_entry.timeDiff": "seconds: brokers of some versions round otherwise",
-    "index_header.hashSlotCount": "versions count slots or entries",
+    "index_header.hashSlotCount": "versions count slots or entries: the oldest file may be of both",
     "checkpoint.physicMsgTimestamp": _CLOCK,
     "checkpoint.logicsMsgTimestamp": _CLOCK,
     "checkpoint.indexMsgTimestamp": _CLOCK,

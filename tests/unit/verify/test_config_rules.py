@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -185,7 +186,7 @@ def test_cf013_offsets_of_a_topic_that_is_gone(maker: Maker) -> None:
 def test_cf013_is_not_said_without_topics(maker: Maker) -> None:
     (maker.root / "config/topics.json").unlink()
     maker.config("consumerOffset.json", {"offsetTable": {"no-group": {0: 4}}})
-    assert maker.found(check_config) == []
+    assert rules(maker.found(check_config)) == ["CF024"]
 
 
 def test_cf014_negative_offsets(maker: Maker) -> None:
@@ -321,3 +322,39 @@ def test_cf050_offsets_of_light_queues(maker: Maker) -> None:
     maker.config("lmqConsumerOffset.json", {"lmqOffsetTable": {"%LMQ%q@cg": 5}})
     (finding,) = maker.found(check_config, known)
     assert (finding.rule, finding.where.queue_id, finding.where.queue_offset) == ("CF010", 0, 5)
+
+
+def test_cf024_topics_are_gone_beside_other_configs(maker: Maker) -> None:
+    maker.queue("U", 0)
+    maker.queue("SCHEDULE_TOPIC_XXXX", 2)
+    (maker.root / "config/topics.json").unlink()
+    maker.config("subscriptionGroup.json", {"subscriptionGroupTable": {}})
+    (finding,) = maker.found(check_config)
+    assert (finding.rule, finding.where.file) == ("CF024", "config/topics.json")
+    assert (finding.found["topic_count"], finding.found["topics"]) == (2, "T, U")
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        (),  # no configs: these were not copied, or are elsewhere
+        ("delayOffset.json",),  # a store without a broker writes that, too
+        ("consumerOffset.json", "topics.json.bak"),  # CF004
+        ("consumerOffset.json", "topics/CURRENT"),  # topics in RocksDB; the JSON file is of former days
+        ("consumerOffset.json", "rdb/CURRENT"),
+        ("consumerOffset.json", "metadata/CURRENT"),  # a database of a broker to come
+    ],
+)
+def test_cf024_is_not_said_where_topics_may_be_elsewhere(maker: Maker, beside: tuple[str, ...]) -> None:
+    (maker.root / "config/topics.json").unlink()
+    for name in beside:
+        maker.config(name, topics("T") if "topics" in name else {"offsetTable": {}})
+    assert "CF024" not in rules(maker.found(check_config))
+
+
+def test_cf024_is_not_said_of_queues_that_brokers_make_themselves(maker: Maker) -> None:
+    shutil.rmtree(maker.root / "consumequeue")
+    maker.queue("SCHEDULE_TOPIC_XXXX", 2)
+    (maker.root / "config/topics.json").unlink()
+    maker.config("consumerOffset.json", {"offsetTable": {}})
+    assert maker.found(check_config) == []

@@ -132,7 +132,9 @@ def test_ix002_a_count_ahead_of_the_entries(copy: Copy) -> None:
     assert finding.expected["index_count"] == count
 
 
-def test_ix003_slot_counts_of_all_dialects(index: Index) -> None:
+def test_ix003_slot_counts_of_all_dialects(copy: Copy) -> None:
+    """In the oldest file: the broker may have been upgraded after it."""
+    index = Index(copy("5.3.3-multiseg"), 0, 200)
     used = sum(1 for slot in range(200) if index.slot(slot))
     for value in (used, used + 7, 599):  # slots, both in turn, entries: all legal
         index.header(32, "i", value)
@@ -318,10 +320,80 @@ def test_ix021_and_ix022_files_out_of_order(copy: Copy) -> None:
 
 
 def test_ix023_the_first_time_of_a_continuation(index: Index) -> None:
-    index.put(1, time_diff=index.entry(1)[2] + 77)
+    """Where a record in between is not indexed the file in front may have been another one."""
+    index.put(1, time_diff=index.entry(1)[2] + 77, key_hash=index.entry(1)[0], offset=index.entry(1)[1] + 1)
     result = index.store.check()
     assert result.one("IX023").where.entry == 1
+    assert "IX031" not in result.rules
+
+
+def test_ix031_the_first_time_of_a_continuation(index: Index) -> None:
+    before = index.entry(1)[2]
+    for value in (before + 77, before + 1):
+        index.put(1, time_diff=value)
+        result = index.store.check()
+        finding = result.one("IX031")
+        assert (finding.where.entry, finding.found["value"], finding.expected["value"]) == (1, value, before)
+        assert result.rules == {"IX031"}
+        assert "IX023" not in result.all_rules
+
+
+def test_ix031_the_first_time_of_the_first_file(copy: Copy) -> None:
+    store = copy("5.3.3-multiseg")
+    index = Index(store, 0, 200)
+    index.put(1, time_diff=1)
+    result = store.check()
+    assert result.rules == {"IX031"}
+    assert result.one("IX031").where.file == index.file
+    index.put(1, time_diff=0)
+    assert store.check().rules == set()
+
+
+def test_ix031_is_not_said_where_records_are_gone(copy: Copy) -> None:
+    """The first file of an index may go on from one that was deleted together with its records."""
+    store = copy("5.1.3-expired")
+    first = Index(store, 0, 200)
+    assert "IX031" not in store.check().all_rules
+    first.put(1, time_diff=first.entry(1)[2] + 5)
+    assert "IX031" not in store.check().all_rules
+
+
+def slots_used(index: Index) -> int:
+    return sum(1 for slot in range(index.slot_count) if index.slot(slot))
+
+
+def test_ix029_a_count_of_both_in_the_oldest_file(copy: Copy) -> None:
+    store = copy("5.3.3-multiseg")
+    index = Index(store, 0, 200)
+    index.header(32, "i", slots_used(index) + 1)
+    result = store.check()
+    assert result.one("IX029").where.file == index.file
     assert result.rules == set()
+
+
+@pytest.mark.parametrize("surplus", [1, 7, 0])
+def test_ix030_a_later_file_counts_otherwise(index: Index, surplus: int) -> None:
+    value = slots_used(index) + surplus if surplus else 599  # 599: as brokers up to 4.7.0 count
+    index.header(32, "i", value)
+    result = index.store.check()
+    assert result.rules == {"IX030"}
+    finding = result.one("IX030")
+    assert (finding.where.file, finding.found["hash_slot_count"]) == (index.file, value)
+    assert finding.found["slot_count"] == slots_used(index)
+    assert "IX029" not in result.all_rules
+
+
+def test_ix030_is_not_said_of_an_upgrade(copy: Copy) -> None:
+    """Two files that count entries, one of both, then files that count slots."""
+    store = copy("5.3.3-multiseg")
+    files = [Index(store, number, 200) for number in range(3)]
+    for index, value in zip(files, (599, 599, 300), strict=True):
+        index.header(32, "i", value)
+    result = store.check()
+    assert result.one("IX029").where.file == files[2].file
+    assert result.rules == set()
+    files[1].header(32, "i", 301)  # a second one of both
+    assert store.check().one("IX030").where.file == files[2].file
 
 
 def test_ix024_a_limit_to_the_walk(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,7 @@ LINKS = frozenset(f"IX{rule:03}" for rule in range(5, 14))
 HEADERS = frozenset(
     {
         RuleName.INDEX_SLOT_COUNT,
+        RuleName.INDEX_SLOT_COUNT_KIND,
         RuleName.INDEX_HEADER_RANGE,
         RuleName.INDEX_ENTRY_BEHIND_COUNT,
         RuleName.INDEX_ENTRY_ZERO,
@@ -307,7 +308,7 @@ def _fields(scene: PlanScene, findings: Iterable[Finding]) -> dict[str, int]:
     """The values that header fields must have, by their names; "entry0" to empty entry 0."""
     values: dict[str, int] = {}
     for finding in findings:
-        if finding.rule == RuleName.INDEX_SLOT_COUNT:
+        if finding.rule in (RuleName.INDEX_SLOT_COUNT, RuleName.INDEX_SLOT_COUNT_KIND):
             counts_all = scene.store.dialect.counts_entries_in_hash_slot_count
             values["hashSlotCount"] = number(finding.found, "entry_count" if counts_all else "slot_count")
         elif finding.rule == RuleName.INDEX_HEADER_RANGE:
@@ -348,6 +349,7 @@ ROWS: tuple[Repair, ...] = (
         traits=("counts_entries_in_hash_slot_count",),
         answers=(
             RuleName.INDEX_SLOT_COUNT,
+            RuleName.INDEX_SLOT_COUNT_KIND,
             RuleName.INDEX_HEADER_RANGE,
             RuleName.INDEX_ENTRY_BEHIND_COUNT,
             RuleName.INDEX_ENTRY_ZERO,

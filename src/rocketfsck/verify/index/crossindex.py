@@ -3,6 +3,7 @@
     records with keys and no entry      XR020, XR031, XR040   entries that met no record    XR022 to XR030
     order and fullness of the files         IX019 to IX022    index ahead of the log        XR027
     entries of none of a record's keys      XR024, XR035      (`strangeentries`)
+    first times, hashSlotCounts             IX023, IX029 to IX031  (`neighbours`)
     how keys spread, and names' times       IX025 to IX028    (`spread`)
 
 Reference 4.5 to 4.8, 9.4 I12, I14 to I16.
@@ -22,6 +23,7 @@ from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.index.entryjoin import BEYOND, IN_DAMAGE, NOWHERE
+from rocketfsck.verify.index.neighbours import check_neighbours
 from rocketfsck.verify.index.spread import check_names, check_spread
 from rocketfsck.verify.index.strangeentries import judge_strange
 from rocketfsck.verify.log.map import LogMap
@@ -39,6 +41,7 @@ def merge_index_files(
     if context.level == "quick":
         return
     log_end = LogMap(context.store, logs).log_end
+    yield from capped(check_neighbours(context, indexes, logs), context.detail_limit)
     yield from capped(_unindexed(context, logs), context.detail_limit)
     yield from capped(_loose(context, indexes, logs, log_end), context.detail_limit)
     entries = [log.summary.entries for log in logs if log is not None]

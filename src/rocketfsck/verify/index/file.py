@@ -43,6 +43,8 @@ class IndexExtent:
 
     `expired_count` point below the log's start, `missing_count` into commitlog files that are not there and
     `beyond_count` behind the last file; each with the first such entry. Entry numbers count from 1.
+    `slot_count` slots have entries, 0 where not all were seen or hashSlotCount cannot be right. `first_time`
+    is entry 1's timeDiff, -1 where it was not looked at.
     """
 
     entry_count: int
@@ -54,6 +56,8 @@ class IndexExtent:
     beyond_count: int = 0
     beyond_entry: int = 0
     beyond_offset: int = 0
+    slot_count: int = 0
+    first_time: int = -1
 
 
 def check_index_file(task: IndexFileTask) -> TaskResult:
@@ -110,9 +114,16 @@ class _IndexWalk:
         replay = IndexReplay(reader.slot_count, compiled=compiled, limit=MISMATCH_LIMIT)
         counts = self._walk(replay)
         self._slots(replay)
-        header_check.values(int(np.count_nonzero(replay.heads)))
+        slot_count = int(np.count_nonzero(replay.heads))
+        counted = header_check.values(slot_count)
         self._behind()
-        return IndexExtent(self.used, *ends_of(reader, self.used), *counts.values())
+        return IndexExtent(
+            self.used,
+            *ends_of(reader, self.used),
+            *counts.values(),
+            slot_count=slot_count if counted else 0,
+            first_time=int(reader.entries(1, 1)["timeDiff"][0]) if self.used else -1,
+        )
 
     def _walk(self, replay: IndexReplay) -> _Pointing:
         """Put all entries in use, and look where they point."""
@@ -268,7 +279,7 @@ class _Pointing:
             self.first.setdefault(name, (first + int(rows[0]), int(offset[rows[0]])))
 
     def values(self) -> tuple[int, int, int, int, int, int]:
-        """The last six fields of an IndexExtent."""
+        """The fields of an IndexExtent behind its ends."""
         missing, beyond = self.first.get("missing", (0, 0)), self.first.get("beyond", (0, 0))
         return (
             self.count.get("expired", 0),

@@ -9,7 +9,6 @@ from rocketfsck.reader.index import HEADER_SIZE, IndexReader
 from rocketfsck.reader.records import LogReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Facts, Finding, Where
-from rocketfsck.verify.index.places import entry_place
 from rocketfsck.verify.tasks.task import Collector, Context
 
 
@@ -76,15 +75,16 @@ class HeaderCheck:
             )
         return self.used
 
-    def values(self, used_slots: int) -> None:
+    def values(self, used_slots: int) -> bool:
         """hashSlotCount in its three legal readings; begin and end of offsets and times.
 
-        `used_slots` is in how many slots there are entries.
+        `used_slots` is in how many slots there are entries. Whether hashSlotCount can be right.
         """
         if not self.used:
-            return
+            return False
         header, collector = self.reader.header, self.collector
-        if not self.cut and not used_slots <= header.hash_slot_count <= self.used:
+        counted = used_slots <= header.hash_slot_count <= self.used
+        if not self.cut and not counted:
             collector.add(
                 Finding(
                     RuleName.INDEX_SLOT_COUNT,
@@ -106,7 +106,7 @@ class HeaderCheck:
             self._field("beginTimestamp", 0, header.begin_timestamp, begin.store_timestamp)
         if end is not None and not self.cut:
             self._field("endTimestamp", 8, header.end_timestamp, end.store_timestamp)
-        self._first_time()
+        return counted and not self.cut
 
     def _field(self, name: str, pos: int, found: int, expected: int) -> None:
         if found != expected:
@@ -115,23 +115,4 @@ class HeaderCheck:
                 Finding(
                     RuleName.INDEX_HEADER_RANGE, where, {"field": name, "value": found}, {"value": expected}
                 )
-            )
-
-    def _first_time(self) -> None:
-        """Entry 1's timeDiff is counted from the end of the full file in front (reference 4.4)."""
-        if self.number == 0:
-            return
-        from rocketfsck.formats.indexfile import time_diff
-
-        with IndexReader(
-            self.context.store.indexes[self.number - 1], self.context.store.geometry
-        ) as previous:
-            full = previous.header.index_count == previous.entry_count
-            end = previous.header.end_timestamp
-        found = int(self.reader.entries(1, 1)["timeDiff"][0])
-        expected = time_diff(self.reader.header.begin_timestamp, end)
-        if full and found not in (expected, 0):
-            where = entry_place(self.reader.file.relative, self.reader.slot_count, 1)
-            self.collector.add(
-                Finding(RuleName.INDEX_FIRST_TIME, where, {"value": found}, {"value": expected})
             )

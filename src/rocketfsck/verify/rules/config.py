@@ -195,6 +195,21 @@ RULES: tuple[Rule, ...] = (
         reference="9.6",
     ),
     Rule(
+        id=RuleName.TOPICS_GONE,
+        severity=Severity.WARNING,
+        template="{file} is gone, and so is its .bak; {topic_count} topics have queues ({topics})",
+        why=(
+            "A broker that starts so knows none of these topics: clients are told that there is none, until "
+            "somebody creates them again, with the same number of queues. Other files in config/ show that "
+            "a broker kept its topics there: it writes them down before it takes the first message."
+        ),
+        strictness="heuristic",
+        level="quick",
+        repair=None,
+        reference="1.6",
+        fault_class="K5",
+    ),
+    Rule(
         id=RuleName.GHOST_QUEUE,
         severity=Severity.WARNING,
         template=(

@@ -283,6 +283,50 @@ RULES: tuple[Rule, ...] = (
         fault_class="I7",
     ),
     Rule(
+        id=RuleName.INDEX_FIRST_TIME_WRONG,
+        severity=WARNING,
+        template="entry 1 has timeDiff {value}, expected {expected.value}: {reason}",
+        why="Queries with a time window miss the record: readers take it for stored at another time.",
+        strictness="strict",
+        level="cross",
+        repair="rebuild-index",
+        reference="4.4, 4.6",
+        fault_class="I7",
+    ),
+    Rule(
+        id=RuleName.INDEX_SLOT_COUNT_MIXED,
+        severity=INFO,
+        template=(
+            "hashSlotCount is {hash_slot_count}, between {slot_count} used slots and {entry_count} entries"
+        ),
+        why=(
+            "A file that was begun up to 4.7.0, where it counts entries, and continued from 4.7.1 on, where "
+            "it counts used slots; or a count that was changed. No broker decides by it."
+        ),
+        strictness="dialect",
+        level="cross",
+        repair=None,
+        reference="4.2",
+        fault_class="I6",
+    ),
+    Rule(
+        id=RuleName.INDEX_SLOT_COUNT_KIND,
+        severity=WARNING,
+        template=(
+            "hashSlotCount is {hash_slot_count}, for {slot_count} used slots and {entry_count} entries; the "
+            "other files count otherwise"
+        ),
+        why=(
+            "Up to 4.7.0 it counts entries, from 4.7.1 on used slots. By the files in front of this one and "
+            "behind it the broker was not upgraded here. No broker decides by it."
+        ),
+        strictness="dialect",
+        level="cross",
+        repair="rewrite-index-header",
+        reference="4.2",
+        fault_class="I6",
+    ),
+    Rule(
         id=RuleName.INDEX_CHAINS_NOT_WALKED,
         severity=INFO,
         template=(

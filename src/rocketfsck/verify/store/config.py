@@ -17,7 +17,7 @@ from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id, parse_delay
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.rulenames import RuleName
-from rocketfsck.store.model import OtherKind, Store, StoreFile
+from rocketfsck.store.model import OtherKind, Store, StoreFile, StrayReason
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
@@ -32,6 +32,12 @@ SYSTEM_TOPICS = frozenset(
 SYSTEM_PREFIXES = ("rmq_sys_", "RMQ_SYS_", LMQ_PREFIX)
 QUEUE_TYPE = "queue.type"
 QUEUE_KINDS: Mapping[str, str] = {"SimpleCQ": "file", "BatchCQ": "batch"}
+TOPICS = "topics.json"
+BESIDE_TOPICS = frozenset(
+    f"{name}{end}" for name in ("consumerOffset.json", "subscriptionGroup.json") for end in ("", ".bak")
+)
+"""Configs that a broker keeps in JSON files exactly if it keeps its topics so."""
+TOPIC_DATABASES = frozenset({"config/topics", "config/rdb"})
 NAMES_SHOWN = 5
 CLOCK_TOLERANCE_MS = 86_400_000
 MAX_TIMER_SIZE = 1 << 20
@@ -42,9 +48,11 @@ def check_config(context: Context, known: Known) -> Iterator[Finding | NotChecke
     store = context.store
     configs = load_configs(store)
     yield from configs.findings
-    topics: Mapping[str, TopicConfig] | None = configs.views.get("topics.json")
+    topics: Mapping[str, TopicConfig] | None = configs.views.get(TOPICS)
     if topics is not None:
-        yield from _check_topics(store, topics, configs.files["topics.json"], known)
+        yield from _check_topics(store, topics, configs.files[TOPICS], known)
+    else:
+        yield from _check_topics_gone(store)
     yield from _check_consumer_offsets(store, configs, topics, known)
     yield from _check_delay_offsets(store, configs, known)
     yield from _check_timer(context, known)
@@ -53,6 +61,29 @@ def check_config(context: Context, known: Known) -> Iterator[Finding | NotChecke
 def is_system_topic(topic: str) -> bool:
     """Whether a broker makes this topic itself, so that it need not be in topics.json."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIXES)
+
+
+def _check_topics_gone(store: Store) -> Iterator[Finding]:
+    """No topics.json beside queues, where a broker must have had one.
+
+    Only a broker (not a store alone) writes the files BESIDE_TOPICS, and it keeps their like and its topics
+    in one way: as JSON, or in a database. A topic is written down before its first message is stored, so that
+    queues without a file of topics are normal only where the configs are elsewhere, or were never copied.
+    """
+    names = {file.name for file in store.configs}
+    strays = {stray.relative for stray in store.strays if stray.reason is StrayReason.DIRECTORY}
+    databases = {other.relative for other in store.others if other.kind is OtherKind.ROCKSDB}
+    if names & {TOPICS, f"{TOPICS}.bak"} or not names & BESIDE_TOPICS:
+        return
+    if databases & TOPIC_DATABASES or any(name.startswith("config/") for name in strays):
+        return
+    topics = sorted(
+        {queue.topic for queue in store.queues if queue.files and not is_system_topic(queue.topic)}
+    )
+    if topics:
+        shown = ", ".join(topics[:NAMES_SHOWN]) + (", ..." if len(topics) > NAMES_SHOWN else "")
+        where = Where(file=f"config/{TOPICS}")
+        yield Finding(RuleName.TOPICS_GONE, where, {"topic_count": len(topics), "topics": shown})
 
 
 def _check_topics(

@@ -26,6 +26,7 @@ _HEADER_MAY = rules(
     RuleName.INDEX_AHEAD_OF_LOG,
     RuleName.INDEX_FILE_DOOMED,
     RuleName.INDEX_FIRST_TIME,
+    RuleName.INDEX_FIRST_TIME_WRONG,
 )
 _SLOTS_CHANGED = CHAINS | rules(
     RuleName.RECORD_UNINDEXED,
@@ -33,6 +34,7 @@ _SLOTS_CHANGED = CHAINS | rules(
     RuleName.ENTRY_KEY,
     RuleName.ENTRY_DUPLICATE,
     RuleName.INDEX_SLOT_COUNT,
+    RuleName.INDEX_SLOT_COUNT_KIND,
 )
 
 
@@ -287,7 +289,9 @@ def _geometry_is_told(job: Job) -> bool:
     "I6",
     causes=(RuleName.INDEX_ENTRY_BEHIND_COUNT,),
     needs="an index file with 4 entries",
-    may_also=ENTRIES_LOST | CHAINS | rules(RuleName.INDEX_SLOT_COUNT, RuleName.INDEX_HEADER_RANGE),
+    may_also=ENTRIES_LOST
+    | CHAINS
+    | rules(RuleName.INDEX_SLOT_COUNT, RuleName.INDEX_SLOT_COUNT_KIND, RuleName.INDEX_HEADER_RANGE),
 )
 def index_count_low(job: Job) -> None:
     """indexCount is less than the entries that are there."""

@@ -193,6 +193,7 @@ ANY_INDEX = (
         RuleName.INDEX_LENGTH,
         RuleName.INDEX_HEADER_COUNT,
         RuleName.INDEX_SLOT_COUNT,
+        RuleName.INDEX_SLOT_COUNT_KIND,
         RuleName.INDEX_HEADER_RANGE,
         RuleName.INDEX_ENTRY_HASH,
         RuleName.INDEX_ENTRY_TIME_NEGATIVE,
@@ -201,6 +202,7 @@ ANY_INDEX = (
         RuleName.INDEX_ENTRY_ZERO,
         RuleName.INDEX_EMPTY_MANY,
         RuleName.INDEX_FILE_ORDER,
+        RuleName.INDEX_FIRST_TIME_WRONG,
         RuleName.INDEX_CHAINS_NOT_WALKED,
     )
     | rules(
