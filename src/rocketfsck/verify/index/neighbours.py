@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rocketfsck.rulenames import RuleName
-from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.index.places import entry_place
 from rocketfsck.verify.store.elsewhere import has_log_elsewhere
 from rocketfsck.verify.tasks.facts import IndexFacts
@@ -77,7 +77,7 @@ def _first_times(
 
 def _wrong_time(context: Context, facts: IndexFacts, found: int, expected: int, reason: str) -> Finding:
     where = entry_place(facts.file, context.store.geometry.slot_count, 1)
-    values = {"value": found, "reason": reason}
+    values: Facts = {"value": found, "reason": reason}
     return Finding(RuleName.INDEX_FIRST_TIME_WRONG, where, values, {"value": expected})
 
 
