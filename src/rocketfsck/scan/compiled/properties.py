@@ -12,7 +12,7 @@ only where a piece has no 0x01, several, or nothing on one side of it.
 from __future__ import annotations
 
 from rocketfsck.scan.columns import Fault
-from rocketfsck.scan.machine.intrinsics import load_i16, load_i32, load_i64, load_u8, store_i64
+from rocketfsck.scan.machine.intrinsics import load_i16, load_i32, load_i64, load_u8, native_i64, store_i64
 from rocketfsck.scan.machine.jit import helper, inlined
 
 # the properties wanted: their place among the values found
@@ -20,6 +20,9 @@ TAGS, KEYS, UNIQ_KEY, DELAY, INNER_NUM, INNER_BASE, DISPATCH, DISPATCH_OFFSET, C
 FOUND_COUNT = 9
 
 _F_NUL, _F_SHAPE = int(Fault.PROPERTY_NUL), int(Fault.PROPERTY_SHAPE)
+
+
+_HIGH_BITS = -0x7F7F7F7F7F7F7F80  # of each byte of a word
 
 
 def word(text: str) -> int:
@@ -82,6 +85,12 @@ def wanted_property(name: int, size: int) -> int:
     return -1
 
 
+@inlined
+def no_mark(word: int) -> bool:
+    """Whether none of a word's eight bytes is 0, 1 or 2."""
+    return ((word & 0x7F7F7F7F7F7F7F7F) + 0x7D7D7D7D7D7D7D7D | word) & _HIGH_BITS == _HIGH_BITS
+
+
 @helper
 def odd_piece(piece: int, mark: int, marks: int, size: int, split: bool) -> int:
     """The size of the value of a piece that is not `name 0x01 value`, -1 if the parser drops it.
@@ -109,7 +118,11 @@ def find_properties(address: int, size: int, split: bool, found: int) -> int:
     piece = 0
     mark = 0
     marks = 0
-    for end in range(size + 1):
+    end = -1
+    while end < size:
+        end += 1
+        while end + 8 <= size and no_mark(native_i64(address + end)):
+            end += 8
         if end < size:
             byte = load_u8(address + end)
             if byte > 2:

@@ -95,6 +95,7 @@ from rocketfsck.scan.compiled.queues import (
 )
 from rocketfsck.scan.compiled.text import (
     all_zero,
+    decoded_hash,
     parse_decimal,
     signed32,
     text_hash,
@@ -192,11 +193,28 @@ def reversed_digits(crc_value: int, address: int) -> bool:
 
 
 @inlined
-def index_key_hash(topic_hash: int, address: int, size: int) -> int:
-    """keyHash of a key (reference 4.3): Math.abs of Java's hash of topic#key, and 0 for the least int."""
-    value = text_hash(address, size, topic_hash)
+def index_hash(value: int) -> int:
+    """keyHash from Java's hash of topic#key (reference 4.3): Math.abs of it, and 0 for the least int."""
     sign = value >> 31  # no branch: half of all hashes are negative
     return ((value ^ -sign) + sign) & 0x7FFFFFFF
+
+
+@inlined
+def word_hash(address: int, end: int, start: int) -> tuple[int, int]:
+    """Size of the bytes up to a space or `end`, and their `text_hash`."""
+    total = start
+    bits = 0
+    at = address
+    while at < end:
+        byte = load_u8(at)
+        if byte == _SPACE:
+            break
+        bits |= byte
+        total = total * 31 + byte
+        at += 1
+    if bits & 0x80:
+        total = decoded_hash(address, at - address, start)
+    return at - address, total & WORD_MASK
 
 
 @short_entry
@@ -374,7 +392,7 @@ def _scan(
                 if key_row < key_capacity:
                     at = properties + (span >> 32)
                     size = span & WORD_MASK
-                    value = index_key_hash(topic_hash, at, size)
+                    value = index_hash(text_hash(at, size, topic_hash))
                     store_key(columns, key_row, (value, row, file_pos + at - buffer, size, 0))
                 else:
                     has_room = False
@@ -382,22 +400,18 @@ def _scan(
             span = native_i64(found + 8 * KEYS)
             if span != 0:
                 traits |= _T_KEYS
-                keys = properties + (span >> 32)
-                keys_size = span & WORD_MASK
-                word = 0
-                for word_end in range(keys_size + 1):
-                    if word_end < keys_size and load_u8(keys + word_end) != _SPACE:
-                        continue
-                    if word_end > word:
+                at = properties + (span >> 32)
+                keys_end = at + (span & WORD_MASK)
+                while at < keys_end:
+                    size, value = word_hash(at, keys_end, topic_hash)
+                    if size > 0:
                         if key_row < key_capacity:
-                            at = keys + word
-                            size = word_end - word
-                            value = index_key_hash(topic_hash, at, size)
+                            value = index_hash(value)
                             store_key(columns, key_row, (value, row, file_pos + at - buffer, size, 1))
                         else:
                             has_room = False
                         key_row += 1
-                    word = word_end + 1
+                    at += size + 1
             span = native_i64(found + 8 * DELAY)
             if span != 0:
                 traits |= _T_DELAY
