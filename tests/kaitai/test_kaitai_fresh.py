@@ -15,7 +15,7 @@ from tests.kaitai.kaitai_readers import GENERATED, HERE, KSY
 def test_a_reader_for_every_spec() -> None:
     specs = {path.stem for path in KSY.glob("*.ksy")}
     assert {path.stem for path in GENERATED.glob("rocketmq_*.py")} == specs
-    assert len(specs) == 20
+    assert len(specs) >= 20
 
 
 def test_readers_were_compiled_from_these_specs() -> None:

@@ -53,7 +53,7 @@ def of_layouts(key: str) -> list[Any]:
         pytest.param(name, row, id=f"{name}-{row['name']}")
         for name, document in FILES.items()
         if "layout" in document
-        for row in document[key]
+        for row in document.get(key, ())
     ]
 
 
