@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rocketfsck.cli.output import FORMATS
+from rocketfsck.cli.base import settings_of
+from rocketfsck.cli.output import BINARY_FORMATS, FORMATS, Format, open_output, to_json
+from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.storepath import open_named_store
 
 if TYPE_CHECKING:
+    from rocketfsck.pipeline.sources import Source
+    from rocketfsck.store import Store
+
     _Int = click.ParamType[int]
     _Pair = click.ParamType[tuple[int, int]]
     _Float = click.ParamType[float]
 else:  # generic only from click 8.2 on
     _Int = _Pair = _Float = click.ParamType
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Function = Callable[..., Any]
+Decorator = Callable[[Function], Function]
+Decorated = TypeVar("Decorated", bound=Function)
 
 _INT64 = 1 << 63
 _RANGE = re.compile(r"(\d*):(\d*)|(\d+)", re.ASCII)
@@ -122,26 +133,79 @@ def storage_option(function: Decorated) -> Decorated:
     )(function)
 
 
-def output_options(*formats: str) -> Callable[[Decorated], Decorated]:
-    """`--format` and `-o`."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Where the output goes and in which form, as `--format` and `-o` say."""
 
-    def add(function: Decorated) -> Decorated:
-        output_format = click.option(
-            "--format",
-            "output_format",
-            type=click.Choice(formats or FORMATS),
-            default="text",
-            help="Form of the output.",
-        )
-        output = click.option(
+    form: Format
+    path: Path | None
+
+    @property
+    def is_rows(self) -> bool:
+        """Whether the form is one of rows: neither text nor one JSON document."""
+        return self.form not in ("text", "json")
+
+    def open(self, forbidden: Sequence[Path] = ()) -> AbstractContextManager[IO[Any]]:
+        """The stream to write to, as `open_output` gives it."""
+        return open_output(self.path, binary=self.form in BINARY_FORMATS, forbidden=forbidden)
+
+    def palette(self, stream: IO[Any]) -> Palette:
+        """Colours, where the output goes to a terminal that wants them."""
+        return Palette(self.path is None and settings_of(click.get_current_context()).colored(stream))
+
+    def say(
+        self,
+        document: Callable[[], Mapping[str, Any]],
+        lines: Callable[[Palette], Iterable[str]],
+        forbidden: Sequence[Path] = (),
+    ) -> None:
+        """Write the document as JSON, or the lines as text; only the one that is wanted is made."""
+        with self.open(forbidden) as stream:
+            if self.form == "json":
+                stream.write(to_json(document(), indent=2) + "\n")
+            else:
+                stream.writelines(f"{line}\n" for line in lines(self.palette(stream)))
+
+
+def format_option(*formats: str, text: str = "Form of the output.") -> Decorator:
+    """`--format` alone."""
+    choice = click.Choice(formats or FORMATS)
+    return click.option("--format", "output_format", type=choice, default="text", help=text)
+
+
+def output_options(*formats: str) -> Decorator:
+    """`--format` and `-o`; the command gets both as `answer`."""
+
+    def add(function: Function) -> Function:
+        @wraps(function)
+        def run(*args: Any, output_format: Format, output: Path | None, **given: Any) -> Any:
+            return function(*args, answer=Answer(output_format, output), **given)
+
+        path = click.option(
             "-o",
             "--output",
             type=click.Path(path_type=Path, dir_okay=False),
             help="Write to this file, which appears when it is whole.",
         )
-        return output_format(output(function))
+        return format_option(*formats)(path(run))
 
     return add
+
+
+def body_option(function: Decorated) -> Decorated:
+    """`--body`."""
+    return click.option(
+        "--body",
+        type=click.Choice(["none", "text", "hex", "base64"]),
+        default="none",
+        help="Show message bodies, and how.",
+    )(function)
+
+
+def level_option(text: str) -> Decorator:
+    """`--level` of a check."""
+    choice = click.Choice(["quick", "cross", "full"])
+    return click.option("--level", type=choice, default="full", show_default=True, help=text)
 
 
 def outside_option(function: Decorated) -> Decorated:
@@ -158,8 +222,64 @@ def outside_option(function: Decorated) -> Decorated:
     return option(function)
 
 
-def store_options(function: Decorated) -> Decorated:
-    """What the user knows about the store and its bytes cannot tell."""
+def commitlog_path_option(function: Decorated) -> Decorated:
+    """`--commitlog-path`."""
+    return click.option(
+        "--commitlog-path",
+        "commitlog_paths",
+        multiple=True,
+        type=StorePath(),
+        help="A commit log directory outside the store; may be given several times.",
+    )(function)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the user knows about a store and its bytes cannot tell."""
+
+    broker_conf: Path | None
+    broker_version: str | None
+    commitlog_paths: tuple[Path, ...]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The same as arguments of `open_store`."""
+        return {
+            "broker_conf": self.broker_conf,
+            "version": self.broker_version,
+            "commitlog_paths": self.commitlog_paths,
+        }
+
+    def open(self, command: str, path: Path, **more: Any) -> Store:
+        """The store at `path`, for a command of this name, as `open_named_store` opens it."""
+        return open_named_store(command, path, **self.facts, **more)
+
+    def sources(self, paths: Sequence[Path], brokers: Sequence[str]) -> tuple[Source, ...]:
+        """The stores at `paths`, as `find_sources` finds them."""
+        from rocketfsck.pipeline.sources import find_sources
+
+        return find_sources(
+            paths,
+            brokers=brokers,
+            version=self.broker_version,
+            broker_confs=() if self.broker_conf is None else (self.broker_conf,),
+            commitlog_paths=self.commitlog_paths,
+        )
+
+
+def store_options(function: Function) -> Function:
+    """What the user knows about the store, which the command gets as `told`."""
+
+    @wraps(function)
+    def run(
+        *args: Any,
+        broker_conf: Path | None,
+        broker_version: str | None,
+        commitlog_paths: tuple[Path, ...],
+        **given: Any,
+    ) -> Any:
+        return function(*args, told=Told(broker_conf, broker_version, commitlog_paths), **given)
+
     conf = click.option(
         "--broker-conf",
         type=StorePath(dir_okay=False),
@@ -168,11 +288,4 @@ def store_options(function: Decorated) -> Decorated:
     version = click.option(
         "--broker-version", metavar="VERSION", help="The broker that wrote last, like 4.9.8; else inferred."
     )
-    paths = click.option(
-        "--commitlog-path",
-        "commitlog_paths",
-        multiple=True,
-        type=StorePath(),
-        help="A commit log directory outside the store; may be given several times.",
-    )
-    return conf(version(paths(storage_option(function))))
+    return conf(version(commitlog_path_option(storage_option(run))))

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
-from rocketfsck.cli.output import Format, open_output, refuse_inside, to_json
-from rocketfsck.cli.params import StorePath, output_options, outside_option
+from rocketfsck.cli.base import Command, common_options, terminal_width
+from rocketfsck.cli.output import refuse_inside
+from rocketfsck.cli.params import Answer, StorePath, output_options, outside_option
 from rocketfsck.cli.progress import progress
-from rocketfsck.cli.show.palette import Palette
 
 
 @click.command(cls=Command)
@@ -43,11 +42,8 @@ from rocketfsck.cli.show.palette import Palette
 )
 @outside_option
 @output_options("text", "json")
-@click.pass_context
 @common_options
 def command(
-    context: click.Context,
-    /,
     plan_path: Path,
     in_place: bool,
     work_dir: Path | None,
@@ -55,8 +51,7 @@ def command(
     assume: tuple[str, ...],
     broker_conf: Path | None,
     outside: tuple[Path, ...],
-    output_format: Format,
-    output: Path | None,
+    answer: Answer,
 ) -> int:
     """Carry out the plan in the file PLAN, as `rocketfsck plan` wrote it.
 
@@ -65,6 +60,7 @@ def command(
     bytes do not tell is refused until that is confirmed. Exit status 1: corrected; 4: problems are left, or
     the result was not as promised and nothing was changed; 16: an assumption is not confirmed.
     """
+    from rocketfsck.cli.show.repair import apply_lines
     from rocketfsck.repair.apply.applying import apply_plan
     from rocketfsck.repair.plan.document import read_plan
     from rocketfsck.store.settings import read_settings
@@ -72,8 +68,8 @@ def command(
     plan = read_plan(plan_path)
     settings = None if broker_conf is None else read_settings(broker_conf)
     stores = [Path(plan.store.root), *map(Path, plan.store.commitlog_paths), *outside]
-    if output is not None:
-        refuse_inside(output, stores)
+    if answer.path is not None:
+        refuse_inside(answer.path, stores)
     with progress("check the result") as bar:
         report = apply_plan(
             plan,
@@ -85,13 +81,6 @@ def command(
             settings=settings,
             outside=outside,
         )
-    with open_output(output, binary=False, forbidden=stores) as stream:
-        if output_format == "json":
-            stream.write(to_json(report.to_json(), indent=2) + "\n")
-        else:
-            from rocketfsck.cli.show.repair import apply_lines
-
-            palette = Palette(output is None and settings_of(context).colored(stream))
-            columns = min(terminal_width(100), 120)
-            stream.writelines(f"{line}\n" for line in apply_lines(report, palette, columns))
+    columns = min(terminal_width(100), 120)
+    answer.say(report.to_json, lambda palette: apply_lines(report, palette, columns), stores)
     return report.exit_code

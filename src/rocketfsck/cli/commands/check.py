@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
+from rocketfsck.cli.base import Command, common_options, terminal_width
 from rocketfsck.cli.engines import chosen_engine, engine_options
-from rocketfsck.cli.output import (
-    BINARY_FORMATS,
-    Column,
-    Format,
-    open_output,
-    open_rows,
-    refuse_inside,
-    to_json,
+from rocketfsck.cli.output import Column, Format, open_rows, refuse_inside, to_json
+from rocketfsck.cli.params import (
+    Answer,
+    Duration,
+    Told,
+    level_option,
+    output_options,
+    path_argument,
+    store_options,
 )
-from rocketfsck.cli.params import Duration, output_options, path_argument, store_options
 from rocketfsck.cli.progress import progress
-from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import EXIT_PROBLEMS, StoreError
 
@@ -57,13 +56,9 @@ FINDING_COLUMNS = (
 
 @click.command(cls=Command)
 @path_argument("path")
-@click.option(
-    "--level",
-    type=click.Choice(["quick", "cross", "full"]),
-    default="full",
-    show_default=True,
-    help="quick: names, sizes, headers, tails. cross: every frame, unit, chain and reference, no bodies. "
-    "full: every checksum and property, too.",
+@level_option(
+    "quick: names, sizes, headers, tails. cross: every frame, unit, chain and reference, no bodies. "
+    "full: every checksum and property, too."
 )
 @click.option("--select", multiple=True, metavar="RULES", help="Only these rules: ids, slugs, starts of ids.")
 @click.option("--ignore", multiple=True, metavar="RULES", help="All but these rules.")
@@ -96,23 +91,17 @@ FINDING_COLUMNS = (
 @click.option("--all", "all_places", is_flag=True, help="Show every finding, not the first few of a rule.")
 @store_options
 @output_options()
-@click.pass_context
 @common_options
 def command(
-    context: click.Context,
-    /,
     path: Path,
-    broker_conf: Path | None,
-    broker_version: str | None,
-    commitlog_paths: tuple[Path, ...],
+    told: Told,
     delay_levels: str | None,
     write_baseline: Path | None,
     start_version: str | None,
     all_places: bool,
     engine: str,
     master: str | None,
-    output_format: Format,
-    output: Path | None,
+    answer: Answer,
     **choices: Any,
 ) -> int:
     """Check the store at PATH and say what is wrong, where, what it means, and what to run next.
@@ -120,7 +109,6 @@ def command(
     Nothing is written but what you ask for. Exit status 4 says that something is wrong, 8 that something
     could not be read.
     """
-    from rocketfsck.cli.storepath import open_named_store
     from rocketfsck.verify.baseline import write_baseline as write_baseline_file
 
     if start_version is not None:
@@ -128,33 +116,25 @@ def command(
 
         dialect_for(start_version)  # what is no version is said at once
     options = _options(**choices)
-    stores = [path, *commitlog_paths]
+    stores = [path, *told.commitlog_paths]
     for written in (write_baseline, options.resume):
         if written is not None:
             refuse_inside(written, stores)
-    store = open_named_store(
-        "check",
-        path,
-        broker_conf=broker_conf,
-        version=broker_version,
-        commitlog_paths=commitlog_paths,
-        delay_levels=delay_levels,
-    )
+    store = told.open("check", path, delay_levels=delay_levels)
     stores += store.commitlog.directories  # a broker.conf may name some outside
     for written in (write_baseline, options.resume):
         if written is not None:
             refuse_inside(written, stores)
-    report = _check(
-        store, options, path, chosen_engine(engine, master, options.jobs, [path, *commitlog_paths])
-    )
+    chosen = chosen_engine(engine, master, options.jobs, [path, *told.commitlog_paths])
+    report = _check(store, options, path, chosen)
     report, start = (report, None) if start_version is None else _with_start(report, store, start_version)
     if write_baseline is not None:
         write_baseline_file(write_baseline, report.findings)
-    with open_output(output, binary=output_format in BINARY_FORMATS, forbidden=stores) as stream:
-        if output_format == "text":
+    with answer.open(stores) as stream:
+        if answer.form == "text":
             from rocketfsck.cli.show.report import report_lines
 
-            palette = Palette(output is None and settings_of(context).colored(stream))
+            palette = answer.palette(stream)
             columns = min(terminal_width(100), 120)
             for line in report_lines(report, palette, columns=columns, all_places=all_places):
                 stream.write(line + "\n")
@@ -162,17 +142,17 @@ def command(
                 stream.write(f"Start: {start['headline']}.\n")
                 for item in start["urgent"]:
                     stream.write(f"  urgent before it: {item['fault_class']} {item['title']}\n")
-        elif output_format == "json":
-            told = {} if start is None else {"start": start}
-            stream.write(to_json({**report.to_json(), **told}, indent=2) + "\n")
+        elif answer.form == "json":
+            start_json = {} if start is None else {"start": start}
+            stream.write(to_json({**report.to_json(), **start_json}, indent=2) + "\n")
         else:
             head = {"kind": "rocketfsck.check.findings", "store": str(path)}
-            with open_rows(stream, output_format, FINDING_COLUMNS, head) as writer:
-                for row in _rows(report, output_format):
+            with open_rows(stream, answer.form, FINDING_COLUMNS, head) as writer:
+                for row in _rows(report, answer.form):
                     writer.write(row)
     if start is None:
         return report.exit_code
-    if output_format not in ("text", "json"):
+    if answer.is_rows:
         click.echo(f"Start: {start['headline']}.", err=True)
     return report.exit_code | (EXIT_PROBLEMS if start["harmful"] else 0)
 

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
+from rocketfsck.cli.base import Command, common_options, terminal_width
 from rocketfsck.cli.engines import chosen_engine, engine_options
-from rocketfsck.cli.output import Format, open_output, plain_values, refuse_inside, to_json
-from rocketfsck.cli.params import StorePath, output_options, path_argument, storage_option
+from rocketfsck.cli.output import open_output, plain_values, refuse_inside
+from rocketfsck.cli.params import (
+    Answer,
+    StorePath,
+    level_option,
+    output_options,
+    path_argument,
+    storage_option,
+)
 from rocketfsck.cli.progress import progress
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.text import byte_size, count_of, timestamp, visible
@@ -53,13 +60,7 @@ SHOWN = 10
     type=click.Path(path_type=Path, dir_okay=False),
     help="Where it is written what came from where; default: beside the store, NAME.ledger.jsonl.",
 )
-@click.option(
-    "--level",
-    type=click.Choice(["quick", "cross", "full"]),
-    default="full",
-    show_default=True,
-    help="How thorough the checks of a plan are; apply checks its result at the same level.",
-)
+@level_option("How thorough the checks of a plan are; apply checks its result at the same level.")
 @click.option(
     "--work-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -70,11 +71,8 @@ SHOWN = 10
 @engine_options
 @storage_option
 @output_options("text", "json")
-@click.pass_context
 @common_options
 def command(
-    context: click.Context,
-    /,
     a: Path,
     b: Path,
     heal: bool,
@@ -88,8 +86,7 @@ def command(
     jobs: int | None,
     engine: str,
     master: str | None,
-    output_format: Format,
-    output: Path | None,
+    answer: Answer,
 ) -> int:
     """Compare the commit logs of the stores A and B, two replicas: what both have, and where they part.
 
@@ -109,27 +106,24 @@ def command(
     store_a = open_named_store("compare", a, version=broker_version)
     store_b = open_named_store("compare", b, version=broker_version)
     if heal and not direct:
-        plan, code = _plan((store_a, store_b), prefer, level, jobs or 0, work_dir, output)
-        with open_output(None, binary=False) as stream:
-            if output_format == "json":
+        plan, code = _plan((store_a, store_b), prefer, level, jobs or 0, work_dir, answer.path)
+        stdout = Answer(answer.form, None)
+        with stdout.open() as stream:
+            if answer.form == "json":
                 from rocketfsck.repair.plan.document import plan_text
 
                 stream.write(plan_text(plan))
             else:
-                _write_plan(plan, (a, b), output, stream, Palette(settings_of(context).colored(stream)))
+                _write_plan(plan, (a, b), answer.path, stream, stdout.palette(stream))
         return code
     if heal:
-        return _heal((store_a, store_b), into, prefer, ledger, output_format, output, broker_version)
+        return _heal((store_a, store_b), into, prefer, ledger, answer, broker_version)
     from rocketfsck.repair.compare.compare import compare_stores
 
     with progress("compare") as bar:
         chosen = chosen_engine(engine, master, jobs or 0, [a, b])
         comparison = compare_stores(store_a, store_b, engine=chosen, progress=bar.update)
-    with open_output(output, binary=False, forbidden=(a, b)) as stream:
-        if output_format == "json":
-            stream.write(to_json(comparison_json(comparison), indent=2) + "\n")
-        else:
-            stream.writelines(line + "\n" for line in comparison_lines(comparison))
+    answer.say(lambda: comparison_json(comparison), lambda _: comparison_lines(comparison), (a, b))
     return EXIT_CLEAN if comparison.same else EXIT_PROBLEMS
 
 
@@ -178,8 +172,7 @@ def _heal(
     into: Path | None,
     prefer: str | None,
     ledger: Path | None,
-    output_format: Format,
-    output: Path | None,
+    answer: Answer,
     broker_version: str | None,
 ) -> int:
     from rocketfsck.cli.commands.salvage import exit_code, salvage_json, salvage_lines
@@ -200,11 +193,7 @@ def _heal(
         made = None
         if into is not None:
             made = write_store(salvage, into, ledger_path=ledger, progress=advance)
-    with open_output(output, binary=False, forbidden=roots) as stream:
-        if output_format == "json":
-            stream.write(to_json(salvage_json(salvage, made), indent=2) + "\n")
-        else:
-            stream.writelines(line + "\n" for line in salvage_lines(salvage, made))
+    answer.say(lambda: salvage_json(salvage, made), lambda _: salvage_lines(salvage, made), roots)
     return exit_code(salvage, made)
 
 

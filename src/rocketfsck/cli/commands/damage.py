@@ -9,17 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocketfsck.cli.base import Command, common_options
-from rocketfsck.cli.output import (
-    SCHEMA_VERSION,
-    Format,
-    open_output,
-    plain_values,
-    refuse_inside,
-    to_json,
-)
-from rocketfsck.cli.params import StorePath, output_options
+from rocketfsck.cli.output import SCHEMA_VERSION, plain_values, refuse_inside
+from rocketfsck.cli.params import Answer, StorePath, output_options
 
 if TYPE_CHECKING:
+    from rocketfsck.cli.show.palette import Palette
     from rocketfsck.writer.damage import Act, DamageReport
 
 _SHOWN = 12
@@ -58,8 +52,7 @@ def command(
     list_faults: bool,
     broker_version: str | None,
     broker_conf: Path | None,
-    output_format: Format,
-    output: Path | None,
+    answer: Answer,
 ) -> None:
     """Damage a copy of STORE with named faults, at places that the seed chooses.
 
@@ -69,23 +62,18 @@ def command(
     from rocketfsck.writer.damage import damage_store
 
     if list_faults:
-        with open_output(output, binary=False) as stream:
-            stream.write(_json_of_faults() if output_format == "json" else "".join(_lines_of_faults()))
+        answer.say(_json_of_faults, _lines_of_faults)
         return
     if path is None:
         raise click.UsageError("Missing argument 'STORE'.", context)
     if (into is None) != in_place:
         raise click.UsageError("Give --into DIR, or --in-place.", context)
-    if output is not None:
-        refuse_inside(output, [path, *([into] if into is not None else [])])
+    if answer.path is not None:
+        refuse_inside(answer.path, [path, *([into] if into is not None else [])])
     report = damage_store(
         path, into, faults, seed, version=broker_version, broker_conf=broker_conf, in_place=in_place
     )
-    with open_output(output, binary=False, forbidden=[path]) as stream:
-        if output_format == "json":
-            stream.write(to_json(plain_values(report.to_json()), indent=2) + "\n")
-        else:
-            stream.writelines(f"{line}\n" for line in _lines(report))
+    answer.say(lambda: plain_values(report.to_json()), lambda _: _lines(report), [path])
 
 
 def _lines(report: DamageReport) -> Iterator[str]:
@@ -119,7 +107,7 @@ def _lines_of(act: Act) -> Iterator[str]:
         yield f"nothing is promised: {act.unseen}"
 
 
-def _lines_of_faults() -> Iterator[str]:
+def _lines_of_faults(_: Palette) -> Iterator[str]:
     from rocketfsck.cli.show.table import aligned
     from rocketfsck.writer.damage import DAMAGES
 
@@ -127,11 +115,10 @@ def _lines_of_faults() -> Iterator[str]:
         (damage.name, damage.fault_class or "-", damage.summary, f"needs {damage.needs}")
         for damage in DAMAGES.values()
     ]
-    for line in aligned([("FAULT", "CLASS", "WHAT", ""), *rows]):
-        yield line + "\n"
+    yield from aligned([("FAULT", "CLASS", "WHAT", ""), *rows])
 
 
-def _json_of_faults() -> str:
+def _json_of_faults() -> dict[str, Any]:
     from rocketfsck.writer.damage import DAMAGES
 
     rows: list[dict[str, Any]] = [
@@ -147,5 +134,4 @@ def _json_of_faults() -> str:
         }
         for damage in DAMAGES.values()
     ]
-    head = {"schema_version": SCHEMA_VERSION, "kind": "rocketfsck.damage.faults"}
-    return to_json({**head, "faults": rows}, indent=2) + "\n"
+    return {"schema_version": SCHEMA_VERSION, "kind": "rocketfsck.damage.faults", "faults": rows}

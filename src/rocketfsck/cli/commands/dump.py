@@ -8,13 +8,22 @@ from typing import Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, settings_of
+from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.dump.item import Item
 from rocketfsck.cli.dump.kinds import KINDS, Kind, load_kind
 from rocketfsck.cli.dump.source import BodyForm, Source, Wanted
 from rocketfsck.cli.dump.targets import ALL, StoreHints, Target, find_targets, store_root
-from rocketfsck.cli.output import BINARY_FORMATS, Column, Format, open_output, open_rows
-from rocketfsck.cli.params import NumberRange, StorePath, Timestamp, output_options, store_options
+from rocketfsck.cli.output import Column, open_rows
+from rocketfsck.cli.params import (
+    Answer,
+    NumberRange,
+    StorePath,
+    Timestamp,
+    Told,
+    body_option,
+    output_options,
+    store_options,
+)
 from rocketfsck.cli.progress import Progress, progress
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.storepath import resolved
@@ -36,12 +45,7 @@ from rocketfsck.errors import UsageError
 @click.option("--pos", "positions", type=NumberRange(), help="Only what touches these byte positions.")
 @click.option("--slot", type=int, help="The chain of this hash slot (index), or this slot (timer wheel).")
 @click.option("--limit", type=click.IntRange(0), help="Stop after so many items.")
-@click.option(
-    "--body",
-    type=click.Choice(["none", "text", "hex", "base64"]),
-    default="none",
-    help="Show message bodies, and how.",
-)
+@body_option
 @click.option("--hex", "as_hex", is_flag=True, help="Show every byte beside the field that it belongs to.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every field of every item.")
 @click.option("--start-offset", type=int, help="Stream offset of a file that lost its name.")
@@ -49,11 +53,8 @@ from rocketfsck.errors import UsageError
 @click.option("--entries", "entry_count", type=click.IntRange(1), help="Entries of an index file.")
 @store_options
 @output_options()
-@click.pass_context
 @common_options
 def command(
-    context: click.Context,
-    /,
     paths: tuple[Path, ...],
     kind: str | None,
     limit: int | None,
@@ -63,11 +64,8 @@ def command(
     start_offset: int | None,
     slot_count: int | None,
     entry_count: int | None,
-    broker_conf: Path | None,
-    broker_version: str | None,
-    commitlog_paths: tuple[Path, ...],
-    output_format: Format,
-    output: Path | None,
+    told: Told,
+    answer: Answer,
     **filters: Any,
 ) -> None:
     """Show what is in each PATH: any file of a store, a directory in one, or a store (its messages).
@@ -75,32 +73,32 @@ def command(
     Every byte of a file is shown as something: a record, a unit, an entry, zeros, or bytes that are nothing
     known. With a filter only what matches is shown. Bodies are shown only with --body.
     """
-    if as_hex and output_format != "text":
+    if as_hex and answer.form != "text":
         raise UsageError("--hex goes with --format text only")
     wanted = Wanted(body=body, **filters)
     shaped = slot_count is not None or entry_count is not None
-    hints = StoreHints(broker_conf, broker_version, commitlog_paths, shaped)
+    hints = StoreHints(told.broker_conf, told.broker_version, told.commitlog_paths, shaped)
     targets = [
         target for path in paths for target in find_targets(path, kind, hints) if _concerns(target, wanted)
     ]
     kinds = {name: load_kind(name, wanted) for name in {target.kind for target in targets}}
-    if len(kinds) > 1 and output_format in ("csv", "arrow", "parquet"):
+    if len(kinds) > 1 and answer.form in ("csv", "arrow", "parquet"):
         raise UsageError(
             f"these are files of several kinds; choose one with --kind: {', '.join(sorted(kinds))}"
         )
-    run = _Run(wanted, limit, broker_version, start_offset, slot_count, entry_count)
+    run = _Run(wanted, limit, told.broker_version, start_offset, slot_count, entry_count)
     with (
-        open_output(output, binary=output_format in BINARY_FORMATS, forbidden=_stores(paths)) as stream,
-        progress("dump", wanted=not (output is None and stream.isatty())) as bar,
+        answer.open(_stores(paths)) as stream,
+        progress("dump", wanted=not (answer.path is None and stream.isatty())) as bar,
     ):
-        if output_format == "text":
-            palette = Palette(output is None and settings_of(context).colored(stream))
+        if answer.form == "text":
+            palette = answer.palette(stream)
             for line in run.text(targets, kinds, palette, bar, as_hex=as_hex, verbose=verbose):
                 stream.write(line + "\n")
             return
         columns = _columns(kinds)
         head = {"kind": "rocketfsck.dump", "paths": list(map(str, paths))}
-        with open_rows(stream, output_format, columns, head) as writer:
+        with open_rows(stream, answer.form, columns, head) as writer:
             for source, item in run.items(targets, kinds, bar):
                 row = {"kind": item.kind, "file": source.name, "start": item.start, "end": item.end}
                 writer.write(row | dict(item.values))

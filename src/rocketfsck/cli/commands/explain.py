@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
-from rocketfsck.cli.output import Column, Format, open_output, open_rows
+from rocketfsck.cli.base import Command, common_options, terminal_width
+from rocketfsck.cli.output import Column, Format, open_rows
+from rocketfsck.cli.params import Answer
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned, wrapped
 from rocketfsck.cli.show.text import visible
@@ -62,9 +63,8 @@ def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) 
     "--format", "output_format", type=click.Choice(["text", "json", "jsonl", "csv"]), default="text"
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
-@click.pass_context
 @common_options
-def command(context: click.Context, name: str | None, output_format: Format, output: Path | None) -> None:
+def command(name: str | None, output_format: Format, output: Path | None) -> None:
     """Explain a rule (CQ004, or its slug), a fault class (Q3) or a repair (fence-gap).
 
     Without NAME all rules, classes and repairs are listed. A family of rules (CL, CQ …) lists its members,
@@ -86,9 +86,10 @@ def command(context: click.Context, name: str | None, output_format: Format, out
         if not rules and not classes and not repairs:
             slugs = [rule.slug for rule in RULES.values()]
             raise UsageError(_unknown(name, [*RULES, *slugs, *FAULT_CLASSES, *all_repairs()]))
-    with open_output(output, binary=False) as stream:
+    answer = Answer(output_format, output)
+    with answer.open() as stream:
         if output_format == "text":
-            palette = Palette(output is None and settings_of(context).colored(stream))
+            palette = answer.palette(stream)
             single = name is not None and len(rules) + len(classes) + len(repairs) == 1
             columns = min(terminal_width(100), 100)
             lines = (

@@ -10,7 +10,7 @@ import click
 from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.output import plain_values, refuse_inside, to_json
-from rocketfsck.cli.params import NumberRange, StorePath, Timestamp, store_options
+from rocketfsck.cli.params import NumberRange, StorePath, Timestamp, Told, store_options
 from rocketfsck.cli.progress import progress
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.cli.storepath import resolved
@@ -106,9 +106,7 @@ def command(
     into: Path,
     replace_existing: bool,
     brokers: tuple[str, ...],
-    broker_conf: Path | None,
-    broker_version: str | None,
-    commitlog_paths: tuple[Path, ...],
+    told: Told,
     jobs: int | None,
     engine: str,
     master: str | None,
@@ -120,28 +118,21 @@ def command(
     A STORE may be a directory of stores, too; a column says which broker a row is of, and others where its
     bytes are. The STOREs are only read. Exit status 4 says that damage was met.
     """
-    from rocketfsck.pipeline.sources import find_sources
 
-    for path in (*paths, *commitlog_paths):
+    from rocketfsck.pipeline.export.job import export_stores
+
+    for path in (*paths, *told.commitlog_paths):
         refuse_inside(into, [path])
         if resolved(path).is_relative_to(resolved(into)):
             raise UsageError(f"{visible(str(path))} is inside {visible(str(into))}, which would be replaced")
     options = _options(**choices)
-    sources = find_sources(
-        paths,
-        brokers=brokers,
-        version=broker_version,
-        broker_confs=() if broker_conf is None else (broker_conf,),
-        commitlog_paths=commitlog_paths,
-    )
-    from rocketfsck.pipeline.export.job import export_stores
-
+    sources = told.sources(paths, brokers)
     with progress("export") as bar:
         result = export_stores(
             sources,
             into,
             options,
-            engine=chosen_engine(engine, master, jobs or 0, [*paths, *commitlog_paths, into.parent]),
+            engine=chosen_engine(engine, master, jobs or 0, [*paths, *told.commitlog_paths, into.parent]),
             replace_existing=replace_existing,
             progress=bar.update,
         )

@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
-from rocketfsck.cli.output import SCHEMA_VERSION, Format, open_output, plain_values, to_json
-from rocketfsck.cli.params import output_options, path_argument, store_options
-from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.base import Command, common_options, terminal_width
+from rocketfsck.cli.output import SCHEMA_VERSION, plain_values, to_json
+from rocketfsck.cli.params import Answer, Told, output_options, path_argument, store_options
 
 
 @click.command(cls=Command)
@@ -31,11 +30,8 @@ def command(
     path: Path,
     verbose: bool,
     stats: bool,
-    broker_conf: Path | None,
-    broker_version: str | None,
-    commitlog_paths: tuple[Path, ...],
-    output_format: Format,
-    output: Path | None,
+    told: Told,
+    answer: Answer,
 ) -> None:
     """Tell what PATH is: the files of a store, its queues with their offsets, sizes, times, the broker
     version that wrote it and how that is known, whether a broker runs on it; or what a single file is.
@@ -47,11 +43,7 @@ def command(
 
     facts: dict[str, Any]
     if path.is_dir():
-        from rocketfsck.cli.storepath import open_named_store
-
-        store = open_named_store(
-            "info", path, broker_conf=broker_conf, version=broker_version, commitlog_paths=commitlog_paths
-        )
+        store = told.open("info", path)
         kind, facts = "rocketfsck.info.store", store_facts(store)
         if stats:
             from rocketfsck.cli.infostats import statistics_facts
@@ -61,14 +53,14 @@ def command(
         raise click.UsageError("--stats counts what is in a store, not in a file.", context)
     else:
         kind, facts = "rocketfsck.info.file", file_facts(path)
-    with open_output(output, binary=False, forbidden=[path, *commitlog_paths]) as stream:
-        if output_format != "text":
+    with answer.open([path, *told.commitlog_paths]) as stream:
+        if answer.form != "text":
             document = {"schema_version": SCHEMA_VERSION, "kind": kind, **plain_values(facts)}
-            stream.write(to_json(document, indent=2 if output_format == "json" else None) + "\n")
+            stream.write(to_json(document, indent=2 if answer.form == "json" else None) + "\n")
             return
         from rocketfsck.cli.show.info import file_lines, store_lines
 
-        palette = Palette(output is None and settings_of(context).colored(stream))
+        palette = answer.palette(stream)
         columns = min(terminal_width(100), 140)
         lines = (
             store_lines(facts, palette, columns=columns, everything=verbose)

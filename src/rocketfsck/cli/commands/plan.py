@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
+from rocketfsck.cli.base import Command, common_options, terminal_width
 from rocketfsck.cli.output import Format, open_output, refuse_inside
-from rocketfsck.cli.params import path_argument, store_options
+from rocketfsck.cli.params import Answer, Told, format_option, level_option, path_argument, store_options
 from rocketfsck.cli.progress import progress
 from rocketfsck.cli.show.palette import Palette
 
@@ -32,34 +32,19 @@ if TYPE_CHECKING:
 @click.option("--preen", is_flag=True, help="Only what is provably safe: nothing valid can get lost by it.")
 @click.option("--only", "only", multiple=True, metavar="NAME", help="Only this repair; repeatable.")
 @click.option("--except", "except_", multiple=True, metavar="NAME", help="All but this repair; repeatable.")
-@click.option(
-    "--level",
-    type=click.Choice(["quick", "cross", "full"]),
-    default="full",
-    show_default=True,
-    help="How thorough the check is, as for check; apply checks its result at the same level.",
-)
+@level_option("How thorough the check is, as for check; apply checks its result at the same level.")
 @click.option("-j", "--jobs", type=click.IntRange(1), help="Files at once; default: one a core.")
 @click.option("--delay-levels", metavar="LEVELS", help="messageDelayLevel of the broker: '1s 5s 10s …'.")
 @store_options
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Form of the standard output.",
-)
+@format_option("text", "json", text="Form of the standard output.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the plan as JSON to this file, for `rocketfsck apply`.",
 )
-@click.pass_context
 @common_options
 def command(
-    context: click.Context,
-    /,
     path: Path,
     report_path: Path | None,
     preen: bool,
@@ -67,9 +52,7 @@ def command(
     except_: tuple[str, ...],
     level: Any,
     jobs: int | None,
-    broker_conf: Path | None,
-    broker_version: str | None,
-    commitlog_paths: tuple[Path, ...],
+    told: Told,
     delay_levels: str | None,
     output_format: Format,
     output: Path | None,
@@ -79,32 +62,25 @@ def command(
     The plan says which bytes it relies on; apply refuses it once they are others. Exit status 4 says that
     the store has problems.
     """
-    from rocketfsck.cli.storepath import open_named_store
     from rocketfsck.repair.plan.document import plan_text
     from rocketfsck.repair.plan.planning import make_plan
 
-    stores = [path, *commitlog_paths]
+    stores = [path, *told.commitlog_paths]
     if output is not None:
         refuse_inside(output, stores)
-    store = open_named_store(
-        "plan",
-        path,
-        broker_conf=broker_conf,
-        version=broker_version,
-        commitlog_paths=commitlog_paths,
-        delay_levels=delay_levels,
-    )
+    store = told.open("plan", path, delay_levels=delay_levels)
     stores += store.commitlog.directories
     report = _read_report(report_path) if report_path is not None else _check(store, level, jobs or 0, path)
     plan = make_plan(store, report, preen=preen, only=only, except_=except_)
     if output is not None:
         with open_output(output, binary=False, forbidden=stores) as stream:
             stream.write(plan_text(plan))
-    with open_output(None, binary=False) as stream:
+    stdout = Answer(output_format, None)
+    with stdout.open() as stream:
         if output_format == "json":
             stream.write(plan_text(plan))
         else:
-            _write_text(plan, path, output, stream, settings_of(context).colored(stream))
+            _write_text(plan, path, output, stream, stdout.palette(stream))
     return report.exit_code
 
 
@@ -123,12 +99,11 @@ def _check(store: Store, level: Any, jobs: int, path: Path) -> Report:
         return check_store(store, CheckOptions(level=level, jobs=jobs), progress=bar.update)
 
 
-def _write_text(plan: Plan, path: Path, output: Path | None, stream: Any, colored: bool) -> None:
+def _write_text(plan: Plan, path: Path, output: Path | None, stream: Any, palette: Palette) -> None:
     from rocketfsck.cli.show.repair import plan_lines
     from rocketfsck.cli.show.text import visible
     from rocketfsck.repair.plan.law import all_assumptions, assume_options
 
-    palette = Palette(colored)
     for line in plan_lines(plan, palette, min(terminal_width(100), 120)):
         stream.write(line + "\n")
     if plan.actions:

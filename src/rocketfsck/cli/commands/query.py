@@ -53,17 +53,14 @@ def command() -> None:
 @trace_option
 @message_options
 @asked_options()
-@click.pass_context
 @common_options
-def by_id(
-    context: click.Context, /, message_id: str, reading: Any, via: Any, broker: str | None, **told: Any
-) -> int:
+def by_id(message_id: str, reading: Any, via: Any, broker: str | None, **given: Any) -> int:
     """Find the message with an offset message id or a unique id."""
     from rocketfsck.cli.query.writing import write_answer
     from rocketfsck.query.ids import check_id, find_by_id
 
     check_id(message_id)
-    asked = Asked(context, **told)
+    asked = Asked(**given)
     store = asked.open()
     if broker is not None:
         from rocketfsck.query.serving.broker import BrokerView
@@ -90,11 +87,8 @@ def by_id(
 @trace_option
 @message_options
 @asked_options()
-@click.pass_context
 @common_options
 def by_offset(
-    context: click.Context,
-    /,
     topic: str,
     queue_id: int,
     queue_offset: int,
@@ -102,13 +96,13 @@ def by_offset(
     via: Any,
     broker: str | None,
     state: Any,
-    **told: Any,
+    **given: Any,
 ) -> int:
     """Find the message at a queue offset of a topic's queue."""
     from rocketfsck.cli.query.writing import write_answer
     from rocketfsck.query.places import find_by_offset
 
-    asked = Asked(context, **told)
+    asked = Asked(**given)
     store = asked.open()
     if broker is not None:
         from rocketfsck.query.serving.broker import BrokerView
@@ -126,13 +120,13 @@ def by_offset(
     return exit_code(answer.outcome, answer.found) | (NOT_FOUND_CODE if hidden else 0)
 
 
-def _by_key(context: click.Context, topic: str, key: str, *, unique: bool, **told: Any) -> int:
+def _by_key(topic: str, key: str, *, unique: bool, **given: Any) -> int:
     from rocketfsck.cli.query.writing import write_answer
     from rocketfsck.query.keys import find_by_key
 
     names = ("begin", "end", "max_count", "via", "broker")
-    begin, end, max_count, via, broker = (told.pop(name) for name in names)
-    asked = Asked(context, **told)
+    begin, end, max_count, via, broker = (given.pop(name) for name in names)
+    asked = Asked(**given)
     store = asked.open()
     window = {
         name: value
@@ -173,11 +167,10 @@ def _by_key(context: click.Context, topic: str, key: str, *, unique: bool, **tol
 @trace_option
 @message_options
 @asked_options()
-@click.pass_context
 @common_options
-def by_key(context: click.Context, /, topic: str, key: str, **told: Any) -> int:
+def by_key(topic: str, key: str, **given: Any) -> int:
     """Find the messages of a topic with a key, among KEYS or as UNIQ_KEY."""
-    return _by_key(context, topic, key, unique=False, **told)
+    return _by_key(topic, key, unique=False, **given)
 
 
 @command.command("unique-key", cls=Command)
@@ -190,11 +183,10 @@ def by_key(context: click.Context, /, topic: str, key: str, **told: Any) -> int:
 @trace_option
 @message_options
 @asked_options()
-@click.pass_context
 @common_options
-def by_unique_key(context: click.Context, /, topic: str, key: str, **told: Any) -> int:
+def by_unique_key(topic: str, key: str, **given: Any) -> int:
     """Find the messages of a topic with this UNIQ_KEY."""
-    return _by_key(context, topic, key, unique=True, **told)
+    return _by_key(topic, key, unique=True, **given)
 
 
 @command.command("time", cls=Command)
@@ -211,24 +203,21 @@ def by_unique_key(context: click.Context, /, topic: str, key: str, **told: Any) 
 @broker_option
 @state_option
 @asked_options()
-@click.pass_context
 @common_options
 def by_time(
-    context: click.Context,
-    /,
     topic: str,
     queue_id: int,
     timestamp: int,
     boundary: Any,
     broker: str | None,
     state: Any,
-    **told: Any,
+    **given: Any,
 ) -> int:
     """Find the queue offset of a time, as consumers seek."""
     from rocketfsck.cli.query.facts import write_broker_time, write_time
     from rocketfsck.query.places import find_by_time
 
-    asked = Asked(context, **told)
+    asked = Asked(**given)
     store = asked.open()
     if broker is not None:
         from rocketfsck.query.serving.broker import BrokerView
@@ -250,16 +239,13 @@ def by_time(
 @click.option("--offset-to", type=click.IntRange(0), help="Only before this physical offset.")
 @message_options
 @asked_options("text", "json", "jsonl", "csv", "arrow", "parquet")
-@click.pass_context
 @common_options
 def by_expression(
-    context: click.Context,
-    /,
     expression: str,
     max_count: int | None,
     offset_from: int,
     offset_to: int | None,
-    **told: Any,
+    **given: Any,
 ) -> int:
     """Find messages by an expression over their fields and bodies.
 
@@ -278,7 +264,7 @@ def by_expression(
     from rocketfsck.scan.views.messages import MAX_BODY_SIZE
 
     wanted = Expression(expression)
-    asked = Asked(context, **told)
+    asked = Asked(**given)
     store = asked.open()
     with asked_progress(asked, "query scan") as progress:
         found = find_by_expression(
@@ -303,9 +289,8 @@ def by_expression(
 @via_option
 @message_options
 @asked_options()
-@click.pass_context
 @common_options
-def life(context: click.Context, /, name: str, via: Any, **told: Any) -> int:
+def life(name: str, via: Any, **given: Any) -> int:
     """Tell what became of one message: its records in all topics, its queues and index entries, its
     transaction, delay, retries, dead letter, pops, and who has consumed it.
     """
@@ -314,7 +299,7 @@ def life(context: click.Context, /, name: str, via: Any, **told: Any) -> int:
 
     if not name:
         raise UsageError("a message id or unique key has at least one character")
-    asked = Asked(context, **told)
+    asked = Asked(**given)
     store = asked.open()
     with asked_view(store, via) as view, asked_progress(asked, "query life") as progress:
         found = message_life(store, name, via=via, view=view, progress=progress)
@@ -327,11 +312,10 @@ def life(context: click.Context, /, name: str, via: Any, **told: Any) -> int:
 @click.option("--topic", help="Only this topic.")
 @click.option("--group", help="Only this consumer group.")
 @asked_options()
-@click.pass_context
 @common_options
-def offsets(context: click.Context, /, topic: str | None, group: str | None, **told: Any) -> int:
+def offsets(topic: str | None, group: str | None, **given: Any) -> int:
     """Tell where every queue begins and ends, and how far each consumer group has come."""
     from rocketfsck.cli.query.facts import write_offsets
 
-    asked = Asked(context, **told)
+    asked = Asked(**given)
     return write_offsets(asked, asked.open(), topic, group)

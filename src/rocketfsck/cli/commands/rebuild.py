@@ -12,7 +12,7 @@ import click
 from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.output import refuse_inside, to_json
-from rocketfsck.cli.params import StorePath, path_argument, store_options
+from rocketfsck.cli.params import StorePath, Told, format_option, path_argument, store_options
 from rocketfsck.cli.progress import progress
 from rocketfsck.cli.show.text import count_of, visible
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError
@@ -71,13 +71,7 @@ SHOWN_COUNT = 20
     help="On Spark: where to put by some 20 bytes a message, and as many a key; default: beside --into.",
 )
 @click.option("--no-sync", is_flag=True, help="Do not wait until the bytes are on the disk.")
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Form of the output.",
-)
+@format_option("text", "json")
 @store_options
 @common_options
 def command(
@@ -87,9 +81,7 @@ def command(
     topics: tuple[str, ...],
     queue_ids: tuple[int, ...],
     delay_levels: str | None,
-    broker_conf: Path | None,
-    broker_version: str | None,
-    commitlog_paths: tuple[Path, ...],
+    told: Told,
     output_format: str,
     engine: str,
     master: str | None,
@@ -128,14 +120,8 @@ def command(
     _check_engine(what, engine, scratch)
     for place in (into, scratch):
         if place is not None:
-            refuse_inside(place, [store_path, *commitlog_paths])
-    store = open_store(
-        store_path,
-        broker_conf=broker_conf,
-        version=broker_version,
-        commitlog_paths=commitlog_paths,
-        delay_levels=delay_levels,
-    )
+            refuse_inside(place, [store_path, *told.commitlog_paths])
+    store = open_store(store_path, **told.facts, delay_levels=delay_levels)
     for place in (into, scratch):
         if place is not None:
             refuse_inside(place, list(store.commitlog.directories))  # a broker.conf may name some outside
@@ -153,7 +139,7 @@ def command(
         sync=not choices["no_sync"],
     )
     places = [path.absolute() for path in (into.absolute().parent, scratch) if path is not None]
-    chosen = chosen_engine(engine, master, options.jobs, [store_path, *commitlog_paths, *places])
+    chosen = chosen_engine(engine, master, options.jobs, [store_path, *told.commitlog_paths, *places])
     with progress(f"rebuild {what} of {store_path}") as bar:
         if engine == "local":
             from rocketfsck.repair.build.run import rebuild_store

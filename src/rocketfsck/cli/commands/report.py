@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, settings_of
+from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.engines import chosen_engine, engine_options
-from rocketfsck.cli.output import BINARY_FORMATS, Column, Format, open_output, open_rows
-from rocketfsck.cli.params import StorePath, output_options, store_options
+from rocketfsck.cli.output import Column, open_rows
+from rocketfsck.cli.params import Answer, StorePath, Told, output_options, store_options
 from rocketfsck.cli.progress import progress
-from rocketfsck.cli.show.palette import Palette
 
 if TYPE_CHECKING:
     from rocketfsck.pipeline.statistics import ClusterStatistics
@@ -60,11 +59,8 @@ COLUMNS = (
 @engine_options
 @store_options
 @output_options()
-@click.pass_context
 @common_options
 def command(
-    context: click.Context,
-    /,
     paths: tuple[Path, ...],
     by: tuple[str, ...],
     key_count: int,
@@ -73,44 +69,34 @@ def command(
     jobs: int | None,
     engine: str,
     master: str | None,
-    broker_conf: Path | None,
-    broker_version: str | None,
-    commitlog_paths: tuple[Path, ...],
-    output_format: Format,
-    output: Path | None,
+    told: Told,
+    answer: Answer,
 ) -> None:
     """Count the messages of STOREs by broker, topic, queue, day and key, and of all of them together.
 
     A STORE may be a directory of stores, too. Only live messages are counted, from the commit logs. Counts
     are exact, but for those that say they are estimates.
     """
-    from rocketfsck.pipeline.sources import find_sources
     from rocketfsck.pipeline.statistics import count_stores
 
-    sources = find_sources(
-        paths,
-        brokers=brokers,
-        version=broker_version,
-        broker_confs=() if broker_conf is None else (broker_conf,),
-        commitlog_paths=commitlog_paths,
-    )
+    sources = told.sources(paths, brokers)
     with progress("report") as bar:
         statistics = count_stores(
             sources,
-            engine=chosen_engine(engine, master, jobs or 0, [*paths, *commitlog_paths]),
+            engine=chosen_engine(engine, master, jobs or 0, [*paths, *told.commitlog_paths]),
             key_count=key_count,
             progress=bar.update,
         )
     wanted = by or PARTS
-    with open_output(output, binary=output_format in BINARY_FORMATS, forbidden=paths) as stream:
-        if output_format == "text":
+    with answer.open(paths) as stream:
+        if answer.form == "text":
             from rocketfsck.cli.show.reportstats import report_lines
 
-            palette = Palette(output is None and settings_of(context).colored(stream))
+            palette = answer.palette(stream)
             for line in report_lines(statistics, wanted, palette, everything=verbose):
                 stream.write(line + "\n")
             return
-        with open_rows(stream, output_format, COLUMNS, head(statistics)) as writer:
+        with open_rows(stream, answer.form, COLUMNS, head(statistics)) as writer:
             for row in rows(statistics):
                 if row["by"] in wanted:
                     writer.write({column.name: row.get(column.name) for column in COLUMNS})

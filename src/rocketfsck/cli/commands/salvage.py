@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocketfsck.cli.base import Command, common_options
-from rocketfsck.cli.output import Format, open_output, plain_values, refuse_inside, to_json
-from rocketfsck.cli.params import StorePath, output_options, storage_option
+from rocketfsck.cli.output import plain_values, refuse_inside
+from rocketfsck.cli.params import Answer, StorePath, output_options, storage_option
 from rocketfsck.cli.progress import progress
 from rocketfsck.cli.show.start import bad_count, verdict_lines
 from rocketfsck.cli.show.text import byte_size, count_of, visible
@@ -83,8 +83,7 @@ def command(
     broker_conf: Path | None,
     delay_levels: str | None,
     jobs: int | None,
-    output_format: Format,
-    output: Path | None,
+    answer: Answer,
 ) -> int:
     """Carve records out of PATHs (files and directories of any kind) and write a new store of them.
 
@@ -125,11 +124,9 @@ def command(
     newer = None if salvage.origin is None else index_note(salvage.origin)
     if newer is not None:
         print(f"warning: {newer}", file=sys.stderr)
-    with open_output(output, binary=False, forbidden=paths) as stream:
-        if output_format == "json":
-            stream.write(to_json(salvage_json(salvage, written_store), indent=2) + "\n")
-        else:
-            stream.writelines(line + "\n" for line in salvage_lines(salvage, written_store))
+    answer.say(
+        lambda: salvage_json(salvage, written_store), lambda _: salvage_lines(salvage, written_store), paths
+    )
     return exit_code(salvage, written_store)
 
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, settings_of, terminal_width
-from rocketfsck.cli.output import SCHEMA_VERSION, Format, open_output, plain_values, to_json
-from rocketfsck.cli.params import StorePath, output_options, path_argument, storage_option
-from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.base import Command, common_options, terminal_width
+from rocketfsck.cli.output import SCHEMA_VERSION, plain_values
+from rocketfsck.cli.params import (
+    Answer,
+    StorePath,
+    commitlog_path_option,
+    output_options,
+    path_argument,
+    storage_option,
+)
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rocketfsck.cli.show.palette import Palette
     from rocketfsck.query.start.model import Start
 
 
@@ -26,13 +35,7 @@ if TYPE_CHECKING:
     type=StorePath(dir_okay=False),
     help="Its broker.conf: file sizes, commit log paths, what recovery and index are told to do.",
 )
-@click.option(
-    "--commitlog-path",
-    "commitlog_paths",
-    multiple=True,
-    type=StorePath(),
-    help="A commit log directory outside the store; may be given several times.",
-)
+@commitlog_path_option
 @click.option(
     "--losses/--no-losses",
     default=True,
@@ -42,19 +45,15 @@ if TYPE_CHECKING:
 @click.option("-v", "--verbose", is_flag=True, help="List every file, queue and range.")
 @storage_option
 @output_options("text", "json")
-@click.pass_context
 @common_options
 def command(
-    context: click.Context,
-    /,
     store_path: Path,
     version: str,
     broker_conf: Path | None,
     commitlog_paths: tuple[Path, ...],
     losses: bool,
     verbose: bool,
-    output_format: Format,
-    output: Path | None,
+    answer: Answer,
 ) -> int:
     """Predict what a broker of the given version does when it starts on STORE_PATH: whether it loads, from
     where it recovers, where it cuts the commit log, which files, units and index entries go, what is
@@ -63,6 +62,7 @@ def command(
     Nothing is written, and no broker is needed. Exit status 4 says that the start fails or loses something,
     or that units lead to messages that are gone; 8 that a store like this is not covered.
     """
+    from rocketfsck.cli.show.simulate import start_lines
     from rocketfsck.cli.storepath import open_named_store
     from rocketfsck.query.start.settings import NotCoveredError
     from rocketfsck.query.start.simulate import simulate_start
@@ -75,29 +75,28 @@ def command(
     try:
         start = simulate_start(store, version, losses=losses)
     except NotCoveredError as error:
-        if output_format != "json":
+        if answer.form != "json":
             raise
         reasons = error.reasons
     forbidden = [store_path, *commitlog_paths, *store.commitlog.directories]
-    with open_output(output, binary=False, forbidden=forbidden) as stream:
-        if start is None or output_format == "json":
-            document = {
-                "schema_version": SCHEMA_VERSION,
-                "kind": "rocketfsck.simulate.start",
-                "store": str(store_path),
-                "covered": start is not None,
-                "not_covered": reasons,
-                "harmful": None if start is None else start.harmful,
-                **({"version": version} if start is None else start.document()),
-            }
-            stream.write(to_json(plain_values(document), indent=2) + "\n")
-        else:
-            from rocketfsck.cli.show.simulate import start_lines
+    columns = min(terminal_width(100), 140)
 
-            palette = Palette(output is None and settings_of(context).colored(stream))
-            columns = min(terminal_width(100), 140)
-            for line in start_lines(start, palette, columns=columns, everything=verbose):
-                stream.write(line + "\n")
+    def document() -> dict[str, Any]:
+        return plain_values({
+            "schema_version": SCHEMA_VERSION,
+            "kind": "rocketfsck.simulate.start",
+            "store": str(store_path),
+            "covered": start is not None,
+            "not_covered": reasons,
+            "harmful": None if start is None else start.harmful,
+            **({"version": version} if start is None else start.document()),
+        })  # fmt: skip
+
+    def lines(palette: Palette) -> Iterator[str]:
+        assert start is not None  # else the answer is JSON
+        return start_lines(start, palette, columns=columns, everything=verbose)
+
+    answer.say(document, lines, forbidden)
     if start is None:
         return EXIT_OPERATIONAL
     return EXIT_PROBLEMS if start.harmful else EXIT_CLEAN

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, settings_of
-from rocketfsck.cli.output import Format, open_output, refuse_inside, to_json
-from rocketfsck.cli.params import StorePath, output_options, outside_option
-from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.output import refuse_inside
+from rocketfsck.cli.params import Answer, StorePath, output_options, outside_option
 
 
 @click.command(cls=Command)
@@ -22,33 +21,23 @@ from rocketfsck.cli.show.palette import Palette
 )
 @outside_option
 @output_options("text", "json")
-@click.pass_context
 @common_options
 def command(
-    context: click.Context,
-    /,
     path: Path,
     work_dir: Path | None,
     force: bool,
     outside: tuple[Path, ...],
-    output_format: Format,
-    output: Path | None,
+    answer: Answer,
 ) -> None:
     """Take back the last repair of STORE, finished or interrupted: its bytes, names and times.
 
     Interrupted, it is finished by the same command. Messages written after the repair go, too: that needs
     --force.
     """
+    from rocketfsck.cli.show.repair import undo_lines
     from rocketfsck.repair.apply.undoing import undo
 
-    if output is not None:
-        refuse_inside(output, [path, *outside])
+    if answer.path is not None:
+        refuse_inside(answer.path, [path, *outside])
     report = undo(path, work_dir=work_dir, force=force, outside=outside)
-    with open_output(output, binary=False, forbidden=[path, *outside]) as stream:
-        if output_format == "json":
-            stream.write(to_json(report.to_json(), indent=2) + "\n")
-        else:
-            from rocketfsck.cli.show.repair import undo_lines
-
-            palette = Palette(output is None and settings_of(context).colored(stream))
-            stream.writelines(f"{line}\n" for line in undo_lines(report, palette))
+    answer.say(report.to_json, lambda palette: undo_lines(report, palette), [path, *outside])

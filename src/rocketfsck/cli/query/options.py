@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from rocketfsck.cli.base import Command, settings_of
-from rocketfsck.cli.output import Format
-from rocketfsck.cli.params import StorePath, Timestamp, output_options, store_options
-from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.base import Command
+from rocketfsck.cli.params import (
+    Answer,
+    Decorator,
+    Function,
+    StorePath,
+    Timestamp,
+    Told,
+    body_option,
+    output_options,
+    store_options,
+)
 from rocketfsck.errors import EXIT_OPERATIONAL
 
 if TYPE_CHECKING:
@@ -37,28 +45,16 @@ class QueryGroup(Command, click.Group):
 class Asked:
     """The options that say which store is asked and where the answer goes."""
 
-    context: click.Context
     path: Path
-    broker_conf: Path | None
-    broker_version: str | None
-    commitlog_paths: tuple[Path, ...]
-    output_format: Format
-    output: Path | None
+    told: Told
+    answer: Answer
     body: BodyForm = "none"
     verbose: bool = False
     traced: bool = False
 
     def open(self) -> Store:
         """The store, read-only."""
-        from rocketfsck.cli.storepath import open_named_store
-
-        return open_named_store(
-            f"query {self.context.info_name}",
-            self.path,
-            version=self.broker_version,
-            broker_conf=self.broker_conf,
-            commitlog_paths=self.commitlog_paths,
-        )
+        return self.told.open(f"query {click.get_current_context().info_name}", self.path)
 
     @property
     def max_body_size(self) -> int:
@@ -66,12 +62,6 @@ class Asked:
         from rocketfsck.scan.views.messages import MAX_BODY_SIZE
 
         return 0 if self.body == "none" else MAX_BODY_SIZE
-
-    def palette(self) -> Palette:
-        """Colours, where the answer goes to a terminal that wants them."""
-        import sys
-
-        return Palette(self.output is None and settings_of(self.context).colored(sys.stdout))
 
 
 @contextmanager
@@ -81,7 +71,7 @@ def asked_progress(asked: Asked, what: str) -> Iterator[Callable[[int, int], Non
 
     from rocketfsck.cli.progress import progress
 
-    with progress(what, wanted=not (asked.output is None and sys.stdout.isatty())) as bar:
+    with progress(what, wanted=not (asked.answer.path is None and sys.stdout.isatty())) as bar:
         yield bar.update
 
 
@@ -110,10 +100,10 @@ def store_argument(function: Decorated) -> Decorated:
     return click.argument("path", metavar="STORE", type=StorePath())(function)
 
 
-def asked_options(*formats: str) -> Callable[[Decorated], Decorated]:
+def asked_options(*formats: str) -> Decorator:
     """What all queries take: the store's facts, the form of the answer."""
 
-    def add(function: Decorated) -> Decorated:
+    def add(function: Function) -> Function:
         return store_options(output_options(*(formats or ("text", "json", "jsonl")))(function))
 
     return add
@@ -121,14 +111,8 @@ def asked_options(*formats: str) -> Callable[[Decorated], Decorated]:
 
 def message_options(function: Decorated) -> Decorated:
     """How messages are shown."""
-    body = click.option(
-        "--body",
-        type=click.Choice(["none", "text", "hex", "base64"]),
-        default="none",
-        help="Show message bodies, and how.",
-    )
     verbose = click.option("-v", "--verbose", is_flag=True, help="Show every field of every message.")
-    return body(verbose(function))
+    return body_option(verbose(function))
 
 
 def trace_option(function: Decorated) -> Decorated:

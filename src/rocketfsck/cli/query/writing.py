@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.cli.output import BINARY_FORMATS, Column, open_output, open_rows
+from rocketfsck.cli.output import Column, open_rows
 from rocketfsck.cli.query.found import FoundText, found_columns, found_row
 from rocketfsck.cli.query.options import Asked
 from rocketfsck.cli.query.traces import answer_lines, answer_values, trace_lines
@@ -34,16 +33,15 @@ def write(
 
     In jsonl the head is the first line; csv, arrow and parquet have rows only.
     """
-    forbidden: list[Path] = [asked.path, *asked.commitlog_paths, *store.commitlog.directories]
-    binary = asked.output_format in BINARY_FORMATS
-    with open_output(asked.output, binary=binary, forbidden=forbidden) as stream:
-        if asked.output_format == "text":
-            for line in lines(asked.palette()):
+    answer = asked.answer
+    with answer.open([asked.path, *asked.told.commitlog_paths, *store.commitlog.directories]) as stream:
+        if answer.form == "text":
+            for line in lines(answer.palette(stream)):
                 stream.write(line + "\n")
             return
-        said = {"kind": kind, **head()} if asked.output_format in ("json", "jsonl") else {}
-        with open_rows(stream, asked.output_format, columns, said) as writer:
-            if asked.output_format == "jsonl":
+        said = {"kind": kind, **head()} if answer.form in ("json", "jsonl") else {}
+        with open_rows(stream, answer.form, columns, said) as writer:
+            if answer.form == "jsonl":
                 writer.write(said)
             for row in rows:
                 writer.write(row)
@@ -85,7 +83,7 @@ def write_found(asked: Asked, store: Store, kind: str, expression: Expression, f
         for item in found:
             count += 1
             yield {"kind": "message", **found_row(item, asked.body, root)}
-        if asked.output_format in ("json", "jsonl"):
+        if asked.answer.form in ("json", "jsonl"):
             for reason, number in sorted(expression.unread.items()):
                 yield {"kind": "unread", "reason": reason, "message_count": number}
 
