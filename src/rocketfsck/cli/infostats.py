@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned
 from rocketfsck.cli.show.text import byte_size, count_of, shorten, timestamp, visible
 from rocketfsck.errors import StoreError
-
-if TYPE_CHECKING:
-    from rocketfsck.query.counts.counting import Tally
-    from rocketfsck.query.counts.skew import IndexSkew
-    from rocketfsck.query.counts.statistics import LogStatistics
-    from rocketfsck.store import Store
+from rocketfsck.query.counts.counting import Tally
+from rocketfsck.query.counts.skew import IndexSkew, measure_skew
+from rocketfsck.query.counts.statistics import LogStatistics, count_log
+from rocketfsck.store import Store
 
 SHOWN = 20
 NAME_SHOWN = 60
@@ -27,7 +25,6 @@ Facts = Mapping[str, Any]
 
 def statistics_facts(store: Store, *, jobs: int = 0, now_timestamp: int | None = None) -> dict[str, Any]:
     """The counted facts as plain data. `now_timestamp` (ms) is what retention is judged by; default: now."""
-    from rocketfsck.query.counts.statistics import count_log
 
     log = count_log(store, jobs=jobs)
     now = int(time.time() * 1000) if now_timestamp is None else now_timestamp
@@ -73,7 +70,6 @@ def _retention(log: LogStatistics, now: int) -> dict[str, Any]:
 
 
 def _skew(store: Store, number: int) -> dict[str, Any]:
-    from rocketfsck.query.counts.skew import measure_skew
 
     file = store.indexes[number]
     try:

@@ -7,14 +7,19 @@ units are a prefix of the file is taken for granted here and verified by `check`
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.checkpoint import CHECKPOINT
+from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
+from rocketfsck.formats.indexfile import HEADER, decode_header
+from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V1, MAGIC_V2
+from rocketfsck.formats.markers import decode_abort
+from rocketfsck.formats.record import RECORD_HEADER
+from rocketfsck.formats.timer import TIMER_CHECK
+from rocketfsck.store import Store, identify_file
+from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, StoreFile
 from rocketfsck.store.reading import FileReader
-
-if TYPE_CHECKING:
-    from rocketfsck.store import Store
-    from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, StoreFile
 
 _EMPTY_FILES = 4  # files at a queue's end that may hold nothing yet
 
@@ -99,7 +104,6 @@ def _abort(file: StoreFile | None) -> dict[str, Any]:
     """Presence is what counts; the process id is there from 5.0.0 on."""
     if file is None:
         return {"present": False, "pid": None}
-    from rocketfsck.formats.markers import decode_abort
 
     try:
         with FileReader(file.path) as reader:
@@ -111,7 +115,6 @@ def _abort(file: StoreFile | None) -> dict[str, Any]:
 def _checkpoint(file: StoreFile | None) -> dict[str, Any] | None:
     if file is None:
         return None
-    from rocketfsck.formats.checkpoint import CHECKPOINT
 
     try:
         with FileReader(file.path) as reader:
@@ -139,8 +142,6 @@ def log_facts(file: MappedFile) -> dict[str, Any]:
 
 def first_store_timestamp(reader: FileReader, pos: int = 0) -> int | None:
     """storeTimestamp of the record at `pos`; None if its magic code is no message's."""
-    from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V1, MAGIC_V2
-    from rocketfsck.formats.record import RECORD_HEADER
 
     head = reader.read_upto(pos, RECORD_HEADER.size + 12)
     if len(head) < RECORD_HEADER.size:
@@ -181,7 +182,6 @@ def queue_facts(queue: ConsumeQueue) -> dict[str, Any]:
 def _bounds(queue: ConsumeQueue) -> tuple[int | None, tuple[int, int] | None]:
     if not queue.files:
         return None, None
-    from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
 
     layout = UNIT if queue.kind == "file" else BATCH_UNIT
     size = layout.size
@@ -231,7 +231,6 @@ def index_facts(file: IndexFile) -> dict[str, Any]:
 
 def index_header(reader: FileReader) -> dict[str, Any]:
     """The header's fields and the number of entries in use."""
-    from rocketfsck.formats.indexfile import HEADER, decode_header
 
     head = reader.read_upto(0, HEADER.size)
     return {**HEADER.parse(head), "used_entry_count": decode_header(head).entry_count}
@@ -239,7 +238,6 @@ def index_header(reader: FileReader) -> dict[str, Any]:
 
 def file_facts(path: Any) -> dict[str, Any]:
     """What a single file is, how that is known, and what its first bytes say."""
-    from rocketfsck.store import identify_file
 
     found = identify_file(path)
     facts: dict[str, Any] = {
@@ -275,10 +273,6 @@ def _inside(reader: FileReader, kind: str, start_offset: int) -> Iterator[tuple[
     elif kind == "index":
         yield from index_header(reader).items()
     elif kind == "checkpoint":
-        from rocketfsck.formats.checkpoint import CHECKPOINT
-
         yield from CHECKPOINT.parse(reader.read_upto(0, CHECKPOINT.size)).items()
     elif kind == "timercheck":
-        from rocketfsck.formats.timer import TIMER_CHECK
-
         yield from TIMER_CHECK.parse(reader.read_upto(0, TIMER_CHECK.size)).items()

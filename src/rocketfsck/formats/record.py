@@ -160,6 +160,11 @@ class Record:
     properties: bytes
 
 
+_STORED = tuple(item.name for item in RECORD.fields if item.name != "topicLength")
+_SLOTS = tuple(zip(_STORED, Record.__slots__, strict=True))
+_HOSTS = ("bornHost", "storeHost")
+
+
 @dataclass(frozen=True, slots=True)
 class Blank:
     """The 8 bytes that end a file: `total_size` bytes from here to the file's end hold nothing."""
@@ -201,27 +206,9 @@ def decode_record(data: Buffer, pos: int = 0) -> Record:
     )
     if total_size != expected:
         raise FormatError(f"totalSize: {total_size}, but the lengths add up to {expected}", offset=pos)
-    return Record(
-        total_size=total_size,
-        magic_code=magic_code,
-        body_crc=values["bodyCRC"],
-        queue_id=values["queueId"],
-        flag=values["flag"],
-        queue_offset=values["queueOffset"],
-        physical_offset=values["physicalOffset"],
-        sys_flag=values["sysFlag"],
-        born_timestamp=values["bornTimestamp"],
-        born_host=decode_host(values["bornHost"]),
-        store_timestamp=values["storeTimestamp"],
-        store_host=decode_host(values["storeHost"]),
-        reconsume_times=values["reconsumeTimes"],
-        prepared_transaction_offset=values["preparedTransactionOffset"],
-        body_length=values["bodyLength"],
-        body=values["body"],
-        topic=values["topic"],
-        properties_length=values["propertiesLength"],
-        properties=values["properties"],
-    )
+    for host in _HOSTS:
+        values[host] = decode_host(values[host])
+    return Record(*(values[name] for name in _STORED))
 
 
 def encode_record(record: Record) -> bytes:
@@ -229,28 +216,10 @@ def encode_record(record: Record) -> bytes:
 
     total_size is written as it is given, right or not. FormatError for a value that its field cannot hold.
     """
-    return RECORD.build({
-        "totalSize": record.total_size,
-        "magicCode": record.magic_code,
-        "bodyCRC": record.body_crc,
-        "queueId": record.queue_id,
-        "flag": record.flag,
-        "queueOffset": record.queue_offset,
-        "physicalOffset": record.physical_offset,
-        "sysFlag": record.sys_flag,
-        "bornTimestamp": record.born_timestamp,
-        "bornHost": encode_host(record.born_host),
-        "storeTimestamp": record.store_timestamp,
-        "storeHost": encode_host(record.store_host),
-        "reconsumeTimes": record.reconsume_times,
-        "preparedTransactionOffset": record.prepared_transaction_offset,
-        "bodyLength": record.body_length,
-        "body": record.body,
-        "topicLength": len(record.topic),
-        "topic": record.topic,
-        "propertiesLength": record.properties_length,
-        "properties": record.properties,
-    })  # fmt: skip
+    values: dict[str, Any] = {name: getattr(record, slot) for name, slot in _SLOTS}
+    for host in _HOSTS:
+        values[host] = encode_host(values[host])
+    return RECORD.build({**values, "topicLength": len(record.topic)})
 
 
 def make_record(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.query.found import FoundText, found_row, note_of
@@ -16,12 +16,11 @@ from rocketfsck.cli.show.table import aligned
 from rocketfsck.cli.show.text import count_of, shorten, timestamp, visible
 from rocketfsck.errors import EXIT_OPERATIONAL, FormatError
 from rocketfsck.query.answers import is_settled
-
-if TYPE_CHECKING:
-    from rocketfsck.query.life import Life
-    from rocketfsck.query.offsets import GroupOffsets, QueueOffsets
-    from rocketfsck.query.places import TimeAnswer
-    from rocketfsck.store import Store
+from rocketfsck.query.life import Life
+from rocketfsck.query.offsets import GroupOffsets, QueueOffsets, group_offsets, queue_offsets
+from rocketfsck.query.places import TimeAnswer
+from rocketfsck.query.view import StoreView
+from rocketfsck.store import Store
 
 NAME_SHOWN = 48
 
@@ -115,8 +114,6 @@ def write_offsets(asked: Asked, store: Store, topic: str | None, group: str | No
 
     A config file that cannot be used takes the groups away, not the queues.
     """
-    from rocketfsck.query.offsets import group_offsets, queue_offsets
-    from rocketfsck.query.view import StoreView
 
     groups: list[GroupOffsets] = []
     problem = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rocketfsck.cli.dump.item import Item, TextColumn
 from rocketfsck.cli.dump.kinds import Kind
@@ -11,12 +11,10 @@ from rocketfsck.cli.dump.records import TEXT, columns, message_values
 from rocketfsck.cli.dump.render import TextRenderer
 from rocketfsck.cli.dump.source import Wanted
 from rocketfsck.cli.output import Column
-from rocketfsck.cli.query.options import BodyForm
+from rocketfsck.cli.query.options import Asked, BodyForm
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.query.answers import Dispatched, Found, UnitState
-
-if TYPE_CHECKING:
-    from rocketfsck.cli.query.options import Asked
+from rocketfsck.query.ids import offset_id_of
 
 _QUEUE_WORDS = {
     UnitState.MISSING: "has no unit for it",
@@ -41,7 +39,6 @@ def found_columns(body: BodyForm) -> tuple[Column, ...]:
 
 def found_row(found: Found, body: BodyForm, root: str) -> dict[str, Any]:
     """A message that was found with all its columns."""
-    from rocketfsck.query.ids import offset_id_of
 
     message = found.message
     row: dict[str, Any] = {

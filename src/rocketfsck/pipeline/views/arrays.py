@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Bytes, Words
 from rocketfsck.formats.javatext import java_decode, java_encode
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ROWS_A_BATCH = 1 << 14
 
 
 def row_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Few rows, which are made in Python, as batches of at most ROWS_A_BATCH."""
-    import pyarrow as pa
 
     waiting = iter(rows)
     while batch := list(itertools.islice(waiting, ROWS_A_BATCH)):
@@ -29,14 +26,12 @@ def row_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[p
 
 def numbers(values: NDArray[Any]) -> pa.Array:
     """Numbers of their own memory and type."""
-    import pyarrow as pa
 
     return pa.array(np.ascontiguousarray(values))
 
 
 def binary(offsets: Words, data: Bytes, valid: NDArray[np.bool_] | None = None) -> pa.Array:
     """Ranges of bytes; null where `valid` is False."""
-    import pyarrow as pa
 
     buffers = [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
@@ -44,7 +39,6 @@ def binary(offsets: Words, data: Bytes, valid: NDArray[np.bool_] | None = None) 
 
 def texts(offsets: Words, data: Bytes, valid: NDArray[np.bool_] | None = None) -> pa.Array:
     """Ranges of bytes as Java decodes them."""
-    import pyarrow as pa
 
     raw = binary(offsets, data, valid)
     try:
@@ -55,7 +49,6 @@ def texts(offsets: Words, data: Bytes, valid: NDArray[np.bool_] | None = None) -
 
 def readable(offsets: Words, data: Bytes) -> tuple[Words, Bytes]:
     """The same ranges with whatever is not UTF-8 replaced, as Java replaces it."""
-    import pyarrow as pa
 
     raw = binary(offsets, data)
     try:
@@ -70,14 +63,12 @@ def readable(offsets: Words, data: Bytes) -> tuple[Words, Bytes]:
 
 def repeated(value: str | None, count: int) -> pa.Array:
     """One text in every row."""
-    import pyarrow as pa
 
     return pa.repeat(pa.scalar(None if value is None else printable(value), pa.string()), count)
 
 
 def chosen(codes: NDArray[Any], values: Sequence[str | None]) -> pa.Array:
     """Texts by their number."""
-    import pyarrow as pa
 
     return pa.array(values, pa.string()).take(pa.array(codes.astype(np.int32)))
 
@@ -86,7 +77,6 @@ def lists(
     kind: pa.DataType, offsets: Words, values: pa.Array, valid: NDArray[np.bool_] | None = None
 ) -> pa.Array:
     """Lists of the type `kind` (a list or a map), row i being `values[offsets[i]:offsets[i + 1]]`."""
-    import pyarrow as pa
 
     return pa.Array.from_buffers(
         kind, len(offsets) - 1, [_bitmap(valid), pa.py_buffer(offsets)], children=[values]
@@ -99,6 +89,5 @@ def printable(text: str) -> str:
 
 
 def _bitmap(valid: NDArray[np.bool_] | None) -> pa.Buffer | None:
-    import pyarrow as pa
 
     return None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.ma  # np.unique would import it in whatever thread comes first
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Bytes, Longs, Words
@@ -20,9 +21,6 @@ from rocketfsck.scan.columns import KEY_WORD
 from rocketfsck.scan.options import PropertyParser
 from rocketfsck.scan.views.arrow import LogBatch
 from rocketfsck.scan.views.gather import Pairs, gather, splitter
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 CHUNK_SIZE = 8 << 20
 
@@ -88,7 +86,6 @@ class Chunk:
 
     def named(self, name: bytes) -> pa.Array:
         """The value of one property in every row; null without it."""
-        import pyarrow as pa
 
         pairs = self.pairs
         _, data = self.readable
@@ -103,7 +100,6 @@ class Chunk:
 
     def property_map(self, kind: pa.DataType) -> pa.Array:
         """All properties as maps; null where the record has none at all."""
-        import pyarrow as pa
 
         pairs, (_, data) = self.pairs, self.readable
         names = self._gather(data, pairs.name_start, pairs.name_size)

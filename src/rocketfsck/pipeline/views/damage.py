@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.views.arrays import printable
 from rocketfsck.pipeline.views.model import Wanted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 UNREADABLE = "unreadable"
 
@@ -30,8 +29,6 @@ def account(kind: str, reason: str, file: str, **places: int) -> str:
 
 def accounts(kind: str, reason: str, file: str, **places: NDArray[Any]) -> pa.Array:
     """What `account` says, of many ranges at once."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     pieces: list[Any] = [account(kind, reason, file)[:-1]]
     for name, values in places.items():
@@ -41,7 +38,6 @@ def accounts(kind: str, reason: str, file: str, **places: NDArray[Any]) -> pa.Ar
 
 def one_row(schema: pa.Schema, values: Mapping[str, Any]) -> pa.RecordBatch:
     """A row of the columns that the schema has; null where nothing is said."""
-    import pyarrow as pa
 
     columns = [pa.array([values.get(field.name)], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from rocketfsck.pipeline.sources import Source
@@ -20,9 +21,6 @@ from rocketfsck.pipeline.views.damage import guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
 from rocketfsck.reader.index import BLOCK_COUNT, ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexReader
 from rocketfsck.store.model import Geometry, IndexFile, Store
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _ENTRY = {
     "key_hash": "keyHash",
@@ -42,7 +40,6 @@ class EntryFile:
 
 
 def _fields() -> list[pa.Field]:
-    import pyarrow as pa
 
     text, long, integer = pa.string(), pa.int64(), pa.int32()
     return [
@@ -82,7 +79,6 @@ def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBa
 
 
 def _batches(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
 
     item: EntryFile = part.item
     geometry = Geometry(slot_count=item.slot_count, entry_count=item.entry_count)
@@ -112,7 +108,6 @@ def _column(
     entries: NDArray[Any],
     wanted: Wanted,
 ) -> pa.Array:
-    import pyarrow as pa
 
     name = field.name
     if name in _ENTRY:

@@ -7,7 +7,9 @@ at hides what is in it, so it ends the query, or is a row with `_corrupt_record`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import Source, open_source
@@ -16,12 +18,8 @@ from rocketfsck.pipeline.views.damage import UNREADABLE, account, guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
 from rocketfsck.store.model import MappedFileQueue, Store, StoreFile, StrayReason
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 def _fields() -> list[pa.Field]:
-    import pyarrow as pa
 
     text, long = pa.string(), pa.int64()
     return [

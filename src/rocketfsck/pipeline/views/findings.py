@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
@@ -24,15 +26,11 @@ from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.run import check_store
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 DEFAULT_LEVEL: Level = "cross"
 _PLACES = ("start", "end", "physical_offset", "queue_id", "queue_offset", "slot", "entry")
 
 
 def _fields() -> list[pa.Field]:
-    import pyarrow as pa
 
     text, long = pa.string(), pa.int64()
     return [

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import COMPRESSED, COMPRESSION_NAMES, TRANSACTION_MASK, TRANSACTION_NAMES
@@ -13,13 +13,9 @@ from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.chunks import Chunk
 from rocketfsck.scan.columns import Fault
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 def topic_of(chunk: Chunk) -> pa.Array:
     """The topic; that of records for which the table has no room is read with them."""
-    import pyarrow as pa
 
     names = [java_decode(name) for name, _ in chunk.log.table.names]
     rows = chunk["queue_index"]
@@ -32,7 +28,6 @@ def topic_of(chunk: Chunk) -> pa.Array:
 
 def _host(column: str) -> Callable[[Chunk, pa.DataType], pa.Array]:
     def host(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
-        import pyarrow as pa
 
         made: pa.Array = getattr(chunk.log, column)()
         return made.dictionary_decode().take(pa.array(chunk.rows))
@@ -54,7 +49,6 @@ def _compression(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
 
 def _faults(chunk: Chunk, kind: pa.DataType) -> pa.Array:
     """Names of the Fault bits; few different sets, so each is made once."""
-    import pyarrow as pa
 
     sets, place = np.unique(chunk["faults"], return_inverse=True)
     made = [[_fault_name(bit) for bit in Fault if bits & bit] for bits in sets.tolist()]

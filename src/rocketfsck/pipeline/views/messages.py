@@ -12,9 +12,10 @@ row has all its fields.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.javatext import INT32_MAX, java_decode
@@ -25,49 +26,35 @@ from rocketfsck.pipeline.views.damage import UNREADABLE, account, accounts, one_
 from rocketfsck.pipeline.views.messagecolumns import COLUMNS, topic_of
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
 from rocketfsck.pipeline.views.walking import Damage, PartWalk
-from rocketfsck.scan.columns import Fault, RecordBatch
+from rocketfsck.scan.columns import RECORD_DTYPES, Fault, RecordBatch
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem, ScanOptions
 from rocketfsck.scan.views.arrow import LogBatch
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-_NUMBERS = {
-    "pos": "pos",
-    "size": "total_size",
-    "queue_id": "queue_id",
-    "queue_offset": "queue_offset",
-    "physical_offset": "physical_offset",
-    "store_timestamp": "store_timestamp",
-    "born_timestamp": "born_timestamp",
-    "reconsume_times": "reconsume_times",
-    "prepared_transaction_offset": "prepared_transaction_offset",
-    "magic_code": "magic_code",
-    "flag": "flag",
-    "sys_flag": "sys_flag",
-    "body_crc": "body_crc",
-    "body_size": "body_size",
-    "properties_size": "properties_size",
-    "tags_code": "tags_code",
-    "delay_level": "delay_level",
-    "batch_size": "batch_size",
-    "inner_base": "inner_base",
-}
-_LONGS = frozenset(
-    {
-        "pos",
-        "queue_offset",
-        "physical_offset",
-        "store_timestamp",
-        "born_timestamp",
-        "prepared_transaction_offset",
-        "tags_code",
-        "inner_base",
-    }
+_NUMBERS = (
+    "pos",
+    "size",
+    "queue_id",
+    "queue_offset",
+    "physical_offset",
+    "store_timestamp",
+    "born_timestamp",
+    "reconsume_times",
+    "prepared_transaction_offset",
+    "magic_code",
+    "flag",
+    "sys_flag",
+    "body_crc",
+    "body_size",
+    "properties_size",
+    "tags_code",
+    "delay_level",
+    "batch_size",
+    "inner_base",
 )
+"""Columns of the scan as they are."""
 _TEXT = frozenset({"tags", "keys", "unique_key", "properties", "properties_bytes"})
 _CHECKED = frozenset({"body", "body_crc_ok"})
 _DAMAGE_FAULTS = ((Fault.BODY_CRC, "body-crc"), (Fault.PROPERTY_CRC, "property-crc"))
@@ -75,12 +62,17 @@ _FURTHER = frozenset({"properties_bytes"})
 """Columns that are given only when they are named."""
 
 
-def _fields() -> list[pa.Field]:
-    import pyarrow as pa
+def _scanned(name: str) -> str:
+    """The scan's name of a column."""
+    return "total_size" if name == "size" else name
 
-    text, long, integer = pa.string(), pa.int64(), pa.int32()
+
+def _fields() -> list[pa.Field]:
+
+    text, long = pa.string(), pa.int64()
     words = pa.list_(pa.field("element", text))
-    kinds = {name: long if name in _LONGS else integer for name in _NUMBERS}
+    types = {"i4": pa.int32(), "i8": long}
+    kinds = {name: types[RECORD_DTYPES[_scanned(name)]] for name in _NUMBERS}
     return [
         pa.field("broker", text),
         pa.field("file", text),
@@ -220,7 +212,6 @@ class PartReader:
             yield self.damage_row(found)
 
     def _messages(self, log: LogBatch) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
 
         rows = self._rows(log)
         if self.wanted.mode != "PERMISSIVE":
@@ -266,8 +257,6 @@ class PartReader:
 
     def _exactly(self, batch: pa.RecordBatch, chunk: Chunk) -> pa.RecordBatch:
         """Only the rows whose own words are those asked for."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
 
         wanted = self.wanted
         if wanted.topic is not None and self.walk.table.turned_away_count:
@@ -286,7 +275,7 @@ class PartReader:
     def _column(self, field: pa.Field, chunk: Chunk) -> pa.Array:
         name = field.name
         if name in _NUMBERS:
-            return arrays.numbers(chunk[_NUMBERS[name]])
+            return arrays.numbers(chunk[_scanned(name)])
         if name == "broker":
             return arrays.repeated(self.part.source.broker, len(chunk))
         if name == "file":
@@ -302,15 +291,12 @@ class PartReader:
         return COLUMNS[name](chunk, field.type)
 
     def _crc_verdict(self, chunk: Chunk) -> pa.Array:
-        import pyarrow as pa
 
         if not self.checks:
             return pa.nulls(len(chunk), pa.bool_())
         return arrays.numbers((chunk["faults"] & Fault.BODY_CRC) == 0)
 
     def _corrupt(self, chunk: Chunk) -> pa.Array:
-        import pyarrow as pa
-        import pyarrow.compute as pc
 
         said = pa.nulls(len(chunk), pa.string())
         for fault, reason in _DAMAGE_FAULTS:

@@ -7,7 +7,9 @@ a range of records is cut in two, and what stands from there on is not `live`. O
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import Source
@@ -23,12 +25,8 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 def _fields() -> list[pa.Field]:
-    import pyarrow as pa
 
     text, long = pa.string(), pa.int64()
     return [

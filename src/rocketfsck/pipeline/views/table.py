@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.sources import Source, open_source
@@ -21,9 +22,6 @@ from rocketfsck.pipeline.views.units import UNITS
 from rocketfsck.store.areas import demand_listed, unlisted
 from rocketfsck.store.model import Stray
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 VIEWS: dict[str, View] = {view.name: view for view in (MESSAGES, UNITS, ENTRIES, REGIONS, FINDINGS, FILES)}
 VIEW_NAMES = tuple(VIEWS)
 
@@ -34,7 +32,6 @@ def schema_of(view: str, wanted: Wanted | None = None) -> pa.Schema:
     All types are signed, and none is a dictionary: Spark takes them as they are. Raises UsageError for a view
     or column that is not there.
     """
-    import pyarrow as pa
 
     wanted = wanted or Wanted()
     chosen = _view(view)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
@@ -22,9 +24,6 @@ from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.queues.unitruns import BLOCK_COUNT, Kind, kinds_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 PART_SIZE = 64 << 20
 """Bytes of queue files that one part has at most, where one file has not more."""
@@ -50,7 +49,6 @@ class UnitRange:
 
 
 def _fields() -> list[pa.Field]:
-    import pyarrow as pa
 
     text, long, integer = pa.string(), pa.int64(), pa.int32()
     return [
@@ -188,7 +186,6 @@ class _RangeReader:
         self.next += skipped if found == self.range.end * size else skipped // BLOCK_COUNT * BLOCK_COUNT
 
     def _batch(self, first: int, units: NDArray[Any]) -> pa.RecordBatch:
-        import pyarrow as pa
 
         kinds = kinds_of(units)
         index = np.arange(first, first + len(units), dtype=np.int64)
@@ -221,7 +218,6 @@ class _RangeReader:
     def _column(
         self, field: pa.Field, index: NDArray[np.int64], units: NDArray[Any], kinds: NDArray[np.int8]
     ) -> pa.Array:
-        import pyarrow as pa
 
         name, queue = field.name, self.range.queue
         if name in _UNIT:
@@ -247,8 +243,6 @@ class _RangeReader:
         return arrays.repeated(texts[name], len(units))
 
     def _corrupt(self, index: NDArray[np.int64], kinds: NDArray[np.int8]) -> pa.Array:
-        import pyarrow as pa
-        import pyarrow.compute as pc
 
         _, pos = self._places(index)
         end = pos + self.range.queue.unit_size
@@ -257,7 +251,6 @@ class _RangeReader:
 
 
 def _native(column: NDArray[Any], kind: pa.DataType) -> pa.Array:
-    import pyarrow as pa
 
     return pa.array(np.ascontiguousarray(column.astype(column.dtype.newbyteorder("=")))).cast(kind)
 

@@ -8,7 +8,7 @@ Reference 2.1 to 2.7.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rocketfsck.formats.javatext import index_hash, java_decode, java_encode
 from rocketfsck.formats.properties import parse_properties, split_keys, tags_code
 from rocketfsck.formats.record import decode_host
-from rocketfsck.scan.columns import Fault, RecordBatch, Trait
+from rocketfsck.scan.columns import RECORD_DTYPES, Fault, RecordBatch, Trait
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.regions import Region
 from rocketfsck.scan.log.tiling import scan_log_file
@@ -233,7 +233,6 @@ def read_message(
     properties = bytes(tail[properties_pos - tail_pos :])
     return Message(
         path=reader.path,
-        prepared_transaction_offset=int(columns["prepared_transaction_offset"][row]),
         **number,
         born_host=decode_host(hosts[: store_at - 8]).text,
         store_host=decode_host(hosts[store_at:store_end]).text,
@@ -248,21 +247,5 @@ def read_message(
     )
 
 
-_NUMBERS = (
-    "pos",
-    "total_size",
-    "magic_code",
-    "body_crc",
-    "queue_id",
-    "flag",
-    "queue_offset",
-    "physical_offset",
-    "sys_flag",
-    "born_timestamp",
-    "store_timestamp",
-    "reconsume_times",
-    "body_size",
-    "body_pos",
-    "properties_size",
-    "tags_code",
-)
+_NUMBERS = tuple(item.name for item in fields(Message) if item.name in RECORD_DTYPES and item.type == "int")
+"""Fields of a message that are columns of the scan as they are."""
