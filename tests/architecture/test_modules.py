@@ -21,7 +21,6 @@ TABLES = {
 
 LONG = {
     "scan/compiled/records.py": (600, "one compiled pass over records: its parts share twenty variables"),
-    "scan/synth/compiled.py": (380, "one compiled function: a record from its number to its last byte"),
     "verify/log/file.py": (400, "one walk: the order in which a batch passes the checks is what it says"),
     "verify/queues/crossqueues.py": (400, "one question from both sides; each half needs the other's words"),
     "writer/disk/fileops.py": (400, "one function for each change that is made to a file system"),

@@ -22,7 +22,7 @@ from rocketfsck.formats.magic import INNER_BATCH
 from rocketfsck.query.log import LogView
 from rocketfsck.scan.plain.properties import LMQ_PREFIX
 from rocketfsck.scan.views.messages import Message
-from rocketfsck.store.model import ConsumeQueue, Store
+from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.store.openfiles import OpenFiles
 
 PRE_BLANK_SIZE = (1 << 31) - 1
@@ -91,7 +91,7 @@ class QueueView(OpenFiles):
         """Index behind the last unit that points somewhere and was not left there by a truncation.
 
         Units at the end that lead to no live record of this queue are taken for such remains. A next start
-        may take them for good ones: `serving_state` has what a broker then serves.
+        may take them for good ones: `query.serving.state` has what a broker then serves.
         """
         return self._end[0]
 
@@ -306,9 +306,3 @@ def places_of(message: Message) -> list[tuple[str, int, int]]:
             if number is not None:
                 places.append((name, 0 if name.startswith(LMQ_PREFIX) else message.queue_id, number))
     return places
-
-
-def find_queue(store: Store, topic: str, queue_id: int) -> ConsumeQueue | None:
-    """The consume queue of a topic and queueId; where both kinds exist, the one that holds units now."""
-    found = [queue for queue in store.queues if (queue.topic, queue.queue_id) == (topic, queue_id)]
-    return max(found, key=lambda queue: queue.mapped_files.size, default=None)

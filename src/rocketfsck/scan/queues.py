@@ -3,7 +3,7 @@
 Plain NumPy arrays with open addressing, so that compiled code looks names up and adds them without
 touching Python. Bounded: hostile bytes can name a new queue in every record, so a table that holds
 `max_queues` rows or `max_name_size` bytes of names takes no more, and what it does not know gets
-`NO_ROW`. Not safe for use by two threads at once: give every task a table of its own and `absorb` it.
+`NO_ROW`. Not safe for use by two threads at once: give every task a table of its own.
 """
 
 from __future__ import annotations
@@ -137,10 +137,6 @@ class QueueTable:
         self.counts[:2] = (count, used)
         self._names = list(names)
         self._rows = {name: row for row, name in enumerate(names)}
-
-    def absorb(self, other: QueueTable) -> NDArray[np.int32]:
-        """Takes over another table's rows; element i of the result is the row here of its row i."""
-        return np.array([self.intern(topic, queue_id) for topic, queue_id in other.names], np.int32)
 
     def reserve(self, name_size: int) -> bool:
         """Makes room for one more name of this size, growing where allowed; False when full for good."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from rocketfsck.scan.queues import NO_ROW, QueueTable, name_hash
@@ -34,18 +33,6 @@ def test_full_table_turns_names_away_but_keeps_what_it_has() -> None:
     assert table.intern(b"abc", 0) == 0
     assert table.turned_away_count == 2
     assert len(table) == 2
-
-
-def test_absorb_maps_rows() -> None:
-    left, right = QueueTable(), QueueTable()
-    left.intern(b"a", 0)
-    left.intern(b"b", 0)
-    right.intern(b"b", 0)
-    right.intern(b"c", 7)
-    rows = left.absorb(right)
-    assert rows.dtype == np.int32
-    assert rows.tolist() == [1, 2]
-    assert left.names[2] == (b"c", 7)
 
 
 def found_by_probing(table: QueueTable, name: tuple[bytes, int]) -> int:

@@ -3,8 +3,8 @@
     file := contents up to `wrote_pos`, and room behind that which nothing is read from
 
 What a running broker counts as a queue's units is a position in its memory, not in the files: units that
-a truncation left behind the position are there for the next start, and not for this broker. `serving_state`
-says which state a store is taken in. Reference 2.1, 3.1, 3.5, 7.3.
+a truncation left behind the position are there for the next start, and not for this broker.
+`query.serving.state` says which state a store is taken in. Reference 2.1, 3.1, 3.5, 7.3.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A commit log file as a broker walks it: batches of records that it accepts, then why it stopped.
 
 The compiled scan does the bulk; a row that a broker may judge otherwise, and the place where the scan stops,
-is judged by `start_read`. Reference 2.15, 6.2.
+is judged by `read`. Reference 2.15, 6.2.
 """
 
 from __future__ import annotations

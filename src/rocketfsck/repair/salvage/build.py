@@ -5,7 +5,6 @@ What is known of the store that was salvaged, its sizes, version and `config/`, 
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,11 +83,7 @@ def _copy_config(origin: Store, building: Path) -> None:
         target = place_at(building / file.relative)
         fileops.make_directories(target.parent)
         with FileReader(file.location) as reader:
-            descriptor = fileops.create_file(target)
-            try:
-                fileops.copy_data(reader, descriptor, target)
-            finally:
-                os.close(descriptor)
+            fileops.copy_content(reader, target)
 
 
 def _open(building: Path, salvage: Salvage) -> Store:

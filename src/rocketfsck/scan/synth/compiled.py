@@ -2,18 +2,35 @@
 # (machine integers: what is an int here has 64 bits and no Python type)
 """Made-up messages, compiled: whole records with bodies, CRCs and properties (reference 2.1, 2.5).
 
-What a message is says `draws`, whose functions are compiled here. `make_records` gets everything in arrays of
-int64, whose places have names here, and never writes outside the buffer that it was given: it stops before a
-record that may not fit.
+`draws` says what a message is; its functions are compiled here. `make_records` never writes outside the
+buffer that it was given: it stops before a record that may not fit.
 """
 
 from __future__ import annotations
 
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from rocketfsck.formats.magic import MAGIC_V1
+from rocketfsck.formats.places import (
+    BODY_AT,
+    BODY_CRC_AT,
+    BODY_LENGTH_AT,
+    BORN_HOST_AT,
+    BORN_TIMESTAMP_AT,
+    FLAG_AT,
+    MAGIC_CODE_AT,
+    PHYSICAL_OFFSET_AT,
+    PREPARED_OFFSET_AT,
+    QUEUE_ID_AT,
+    QUEUE_OFFSET_AT,
+    RECONSUME_TIMES_AT,
+    STORE_HOST_AT,
+    STORE_TIMESTAMP_AT,
+    SYS_FLAG_AT,
+)
 from rocketfsck.scan.machine.compiler import intrinsic, ir, types
 from rocketfsck.scan.machine.intrinsics import (
     I64,
@@ -35,48 +52,15 @@ from rocketfsck.scan.synth.draws import (
     DRAW_TOPIC,
     TEXT,
 )
+from rocketfsck.scan.synth.given import Columns, Parameters, Words
 
-MAGIC = 0xDAA320A7
-HEAD_SIZE = 88  # up to the body
+MAGIC: Final = MAGIC_V1 & 0xFFFFFFFF
 CRC_MASK = 0x7FFFFFFF
 SLACK = 64  # bytes that a body's last store may write past its end
 FRAGMENT_MASK = 63
 
-# what `make_records` is told
-(
-    P_SEED,  # the seed, mixed
-    P_STEP_SEED,
-    P_START_TIME,
-    P_RATE,
-    P_STEP_EVERY,
-    P_STEP_MOST,
-    P_TOPIC_COUNT,
-    P_QUEUE_COUNT,  # of a topic
-    P_BODY_LOW,
-    P_BODY_HIGH,
-    P_BODY_OCTAVES,
-    P_CONTENT,  # 0 random, 1 text, 2 both
-    P_KEY_LOW,
-    P_KEY_HIGH,
-    P_WORD_COUNT,
-    P_WORDS_BY_RANK,
-    P_TAG_COUNT,
-    P_PRODUCER_COUNT,
-    P_BORN_LIMIT,
-    P_STORE_HOST,  # address and port
-    P_LARGEST,  # bytes of the largest record
-    P_TRAILING,  # 1: 0x02 behind the last property
-    P_FILE_SIZE,
-    P_END_NUMBER,  # no message from this number on
-    P_END_OFFSET,  # none once a record ends at this physical offset or behind it
-    P_EXTERNAL,  # CRC
-    P_CAPACITY,  # bytes of the buffer
-    P_ROWS,  # rows of the record columns
-    P_KEY_ROWS,
-) = range(29)
-PARAMETERS = 29
 
-# what it keeps from call to call
+# what is kept from call to call
 (
     S_NUMBER,  # of the next message
     S_OFFSET,  # physical offset of the next record
@@ -201,142 +185,132 @@ def index_hash(value: int) -> int:
 
 @entry
 def make_records(
-    parameters: Any,
-    state: Any,
-    buffer: int,
-    thresholds: Any,
-    aliases: Any,
-    topic_place: Any,
-    topic_bytes: int,
-    topic_hash: Any,
-    producers: Any,
-    prefixes: int,
-    tag_place: Any,
-    tag_bytes: int,
-    tag_codes: Any,
-    order: Any,
-    name_place: Any,
-    name_bytes: int,
-    word_prefix_size: int,
-    fragments: int,
-    next_offset: Any,
-    record_queue: Any,
-    record_size: Any,
-    record_offset: Any,
-    record_time: Any,
-    record_tags: Any,
-    key_hash: Any,
-    key_record: Any,
+    parameters: Parameters, words: Words, state: Any, buffer: int, next_offset: Any, columns: Columns
 ) -> tuple[int, int]:
-    """Writes records into the buffer and a row of each into the columns; how many, and why it stopped.
-
-    `…_place` are the bounds of the pieces in the bytes of that name: of topics, of tags, and of the
-    properties' names with 0x01 behind (whole pairs from FIXED_FIRST on; the last piece is the prefix of
-    words). `producers` are address and port in one number, `prefixes` the first 20 digits of their uniqIDs.
-    """
-    capacity = parameters[P_CAPACITY]
-    largest = parameters[P_LARGEST] + SLACK
+    """Writes records into the buffer and a row of each into the columns; how many, and why it stopped."""
+    capacity = parameters.capacity
+    largest = parameters.largest + SLACK
     low = buffer
-    seed = np.uint64(parameters[P_SEED])
-    step_every = parameters[P_STEP_EVERY]
+    seed = np.uint64(parameters.seed)
+    step_every = parameters.step_every
+    prefix_at = words.name_place[len(words.name_place) - 2]
+    prefix_size = words.name_place[len(words.name_place) - 1] - prefix_at
     used = 0
     keys = 0
     row = 0
     stop = STOP_BUFFER
     while True:
         number = state[S_NUMBER]
-        if number >= parameters[P_END_NUMBER] or state[S_END] >= parameters[P_END_OFFSET]:
+        if number >= parameters.end_number or state[S_END] >= parameters.end_offset:
             stop = STOP_END
             break
-        if used + largest > capacity or row >= parameters[P_ROWS]:
+        if used + largest > capacity or row >= len(columns.queue):
             break
-        if keys + 1 + parameters[P_KEY_HIGH] > parameters[P_KEY_ROWS]:
+        if keys + 1 + parameters.key_high > len(columns.key_hash):
             break
         key = draw(seed, number)
-        topic = choose(draw(key, DRAW_TOPIC), thresholds, aliases)
-        queue_id = below(draw(key, DRAW_QUEUE), parameters[P_QUEUE_COUNT])
-        queue = topic * parameters[P_QUEUE_COUNT] + queue_id
+        topic = choose(draw(key, DRAW_TOPIC), words.thresholds, words.aliases)
+        queue_id = below(draw(key, DRAW_QUEUE), parameters.queue_count)
+        queue = topic * parameters.queue_count + queue_id
         if step_every > 0 and number > 0 and number % step_every == 0 and state[S_STEP_NUMBER] != number:
-            state[S_STEPPED] += drawn_step(parameters[P_STEP_SEED], number, parameters[P_STEP_MOST])
+            state[S_STEPPED] += drawn_step(parameters.step_seed, number, parameters.step_most)
             state[S_STEP_NUMBER] = number
-        stored = parameters[P_START_TIME] + number * 1000 // parameters[P_RATE] + state[S_STEPPED]
+        stored = parameters.start_time + number * 1000 // parameters.rate + state[S_STEPPED]
         stored = max(stored, 0)
-        born = max(stored - below(draw(key, DRAW_BORN), parameters[P_BORN_LIMIT]), 0)
+        born = max(stored - below(draw(key, DRAW_BORN), parameters.born_limit), 0)
         if born < state[S_MONTH_START] or born >= state[S_MONTH_END]:
             state[S_MONTH_START] = month_start(born)
             state[S_MONTH_END] = month_start(state[S_MONTH_START] + 32 * DAY)
-        producer = below(draw(key, DRAW_PRODUCER), parameters[P_PRODUCER_COUNT])
+        producer = below(draw(key, DRAW_PRODUCER), parameters.producer_count)
 
         # body
-        body_size = drawn_body_size(
-            key, parameters[P_BODY_LOW], parameters[P_BODY_HIGH], parameters[P_BODY_OCTAVES]
-        )
+        body_size = drawn_body_size(key, parameters.body_low, parameters.body_high, parameters.body_octaves)
         record = low + used
-        body = record + HEAD_SIZE
+        body = record + BODY_AT
         body_key = draw(key, DRAW_BODY)
-        if drawn_content(key, parameters[P_CONTENT]) == TEXT:
-            fill_text(body, body_size, body_key, fragments)
+        if drawn_content(key, parameters.content) == TEXT:
+            fill_text(body, body_size, body_key, words.fragments)
         else:
             fill_random(body, body_size, body_key)
         crc = 0
         if body_size > 0:
-            crc = call_crc(parameters[P_EXTERNAL], body, body_size) & CRC_MASK
+            crc = call_crc(parameters.external, body, body_size) & CRC_MASK
 
         # topic and properties
         at = body + body_size
-        topic_size = topic_place[topic + 1] - topic_place[topic]
+        topic_size = words.topic_place[topic + 1] - words.topic_place[topic]
         store_u8(at, topic_size)
-        at = copy_bytes(at + 1, topic_bytes + topic_place[topic], topic_size)
+        at = copy_bytes(at + 1, words.topic_bytes + words.topic_place[topic], topic_size)
         properties = at + 2
         at = properties
-        hashed = topic_hash[topic]
+        hashed = words.topic_hash[topic]
         first_key = keys
         keys += 1
         word_count = 0
-        tag = below(draw(key, DRAW_TAG), parameters[P_TAG_COUNT] + 1)
-        for slot in range(len(order)):
-            name = order[slot]
+        tag = below(draw(key, DRAW_TAG), parameters.tag_count + 1)
+        for slot in range(len(words.order)):
+            name = words.order[slot]
             if name == UNIQUE:
-                at = copy_bytes(at, name_bytes + name_place[name], name_place[name + 1] - name_place[name])
+                at = copy_bytes(
+                    at,
+                    words.name_bytes + words.name_place[name],
+                    words.name_place[name + 1] - words.name_place[name],
+                )
                 start = at
-                at = copy_bytes(at, prefixes + 20 * producer, 20)
+                at = copy_bytes(at, words.prefixes + 20 * producer, 20)
                 at = put_hex(at, born - state[S_MONTH_START], 8)
                 at = put_hex(at, number & 0xFFFF, 4)
-                key_hash[first_key] = index_hash(java_hash(hashed, start, at))
-                key_record[first_key] = row
+                columns.key_hash[first_key] = index_hash(java_hash(hashed, start, at))
+                columns.key_record[first_key] = row
             elif name == KEYS:
-                word_count = drawn_word_count(key, parameters[P_KEY_LOW], parameters[P_KEY_HIGH])
+                word_count = drawn_word_count(key, parameters.key_low, parameters.key_high)
                 if word_count == 0:
                     continue
-                at = copy_bytes(at, name_bytes + name_place[name], name_place[name + 1] - name_place[name])
-                prefix = name_bytes + name_place[len(name_place) - 2]
+                at = copy_bytes(
+                    at,
+                    words.name_bytes + words.name_place[name],
+                    words.name_place[name + 1] - words.name_place[name],
+                )
+                prefix = words.name_bytes + prefix_at
                 for place in range(word_count):
                     if place > 0:
                         store_u8(at, 32)
                         at += 1
-                    word = drawn_word(key, place, parameters[P_WORD_COUNT], parameters[P_WORDS_BY_RANK])
+                    word = drawn_word(key, place, parameters.word_count, parameters.words_by_rank)
                     start = at
-                    at = put_decimal(copy_bytes(at, prefix, word_prefix_size), word)
-                    key_hash[keys] = index_hash(java_hash(hashed, start, at))
-                    key_record[keys] = row
+                    at = put_decimal(copy_bytes(at, prefix, prefix_size), word)
+                    columns.key_hash[keys] = index_hash(java_hash(hashed, start, at))
+                    columns.key_record[keys] = row
                     keys += 1
             elif name == TAGS:
                 if tag == 0:
                     continue
-                at = copy_bytes(at, name_bytes + name_place[name], name_place[name + 1] - name_place[name])
-                at = copy_bytes(at, tag_bytes + tag_place[tag], tag_place[tag + 1] - tag_place[tag])
+                at = copy_bytes(
+                    at,
+                    words.name_bytes + words.name_place[name],
+                    words.name_place[name + 1] - words.name_place[name],
+                )
+                at = copy_bytes(
+                    at,
+                    words.tag_bytes + words.tag_place[tag],
+                    words.tag_place[tag + 1] - words.tag_place[tag],
+                )
             else:
-                at = copy_bytes(at, name_bytes + name_place[name], name_place[name + 1] - name_place[name])
+                at = copy_bytes(
+                    at,
+                    words.name_bytes + words.name_place[name],
+                    words.name_place[name + 1] - words.name_place[name],
+                )
             store_u8(at, 2)
             at += 1
-        if parameters[P_TRAILING] == 0:
+        if parameters.trailing == 0:
             at -= 1
         properties_size = at - properties
         store_u8(properties - 2, properties_size >> 8)
         store_u8(properties - 1, properties_size & 0xFF)
         size = at - record
 
-        if state[S_OFFSET] % parameters[P_FILE_SIZE] + size + 8 > parameters[P_FILE_SIZE]:
+        if state[S_OFFSET] % parameters.file_size + size + 8 > parameters.file_size:
             state[S_NEEDED] = size
             keys = first_key
             stop = STOP_FILE
@@ -344,26 +318,26 @@ def make_records(
 
         # head
         store_be32(record, size)
-        store_be32(record + 4, MAGIC)
-        store_be32(record + 8, crc)
-        store_be32(record + 12, queue_id)
-        store_be32(record + 16, 0)
-        store_be64(record + 20, next_offset[queue])
-        store_be64(record + 28, state[S_OFFSET])
-        store_be32(record + 36, 0)
-        store_be64(record + 40, born)
-        store_be64(record + 48, producers[producer])
-        store_be64(record + 56, stored)
-        store_be64(record + 64, parameters[P_STORE_HOST])
-        store_be32(record + 72, 0)
-        store_be64(record + 76, 0)
-        store_be32(record + 84, body_size)
+        store_be32(record + MAGIC_CODE_AT, MAGIC)
+        store_be32(record + BODY_CRC_AT, crc)
+        store_be32(record + QUEUE_ID_AT, queue_id)
+        store_be32(record + FLAG_AT, 0)
+        store_be64(record + QUEUE_OFFSET_AT, next_offset[queue])
+        store_be64(record + PHYSICAL_OFFSET_AT, state[S_OFFSET])
+        store_be32(record + SYS_FLAG_AT, 0)
+        store_be64(record + BORN_TIMESTAMP_AT, born)
+        store_be64(record + BORN_HOST_AT, words.producers[producer])
+        store_be64(record + STORE_TIMESTAMP_AT, stored)
+        store_be64(record + STORE_HOST_AT, parameters.store_host)
+        store_be32(record + RECONSUME_TIMES_AT, 0)
+        store_be64(record + PREPARED_OFFSET_AT, 0)
+        store_be32(record + BODY_LENGTH_AT, body_size)
 
-        record_queue[row] = queue
-        record_size[row] = size
-        record_offset[row] = state[S_OFFSET]
-        record_time[row] = stored
-        record_tags[row] = tag_codes[tag]
+        columns.queue[row] = queue
+        columns.size[row] = size
+        columns.offset[row] = state[S_OFFSET]
+        columns.time[row] = stored
+        columns.tags[row] = words.tag_codes[tag]
         next_offset[queue] += 1
         state[S_OFFSET] += size
         state[S_END] = state[S_OFFSET]

@@ -60,9 +60,5 @@ def copy_file(source: str, target: str) -> None:
     """Copy one regular file to a new name, with its holes and its time of modification."""
     place = place_at(target)
     with FileReader(source) as reader:
-        descriptor = fileops.create_file(place, 0o644)
-        try:
-            fileops.copy_data(reader, descriptor, place)
-        finally:
-            os.close(descriptor)
+        fileops.copy_content(reader, place, 0o644)
         fileops.set_times(place, reader.mtime_ns, reader.mtime_ns)

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rocketfsck.errors import UsageError
+from rocketfsck.store.reading import Closing
 
 _PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)
 _STEP = _PATH_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -25,7 +26,7 @@ _roots: weakref.WeakSet[Root] = weakref.WeakSet()
 _roots_lock = threading.Lock()  # threads look for their place while others open roots
 
 
-class Root:
+class Root(Closing):
     """An open directory below which names may be written. `path` is for messages and for reading.
 
     With `only`, no names but these (and what is below them) can be made into places. The handle stays with
@@ -47,12 +48,6 @@ class Root:
 
     def __fspath__(self) -> str:
         return self.path
-
-    def __enter__(self) -> Root:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Give the handle back; nothing can be written below any more."""

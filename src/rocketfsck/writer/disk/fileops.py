@@ -318,10 +318,22 @@ def copy(source: Place | str, target: Place) -> None:
     set_times(target, status.st_atime_ns, status.st_mtime_ns)
 
 
+def copy_content(reader: FileReader, target: Place, mode: int = 0o666) -> None:
+    """A new file with the length and the bytes of another; holes stay holes.
+
+    Raises StoreError if the other one cannot be read, OSError if the target cannot be written.
+    """
+    descriptor = create_file(target, mode)
+    try:
+        copy_data(reader, descriptor, target)
+    finally:
+        os.close(descriptor)
+
+
 def copy_data(reader: FileReader, descriptor: int, target: Place) -> None:
     """Give an open file of zeros, `target`, the length and the bytes of another; holes stay holes.
 
-    Raises StoreError if the other one cannot be read, OSError if the target cannot be written.
+    Raises as `copy_content`.
     """
     os.ftruncate(descriptor, reader.size)
     for pos, data in reader.data_chunks():

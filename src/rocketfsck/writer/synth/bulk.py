@@ -8,20 +8,20 @@ the first unit of a queue) is left to the writer's own functions. Reference 2.1,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import UNIT, UNIT_SIZE
 from rocketfsck.formats.indexfile import ENTRY_SIZE, entry_pos
 from rocketfsck.formats.javatext import INT64_MAX
 from rocketfsck.scan.build.entries import put_entries
 from rocketfsck.scan.machine.crc import chosen
 from rocketfsck.scan.synth import compiled as kernels
+from rocketfsck.scan.synth.given import Columns
 from rocketfsck.writer.checkpoint import CheckpointState
 from rocketfsck.writer.commitlog import CommitLog, make_room
 from rocketfsck.writer.consumequeue import QueueState, put_unit
@@ -36,19 +36,6 @@ from rocketfsck.writer.synth.plan import Plan
 ROWS = 1 << 15
 KEY_ROWS = 1 << 17
 INDEX_CHUNK_SIZE = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """What the kernels tell of the records in the buffer, one row a record, one row a key."""
-
-    queue: Longs
-    size: Longs
-    offset: Longs
-    time: Longs
-    tags: Longs
-    key_hash: Longs
-    key_record: Longs
 
 
 def bulk_fill(plan: Plan, size: int | None, limit: int, progress: FillProgress | None = None) -> Fill:
@@ -74,11 +61,8 @@ class _Bulk:
         self.plan = plan
         self.size = size
         options = writer.options
-        self.given: KernelInput = kernel_input(plan, options, external)
-        parameters = self.given.parameters
-        parameters[kernels.P_ROWS], parameters[kernels.P_KEY_ROWS] = ROWS, KEY_ROWS
-        parameters[kernels.P_END_NUMBER] = limit
-        parameters[kernels.P_END_OFFSET] = INT64_MAX if size is None else options.start_offset + size
+        end = INT64_MAX if size is None else options.start_offset + size
+        self.given: KernelInput = kernel_input(plan, options, external, limit, end)
         self.state = np.zeros(kernels.STATE, np.int64)
         self.state[[kernels.S_OFFSET, kernels.S_END]] = writer.log.max_offset
         self.state[kernels.S_STEP_NUMBER] = -1
@@ -132,34 +116,10 @@ class _Bulk:
         self.crc = 0
 
     def _make_records(self) -> tuple[int, int]:
-        given, columns = self.given, self.columns
+        given = self.given
+        address = given.buffer.ctypes.data
         count, stop = kernels.make_records(
-            given.parameters,
-            self.state,
-            given.buffer.ctypes.data,
-            given.thresholds,
-            given.aliases,
-            given.topics.places,
-            given.topics.address,
-            given.topic_hashes,
-            given.producers,
-            given.prefixes.address,
-            given.tags.places,
-            given.tags.address,
-            given.tag_codes,
-            given.order,
-            given.names.places,
-            given.names.address,
-            len(given.names.data) - 1 - int(given.names.places[-2]),
-            given.fragments.address,
-            self.next_offset,
-            columns.queue,
-            columns.size,
-            columns.offset,
-            columns.time,
-            columns.tags,
-            columns.key_hash,
-            columns.key_record,
+            given.parameters, given.words, self.state, address, self.next_offset, self.columns
         )
         return int(count), int(stop)
 

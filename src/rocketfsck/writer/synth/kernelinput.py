@@ -1,10 +1,9 @@
-"""A plan as the kernels are told it: arrays of numbers, and the bytes of all names side by side."""
+"""A plan as the kernel gets it: numbers, and the bytes of all names side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from rocketfsck.formats.javatext import int64, java_hash
 from rocketfsck.formats.properties import CLUSTER, KEYS, TAGS, UNIQ_KEY, WAIT, tags_code
 from rocketfsck.scan.synth import compiled as kernels
 from rocketfsck.scan.synth.draws import mix
+from rocketfsck.scan.synth.given import Parameters, Words
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.synth.draws import STEP_STREAM
 from rocketfsck.writer.synth.mix import CONTENTS
@@ -45,54 +45,83 @@ class Pieces:
         return int(self.data.ctypes.data)
 
 
-def pieces_of(texts: Sequence[bytes]) -> Pieces:
-    """Byte strings, with one byte behind them so that there is always an address."""
-    places = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-    return Pieces(np.frombuffer(b"".join(texts) + b"\0", np.uint8).copy(), places)
+def pieces_of(texts: Sequence[str]) -> Pieces:
+    """Texts in UTF-8, with one byte behind them so that there is always an address."""
+    encoded = [text.encode() for text in texts]
+    places = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    return Pieces(np.frombuffer(b"".join(encoded) + b"\0", np.uint8), places)
 
 
 @dataclass(frozen=True, slots=True)
 class KernelInput:
-    """All arguments of `make_records` that never change, and the parameters, in the kernel's order."""
+    """What the kernel is given of a plan, and the texts that `words` has the addresses of."""
 
-    parameters: Longs
+    parameters: Parameters
+    words: Words
     buffer: NDArray[np.uint8]
-    thresholds: Longs
-    aliases: Longs
-    topics: Pieces
-    topic_hashes: Longs
-    producers: Longs
-    prefixes: Pieces
-    tags: Pieces
-    tag_codes: Longs
-    order: Longs
-    names: Pieces
-    fragments: Pieces
+    texts: tuple[Pieces, ...]
 
 
-def kernel_input(plan: Plan, options: WriteOptions, external_crc: int) -> KernelInput:
-    """What the kernels need to know of a plan."""
+def kernel_input(
+    plan: Plan, options: WriteOptions, external_crc: int, end_number: int, end_offset: int
+) -> KernelInput:
+    """What the kernel needs to know of a plan; `end_number` and `end_offset` are where the messages end."""
     fixed = [name for name in plan.property_order if name in _FIXED_VALUES]
     places = _PLACES | {name: kernels.FIXED_FIRST + number for number, name in enumerate(fixed)}
     names = [f"{name}\x01" for name in (UNIQ_KEY, KEYS, TAGS)]
     names += [f"{name}\x01{_FIXED_VALUES[name]}" for name in fixed]
     tags = [""] + [f"{TAG_PREFIX}{number}" for number in range(1, plan.mix.tags + 1)]
-    largest = largest_record(plan)
-    return KernelInput(
-        parameters=_parameters(plan, options, largest, external_crc),
-        buffer=np.empty(max(BUFFER_SIZE, largest + kernels.SLACK) + kernels.SLACK, np.uint8),
+    prefixes = [producer.unique_prefix for producer in plan.producers]
+    texts = [pieces_of(found) for found in (plan.topics, prefixes, tags, [*names, WORD_PREFIX])]
+    texts.append(Pieces(np.frombuffer(FRAGMENTS, np.uint8), np.zeros(1, np.int64)))
+    topics, prefix, tag, name, fragments = texts
+    words = Words(
         thresholds=_numbers(plan.topic_table.thresholds),
         aliases=_numbers(plan.topic_table.aliases),
-        topics=pieces_of([topic.encode() for topic in plan.topics]),
-        topic_hashes=_numbers([java_hash(f"{topic}#") & 0xFFFFFFFF for topic in plan.topics]),
+        topic_place=topics.places,
+        topic_bytes=topics.address,
+        topic_hash=_numbers([java_hash(f"{topic}#") & 0xFFFFFFFF for topic in plan.topics]),
         producers=_numbers([_host_number(producer.host) for producer in plan.producers]),
-        prefixes=pieces_of([producer.unique_prefix.encode() for producer in plan.producers]),
-        tags=pieces_of([text.encode() for text in tags]),
+        prefixes=prefix.address,
+        tag_place=tag.places,
+        tag_bytes=tag.address,
         tag_codes=_numbers([tags_code(text) for text in tags]),
         order=_numbers([places[name] for name in plan.property_order]),
-        names=pieces_of([text.encode() for text in (*names, WORD_PREFIX)]),
-        fragments=pieces_of([FRAGMENTS]),
+        name_place=name.places,
+        name_bytes=name.address,
+        fragments=fragments.address,
     )
+    chosen, largest = plan.mix, largest_record(plan)
+    parameters = Parameters(
+        seed=int64(mix(plan.seed)),
+        step_seed=int64(mix(plan.seed ^ STEP_STREAM)),
+        start_time=plan.start_time,
+        rate=chosen.rate,
+        step_every=chosen.steps[0],
+        step_most=chosen.steps[1],
+        queue_count=chosen.queues,
+        body_low=chosen.body.low,
+        body_high=chosen.body.high,
+        body_octaves=int(chosen.body.octaves),
+        content=CONTENTS.index(chosen.content),
+        key_low=chosen.keys[0],
+        key_high=chosen.keys[1],
+        word_count=chosen.words,
+        words_by_rank=int(chosen.skew == "zipf"),
+        tag_count=chosen.tags,
+        producer_count=chosen.producers,
+        born_limit=BORN_DELAY_LIMIT,
+        store_host=_host_number(plan.store_host),
+        largest=largest,
+        trailing=int(plan.dialect.trailing_separator),
+        file_size=options.geometry.commitlog_file_size,
+        end_number=end_number,
+        end_offset=end_offset,
+        external=external_crc,
+        capacity=max(BUFFER_SIZE, largest + kernels.SLACK),
+    )
+    buffer = np.empty(parameters.capacity + kernels.SLACK, np.uint8)
+    return KernelInput(parameters, words, buffer, tuple(texts))
 
 
 def _numbers(values: Sequence[int]) -> Longs:
@@ -101,38 +130,3 @@ def _numbers(values: Sequence[int]) -> Longs:
 
 def _host_number(host: Host) -> int:
     return int64(int.from_bytes(encode_host(host), "big"))
-
-
-def _parameters(plan: Plan, options: WriteOptions, largest: int, external_crc: int) -> Longs:
-    chosen = plan.mix
-    values: dict[int, Any] = {
-        kernels.P_SEED: int64(mix(plan.seed)),
-        kernels.P_STEP_SEED: int64(mix(plan.seed ^ STEP_STREAM)),
-        kernels.P_START_TIME: plan.start_time,
-        kernels.P_RATE: chosen.rate,
-        kernels.P_STEP_EVERY: chosen.steps[0],
-        kernels.P_STEP_MOST: chosen.steps[1],
-        kernels.P_TOPIC_COUNT: chosen.topics,
-        kernels.P_QUEUE_COUNT: chosen.queues,
-        kernels.P_BODY_LOW: chosen.body.low,
-        kernels.P_BODY_HIGH: chosen.body.high,
-        kernels.P_BODY_OCTAVES: chosen.body.octaves,
-        kernels.P_CONTENT: CONTENTS.index(chosen.content),
-        kernels.P_KEY_LOW: chosen.keys[0],
-        kernels.P_KEY_HIGH: chosen.keys[1],
-        kernels.P_WORD_COUNT: chosen.words,
-        kernels.P_WORDS_BY_RANK: chosen.skew == "zipf",
-        kernels.P_TAG_COUNT: chosen.tags,
-        kernels.P_PRODUCER_COUNT: chosen.producers,
-        kernels.P_BORN_LIMIT: BORN_DELAY_LIMIT,
-        kernels.P_STORE_HOST: _host_number(plan.store_host),
-        kernels.P_LARGEST: largest,
-        kernels.P_TRAILING: plan.dialect.trailing_separator,
-        kernels.P_FILE_SIZE: options.geometry.commitlog_file_size,
-        kernels.P_EXTERNAL: external_crc,
-        kernels.P_CAPACITY: max(BUFFER_SIZE, largest + kernels.SLACK),
-    }
-    parameters = np.zeros(kernels.PARAMETERS, np.int64)
-    for place, value in values.items():
-        parameters[place] = value
-    return parameters
