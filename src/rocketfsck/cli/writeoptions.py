@@ -99,13 +99,12 @@ def write_options(**given: Any) -> WriteOptions:
     Raises UsageError for what makes no sense, StoreError for a broker.conf that cannot be read.
     """
     from rocketfsck.store.model import Geometry
-    from rocketfsck.writer.options import EndState, WriteOptions
+    from rocketfsck.writer.options import EndState, WriteOptions, options_of_settings
 
     version = given["broker_version"]
     settings: dict[str, Any] = {}
     if given["broker_conf"] is not None:
         from rocketfsck.store.settings import read_settings
-        from rocketfsck.writer.brokerconf import options_of_settings
 
         settings = options_of_settings(read_settings(given["broker_conf"]), version)
     sizes = {

@@ -10,12 +10,13 @@ from zoneinfo import ZoneInfo
 
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.checkpoint import Checkpoint
-from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS
+from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.formats.dialect import Dialect, dialect_for
 from rocketfsck.formats.indexfile import index_file_size
-from rocketfsck.formats.javatext import INT32_MAX, INT64_MAX
+from rocketfsck.formats.javatext import INT32_MAX, INT64_MAX, parse_int32
 from rocketfsck.formats.record import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
-from rocketfsck.store.model import Geometry
+from rocketfsck.store.geometry import read_geometry
+from rocketfsck.store.model import Geometry, Settings
 
 DEFAULT_MAX_MESSAGE_SIZE = 4 << 20
 PROPERTY_ALLOWANCE = 65536
@@ -121,3 +122,36 @@ def check_options(options: WriteOptions) -> None:
         ZoneInfo(options.time_zone)
     except (KeyError, ValueError, OSError):
         raise UsageError(f"{options.time_zone!r} is not a time zone that is known") from None
+
+
+ONE_SETTING_SINCE = "5.3.2"
+"""From here on enableLmq alone has messages dispatched to several queues."""
+
+
+def options_of_settings(settings: Settings, version: str) -> dict[str, Any]:
+    """The fields of WriteOptions that the settings of a broker of this version say. UsageError for a value
+    that is none."""
+    geometry = read_geometry(settings, {}, ())
+    for name, note in geometry.notes.items():
+        if geometry.source(name) != "given":
+            raise UsageError(f"{settings.path}: {name}: {note}")
+    version_known = dialect_for(version).version
+    lmq, dispatch = settings.flag("enableLmq", False), settings.flag("enableMultiDispatch", False)
+    options: dict[str, Any] = {
+        "geometry": geometry,
+        "consumequeue_ext": settings.flag("enableConsumeQueueExt", False),
+        "multi_dispatch": lmq and (dispatch or version_known.since(ONE_SETTING_SINCE)),
+        "append_property_crc": settings.flag("enabledAppendPropCRC", False),
+        "message_index": settings.flag("messageIndexEnable", True),
+        "sync_flush": (settings.get("flushDiskType") or "").strip() == "SYNC_FLUSH",
+    }
+    levels = settings.get("messageDelayLevel")
+    if levels is not None:
+        options["delay_levels"] = parse_delay_levels(levels)
+    largest = settings.get("maxMessageSize")
+    if largest is not None:
+        size = parse_int32(largest.strip())
+        if size is None or size <= 0:
+            raise UsageError(f"{settings.path}: maxMessageSize is {largest[:40]!r}, not a positive number")
+        options["max_message_size"] = size
+    return options

@@ -19,8 +19,7 @@ from rocketfsck.pipeline.export import merge as exportmerge
 from rocketfsck.pipeline.export.file import TEMPORARY, DataFile, FileShape, FileWriter
 from rocketfsck.pipeline.export.layout import Cell
 from rocketfsck.pipeline.export.merge import merge_files, plan_merges
-from rocketfsck.pipeline.export.spill import Spill
-from rocketfsck.pipeline.export.write import PartitionWriter
+from rocketfsck.pipeline.export.write import PartitionWriter, Spill
 
 from tests.unit.pipeline.exporting import (
     DAY_MS,

@@ -15,11 +15,11 @@ import pytest
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.model import Geometry, Settings
 from rocketfsck.writer import EndState, OutgoingMessage, WriteOptions, making, streams
-from rocketfsck.writer.brokerconf import options_of_settings
 from rocketfsck.writer.disk.confined import open_root
 from rocketfsck.writer.filesums import FileSum, crc32_of_zeros, sum_files
 from rocketfsck.writer.making import Fill, Sums, make_store
 from rocketfsck.writer.manifest import ManifestLevel, manifest_paths, options_document
+from rocketfsck.writer.options import options_of_settings
 from rocketfsck.writer.storewriter import StoreWriter, put
 
 SMALL = Geometry(commitlog_file_size=4096, consumequeue_file_size=200, slot_count=10, entry_count=50)
