@@ -4,7 +4,7 @@ The copy is built under another name and appears whole; after any error nothing 
 `in_place` the store itself is changed, and then no broker may hold its lock.
 
 The copy is independent: sparse files stay sparse, times of modification are kept, symbolic links are
-followed, so that nothing in it leads back to the source, and what is no regular file or directory is left out.
+followed, so that nothing in it leads back to the source. What is no regular file or directory is left out.
 """
 
 from __future__ import annotations
