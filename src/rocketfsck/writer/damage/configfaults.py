@@ -61,6 +61,14 @@ def _backup_is_sound(job: Job, name: str) -> bool:
     return job.editor.exists(f"{name}.bak") and _parsed(job, f"{name}.bak") is not None
 
 
+def _put_backup(job: Job, name: str, data: bytes) -> None:
+    backup = f"{name}.bak"
+    if job.editor.exists(backup):
+        job.editor.replace(backup, data)
+    else:
+        job.editor.create(backup, data, like=name)
+
+
 def _broken(job: Job, name: str, start: int | None) -> None:
     """Promise what a file that does not parse from `start` on must cause."""
     rule = RuleName.CONFIG_FALLS_BACK if _backup_is_sound(job, name) else RuleName.CONFIG_LOST
@@ -123,12 +131,8 @@ def config_backup_newer(job: Job) -> None:
     name = _json_file(job, versioned=True)
     value = _parsed(job, name)
     value["dataVersion"]["counter"] = int(value["dataVersion"].get("counter", 0)) + 1 + job.rng.randrange(9)
-    backup, data = f"{name}.bak", encode_config(value)
-    if job.editor.exists(backup):
-        job.editor.replace(backup, data)
-    else:
-        job.editor.create(backup, data, like=name)
-    job.note = f"{backup} is newer than {name}"
+    _put_backup(job, name, encode_config(value))
+    job.note = f"{name}.bak is newer than {name}"
     job.promise(RuleName.CONFIG_BACKUP_NEWER, Place(name))
 
 
@@ -136,14 +140,9 @@ def config_backup_newer(job: Job) -> None:
 def config_backup_damaged(job: Job) -> None:
     """A .bak does not parse."""
     name = _json_file(job)
-    data = _read(job, name)[:-1].rstrip() + b"\1"
-    backup = f"{name}.bak"
-    if job.editor.exists(backup):
-        job.editor.replace(backup, data)
-    else:
-        job.editor.create(backup, data, like=name)
-    job.note = f"{backup} does not parse"
-    job.promise(RuleName.CONFIG_BACKUP_DAMAGED, Place(backup))
+    _put_backup(job, name, _read(job, name)[:-1].rstrip() + b"\1")
+    job.note = f"{name}.bak does not parse"
+    job.promise(RuleName.CONFIG_BACKUP_DAMAGED, Place(f"{name}.bak"))
 
 
 @damage("K5", causes=(RuleName.CONFIG_SHAPE,), needs=_JSON, may_also=_LOST_CONFIG)
@@ -190,15 +189,9 @@ def consumer_offset_ahead(job: Job) -> None:
     """A group is behind the end of its queue."""
     value, found = _offsets(job)
     name, queue_id = job.choose(found, "consumer offset of a queue that is there")
-    _set_offset(
-        job,
-        value,
-        name,
-        queue_id,
-        1_000_000 + job.rng.randrange(1_000_000),
-        RuleName.CONSUMER_OFFSET_AHEAD,
-        RuleName.CONSUMER_OFFSET_OF_LOST_UNITS,
-    )
+    offset = 1_000_000 + job.rng.randrange(1_000_000)
+    rules = RuleName.CONSUMER_OFFSET_AHEAD, RuleName.CONSUMER_OFFSET_OF_LOST_UNITS
+    _set_offset(job, value, name, queue_id, offset, *rules)
 
 
 @damage("K6", causes=(RuleName.CONSUMER_OFFSET_NEGATIVE,), needs=_OFFSETS)

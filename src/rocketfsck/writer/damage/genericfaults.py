@@ -38,7 +38,6 @@ _CAUSES = tuple(
         | rules(
             RuleName.CHECKPOINT_TAIL,
             RuleName.CHECKPOINT_NEGATIVE,
-            RuleName.CHECKPOINT_ZERO,
             RuleName.CONFIG_LOST,
             RuleName.CONFIG_FALLS_BACK,
             RuleName.CONFIG_TRAILING_BYTES,

@@ -13,7 +13,7 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.writer.damage.indexscene import IndexScene
 from rocketfsck.writer.damage.job import Job, at
 from rocketfsck.writer.damage.model import Place, damage
-from rocketfsck.writer.damage.related import CHAINS, ENTRIES_LOST, rules
+from rocketfsck.writer.damage.related import CHAINS, ENTRIES_LOST, KEYS_CHANGED, rules
 
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
@@ -28,13 +28,8 @@ _HEADER_MAY = rules(
     RuleName.INDEX_FIRST_TIME,
     RuleName.INDEX_FIRST_TIME_WRONG,
 )
-_SLOTS_CHANGED = CHAINS | rules(
-    RuleName.RECORD_UNINDEXED,
-    RuleName.KEY_UNINDEXED,
-    RuleName.ENTRY_KEY,
-    RuleName.ENTRY_DUPLICATE,
-    RuleName.INDEX_SLOT_COUNT,
-    RuleName.INDEX_SLOT_COUNT_KIND,
+_SLOTS_CHANGED = (
+    CHAINS | KEYS_CHANGED | rules(RuleName.INDEX_SLOT_COUNT, RuleName.INDEX_SLOT_COUNT_KIND)
 )
 
 
@@ -233,23 +228,15 @@ def entry_hash_negative(job: Job) -> None:
     index, entry = _entry(job)
     value = int(index.entries["keyHash"][entry])
     _set_field(job, index, entry, "keyHash", _INT.pack(-1 - value))
-    place = index.entry_place(entry)
-    job.promise(RuleName.INDEX_ENTRY_HASH, at(place, physical_offset=int(index.offsets[entry])))
+    job.promise(RuleName.INDEX_ENTRY_HASH, index.entry_place(entry, offset=True))
 
 
 @damage(
     "I3",
     causes=(RuleName.INDEX_ENTRY_ORDER,),
     needs="entries of two records",
-    may_also=rules(
-        RuleName.RECORD_UNINDEXED,
-        RuleName.KEY_UNINDEXED,
-        RuleName.ENTRY_KEY,
-        RuleName.ENTRY_DUPLICATE,
-        RuleName.ENTRY_TIME,
-        RuleName.INDEX_HEADER_RANGE,
-        RuleName.INDEX_FILE_ORDER,
-    ),
+    may_also=KEYS_CHANGED
+    | rules(RuleName.ENTRY_TIME, RuleName.INDEX_HEADER_RANGE, RuleName.INDEX_FILE_ORDER),
 )
 def entry_order(job: Job) -> None:
     """Two neighbouring entries changed their offsets."""
@@ -371,8 +358,7 @@ def time_diff(job: Job) -> None:
     index, entry = _entry(job, 2)
     seconds = int(index.entries["timeDiff"][entry]) + 3600 + job.rng.randrange(3600)
     _set_field(job, index, entry, "timeDiff", _INT.pack(seconds))
-    place = index.entry_place(entry)
-    job.promise(RuleName.ENTRY_TIME, at(place, physical_offset=int(index.offsets[entry])))
+    job.promise(RuleName.ENTRY_TIME, index.entry_place(entry, offset=True))
 
 
 @damage(
@@ -382,8 +368,7 @@ def time_negative(job: Job) -> None:
     """An entry's timeDiff is negative."""
     index, entry = _entry(job)
     _set_field(job, index, entry, "timeDiff", _INT.pack(-1 - job.rng.randrange(1000)))
-    place = index.entry_place(entry)
-    job.promise(RuleName.INDEX_ENTRY_TIME_NEGATIVE, at(place, physical_offset=int(index.offsets[entry])))
+    job.promise(RuleName.INDEX_ENTRY_TIME_NEGATIVE, index.entry_place(entry, offset=True))
 
 
 @damage(
@@ -425,8 +410,7 @@ def entry_key(job: Job) -> None:
     _set_field(
         job, index, entry, "keyHash", _INT.pack(value + step if value + step <= INT32_MAX else value - step)
     )
-    place = index.entry_place(entry)
-    job.promise(RuleName.ENTRY_KEY, at(place, physical_offset=int(index.offsets[entry])))
+    job.promise(RuleName.ENTRY_KEY, index.entry_place(entry, offset=True))
 
 
 @damage(

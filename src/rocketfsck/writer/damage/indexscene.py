@@ -93,13 +93,16 @@ class IndexScene:
     def pos_of(self, entry: int) -> int:
         return entry_pos(entry, self.slot_count)
 
-    def entry_place(self, entry: int, *, slot: bool = False, bounded: bool = True) -> Place:
-        """Where a finding on an entry is; with `slot` it names the entry's slot, too."""
+    def entry_place(
+        self, entry: int, *, slot: bool = False, bounded: bool = True, offset: bool = False
+    ) -> Place:
+        """Where a finding on an entry is; with `slot` and `offset` it names these, too."""
         start = self.pos_of(entry)
         return Place(
             file=self.file.relative,
             start=start,
             end=start + ENTRY_SIZE if bounded else None,
+            physical_offset=int(self.offsets[entry]) if offset else None,
             slot=int(self.slot_of[entry]) if slot else None,
             entry=entry,
         )

@@ -60,6 +60,27 @@ def _told(job: Job, record: LogRecord, what: str) -> None:
     job.note = f"{what} of the record at {record.physical_offset} ({record.topic}/{record.queue_id})"
 
 
+def _changed(job: Job, record: LogRecord, what: str, rule: RuleName) -> None:
+    """Note what of a record was changed; a check must find this rule at the record."""
+    _told(job, record, what)
+    job.promise(rule, job.record_place(record))
+
+
+def _change_number(job: Job, record: LogRecord, field: str, value: int, rule: RuleName) -> None:
+    _set_number(job, record, field, value)
+    _changed(job, record, field, rule)
+
+
+def _change_property(job: Job, what: str, name: str, wanted: Trait, rule: RuleName) -> None:
+    """Give a property of a record with these traits, which should be a number, a letter for its value."""
+    record = job.record(what, lambda _, item: item.traits & wanted == wanted)
+    start, end = record.spans()["properties"]
+    pos = _value_pos(job.editor.read(record.file.relative, start, end), name)
+    job.need(pos is not None, what)
+    job.editor.write(record.file.relative, start + (pos or 0), b"x")
+    _changed(job, record, name, rule)
+
+
 @damage(
     "C1",
     causes=(RuleName.LOG_TORN_TAIL,),
@@ -83,8 +104,7 @@ def torn_tail(job: Job) -> None:
     job.need(record.topic_size > 0 and job.is_free(log.file.relative, record.pos), "free last record")
     cut = record.pos + 8 + job.rng.randrange(record.topic_pos - record.pos - 8)
     job.editor.write(log.file.relative, cut, bytes(record.end - cut))
-    _told(job, record, f"everything from byte {cut} on")
-    job.promise(RuleName.LOG_TORN_TAIL, job.record_place(record))
+    _changed(job, record, f"everything from byte {cut} on", RuleName.LOG_TORN_TAIL)
 
 
 @damage(
@@ -114,8 +134,7 @@ def properties_torn(job: Job) -> None:
     job.need(record.properties_size > 0 and job.is_free(log.file.relative, record.pos), "free last record")
     size = 1 + job.rng.randrange(record.properties_size)
     job.editor.write(log.file.relative, record.end - size, bytes(size))
-    _told(job, record, f"the last {size} bytes of the properties")
-    job.promise(RuleName.RECORD_PROPERTIES_NUL, job.record_place(record))
+    _changed(job, record, f"the last {size} bytes of the properties", RuleName.RECORD_PROPERTIES_NUL)
 
 
 @damage(
@@ -128,8 +147,7 @@ def boundary_lost(job: Job) -> None:
     """A record's first bytes are message text."""
     record = job.record("record between two others", _is_inner)
     job.editor.write(record.file.relative, record.pos, _LOST_TEXT)
-    _told(job, record, "the first 8 bytes")
-    job.promise(RuleName.LOG_BOUNDARY_LOST, job.record_place(record))
+    _changed(job, record, "the first 8 bytes", RuleName.LOG_BOUNDARY_LOST)
 
 
 @damage(
@@ -224,9 +242,7 @@ def physical_offset(job: Job) -> None:
     """A record says that it stands elsewhere."""
     record = job.record("record between two others", _is_inner)
     stated = record.physical_offset + 4096 * (1 + job.rng.randrange(100))
-    _set_number(job, record, "physicalOffset", stated)
-    _told(job, record, "physicalOffset")
-    job.promise(RuleName.RECORD_PHYSICAL_OFFSET, job.record_place(record))
+    _change_number(job, record, "physicalOffset", stated, RuleName.RECORD_PHYSICAL_OFFSET)
 
 
 @damage("C4", causes=(RuleName.RECORD_BODY_CRC,), needs="a record with a body", may_also=RECORD_CHANGED)
@@ -236,8 +252,7 @@ def body_flip(job: Job) -> None:
     pos = record.body_pos + job.rng.randrange(record.body_size)
     byte = job.editor.read(record.file.relative, pos, pos + 1)[0]
     job.editor.write(record.file.relative, pos, bytes([byte ^ 1 << job.rng.randrange(8)]))
-    _told(job, record, f"a bit at byte {pos}, in the body")
-    job.promise(RuleName.RECORD_BODY_CRC, job.record_place(record))
+    _changed(job, record, f"a bit at byte {pos}, in the body", RuleName.RECORD_BODY_CRC)
 
 
 @damage("C4", causes=(RuleName.RECORD_BODY_CRC,), needs="a record with a body", may_also=RECORD_CHANGED)
@@ -247,8 +262,7 @@ def body_crc(job: Job) -> None:
     start, end = record.spans()["bodyCRC"]
     crc = int.from_bytes(job.editor.read(record.file.relative, start, end), "big")
     _set(job, record, "bodyCRC", (crc ^ job.rng.randrange(1, 1 << 31)).to_bytes(4, "big"))
-    _told(job, record, "bodyCRC")
-    job.promise(RuleName.RECORD_BODY_CRC, job.record_place(record))
+    _changed(job, record, "bodyCRC", RuleName.RECORD_BODY_CRC)
 
 
 @damage(
@@ -263,8 +277,7 @@ def property_crc(job: Job) -> None:
     pos = record.end - 11 + job.rng.randrange(9)
     digit = job.editor.read(record.file.relative, pos, pos + 1)[0]
     job.editor.write(record.file.relative, pos, bytes([ord("0") + (digit - ord("0") + 1) % 10]))
-    _told(job, record, "a digit of __CRC32#")
-    job.promise(RuleName.RECORD_PROPERTY_CRC, job.record_place(record))
+    _changed(job, record, "a digit of __CRC32#", RuleName.RECORD_PROPERTY_CRC)
 
 
 @damage(
@@ -278,18 +291,18 @@ def record_malformed(job: Job) -> None:
     record = job.record(
         "record between two others with a body", lambda log, item: _is_inner(log, item) and item.body_size > 0
     )
-    _set_number(job, record, "bodyLength", record.body_size + 1 + job.rng.randrange(1000))
-    _told(job, record, "bodyLength")
-    job.promise(RuleName.RECORD_MALFORMED, job.record_place(record))
+    _change_number(
+        job, record, "bodyLength", record.body_size + 1 + job.rng.randrange(1000), RuleName.RECORD_MALFORMED
+    )
 
 
 @damage("C10", causes=(RuleName.RECORD_SYS_FLAG,), needs="a record", may_also=RECORD_CHANGED)
 def sys_flag(job: Job) -> None:
     """A sysFlag with a bit that no version knows."""
     record = job.record("record")
-    _set_number(job, record, "sysFlag", record.sys_flag | 1 << (11 + job.rng.randrange(8)))
-    _told(job, record, "sysFlag")
-    job.promise(RuleName.RECORD_SYS_FLAG, job.record_place(record))
+    _change_number(
+        job, record, "sysFlag", record.sys_flag | 1 << (11 + job.rng.randrange(8)), RuleName.RECORD_SYS_FLAG
+    )
 
 
 @damage("C10", causes=(RuleName.RECORD_HOST_PORT,), needs="a record", may_also=RECORD_CHANGED)
@@ -298,8 +311,7 @@ def host_port(job: Job) -> None:
     record = job.record("record")
     _, end = record.spans()["bornHost"]
     job.editor.write(record.file.relative, end - 4, struct.pack(">i", 65536 + job.rng.randrange(1 << 20)))
-    _told(job, record, "the port of bornHost")
-    job.promise(RuleName.RECORD_HOST_PORT, job.record_place(record))
+    _changed(job, record, "the port of bornHost", RuleName.RECORD_HOST_PORT)
 
 
 @damage(
@@ -311,9 +323,13 @@ def host_port(job: Job) -> None:
 def negative_field(job: Job) -> None:
     """A negative preparedTransactionOffset."""
     record = job.record("record of no transaction", lambda _, item: item.transaction == TRANSACTION_NOT)
-    _set_number(job, record, "preparedTransactionOffset", -1 - job.rng.randrange(1 << 40))
-    _told(job, record, "preparedTransactionOffset")
-    job.promise(RuleName.RECORD_NEGATIVE_FIELD, job.record_place(record))
+    _change_number(
+        job,
+        record,
+        "preparedTransactionOffset",
+        -1 - job.rng.randrange(1 << 40),
+        RuleName.RECORD_NEGATIVE_FIELD,
+    )
 
 
 @damage(
@@ -327,8 +343,7 @@ def topic_character(job: Job) -> None:
     record = job.record("record", lambda _, item: item.topic_size > 1 and _is_plain(item))
     pos = record.topic_pos + job.rng.randrange(record.topic_size)
     job.editor.write(record.file.relative, pos, bytes([1 + job.rng.randrange(31)]))
-    _told(job, record, "a character of the topic")
-    job.promise(RuleName.RECORD_TOPIC, job.record_place(record))
+    _changed(job, record, "a character of the topic", RuleName.RECORD_TOPIC)
 
 
 @damage(
@@ -340,13 +355,7 @@ def topic_character(job: Job) -> None:
 def delay_level(job: Job) -> None:
     """A delayed message's DELAY is no number."""
     wanted = Trait.SCHEDULE_TOPIC | Trait.DELAY
-    record = job.record("delayed message", lambda _, item: item.traits & wanted == wanted)
-    start, end = record.spans()["properties"]
-    pos = _value_pos(job.editor.read(record.file.relative, start, end), DELAY)
-    job.need(pos is not None, "delayed message")
-    job.editor.write(record.file.relative, start + (pos or 0), b"x")
-    _told(job, record, "DELAY")
-    job.promise(RuleName.RECORD_DELAY_LEVEL, job.record_place(record))
+    _change_property(job, "delayed message", DELAY, wanted, RuleName.RECORD_DELAY_LEVEL)
 
 
 @damage(
@@ -357,13 +366,7 @@ def delay_level(job: Job) -> None:
 )
 def inner_batch(job: Job) -> None:
     """An inner batch's INNER_NUM is no number."""
-    record = job.record("inner batch", lambda _, item: item.traits & Trait.INNER_BATCH)
-    start, end = record.spans()["properties"]
-    pos = _value_pos(job.editor.read(record.file.relative, start, end), INNER_NUM)
-    job.need(pos is not None, "inner batch")
-    job.editor.write(record.file.relative, start + (pos or 0), b"x")
-    _told(job, record, "INNER_NUM")
-    job.promise(RuleName.RECORD_INNER_BATCH, job.record_place(record))
+    _change_property(job, "inner batch", INNER_NUM, Trait.INNER_BATCH, RuleName.RECORD_INNER_BATCH)
 
 
 def _value_pos(properties: bytes, name: str) -> int | None:
@@ -389,9 +392,7 @@ def compressed_flag(job: Job) -> None:
             item.body_size > 0 and not item.sys_flag & COMPRESSED and not item.traits & Trait.INNER_BATCH
         ),
     )
-    _set_number(job, record, "sysFlag", record.sys_flag | COMPRESSED)
-    _told(job, record, "sysFlag")
-    job.promise(RuleName.RECORD_COMPRESSED_BODY, job.record_place(record))
+    _change_number(job, record, "sysFlag", record.sys_flag | COMPRESSED, RuleName.RECORD_COMPRESSED_BODY)
 
 
 @damage(
@@ -412,8 +413,7 @@ def prepared_missing(job: Job) -> None:
     half = job.record_at(record.prepared_transaction_offset)
     assert half is not None
     job.rely(half.file.relative, half.pos, half.end)
-    _told(job, record, "preparedTransactionOffset")
-    job.promise(RuleName.PREPARED_RECORD_MISSING, job.record_place(record))
+    _changed(job, record, "preparedTransactionOffset", RuleName.PREPARED_RECORD_MISSING)
 
 
 @damage(

@@ -55,6 +55,16 @@ def _promise_lost_units(job: Job, start: int, end: int) -> None:
         job.rely(first.file.relative, first.start)
 
 
+def _lose_inner(job: Job) -> tuple[MappedFile, MappedFile]:
+    """A commit log file between two others, which is about to be lost, and the one behind it."""
+    number = job.choose(_between(job), "commit log file between two others")
+    file, following = job.log_files[number], job.log_files[number + 1]
+    start = file.start_offset or 0
+    _promise_lost_units(job, start, start + file.size)
+    job.rely("commitlog/")
+    return file, following
+
+
 @damage(
     "C5",
     causes=(RuleName.SEGMENT_GAP, RuleName.UNIT_IN_MISSING_SEGMENT),
@@ -63,14 +73,10 @@ def _promise_lost_units(job: Job, start: int, end: int) -> None:
 )
 def missing_segment(job: Job) -> None:
     """A commit log file between two others is gone."""
-    number = job.choose(_between(job), "commit log file between two others")
-    file, following = job.log_files[number], job.log_files[number + 1]
-    start = file.start_offset or 0
-    _promise_lost_units(job, start, start + file.size)
+    file, following = _lose_inner(job)
     job.editor.remove(file.relative)
     job.note = f"{file.relative} removed"
     job.promise(RuleName.SEGMENT_GAP, Place(following.relative))
-    job.rely("commitlog/")
 
 
 @damage(
@@ -84,32 +90,19 @@ def segment_renamed(job: Job) -> None:
 
     An operator renames a file away like this.
     """
-    number = job.choose(_between(job), "commit log file between two others")
-    file, following = job.log_files[number], job.log_files[number + 1]
-    start = file.start_offset or 0
-    _promise_lost_units(job, start, start + file.size)
+    file, following = _lose_inner(job)
     name = f"{file.relative}.old"
     job.editor.rename(file.relative, name)
     job.note = f"{file.relative} renamed to {name}"
     job.promise(RuleName.FOREIGN_FILE, Place(name, 0, file.size))
     job.promise(RuleName.SEGMENT_GAP, Place(following.relative))
-    job.rely("commitlog/")
 
 
 @damage(
     "C6",
     causes=(RuleName.RECORD_PHYSICAL_OFFSET,),
     needs="a commit log file",
-    may_also=ANY_LOG
-    | SEGMENT_LOST
-    | rules(
-        RuleName.QUEUES_OF_ANOTHER_LOG,
-        RuleName.SEGMENT_GAP,
-        RuleName.SEGMENT_ALIGNMENT,
-        RuleName.ENTRY_BEYOND_LOG,
-        RuleName.INDEX_AHEAD_OF_LOG,
-        RuleName.RECORD_PHYSICAL_OFFSET,
-    ),
+    may_also=ANY_LOG | SEGMENT_LOST | rules(RuleName.QUEUES_OF_ANOTHER_LOG, RuleName.SEGMENT_ALIGNMENT),
 )
 def segment_misnumbered(job: Job) -> None:
     """The last commit log file has a later one's number.
@@ -199,9 +192,7 @@ def stray_file(job: Job) -> None:
     "C7",
     causes=(RuleName.SEGMENT_TWICE,),
     needs="a commit log file",
-    may_also=ANY_LOG
-    | SEGMENT_LOST
-    | rules(RuleName.ENTRY_BEYOND_LOG, RuleName.INDEX_AHEAD_OF_LOG, RuleName.SEGMENT_OVERLAP),
+    may_also=ANY_LOG | SEGMENT_LOST | rules(RuleName.SEGMENT_OVERLAP),
     alone=True,
 )
 def segment_twice(job: Job) -> None:

@@ -40,9 +40,11 @@ def _field_place(name: str) -> Place:
     return Place(CHECKPOINT_NAME, start, start + 8)
 
 
-def _set(job: Job, name: str, value: int) -> None:
+def _set(job: Job, name: str, value: int, *rules: RuleName, offset: int | None = None) -> None:
+    """Write a field; a check must find one of these rules at it, with this physical offset."""
     job.editor.write(CHECKPOINT_NAME, CHECKPOINT.offset(name), value.to_bytes(8, "big", signed=True))
     job.note = f"{name} of the checkpoint is {value}"
+    job.promise(rules, replace(_field_place(name), physical_offset=offset))
 
 
 @damage("K1", causes=(RuleName.CHECKPOINT_ZERO,), needs=_CP, may_also=_WITH_ABORT)
@@ -69,8 +71,7 @@ def checkpoint_missing(job: Job) -> None:
 def checkpoint_negative(job: Job) -> None:
     """A time of the checkpoint is negative."""
     _checkpoint(job)
-    _set(job, "physicMsgTimestamp", -1 - job.rng.randrange(1 << 40))
-    job.promise(RuleName.CHECKPOINT_NEGATIVE, _field_place("physicMsgTimestamp"))
+    _set(job, "physicMsgTimestamp", -1 - job.rng.randrange(1 << 40), RuleName.CHECKPOINT_NEGATIVE)
 
 
 @damage("K1", causes=(RuleName.CHECKPOINT_TAIL,), needs=_CP)
@@ -113,8 +114,8 @@ def checkpoint_ahead(job: Job) -> None:
     """logicsMsgTimestamp is later than the newest record."""
     _checkpoint(job)
     newest = max(int(log.column("store_timestamp").max()) for log in map(job.log, job.log_files) if len(log))
-    _set(job, "logicsMsgTimestamp", newest + 1 + job.rng.randrange(60_000))
-    job.promise((RuleName.CHECKPOINT_AHEAD, RuleName.CHECKPOINT_FUTURE), _field_place("logicsMsgTimestamp"))
+    value = newest + 1 + job.rng.randrange(60_000)
+    _set(job, "logicsMsgTimestamp", value, RuleName.CHECKPOINT_AHEAD, RuleName.CHECKPOINT_FUTURE)
 
 
 @damage("K3", causes=(RuleName.CONFIRM_OFFSET_AHEAD,), needs="a checkpoint with confirmPhyOffset (5.1.1+)")
@@ -124,10 +125,7 @@ def confirm_offset(job: Job) -> None:
     known = "confirmPhyOffset" in job.store.dialect.checkpoint_fields
     job.need(known and job.log_files, "version with confirmPhyOffset (5.1.1+)")
     value = job.log_end + 1 + job.rng.randrange(1 << 30)
-    _set(job, "confirmPhyOffset", value)
-    job.promise(
-        RuleName.CONFIRM_OFFSET_AHEAD, replace(_field_place("confirmPhyOffset"), physical_offset=value)
-    )
+    _set(job, "confirmPhyOffset", value, RuleName.CONFIRM_OFFSET_AHEAD, offset=value)
 
 
 @damage("K3", causes=(RuleName.CONFIRM_OFFSET,), needs="a checkpoint with confirmPhyOffset (5.1.1+)")
@@ -138,9 +136,8 @@ def confirm_inside(job: Job) -> None:
     job.need(known, "version with confirmPhyOffset (5.1.1+)")
     record = job.record("record")
     value = record.physical_offset + 1 + job.rng.randrange(record.total_size - 1)
-    _set(job, "confirmPhyOffset", value)
+    _set(job, "confirmPhyOffset", value, RuleName.CONFIRM_OFFSET, offset=value)
     job.rely(record.file.relative, record.pos, record.end)
-    job.promise(RuleName.CONFIRM_OFFSET, replace(_field_place("confirmPhyOffset"), physical_offset=value))
 
 
 @damage(
@@ -170,6 +167,13 @@ def _epochs(job: Job, entries: list[EpochEntry]) -> bytes:
     return encode_epochs(entries)
 
 
+def _put_epochs(job: Job, rule: RuleName, note: str, first: EpochEntry, second: EpochEntry) -> None:
+    """Make an epoch file; a check must find this rule at the second epoch."""
+    job.editor.create(EPOCHS, _epochs(job, [first, second]))
+    job.note = note
+    job.promise(rule, Place(EPOCHS, physical_offset=second.start_offset))
+
+
 @damage("H3", causes=(RuleName.EPOCH_DAMAGED,), needs=_LOG)
 def epoch_damaged(job: Job) -> None:
     """The epoch file's CRC does not fit."""
@@ -183,20 +187,16 @@ def epoch_damaged(job: Job) -> None:
 @damage("H3", causes=(RuleName.EPOCH_ORDER,), needs=_LOG)
 def epoch_order(job: Job) -> None:
     """Epochs do not ascend."""
-    start = job.log_start
-    data = _epochs(job, [EpochEntry(2, start), EpochEntry(1, start)])
-    job.editor.create(EPOCHS, data)
-    job.note = "epoch 1 follows epoch 2"
-    job.promise(RuleName.EPOCH_ORDER, Place(EPOCHS, physical_offset=start))
+    first, second = EpochEntry(2, job.log_start), EpochEntry(1, job.log_start)
+    _put_epochs(job, RuleName.EPOCH_ORDER, "epoch 1 follows epoch 2", first, second)
 
 
 @damage("H3", causes=(RuleName.EPOCH_RANGE,), needs=_LOG)
 def epoch_range(job: Job) -> None:
     """An epoch starts behind the log."""
     beyond = job.log_end + 1 + job.rng.randrange(1 << 30)
-    job.editor.create(EPOCHS, _epochs(job, [EpochEntry(1, job.log_start), EpochEntry(2, beyond)]))
-    job.note = f"epoch 2 starts at {beyond}"
-    job.promise(RuleName.EPOCH_RANGE, Place(EPOCHS, physical_offset=beyond))
+    first, second = EpochEntry(1, job.log_start), EpochEntry(2, beyond)
+    _put_epochs(job, RuleName.EPOCH_RANGE, f"epoch 2 starts at {beyond}", first, second)
 
 
 @damage("H3", causes=(RuleName.EPOCH_BOUNDARY,), needs=_LOG)
@@ -204,10 +204,9 @@ def epoch_boundary(job: Job) -> None:
     """An epoch starts in the middle of a record."""
     record = job.record("record", lambda _, item: item.physical_offset > job.log_start)
     inside = record.physical_offset + 1 + job.rng.randrange(record.total_size - 1)
-    job.editor.create(EPOCHS, _epochs(job, [EpochEntry(1, job.log_start), EpochEntry(2, inside)]))
+    first, second = EpochEntry(1, job.log_start), EpochEntry(2, inside)
+    _put_epochs(job, RuleName.EPOCH_BOUNDARY, f"epoch 2 starts at {inside}", first, second)
     job.rely(record.file.relative, record.pos, record.end)
-    job.note = f"epoch 2 starts at {inside}"
-    job.promise(RuleName.EPOCH_BOUNDARY, Place(EPOCHS, physical_offset=inside))
 
 
 def _timer(job: Job, size: int) -> None:

@@ -75,6 +75,18 @@ def _without_unit(unit: Unit, record: LogRecord) -> Place:
     return unit_place(unit, 1, record.physical_offset)
 
 
+def _changed(job: Job, unit: Unit, what: str, rule: RuleName, offset: int | None = None) -> None:
+    """Note what of a unit was changed; a check must find this rule at it, with this physical offset."""
+    _told(job, unit, what)
+    job.promise(rule, unit_place(unit, 1, offset))
+
+
+def _lost(job: Job, unit: Unit, record: LogRecord, what: str, rule: RuleName, offset: int | None) -> None:
+    """The same of a unit that is its record's no longer: a check misses that one, too."""
+    _changed(job, unit, what, rule, offset)
+    job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
+
+
 @damage(
     "Q1",
     causes=(RuleName.RECORD_WITHOUT_UNIT,),
@@ -156,9 +168,7 @@ def unit_order(job: Job) -> None:
     before = job.queue(unit.queue).unit(unit.index - 1)
     _write(job, unit, before.offset, before.size, before.tags_code)
     job.rely(before.file.relative, before.start, before.end)
-    _told(job, unit, "the unit")
-    job.promise(RuleName.UNIT_ORDER, unit_place(unit, 1, before.offset))
-    job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
+    _lost(job, unit, record, "the unit", RuleName.UNIT_ORDER, before.offset)
 
 
 @damage(
@@ -172,9 +182,7 @@ def unit_ghost(job: Job) -> None:
     unit, record = _unit(job, "unit")
     inside = record.physical_offset + 1 + job.rng.randrange(record.total_size - 1)
     _write(job, unit, inside, record.total_size, unit.tags_code)
-    _told(job, unit, "the offset of the unit")
-    job.promise(RuleName.UNIT_GHOST, unit_place(unit, 1, inside))
-    job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
+    _lost(job, unit, record, "the offset of the unit", RuleName.UNIT_GHOST, inside)
 
 
 @damage(
@@ -192,8 +200,7 @@ def units_stale(job: Job) -> None:
     old = scene.unit(scene.end_index - 1)
     unit = scene.unit(scene.end_index + 1)
     _write(job, unit, old.offset, old.size, old.tags_code)
-    _told(job, unit, "an old unit")
-    job.promise(RuleName.UNIT_STALE, unit_place(unit))
+    _changed(job, unit, "an old unit", RuleName.UNIT_STALE)
 
 
 @damage(
@@ -210,9 +217,7 @@ def queue_hole(job: Job) -> None:
         lambda unit, scene, record: _is_inside(unit, scene, record) and unit.end <= unit.file.size,
     )
     _write(job, unit, 0, 0, 0)
-    _told(job, unit, "the unit")
-    job.promise(RuleName.UNIT_HOLE, unit_place(unit))
-    job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
+    _lost(job, unit, record, "the unit", RuleName.UNIT_HOLE, None)
 
 
 @damage(
@@ -260,9 +265,7 @@ def pre_blank_misplaced(job: Job) -> None:
     """A pre-blank unit in the middle."""
     unit, record = _unit(job, "unit between two others", _is_inside)
     job.editor.write(unit.file.relative, unit.start, PRE_BLANK_UNIT)
-    _told(job, unit, "the unit")
-    job.promise(RuleName.PRE_BLANK_MISPLACED, unit_place(unit))
-    job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
+    _lost(job, unit, record, "the unit", RuleName.PRE_BLANK_MISPLACED, None)
 
 
 @damage(
@@ -324,9 +327,7 @@ def unit_invalid(job: Job) -> None:
     """A unit with a negative size."""
     unit, record = _unit(job, "unit between two others", _is_inside)
     _write(job, unit, unit.offset, -1 - job.rng.randrange(1 << 20), unit.tags_code)
-    _told(job, unit, "the size of the unit")
-    job.promise(RuleName.UNIT_INVALID, unit_place(unit, 1, unit.offset))
-    job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
+    _lost(job, unit, record, "the size of the unit", RuleName.UNIT_INVALID, unit.offset)
 
 
 @damage("Q11", causes=(RuleName.UNIT_SIZE,), needs="a unit")
@@ -335,8 +336,7 @@ def wrong_size(job: Job) -> None:
     unit, record = _unit(job, "unit")
     size = record.total_size + 1 + job.rng.randrange(500)
     _write(job, unit, unit.offset, size, unit.tags_code)
-    _told(job, unit, "the size of the unit")
-    job.promise(RuleName.UNIT_SIZE, unit_place(unit, 1, record.physical_offset))
+    _changed(job, unit, "the size of the unit", RuleName.UNIT_SIZE, record.physical_offset)
 
 
 @damage("Q11", causes=(RuleName.UNIT_TAGS_CODE,), needs="a unit of a plain message")
@@ -345,8 +345,7 @@ def wrong_tags(job: Job) -> None:
     unit, record = _unit(job, "unit of a plain message", _is_normal)
     code = unit.tags_code + 1 + job.rng.randrange(1000)
     _write(job, unit, unit.offset, unit.size, code if code <= INT32_MAX else unit.tags_code - 1)
-    _told(job, unit, "the tagsCode of the unit")
-    job.promise(RuleName.UNIT_TAGS_CODE, unit_place(unit, 1, record.physical_offset))
+    _changed(job, unit, "the tagsCode of the unit", RuleName.UNIT_TAGS_CODE, record.physical_offset)
 
 
 @damage("Q11", causes=(RuleName.UNIT_TAGS_CODE,), needs="a queue of three delayed messages")
@@ -363,8 +362,7 @@ def wrong_delivery(job: Job) -> None:
 
     unit, record = _unit(job, "queue of three delayed messages of one level", common)
     _write(job, unit, unit.offset, unit.size, unit.tags_code + 7_777_000)
-    _told(job, unit, "the delivery time of the unit")
-    job.promise(RuleName.UNIT_TAGS_CODE, unit_place(unit, 1, record.physical_offset))
+    _changed(job, unit, "the delivery time of the unit", RuleName.UNIT_TAGS_CODE, record.physical_offset)
 
 
 @damage(
@@ -421,8 +419,7 @@ def ext_dangling(job: Job) -> None:
     unit, _, file, _ = _ext_unit(job)
     end = (file.start_offset or 0) + 100 * file.size
     _write(job, unit, unit.offset, unit.size, ext_address(end))
-    _told(job, unit, "the extension address")
-    job.promise(RuleName.EXT_ADDRESS_DANGLING, unit_place(unit))
+    _changed(job, unit, "the extension address", RuleName.EXT_ADDRESS_DANGLING)
 
 
 @damage(
@@ -436,8 +433,7 @@ def ext_malformed(job: Job) -> None:
     """An extension unit with an impossible size."""
     unit, _, file, pos = _ext_unit(job)
     job.editor.write(file.relative, pos, b"\0\5")
-    _told(job, unit, "the size of the extension unit")
-    job.promise(RuleName.EXT_ADDRESS_DANGLING, unit_place(unit))
+    _changed(job, unit, "the size of the extension unit", RuleName.EXT_ADDRESS_DANGLING)
 
 
 @damage("Q9", causes=(RuleName.EXT_UNIT_CONTENT,), needs="a unit with an extension")
@@ -451,8 +447,9 @@ def ext_content(job: Job) -> None:
     job.editor.write(
         file.relative, start, (record.store_timestamp + 1 + job.rng.randrange(9)).to_bytes(8, "big")
     )
-    _told(job, unit, "msgStoreTime of the extension unit")
-    job.promise(RuleName.EXT_UNIT_CONTENT, unit_place(unit, 1, record.physical_offset))
+    _changed(
+        job, unit, "msgStoreTime of the extension unit", RuleName.EXT_UNIT_CONTENT, record.physical_offset
+    )
 
 
 def _batch_unit(job: Job) -> tuple[Unit, QueueScene]:
