@@ -37,6 +37,11 @@ class Checkpoint:
     master_flushed_offset: int = 0
     confirm_phy_offset: int = 0
 
+    def values(self) -> dict[str, int]:
+        """The fields by RocketMQ's own names."""
+        numbers = (getattr(self, name) for name in Checkpoint.__slots__)
+        return dict(zip((field.name for field in CHECKPOINT.fields), numbers, strict=True))
+
     @property
     def min_timestamp(self) -> int:
         """What was stored until then is in commitlog and consume queues: 3 s before the earlier time."""
@@ -55,10 +60,4 @@ def decode_checkpoint(data: Buffer) -> Checkpoint:
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     """The 4096 bytes of the file."""
-    return CHECKPOINT.build({
-        "physicMsgTimestamp": checkpoint.physic_msg_timestamp,
-        "logicsMsgTimestamp": checkpoint.logics_msg_timestamp,
-        "indexMsgTimestamp": checkpoint.index_msg_timestamp,
-        "masterFlushedOffset": checkpoint.master_flushed_offset,
-        "confirmPhyOffset": checkpoint.confirm_phy_offset,
-    }).ljust(CHECKPOINT_SIZE, b"\0")  # fmt: skip
+    return CHECKPOINT.build(checkpoint.values()).ljust(CHECKPOINT_SIZE, b"\0")

@@ -9,6 +9,7 @@ Reference 7.1 to 7.3.
 from __future__ import annotations
 
 from dataclasses import replace
+from ipaddress import ip_address
 from typing import Literal
 
 import numpy as np
@@ -126,8 +127,6 @@ def _at_offset(view: StoreView, parts: OffsetMessageId, trace: Trace, leads: lis
 
 
 def _host_parts(message: Message) -> tuple[bytes, int]:
-    from ipaddress import ip_address
-
     address, _, port = message.store_host.rpartition(":")
     return ip_address(address.strip("[]")).packed, int(port)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import cached_property
 
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.config import decode_config
+from rocketfsck.formats.configviews import topic_configs
 from rocketfsck.formats.magic import is_in_consume_queue
 from rocketfsck.query.answers import Dispatched, Found, UnitState
 from rocketfsck.query.log import LogView
@@ -72,8 +74,6 @@ class StoreView(Closing):
     @cached_property
     def configured_topics(self) -> tuple[str, ...]:
         """The topics of config/topics.json; none where it is missing or cannot be used."""
-        from rocketfsck.formats.configviews import topic_configs
-
         value = self.config("topics.json")
         try:
             return tuple(topic_configs(value)) if value is not None else ()
@@ -82,8 +82,6 @@ class StoreView(Closing):
 
     def config(self, name: str) -> object | None:
         """The value in a file of config/, or in its .bak as a broker takes it; None where neither helps."""
-        from rocketfsck.formats.config import decode_config
-
         files = {file.name: file for file in self.store.configs}
         for candidate in (name, f"{name}.bak"):
             file = files.get(candidate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,17 +25,19 @@ def add_rows(
     rule: str,
     file: str,
     rows: NDArray[np.integer[Any]],
-    make: Callable[[int], Finding],
+    make: Callable[[int], tuple[Where, Facts, Facts]],
     limit: int = ROW_LIMIT,
 ) -> None:
-    """Add `make(row)` for the first `limit` rows, and the count of the others."""
+    """Add a finding of the place and facts that `make` gives for each of the first `limit` rows, and the
+    count of the others."""
     for row in rows[:limit].tolist():
-        collector.add(make(row))
+        collector.find(rule, *make(row))
     if len(rows) > limit:
         collector.add(aggregate(rule, file, len(rows) - limit))
 
 
-def _no_facts(row: int) -> Facts:
+def no_facts(row: int) -> Facts:
+    """Nothing to say of a row."""
     del row
     return {}
 
@@ -44,14 +47,14 @@ def add_runs(
     rule: str,
     rows: LogRows,
     flags: Flags,
-    found: Callable[[int], Facts] = _no_facts,
-    expected: Callable[[int], Facts] = _no_facts,
+    found: Callable[[int], Facts] = no_facts,
+    expected: Callable[[int], Facts] = no_facts,
 ) -> None:
     """One finding for every run of flagged rows, with the facts of its first row; many runs are counted."""
     starts, ends = true_spans(flags)
     for start, end in zip(starts[:ROW_LIMIT].tolist(), ends[:ROW_LIMIT].tolist(), strict=True):
         where = rows.place(start, end - 1)
-        collector.add(Finding(rule, where, found(start), expected(start), count=end - start))
+        collector.find(rule, where, found(start), expected(start), count=end - start)
     rest = int((ends[ROW_LIMIT:] - starts[ROW_LIMIT:]).sum())
     if rest:
         collector.add(aggregate(rule, rows.relative, rest))
@@ -79,6 +82,11 @@ def queue_directory(topic: str, queue_id: int, kind: str = "file") -> str:
     return f"{TREES[kind]}/{topic}/{queue_id}"
 
 
+def queue_place(topic: str, queue_id: int, kind: str = "file") -> Where:
+    """Where a finding on a whole queue is."""
+    return Where(file=queue_directory(topic, queue_id, kind), topic=topic, queue_id=queue_id)
+
+
 def unit_place(queue: ConsumeQueue, index: int, count: int = 1, physical_offset: int | None = None) -> Where:
     """Where units `index:index + count` of a queue are: in the file that holds the first of them."""
     size = queue.unit_size
@@ -95,10 +103,5 @@ def unit_place(queue: ConsumeQueue, index: int, count: int = 1, physical_offset:
                 queue_id=queue.queue_id,
                 queue_offset=index,
             )
-    return Where(
-        file=queue_directory(queue.topic, queue.queue_id, queue.kind),
-        physical_offset=physical_offset,
-        topic=queue.topic,
-        queue_id=queue.queue_id,
-        queue_offset=index,
-    )
+    whole = queue_place(queue.topic, queue.queue_id, queue.kind)
+    return replace(whole, physical_offset=physical_offset, queue_offset=index)

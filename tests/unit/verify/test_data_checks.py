@@ -316,9 +316,7 @@ def test_log_map_without_files(copy: Copy) -> None:
 
 def test_rows_beyond_the_limit_are_counted() -> None:
     collector = Collector(10)
-    add_rows(
-        collector, "CQ002", "f", np.arange(25), lambda row: Finding("CQ002", Where(file="f", start=row)), 7
-    )
+    add_rows(collector, "CQ002", "f", np.arange(25), lambda row: (Where(file="f", start=row), {}, {}), 7)
     assert collector.counts == {"CQ002": 25}
     assert len(collector.findings) == 8
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, encode_checkpoint
@@ -186,16 +187,7 @@ def act_save_index(scene: ActScene, action: Action) -> None:
     """Raise indexMsgTimestamp."""
     before = read_checkpoint(scene.reopen())
     wanted = max(number(action.arguments, "index_msg_timestamp"), before.index_msg_timestamp)
-    put_checkpoint(
-        scene,
-        Checkpoint(
-            before.physic_msg_timestamp,
-            before.logics_msg_timestamp,
-            wanted,
-            before.master_flushed_offset,
-            before.confirm_phy_offset,
-        ),
-    )
+    put_checkpoint(scene, replace(before, index_msg_timestamp=wanted))
 
 
 def plan_epochs(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:

@@ -19,7 +19,6 @@ from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.join.keyjoin import EntryCode, EntryJoin, Mismatches
 from rocketfsck.scan.spans import find_span, group_bounds
 from rocketfsck.store.model import Store
-from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.index.entryfeed import LogEntryFeed, split_number
 from rocketfsck.verify.index.places import entry_place
 from rocketfsck.verify.index.strangeentries import Strange, StrangeEntries
@@ -125,12 +124,12 @@ class KeyJoin:
         if code == EntryCode.HASH or code == EntryCode.EXTRA:
             other[row] += count
             expected = {"hash": int(found.expected[number])} if code == EntryCode.HASH else {}
-            self._collector.add(
-                Finding(RuleName.ENTRY_KEY, where, {"hash": int(found.found[number])}, expected, count=count)
+            self._collector.find(
+                RuleName.ENTRY_KEY, where, {"hash": int(found.found[number])}, expected, count=count
             )
         elif code == EntryCode.DUPLICATE:
             facts = {"entry_count": count, "first_offset": offset}
-            self._collector.add(Finding(RuleName.ENTRY_DUPLICATE, where, facts))
+            self._collector.find(RuleName.ENTRY_DUPLICATE, where, facts)
         elif code == EntryCode.TIME_DIFF:
             self._time(found, number, index, entry, count, offset)
 
@@ -139,20 +138,18 @@ class KeyJoin:
         if entry == 1:
             entry, count = entry + 1, count - 1
         if count > 0:
-            self._collector.add(
-                Finding(
-                    RuleName.ENTRY_TIME,
-                    entry_place(
-                        self._store.indexes[index].relative,
-                        self._store.geometry.slot_count,
-                        entry,
-                        count,
-                        offset,
-                    ),
-                    {"value": int(found.found[number])},
-                    {"value": int(found.expected[number])},
-                    count=count,
-                )
+            self._collector.find(
+                RuleName.ENTRY_TIME,
+                entry_place(
+                    self._store.indexes[index].relative,
+                    self._store.geometry.slot_count,
+                    entry,
+                    count,
+                    offset,
+                ),
+                {"value": int(found.found[number])},
+                {"value": int(found.expected[number])},
+                count=count,
             )
 
     def _runs(self, rows: LogRows, keyed: Longs, missing: Longs, other: Longs) -> None:
@@ -172,7 +169,7 @@ class KeyJoin:
         for at in part[:1000].tolist():
             row = int(keyed[at])
             facts = {"missing_count": int(missing[at]), "key_count": int(counts[at])}
-            self._collector.add(Finding(RuleName.KEY_UNINDEXED, rows.place(row), facts))
+            self._collector.find(RuleName.KEY_UNINDEXED, rows.place(row), facts)
         if len(part) > 1000:
             self._collector.add(aggregate(RuleName.KEY_UNINDEXED, self._relative, len(part) - 1000))
         physical = rows.physical

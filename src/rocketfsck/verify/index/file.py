@@ -26,7 +26,6 @@ from rocketfsck.scan.join.replay import IndexReplay
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.spans import find_span
 from rocketfsck.verify.emit import add_rows
-from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.index.chains import MISMATCH_LIMIT, WrongLinks, classify_links, walk_damaged
 from rocketfsck.verify.index.crossindex import merge_index_files
 from rocketfsck.verify.index.header import HeaderCheck, ends_of
@@ -107,8 +106,8 @@ class _IndexWalk:
         """Go through all entries and slots."""
         reader = self.reader
         if reader.last_entry and reader.any_byte(0):
-            self.collector.add(
-                Finding(RuleName.INDEX_ENTRY_ZERO, entry_place(reader.file.relative, reader.slot_count, 0))
+            self.collector.find(
+                RuleName.INDEX_ENTRY_ZERO, entry_place(reader.file.relative, reader.slot_count, 0)
             )
         compiled = compiled_wanted(ENTRY_SIZE * self.used)
         replay = IndexReplay(reader.slot_count, compiled=compiled, limit=MISMATCH_LIMIT)
@@ -176,12 +175,12 @@ class _IndexWalk:
                 rule,
                 self.relative,
                 rows,
-                lambda row, rule=rule, column=column: Finding(  # type: ignore[misc]
-                    rule,
+                lambda row, column=column: (  # type: ignore[misc]
                     entry_place(
                         reader.file.relative, reader.slot_count, first + row, physical_offset=int(offset[row])
                     ),
                     {"value": int(column[row])},
+                    {},
                 ),
             )
         add_rows(
@@ -189,12 +188,12 @@ class _IndexWalk:
             RuleName.INDEX_ENTRY_ORDER,
             self.relative,
             np.flatnonzero(offset < in_front),
-            lambda row: Finding(
-                RuleName.INDEX_ENTRY_ORDER,
+            lambda row: (
                 entry_place(
                     reader.file.relative, reader.slot_count, first + row, physical_offset=int(offset[row])
                 ),
                 {"previous_offset": int(in_front[row])},
+                {},
             ),
         )
 
@@ -259,9 +258,7 @@ class _IndexWalk:
         if last >= first:
             count = last - first + 1
             where = entry_place(self.reader.file.relative, self.reader.slot_count, first, count)
-            self.collector.add(
-                Finding(RuleName.INDEX_ENTRY_BEHIND_COUNT, where, {"entry_count": count}, count=1)
-            )
+            self.collector.find(RuleName.INDEX_ENTRY_BEHIND_COUNT, where, {"entry_count": count}, count=1)
 
 
 class _Pointing:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from rocketfsck.reader.index import HEADER_SIZE, IndexReader
 from rocketfsck.reader.records import LogReader
 from rocketfsck.rulenames import RuleName
-from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.tasks.task import Collector, Context
 
 
@@ -43,18 +43,16 @@ class HeaderCheck:
             lost = stated > reader.last_entry
             if lost:
                 reason = f"entries {reader.last_entry + 1} to {stated} are cut off"
-            self.collector.add(
-                Finding(
-                    RuleName.INDEX_LENGTH,
-                    Where(file=self.relative, start=min(reader.size, expected_size), end=expected_size),
-                    {
-                        "size": reader.size,
-                        "reason": reason,
-                        "first_lost_entry": reader.last_entry + 1 if lost else None,
-                        "last_lost_entry": stated if lost else None,
-                    },
-                    {"size": expected_size},
-                )
+            self.collector.find(
+                RuleName.INDEX_LENGTH,
+                Where(file=self.relative, start=min(reader.size, expected_size), end=expected_size),
+                {
+                    "size": reader.size,
+                    "reason": reason,
+                    "first_lost_entry": reader.last_entry + 1 if lost else None,
+                    "last_lost_entry": stated if lost else None,
+                },
+                {"size": expected_size},
             )
         doubt = None
         if header.index_count < 0 or stated >= reader.entry_count:
@@ -70,9 +68,7 @@ class HeaderCheck:
         if doubt is not None:
             where = Where(file=self.relative, start=HEADER_SIZE - 4, end=HEADER_SIZE)
             found: Facts = {"index_count": header.index_count, "reason": doubt}
-            self.collector.add(
-                Finding(RuleName.INDEX_HEADER_COUNT, where, found, {"index_count": self.used + 1})
-            )
+            self.collector.find(RuleName.INDEX_HEADER_COUNT, where, found, {"index_count": self.used + 1})
         return self.used
 
     def values(self, used_slots: int) -> bool:
@@ -85,16 +81,14 @@ class HeaderCheck:
         header, collector = self.reader.header, self.collector
         counted = used_slots <= header.hash_slot_count <= self.used
         if not self.cut and not counted:
-            collector.add(
-                Finding(
-                    RuleName.INDEX_SLOT_COUNT,
-                    Where(file=self.relative, start=32, end=36),
-                    {
-                        "hash_slot_count": header.hash_slot_count,
-                        "slot_count": used_slots,
-                        "entry_count": self.used,
-                    },
-                )
+            collector.find(
+                RuleName.INDEX_SLOT_COUNT,
+                Where(file=self.relative, start=32, end=36),
+                {
+                    "hash_slot_count": header.hash_slot_count,
+                    "slot_count": used_slots,
+                    "entry_count": self.used,
+                },
             )
         first, last = ends_of(self.reader, self.used)
         self._field("beginPhyOffset", 16, header.begin_phy_offset, first)
@@ -111,8 +105,6 @@ class HeaderCheck:
     def _field(self, name: str, pos: int, found: int, expected: int) -> None:
         if found != expected:
             where = Where(file=self.relative, start=pos, end=pos + 8)
-            self.collector.add(
-                Finding(
-                    RuleName.INDEX_HEADER_RANGE, where, {"field": name, "value": found}, {"value": expected}
-                )
+            self.collector.find(
+                RuleName.INDEX_HEADER_RANGE, where, {"field": name, "value": found}, {"value": expected}
             )

@@ -9,6 +9,7 @@ Nothing is kept of what comes out.
 
 from __future__ import annotations
 
+import importlib.util
 import zlib
 from collections.abc import Callable, Iterator
 
@@ -19,7 +20,7 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Fault, Trait
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import add_rows
-from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.log.rows import LogRows
 from rocketfsck.verify.tasks.task import Collector
 
@@ -58,18 +59,14 @@ class BodyCheck:
             RuleName.RECORD_INNER_BATCH,
             rows.relative,
             np.array(wrong, np.int64),
-            lambda row: Finding(
-                RuleName.RECORD_INNER_BATCH,
-                rows.place(row),
-                {"reason": "the body does not hold INNER_NUM items"},
-            ),
+            lambda row: (rows.place(row), {"reason": "the body does not hold INNER_NUM items"}, {}),
         )
 
     def finish(self) -> None:
         """Say which codecs were missing."""
         for codec, (where, count, reason) in sorted(self._skipped.items()):
             found: Facts = {"codec": codec, "reason": reason, "record_count": count}
-            self._collector.add(Finding(RuleName.RECORD_BODY_NOT_DECOMPRESSED, where, found, count=count))
+            self._collector.find(RuleName.RECORD_BODY_NOT_DECOMPRESSED, where, found, count=count)
 
     def _body(self, rows: LogRows, row: int) -> None:
         kind = (int(rows["sys_flag"][row]) & COMPRESSION_TYPE_MASK) >> COMPRESSION_TYPE_SHIFT
@@ -85,8 +82,8 @@ class BodyCheck:
             return
         fault = decoder(self._chunks(int(rows["body_pos"][row]), size))
         if fault is not None:
-            self._collector.add(
-                Finding(RuleName.RECORD_COMPRESSED_BODY, rows.place(row), {"codec": codec, "reason": fault})
+            self._collector.find(
+                RuleName.RECORD_COMPRESSED_BODY, rows.place(row), {"codec": codec, "reason": fault}
             )
 
     def _chunks(self, pos: int, size: int) -> Iterator[bytes]:
@@ -162,9 +159,7 @@ def _zstd(chunks: Iterator[bytes]) -> str | None:
 
 
 def _decoder(codec: str) -> Decoder | None:
-    from importlib.util import find_spec
-
     if codec == "zlib":
         return _zlib
     name, decoder = {"lz4": ("lz4", _lz4), "zstd": ("zstandard", _zstd)}[codec]
-    return decoder if find_spec(name) is not None else None
+    return decoder if importlib.util.find_spec(name) is not None else None

@@ -32,7 +32,7 @@ from rocketfsck.scan.sorting import distinct
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import add_rows
-from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.index.entryfeed import LogEntryFeed
 from rocketfsck.verify.index.entryjoin import EntryRanges, KeyJoin
 from rocketfsck.verify.log.bodies import BodyCheck
@@ -230,8 +230,7 @@ class _LogWalk:
                 rule,
                 self.file.relative,
                 chosen,
-                lambda at, rule=rule: Finding(  # type: ignore[misc]
-                    rule,
+                lambda at: (
                     rows.place(int(found.row[at])),
                     {"queue_offset": int(found.offset[at])},
                     {"queue_offset": int(found.expected[at])},
@@ -291,7 +290,7 @@ class _LogWalk:
                     reason = "no record starts there"
                 if reason is not None:
                     found: Facts = {"prepared_offset": offset, "reason": reason}
-                    self.collector.add(Finding(RuleName.PREPARED_RECORD_MISSING, where, found))
+                    self.collector.find(RuleName.PREPARED_RECORD_MISSING, where, found)
 
     def _multi_dispatch(self, rows: LogRows) -> None:
         """Lists of further queues that a broker cannot use, although some brokers write them."""
@@ -307,7 +306,7 @@ class _LogWalk:
                         self.skipped[name] = self.skipped.get(name, 0) + 1
             elif _count(names) != _count(offsets):
                 facts = {"queue_count": _count(names), "offset_count": _count(offsets)}
-                self.collector.add(Finding(RuleName.MULTI_DISPATCH_LISTS, rows.place(row), facts))
+                self.collector.find(RuleName.MULTI_DISPATCH_LISTS, rows.place(row), facts)
 
     def _finish(self) -> TaskResult:
         self.judge.finish()
@@ -315,14 +314,12 @@ class _LogWalk:
         self.bodies.finish()
         self._judge_prepared()
         for rule, (where, count) in self.once.items():
-            self.collector.add(Finding(rule, where, {"record_count": count}))
+            self.collector.find(rule, where, {"record_count": count})
         if self.unfollowed_count:
-            self.collector.add(
-                Finding(
-                    RuleName.QUEUES_NOT_FOLLOWED,
-                    Where(file=self.file.relative),
-                    {"record_count": self.unfollowed_count},
-                )
+            self.collector.find(
+                RuleName.QUEUES_NOT_FOLLOWED,
+                Where(file=self.file.relative),
+                {"record_count": self.unfollowed_count},
             )
         units = self.units.finish()
         judge, size = self.judge, self.reader.size

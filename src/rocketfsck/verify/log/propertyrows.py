@@ -21,7 +21,7 @@ from rocketfsck.scan.columns import Trait
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import add_rows
-from rocketfsck.verify.finding import Facts, Finding
+from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.log.rows import LogRows
 from rocketfsck.verify.tasks.task import Collector
 
@@ -42,10 +42,9 @@ def check_targets(rows: LogRows, reader: FileReader, collector: Collector) -> No
     lacking = {name: waiting[~have_property(rows, waiting, name, reader)] for name in TARGETS}
     either = np.unique(np.concatenate(list(lacking.values())))
 
-    def make(row: int) -> Finding:
+    def make(row: int) -> tuple[Where, Facts, Facts]:
         names = [name.decode() for name, found in lacking.items() if row in found]
-        facts: Facts = {"missing": " and ".join(names)}
-        return Finding(RuleName.RECORD_WITHOUT_TARGET, rows.place(row), facts)
+        return rows.place(row), {"missing": " and ".join(names)}, {}
 
     add_rows(collector, RuleName.RECORD_WITHOUT_TARGET, rows.relative, either, make)
 

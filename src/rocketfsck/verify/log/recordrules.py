@@ -12,15 +12,16 @@ from functools import partial
 
 import numpy as np
 
-from rocketfsck.formats.magic import MAGIC_V2
+from rocketfsck.formats.host import decode_host
+from rocketfsck.formats.magic import IPV4_HOST_SIZE, IPV6_HOST_SIZE, MAGIC_V2, STORE_HOST_V6
 from rocketfsck.formats.places import store_timestamp_place
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.log.queuetrack import RECENT_COUNT
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.emit import add_runs
-from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.emit import add_runs, no_facts
+from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.log.headerrules import check_headers
 from rocketfsck.verify.log.propertyrows import check_targets, misplaced_crcs
 from rocketfsck.verify.log.rows import LogRows
@@ -146,15 +147,8 @@ def check_faults(
             where, count = once.get(rule.rule) or (rows.place(int(np.argmax(flags))), 0)
             once[rule.rule] = (where, count + int(np.count_nonzero(flags)))
             continue
-        crc = (
-            partial(_expected_crc, rows, reader) if rule.rule == RuleName.RECORD_BODY_CRC else _no_expectation
-        )
+        crc = partial(_expected_crc, rows, reader) if rule.rule == RuleName.RECORD_BODY_CRC else no_facts
         add_runs(collector, rule.rule, rows, flags, partial(rule.found, rows), crc)
-
-
-def _no_expectation(row: int) -> Facts:
-    del row
-    return {}
 
 
 def _expected_crc(rows: LogRows, reader: FileReader, row: int) -> Facts:
@@ -237,16 +231,14 @@ class Clocks:
         """Add what was found: one finding a rule."""
         if self._back is not None:
             where, step, count = self._back
-            collector.add(
-                Finding(RuleName.STORE_TIMESTAMP_BACK, where, {"largest_step": step, "step_count": count})
-            )
+            collector.find(RuleName.STORE_TIMESTAMP_BACK, where, {"largest_step": step, "step_count": count})
         if self._ahead is not None:
             where, step, count = self._ahead
-            collector.add(Finding(RuleName.BORN_AFTER_STORE, where, {"ahead": step, "record_count": count}))
+            collector.find(RuleName.BORN_AFTER_STORE, where, {"ahead": step, "record_count": count})
         if self._hosts is not None:
             where, previous, now, count = self._hosts
             found: Facts = {"previous_host": previous, "host": now, "change_count": count}
-            collector.add(Finding(RuleName.STORE_HOST_CHANGE, where, found))
+            collector.find(RuleName.STORE_HOST_CHANGE, where, found)
 
 
 def _worst(
@@ -266,12 +258,7 @@ def _worst(
 
 def host_text(rows: LogRows, reader: FileReader, row: int) -> str:
     """The storeHost of a record as `address:port`."""
-    from ipaddress import ip_address
-
-    pos, sys_flag = int(rows["pos"][row]), int(rows["sys_flag"][row])
-    start = pos + store_timestamp_place(sys_flag) + 8
-    size = 16 if sys_flag & 0x20 else 4
-    data = reader.read(start, size + 4)
-    address = ip_address(data[:size])
-    port = int.from_bytes(data[size:], "big", signed=True)
-    return f"[{address}]:{port}" if size == 16 else f"{address}:{port}"
+    sys_flag = int(rows["sys_flag"][row])
+    start = int(rows["pos"][row]) + store_timestamp_place(sys_flag) + 8
+    size = IPV6_HOST_SIZE if sys_flag & STORE_HOST_V6 else IPV4_HOST_SIZE
+    return decode_host(reader.read(start, size)).text

@@ -19,7 +19,7 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.log.headers import NOT_FOUND, find_candidate
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
 from rocketfsck.store.reading import FileReader
-from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.tasks.facts import RegionTotal
 from rocketfsck.verify.tasks.task import Collector
 
@@ -151,7 +151,7 @@ class RegionJudge:
         if self.stale_start is not None:
             where = self._place(self.stale_start, self._stale_end)
             found = {"record_count": self._stale_records, "byte_count": self._stale_bytes}
-            self._collector.add(Finding(RuleName.STALE_TAIL, where, found))
+            self._collector.find(RuleName.STALE_TAIL, where, found)
             return
         dirty = [region for region in tail if region.kind != RegionKind.ZERO]
         if not dirty:
@@ -166,7 +166,7 @@ class RegionJudge:
             rule = RuleName.LOG_NO_RECORDS
             self.damaged = True
         found_facts: Facts = {"byte_count": end - start, "reason": REASONS[dirty[0].reason]}
-        self._collector.add(Finding(rule, self._place(start, end), found_facts))
+        self._collector.find(rule, self._place(start, end), found_facts)
 
     def bad_ranges(self) -> BadRanges:
         """Every range that holds no live record, as far as they were kept."""
@@ -206,7 +206,7 @@ class RegionJudge:
             self.damaged = True
             where = self._place(blank.start, following.start)
             found = {"byte_count": following.end - blank.end, "record_count": count}
-            self._collector.add(Finding(RuleName.BLANK_TOO_EARLY, where, found))
+            self._collector.find(RuleName.BLANK_TOO_EARLY, where, found)
             return
         lost = [region for region in gap if region.kind != RegionKind.MALFORMED or _stops_readers(region)]
         if lost:
@@ -220,21 +220,19 @@ class RegionJudge:
                 "next_offset": self._base_offset + end,
                 "next_record_count": count,
             }
-            self._collector.add(Finding(RuleName.LOG_BOUNDARY_LOST, self._place(start, end), found_facts))
+            self._collector.find(RuleName.LOG_BOUNDARY_LOST, self._place(start, end), found_facts)
 
     def _malformed(self, region: Region) -> None:
         self.damaged = True
         found: Facts = {"byte_count": region.size, "reason": REASONS[region.reason]}
-        self._collector.add(Finding(RuleName.RECORD_MALFORMED, self._place(region.start, region.end), found))
+        self._collector.find(RuleName.RECORD_MALFORMED, self._place(region.start, region.end), found)
 
     def _judge_blank(self, region: Region) -> None:
         if region.reason == Reason.BLANK_SIZE:
             total_size = int.from_bytes(self._reader.read(region.start, 4), "big", signed=True)
             left = self._reader.size - region.start
             where = self._place(region.start, region.end)
-            self._collector.add(
-                Finding(RuleName.BLANK_SIZE, where, {"total_size": total_size}, {"total_size": left})
-            )
+            self._collector.find(RuleName.BLANK_SIZE, where, {"total_size": total_size}, {"total_size": left})
 
     def _judge_filler(self, region: Region) -> None:
         """Filler is arbitrary bytes, but records that know their place were not filler once."""
@@ -245,7 +243,7 @@ class RegionJudge:
         if found != NOT_FOUND and bytes(data[found + 4 : found + 7]) == b"\xda\xa3\x20":
             where = self._place(region.start, region.end)
             facts: Facts = {"byte_count": region.size, "record_count": None}
-            self._collector.add(Finding(RuleName.BLANK_TOO_EARLY, where, facts))
+            self._collector.find(RuleName.BLANK_TOO_EARLY, where, facts)
 
     def _mark(self, region: Region, code: int) -> None:
         if len(self._bad) < MAX_BAD_RANGES:

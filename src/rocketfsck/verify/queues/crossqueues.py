@@ -12,19 +12,22 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from rocketfsck.errors import RocketfsckError
 from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.config import decode_config
 from rocketfsck.reader.records import LogReader, is_fence
 from rocketfsck.reader.units import UnitReader, Units
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.spans import group_bounds, merge_spans, subtract_spans
 from rocketfsck.store.model import ConsumeQueue
-from rocketfsck.verify.emit import capped, queue_directory, unit_place
-from rocketfsck.verify.finding import Facts, Finding, Scalar, Where
+from rocketfsck.store.reading import read_whole
+from rocketfsck.verify.emit import capped, queue_place, unit_place
+from rocketfsck.verify.finding import Facts, Finding, Scalar
 from rocketfsck.verify.log.map import Ground, LogMap
 from rocketfsck.verify.queues.skippedlists import judge_shifted
 from rocketfsck.verify.queues.unitjoin import Missing, UnitRanges, delay_levels_of
@@ -91,7 +94,7 @@ def _missing_units(
         if number is None:
             deleted = _is_deleted(context, topics, name[0])
             rule = RuleName.QUEUE_DELETED if deleted else RuleName.QUEUE_MISSING
-            where = Where(file=queue_directory(*name), topic=name[0], queue_id=name[1])
+            where = queue_place(*name)
             count = sum(row[4] for row in missed[name])
             first = min(row[2] for row in missed[name])
             yield Finding(rule, where, {"record_count": count, "first_offset": first})
@@ -103,13 +106,8 @@ def _missing_units(
             queue = context.store.queues[number]
             where = unit_place(queue, low, 1, first)
             if queue.kind == "batch":  # a batch unit's place says nothing of its queue offset
-                where = Where(
-                    queue_directory(queue.topic, queue.queue_id, queue.kind),
-                    physical_offset=first,
-                    topic=queue.topic,
-                    queue_id=queue.queue_id,
-                    queue_offset=low,
-                )
+                place = queue_place(queue.topic, queue.queue_id, queue.kind)
+                where = replace(place, physical_offset=first, queue_offset=low)
             facts: Facts = {
                 "record_count": count,
                 "last_queue_offset": high,
@@ -163,10 +161,6 @@ def _is_deleted(context: Context, topics: set[str] | None, topic: str) -> bool:
 
 def _known_topics(context: Context) -> set[str] | None:
     """The topics of topics.json; None where it is not there or cannot be read."""
-    from rocketfsck.errors import RocketfsckError
-    from rocketfsck.formats.config import decode_config
-    from rocketfsck.store.reading import read_whole
-
     for file in context.store.configs:
         if file.name == "topics.json":
             try:

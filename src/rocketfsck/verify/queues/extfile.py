@@ -22,7 +22,7 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import ConsumeQueue, MappedFileQueue
 from rocketfsck.verify.emit import add_rows, unit_place
-from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.finding import Where
 from rocketfsck.verify.queues.unitruns import read_data_blocks
 from rocketfsck.verify.tasks.task import Collector
 
@@ -119,11 +119,7 @@ class _ExtWalk:
             RuleName.EXT_ADDRESS_DANGLING,
             unit_place(self.queue, int(indexes[0])).file,
             np.flatnonzero(dangling),
-            lambda row: Finding(
-                RuleName.EXT_ADDRESS_DANGLING,
-                unit_place(self.queue, int(indexes[row])),
-                {"ext_offset": int(offsets[row])},
-            ),
+            lambda row: (unit_place(self.queue, int(indexes[row])), {"ext_offset": int(offsets[row])}, {}),
         )
         last = np.flatnonzero(~dangling)
         if len(last):
@@ -183,11 +179,11 @@ class _ExtWalk:
         self._orphans(start, count)
         if self.orphan_count:
             where = self._place(reader, self.orphan_start or 0)
-            self.collector.add(Finding(RuleName.EXT_UNIT_ORPHAN, where, {"unit_count": self.orphan_count}))
+            self.collector.find(RuleName.EXT_UNIT_ORPHAN, where, {"unit_count": self.orphan_count})
 
     def _malformed(self, reader: StreamReader, pos: int, size: int) -> None:
         reason = f"unit size {size}" if size < EXT_MIN_SIZE else "bitmap size does not fit the unit size"
-        self.collector.add(Finding(RuleName.EXT_UNIT_MALFORMED, self._place(reader, pos), {"reason": reason}))
+        self.collector.find(RuleName.EXT_UNIT_MALFORMED, self._place(reader, pos), {"reason": reason})
 
     def _place(self, reader: StreamReader, pos: int) -> Where:
         queue = self.queue

@@ -6,15 +6,15 @@ both sides is put together in `merge_queues`. Reference 3, 9.3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rocketfsck.reader.units import MAX_EXT_ADDRESS, UnitReader, Units
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue
-from rocketfsck.verify.emit import add_rows, queue_directory, unit_place
-from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.emit import add_rows, queue_place, unit_place
+from rocketfsck.verify.finding import Where
 from rocketfsck.verify.queues.crossqueues import merge_queues
 from rocketfsck.verify.queues.extfile import check_ext
 from rocketfsck.verify.queues.unitruns import Kind, RunList, Shape, kinds_of, read_data_blocks, shape_of
@@ -130,10 +130,10 @@ class _QueueWalk:
                 RuleName.UNIT_ORDER,
                 file,
                 wrong,
-                lambda row: Finding(
-                    RuleName.UNIT_ORDER,
+                lambda row: (
                     unit_place(self.queue, index + int(rows[row]), physical_offset=int(offset[row])),
                     {"previous_offset": int(before[row])},
+                    {},
                 ),
             )
         self.last_offset = (index + int(rows[-1]) + 1, int(offset[-1]))
@@ -169,8 +169,7 @@ class _QueueWalk:
             RuleName.BATCH_UNIT_BASE,
             place(0).file,
             np.flatnonzero(base != expected),
-            lambda row: Finding(
-                RuleName.BATCH_UNIT_BASE,
+            lambda row: (
                 _at_base(place(row), int(base[row])),
                 {"unit_index": index + int(rows[row])},
                 {"queue_offset": int(expected[row])},
@@ -182,14 +181,14 @@ class _QueueWalk:
             RuleName.BATCH_UNIT_RESERVED,
             place(0).file,
             np.flatnonzero(odd),
-            lambda row: Finding(
-                RuleName.BATCH_UNIT_RESERVED,
+            lambda row: (
                 _at_base(place(row), int(base[row])),
                 {
                     "unit_index": index + int(rows[row]),
                     "compacted_offset": int(units["compactedOffset"][row]),
                     "reserved": int(units["reserved"][row]),
                 },
+                {},
             ),
         )
         self._bases(units)
@@ -205,12 +204,12 @@ class _QueueWalk:
                 facts["size"] = int(unit["size"])
                 where = unit_place(queue, run.start, run.count, int(unit["offset"]))
             self.broken = True
-            self.collector.add(Finding(flaw.rule, where, facts, count=run.count))
+            self.collector.find(flaw.rule, where, facts, count=run.count)
         if self.runs.not_kept_count:
             count = self.runs.not_kept_count
             self.broken = True
-            self.collector.add(
-                Finding(RuleName.UNIT_INVALID, self._whole_queue(), {"further_count": count}, count=count)
+            self.collector.find(
+                RuleName.UNIT_INVALID, self._whole_queue(), {"further_count": count}, count=count
             )
         self._judge_files(reader)
         self._judge_expiry()
@@ -229,44 +228,34 @@ class _QueueWalk:
                     topic=self.queue.topic,
                     queue_id=self.queue.queue_id,
                 )
-                self.collector.add(Finding(RuleName.UNIT_PARTIAL, place, {"byte_count": rest}))
+                self.collector.find(RuleName.UNIT_PARTIAL, place, {"byte_count": rest})
         if len(reader.files) > 1 and self.shape.unit_count:
             last = reader.files[-1]
             if self.runs.runs[-1].kind == Kind.ZERO and self.shape.end * size <= (last.start_offset or 0):
                 index = (last.start_offset or 0) // size
                 if self.runs.runs[-1].start <= index:
-                    self.collector.add(
-                        Finding(
-                            RuleName.QUEUE_LAST_FILE_EMPTY, unit_place(self.queue, index, last.size // size)
-                        )
+                    self.collector.find(
+                        RuleName.QUEUE_LAST_FILE_EMPTY, unit_place(self.queue, index, last.size // size)
                     )
 
     def _judge_expiry(self) -> None:
         shape = self.shape
         where = self._whole_queue()
         if shape.pre_blank_count and not shape.unit_count:
-            self.collector.add(
-                Finding(RuleName.QUEUE_PRE_BLANK_ONLY, where, {"unit_count": shape.pre_blank_count})
-            )
+            self.collector.find(RuleName.QUEUE_PRE_BLANK_ONLY, where, {"unit_count": shape.pre_blank_count})
         if self.log_start is None or not shape.unit_count:
             return
         if self.live_index is None:
-            self.collector.add(Finding(RuleName.QUEUE_EXPIRED, where, {"unit_count": shape.unit_count}))
+            self.collector.find(RuleName.QUEUE_EXPIRED, where, {"unit_count": shape.unit_count})
         elif self.live_index > shape.start + shape.pre_blank_count:
             count = self.live_index - shape.start - shape.pre_blank_count
-            self.collector.add(
-                Finding(
-                    RuleName.UNITS_EXPIRED, where, {"unit_count": count, "min_live_offset": self.live_index}
-                )
+            self.collector.find(
+                RuleName.UNITS_EXPIRED, where, {"unit_count": count, "min_live_offset": self.live_index}
             )
 
     def _whole_queue(self) -> Where:
         queue = self.queue
-        return Where(
-            file=queue_directory(queue.topic, queue.queue_id, queue.kind),
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-        )
+        return queue_place(queue.topic, queue.queue_id, queue.kind)
 
     def facts(self) -> QueueFacts:
         queue, shape = self.queue, self.shape
@@ -302,11 +291,4 @@ class _QueueWalk:
 
 def _at_base(where: Where, base: int) -> Where:
     """The same place with the queue offset of a batch unit's first message."""
-    return Where(
-        file=where.file,
-        start=where.start,
-        end=where.end,
-        topic=where.topic,
-        queue_id=where.queue_id,
-        queue_offset=base,
-    )
+    return replace(where, queue_offset=base)

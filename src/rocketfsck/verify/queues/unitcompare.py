@@ -16,7 +16,6 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.dispatch import UNKNOWN_TAGS
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import add_rows, unit_place
-from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.queues.extfile import ext_offsets, read_ext_heads
 from rocketfsck.verify.tasks.task import Collector
 
@@ -77,8 +76,7 @@ class UnitComparer:
             RuleName.UNIT_TAGS_CODE,
             unit_place(queue, int(where[0])).file,
             wrong,
-            lambda row: Finding(
-                RuleName.UNIT_TAGS_CODE,
+            lambda row: (
                 unit_place(queue, int(where[row]), physical_offset=int(rows.offset[row])),
                 {"tags_code": int(tags[row])},
                 {"tags_code": int(rows.tags[row])},
@@ -111,8 +109,7 @@ class UnitComparer:
                 rule,
                 unit_place(queue, int(where[wrong[0]])).file,
                 wrong,
-                lambda row: Finding(
-                    rule,
+                lambda row: (
                     unit_place(queue, int(where[row]), physical_offset=int(rows.offset[row])),
                     {name: int(found[row])},
                     {name: int(expected[row])},
@@ -123,13 +120,11 @@ class UnitComparer:
         self, queue: ConsumeQueue, rows: DispatchRows, where: Longs, name: str, found: Longs, expected: Longs
     ) -> None:
         for row in np.flatnonzero(found != expected)[:FIELD_LIMIT].tolist():
-            self._collector.add(
-                Finding(
-                    RuleName.BATCH_UNIT_CONTENT,
-                    unit_place(queue, int(where[row]), physical_offset=int(rows.offset[row])),
-                    {"field": name, "value": int(found[row]), "unit_index": int(where[row])},
-                    {"value": int(expected[row])},
-                )
+            self._collector.find(
+                RuleName.BATCH_UNIT_CONTENT,
+                unit_place(queue, int(where[row]), physical_offset=int(rows.offset[row])),
+                {"field": name, "value": int(found[row]), "unit_index": int(where[row])},
+                {"value": int(expected[row])},
             )
 
     def _compare_ext(self, queue: ConsumeQueue, rows: DispatchRows, addresses: Longs) -> None:
@@ -141,13 +136,11 @@ class UnitComparer:
         for name, column, known in (("tagsCode", rows.tags, plain), ("msgStoreTime", rows.time, sound)):
             found = heads[name].astype(np.int64)
             for row in np.flatnonzero(sound & known & (found != column))[:FIELD_LIMIT].tolist():
-                self._collector.add(
-                    Finding(
-                        RuleName.EXT_UNIT_CONTENT,
-                        unit_place(queue, int(rows.index[row]), physical_offset=int(rows.offset[row])),
-                        {"field": name, "value": int(found[row])},
-                        {"value": int(column[row])},
-                    )
+                self._collector.find(
+                    RuleName.EXT_UNIT_CONTENT,
+                    unit_place(queue, int(rows.index[row]), physical_offset=int(rows.offset[row])),
+                    {"field": name, "value": int(found[row])},
+                    {"value": int(column[row])},
                 )
 
     def _count_delays(self, number: int, rows: DispatchRows, tags: Longs, delayed: Flags) -> None:

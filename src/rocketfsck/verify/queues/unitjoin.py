@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.reader.units import PRE_BLANK_SIZE, UnitReader, Units
 from rocketfsck.scan.dispatch import Dispatches
 from rocketfsck.scan.queues import QueueTable
@@ -308,8 +309,6 @@ def _reasons(rows: DispatchRows, found: Units, reader: UnitReader) -> Longs:
 
 def delay_levels_of(store: Store) -> Mapping[int, int]:
     """The delay in ms of each level, as given or by default."""
-    from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
-
     if store.delay_levels_source == "default":
         return DEFAULT_DELAY_LEVELS
     return parse_delay_levels(store.delay_levels)

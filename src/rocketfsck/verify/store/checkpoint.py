@@ -70,7 +70,7 @@ def _check_values(
     context: Context, file: StoreFile, checkpoint: Checkpoint, known: Known
 ) -> Iterator[Finding]:
     """Fields that this version does not write are whatever an older or newer one left: not judged."""
-    values = _values(checkpoint)
+    values = checkpoint.values()
     now = _broker_now(context, file)
     newest, oldest = known.max_store_timestamp, known.min_store_timestamp
     for name in context.store.dialect.checkpoint_fields:
@@ -227,23 +227,6 @@ def _header_of(index: IndexFile) -> IndexHeader | None:
         return decode_header(data)
     except FormatError:
         return None
-
-
-def _values(checkpoint: Checkpoint) -> dict[str, int]:
-    names = [field.name for field in CHECKPOINT.fields]
-    return dict(
-        zip(
-            names,
-            (
-                checkpoint.physic_msg_timestamp,
-                checkpoint.logics_msg_timestamp,
-                checkpoint.index_msg_timestamp,
-                checkpoint.master_flushed_offset,
-                checkpoint.confirm_phy_offset,
-            ),
-            strict=True,
-        )
-    )
 
 
 def _field(file: StoreFile, name: str, physical_offset: int | None = None) -> Where:

@@ -19,6 +19,7 @@ from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import OtherKind, Store, StoreFile, StrayReason
 from rocketfsck.store.reading import read_whole
+from rocketfsck.verify.emit import TREES, queue_place
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.store.configfiles import Configs, load_configs
@@ -103,8 +104,8 @@ def _check_topics(
             yield Finding(RuleName.QUEUE_BEYOND_TOPIC, where, {}, {"queue_count": queue_count})
         kind = _kind_of(config)
         if kind is not None and kind[1] != queue.kind and queue.files:
-            area = "consumequeue" if queue.kind == "file" else "batchconsumequeue"
-            yield Finding(RuleName.QUEUE_KIND_ATTRIBUTE, where, {"area": area, "attribute": kind[0]})
+            facts = {"area": TREES[queue.kind], "attribute": kind[0]}
+            yield Finding(RuleName.QUEUE_KIND_ATTRIBUTE, where, facts)
     for topic, queue_count in sorted(unlisted.items()):
         if not is_system_topic(topic):
             yield Finding(
@@ -125,10 +126,7 @@ def _check_ghost(topic: str, queue_id: int, known: Known) -> Iterator[Finding]:
     if facts is None or is_system_topic(topic) or not facts.unit_count or facts.min_live_offset is not None:
         return
     found: Facts = {"unit_count": facts.unit_count, "max_physical_end": facts.max_physical_end}
-    tree = "consumequeue" if facts.kind == "file" else "batchconsumequeue"
-    yield Finding(
-        RuleName.GHOST_QUEUE, Where(file=f"{tree}/{topic}/{queue_id}", topic=topic, queue_id=queue_id), found
-    )
+    yield Finding(RuleName.GHOST_QUEUE, queue_place(topic, queue_id, facts.kind), found)
 
 
 def _kind_of(config: TopicConfig) -> tuple[str, str] | None:

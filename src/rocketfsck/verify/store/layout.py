@@ -12,7 +12,6 @@ from functools import partial
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import (
-    ConsumeQueue,
     IndexFile,
     LockState,
     Store,
@@ -20,6 +19,7 @@ from rocketfsck.store.model import (
     StrayReason,
 )
 from rocketfsck.store.newer import TAG_STORE, writes_more_entries
+from rocketfsck.verify.emit import queue_place
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.store.elsewhere import databases, has_log_elsewhere
@@ -89,7 +89,7 @@ def _check_queue_kinds(store: Store) -> Iterator[Finding]:
         if queue.queue_id < 0:
             yield Finding(
                 RuleName.QUEUE_ID_NAME,
-                Where(file=_directory_of(queue), topic=queue.topic, queue_id=queue.queue_id),
+                queue_place(queue.topic, queue.queue_id, queue.kind),
             )
     for topic, both in sorted(kinds.items()):
         if len(both) > 1:
@@ -103,11 +103,6 @@ def _check_queue_kinds(store: Store) -> Iterator[Finding]:
                 Where(file=directory, topic=ext.topic, queue_id=ext.queue_id),
                 found,
             )
-
-
-def _directory_of(queue: ConsumeQueue) -> str:
-    tree = "consumequeue" if queue.kind == "file" else "batchconsumequeue"
-    return f"{tree}/{queue.topic}/{queue.queue_id}"
 
 
 def _check_index_directory(store: Store) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from rocketfsck.formats.filename import java_parse_long, offset_to_filename
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile, MappedFileQueue, OtherKind, Store, Stray, StrayReason
 from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.emit import TREES
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.store.loading import LoadEffect, LoadEntry, by_version, load_effects
@@ -60,8 +61,7 @@ def segment_directories(store: Store) -> Iterator[Segments]:
     """Every segment directory of a store."""
     yield Segments(store.commitlog, "commitlog")
     for queue in store.queues:
-        area = "consumequeue" if queue.kind == "file" else "batchconsumequeue"
-        yield Segments(queue.mapped_files, area, queue.unit_size, queue.topic, queue.queue_id)
+        yield Segments(queue.mapped_files, TREES[queue.kind], queue.unit_size, queue.topic, queue.queue_id)
     for ext in store.ext_queues:
         yield Segments(ext.mapped_files, "consumequeue_ext", 1, ext.topic, ext.queue_id)
     for other in store.others:

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.rules.catalog import FURTHER
 from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.tasks.facts import IndexFacts, LogFacts, QueueFacts
@@ -128,6 +128,18 @@ class Collector:
             return
         self._seen[key] = seen + 1
         self._kept.append(finding)
+
+    def find(
+        self,
+        rule: str,
+        where: Where,
+        found: Facts | None = None,
+        expected: Facts | None = None,
+        *,
+        count: int = 1,
+    ) -> None:
+        """`add` a finding of these."""
+        self.add(Finding(rule, where, found or {}, expected or {}, count=count))
 
     def extend(self, findings: Iterable[Finding]) -> None:
         for finding in findings:

@@ -405,8 +405,7 @@ def derive_checkpoint(job: Job, hits: Sequence[Hit]) -> str:
     behind = [run for run in runs if run[1] > CHECKPOINT.size]
     if behind and any(data[CHECKPOINT.size :]):
         job.promise(RuleName.CHECKPOINT_TAIL, Place(file))
-    checkpoint = decode_checkpoint(data)
-    values = dict(zip((field.name for field in CHECKPOINT.fields), _values(checkpoint), strict=True))
+    values = decode_checkpoint(data).values()
     for name in job.store.dialect.checkpoint_fields:
         start = CHECKPOINT.offset(name)
         if values[name] < 0 and _overlaps(runs, start, start + 8):
@@ -414,10 +413,6 @@ def derive_checkpoint(job: Job, hits: Sequence[Hit]) -> str:
     if not any(data[:16]) and _overlaps(runs, 0, 16):
         job.promise(RuleName.CHECKPOINT_ZERO, Place(file, 0, 16))
     return _why(job, ["a time or an offset that is still plausible"])
-
-
-def _values(checkpoint: object) -> list[int]:
-    return [getattr(checkpoint, name) for name in type(checkpoint).__slots__]  # type: ignore[attr-defined]
 
 
 def derive_config(job: Job, file: str) -> str:

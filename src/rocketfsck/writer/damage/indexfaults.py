@@ -28,9 +28,7 @@ _HEADER_MAY = rules(
     RuleName.INDEX_FIRST_TIME,
     RuleName.INDEX_FIRST_TIME_WRONG,
 )
-_SLOTS_CHANGED = (
-    CHAINS | KEYS_CHANGED | rules(RuleName.INDEX_SLOT_COUNT, RuleName.INDEX_SLOT_COUNT_KIND)
-)
+_SLOTS_CHANGED = CHAINS | KEYS_CHANGED | rules(RuleName.INDEX_SLOT_COUNT, RuleName.INDEX_SLOT_COUNT_KIND)
 
 
 def _is_free(job: Job, index: IndexScene) -> bool:
