@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self, cast
 
@@ -43,6 +44,16 @@ def os_error_text(error: OSError | ValueError) -> str:
     A `ValueError` is what Python makes of a path with a NUL in it.
     """
     return getattr(error, "strerror", None) or str(error)
+
+
+@contextmanager
+def named_errors(path: PathLike, what: str) -> Iterator[None]:
+    """OSError as StoreError: `what` cannot be done with `path`, or with the file that the error names."""
+    try:
+        yield
+    except OSError as error:
+        name = os.fspath(path) or os.fsdecode(error.filename or "")
+        raise StoreError(f"{what}: {os_error_text(error)}", path=name) from error
 
 
 def file_kind(mode: int) -> str:

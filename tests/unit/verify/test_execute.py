@@ -16,10 +16,19 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.options import CheckOptions, Subset
 from rocketfsck.verify.tasks import execute as module
-from rocketfsck.verify.tasks.execute import TASK_MINIMUM, Executed, execute, run_unit
+from rocketfsck.verify.tasks import planning
+from rocketfsck.verify.tasks.execute import Executed, execute, run_unit
 from rocketfsck.verify.tasks.planning import GROUP_COUNT, Unit, group_queues, plan_units
 from rocketfsck.verify.tasks.resume import ResumeState, identity_of
-from rocketfsck.verify.tasks.task import Checked, Context, LogFileTask, QueuesTask, TaskResult, is_aggregate
+from rocketfsck.verify.tasks.task import (
+    TASK_MINIMUM,
+    Checked,
+    Context,
+    LogFileTask,
+    QueuesTask,
+    TaskResult,
+    is_aggregate,
+)
 
 from tests.unit.verify.storemaker import LOG_SIZE, NOW, QUEUE_SIZE, Maker
 
@@ -270,11 +279,10 @@ def test_a_task_with_too_many_findings_is_trimmed_to_counts(
     maker: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = TASK_MINIMUM + 50
-    findings = tuple(Finding("ST041", Where(file=f"f{number}"), {"reason": "x"}) for number in range(count))
-    monkeypatch.setattr(module, "TOTAL_LIMIT", 1)
-    monkeypatch.setattr(module, "run_unit", lambda _unit: TaskResult(findings, {"ST041": count}))
-    ran = run(maker)
-    (first, *_) = ran.results
-    assert first is not None
-    assert sum(finding.count for finding in first.findings) == count
-    assert len([finding for finding in first.findings if not is_aggregate(finding)]) == TASK_MINIMUM
+    monkeypatch.setattr(planning, "TOTAL_LIMIT", 1)
+    (first, *_) = plan_units(Context(maker.open(), "full", NOW))
+    collector = first.task.context.collector()
+    for number in range(count):
+        collector.find("ST041", Where(file=f"f{number}"), {"reason": "x"})
+    assert sum(finding.count for finding in collector.findings) == count
+    assert len([finding for finding in collector.findings if not is_aggregate(finding)]) == TASK_MINIMUM

@@ -19,8 +19,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet as pq
 
-from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export.layout import Cell
+from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.disk.publish import sync_path
 
 TEMPORARY = "_temporary"
@@ -135,10 +135,8 @@ class FileWriter:
 
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    try:
+    with named_errors(path, "cannot be written"):
         yield
-    except OSError as error:
-        raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
 
 
 def _is_short(kind: pa.DataType) -> bool:

@@ -23,7 +23,6 @@ from typing import TypeVar
 import numpy as np
 
 from rocketfsck.engine import Engine
-from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.rebuild.index import Indexing, build_index_part, plan_index, take_index
 from rocketfsck.pipeline.rebuild.places import remove_tree
 from rocketfsck.pipeline.rebuild.queues import Queueing, build_queue_part, plan_queues, take_queues
@@ -49,7 +48,7 @@ from rocketfsck.repair.build.run import (
 from rocketfsck.repair.build.walk import LogWalked, log_is_large
 from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.store.model import Store
-from rocketfsck.store.reading import Progress
+from rocketfsck.store.reading import Progress, named_errors
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -94,11 +93,9 @@ def _scratch_directory(building: Path, target: Path, scratch: Path | None) -> It
     if scratch is not None:
         place = hashlib.sha256(str(target).encode("utf-8", "surrogateescape")).hexdigest()[:16]
         path = scratch.absolute() / f".{target.name[:200]}.{place}.rebuilding"
-    try:
+    with named_errors(path, "cannot be made"):
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir()
-    except OSError as error:
-        raise StoreError(f"cannot be made: {error.strerror or error}", path=str(path)) from error
     try:
         yield path
     finally:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
+from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.disk.confined import open_root
 
 REMOVALS = 5
@@ -22,11 +23,9 @@ REMOVALS = 5
 def attempt_directory(parts: str, name: str) -> Iterator[Path]:
     """Yield a new directory in `parts`, gone at the end. Raises StoreError."""
     path = Path(parts) / f"{name}.{secrets.token_hex(8)}"
-    try:
+    with named_errors(path, "cannot be made"):
         path.mkdir()
         root = open_root(path)
-    except OSError as error:
-        raise StoreError(f"cannot be made: {error.strerror or error}", path=str(path)) from error
     try:
         yield path
     finally:

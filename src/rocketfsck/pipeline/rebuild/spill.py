@@ -24,7 +24,7 @@ import numpy as np
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.store.reading import Closing
+from rocketfsck.store.reading import Closing, named_errors
 
 MAGIC = b"rfspill1"
 COLUMN_SIZE = 3
@@ -100,10 +100,8 @@ class SpillReader(Closing):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
+        with named_errors(path, "cannot be read"):
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise StoreError(f"cannot be read: {error.strerror or error}", path=str(path)) from error
         try:
             self.footer = self._footer()
         except BaseException:
@@ -124,15 +122,13 @@ class SpillReader(Closing):
     def read(self, pos: int, size: int) -> bytes:
         """Bytes of the file. Raises StoreError if it has not so many."""
         chunks, end = [], pos + size
-        try:
+        with named_errors(self.path, "cannot be read"):
             while pos < end:
                 chunk = os.pread(self._descriptor, end - pos, pos)
                 if not chunk:
                     raise StoreError("ends too early", path=str(self.path), offset=pos)
                 chunks.append(chunk)
                 pos += len(chunk)
-        except OSError as error:
-            raise StoreError(f"cannot be read: {error.strerror or error}", path=str(self.path)) from error
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def _footer(self) -> dict[str, Longs]:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rocketfsck.errors import StoreError
-from rocketfsck.store.reading import os_error_text
+from rocketfsck.store.reading import named_errors, os_error_text
 
 _BUSY = frozenset({errno.EACCES, errno.EAGAIN})
 _MAX_LOCK_SIZE = 1 << 20
@@ -78,10 +78,8 @@ class StoreLock:
 def only_repair(root: str) -> Iterator[None]:
     """Keep other repairs of stores in the same directory away; StoreError if there is one."""
     above = os.path.dirname(root)  # noqa: PTH120
-    try:
+    with named_errors(above, "cannot be opened"):
         descriptor = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise StoreError(f"cannot be opened: {os_error_text(error)}", path=above) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

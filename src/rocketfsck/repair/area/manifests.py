@@ -10,8 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rocketfsck.errors import StoreError
-from rocketfsck.store.reading import os_error_text
+from rocketfsck.store.reading import named_errors
 
 Manifest = Mapping[str, str]
 """Length and time of modification of every file and link by name; names as `WorkTree` has them."""
@@ -30,11 +29,9 @@ def list_files(
     into the store are listed alike in both places. Raises StoreError.
     """
     found: dict[str, str] = {}
-    try:
+    with named_errors(root, "cannot be read"):
         for name, place in {"": root, **(outside or {})}.items():
             found.update(_below(place, name, (os.path.realpath(root), os.path.realpath(place), *near)))
-    except OSError as error:
-        raise StoreError(f"cannot be read: {os_error_text(error)}", path=root) from error
     return found
 
 

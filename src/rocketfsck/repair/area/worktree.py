@@ -27,7 +27,7 @@ from pathlib import Path
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.area.cloning import Cloner
 from rocketfsck.repair.area.links import pin_on, pins_of
-from rocketfsck.store.reading import FileReader, file_kind, os_error_text
+from rocketfsck.store.reading import FileReader, file_kind, named_errors
 from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place, open_root
@@ -70,7 +70,7 @@ class WorkTree:
         be read or written.
         """
         tree = cls(area, outside)
-        with _named("", "cannot be copied"):
+        with named_errors("", "cannot be copied"):
             tree.pins.update(pins_of(os.fspath(source), list(tree.outside)))
             fileops.make_directory(tree.at("outside"))
             near = tuple(map(os.path.realpath, (os.fspath(source), *tree.outside)))
@@ -136,7 +136,7 @@ class WorkTree:
 
     def size(self, file: str) -> int:
         """The length of a file in bytes."""
-        with _named(file, "cannot be read"):
+        with named_errors(file, "cannot be read"):
             status = os.stat(self.place(file))  # noqa: PTH116
         if not stat.S_ISREG(status.st_mode):
             raise StoreError(f"is {file_kind(status.st_mode)}, not a regular file", path=file)
@@ -144,7 +144,7 @@ class WorkTree:
 
     def names(self, directory: str) -> list[str]:
         """The names in a directory, sorted."""
-        with _named(directory, "cannot be listed"):
+        with named_errors(directory, "cannot be listed"):
             return sorted(os.listdir(self.place(directory)))  # noqa: PTH208
 
     def read(self, file: str, start: int, size: int) -> bytes:
@@ -173,7 +173,7 @@ class WorkTree:
     def create(self, file: str, size: int) -> None:
         """A new file of zeros; the directories above it are made."""
         place = self._place(file)
-        with _named(file, "cannot be made"):
+        with named_errors(file, "cannot be made"):
             self._make_parents(place)
             model = model_of(self._aside(file), place)
             fileops.create(place, size, 0o644)
@@ -184,7 +184,7 @@ class WorkTree:
         source, target = self._movable(old), self._place(new)
         if fileops.exists(target):
             raise StoreError("exists, so that nothing can be renamed to it", path=new)
-        with _named(old, f"cannot be renamed to {printable(new)}"):
+        with named_errors(old, f"cannot be renamed to {printable(new)}"):
             self._make_parents(target)
             fileops.rename(source, target)
 
@@ -199,7 +199,7 @@ class WorkTree:
         while os.path.lexists(f"{self.set_aside_root}/{name}"):
             number += 1
             name = f"{wanted}.{number}"
-        with _named(file, "cannot be set aside"):
+        with named_errors(file, "cannot be set aside"):
             if str(source) in (os.fspath(self.root), *self.outside.values()):
                 raise UsageError("a whole store is not set aside")
             target = self.at(f"set-aside/{name}")
@@ -218,7 +218,7 @@ class WorkTree:
         aside = self._aside(file)
         if fileops.exists(target):
             aside = self.at(f"set-aside/{self.set_aside(file)}")
-        with _named(file, "cannot be put in place"):
+        with named_errors(file, "cannot be put in place"):
             source = self.on_disk(path)
             self._make_parents(target)
             self._give_traits(source, aside, target)
@@ -239,7 +239,7 @@ class WorkTree:
 
     def scratch(self) -> Path:
         """A new empty directory on the tree's file system."""
-        with _named("scratch", "cannot be made"):
+        with named_errors("scratch", "cannot be made"):
             place = self.at("scratch") / secrets.token_hex(8)
             self._make_directories(place)
         return Path(place)
@@ -247,30 +247,20 @@ class WorkTree:
     def set_mtime(self, file: str, mtime_ns: int) -> None:
         """Set the time of modification, in nanoseconds since 1970."""
         place = self._place(file)
-        with _named(file, "cannot be changed"):
+        with named_errors(file, "cannot be changed"):
             self._own(place)
             fileops.set_times(place, mtime_ns, mtime_ns)
-
-    def remove_empty_directory(self, directory: str) -> None:
-        """Remove a directory that has nothing in it."""
-        with _named(directory, "cannot be removed"):
-            fileops.remove_directory(self._movable(directory))
 
     def is_shared(self, file: str) -> bool:
         """Whether a regular file's bytes are still those of the store, or of somebody else."""
         return _is_shared(self.place(file))
-
-    def make_own(self, file: str) -> None:
-        """Break the link to the store's file, if there is one."""
-        with _named(file, "cannot be copied"):
-            self._own(self._place(file))
 
     @contextmanager
     def _changing(self, file: str) -> Iterator[Place]:
         """The place of a file that is our own; its times are put back afterwards."""
         place = self._place(file)
         self.size(file)  # a regular file, or a clear error
-        with _named(file, "cannot be changed"):
+        with named_errors(file, "cannot be changed"):
             self._own(place)
             status = fileops.status_of(place)
             try:
@@ -321,13 +311,3 @@ def _borrowed(path: str) -> Iterator[str]:
             inner = f"{folder}/{name}"
             if os.path.islink(inner) and os.path.isfile(inner):  # noqa: PTH113, PTH114
                 yield inner
-
-
-@contextmanager
-def _named(file: str, what: str) -> Iterator[None]:
-    """OSError as StoreError with the file's name."""
-    try:
-        yield
-    except OSError as error:
-        name = file or os.fsdecode(error.filename or "")
-        raise StoreError(f"{what}: {os_error_text(error)}", path=name) from error

@@ -13,12 +13,9 @@ from rocketfsck.formats.config import decode_config, encode_config
 from rocketfsck.formats.configviews import PERM_READ, PERM_WRITE
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK
 from rocketfsck.repair.log.edit import live_rows
-from rocketfsck.scan.log.live import LiveScan
-from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct
-from rocketfsck.store.model import Store
+from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.store.config import is_system_topic
 
@@ -82,7 +79,7 @@ def build_topics(store: Store) -> bytes | None:
     table = QueueTable()
     for file in store.commitlog.files:
         if file.start_offset is not None:
-            _count_queues(store, file.location, file.start_offset, table, counts)
+            _count_queues(store, file, table, counts)
     topics: dict[str, Any] = {}
     for topic in sorted(name for name in counts if not is_system_topic(name)):
         entry: dict[str, Any] = {
@@ -106,17 +103,14 @@ def build_topics(store: Store) -> bytes | None:
     return encode_config({"dataVersion": version, "topicConfigTable": topics})
 
 
-def _count_queues(store: Store, path: str, base: int, table: QueueTable, counts: dict[str, int]) -> None:
-    options = ScanOptions(False, store.dialect.property_parser, store.geometry.commitlog_file_size)
-    with FileReader(path) as reader:
-        compiled = compiled_wanted(reader.allocated_size)
-        for batch in LiveScan().batches(reader, base, options, table, compiled=compiled):
-            kind = batch["sys_flag"] & TRANSACTION_MASK
-            taking = ((kind == 0) | (kind == TRANSACTION_COMMIT)) & (batch["queue_index"] >= 0)
-            for row in distinct(batch["queue_index"][taking]).tolist():
-                topic, queue_id = os.fsdecode(table.names[row][0]), table.names[row][1]
-                if queue_id >= 0:
-                    counts[topic] = max(counts.get(topic, 0), queue_id + 1)
+def _count_queues(store: Store, file: MappedFile, table: QueueTable, counts: dict[str, int]) -> None:
+    for batch in live_rows(store, file, table):
+        kind = batch["sys_flag"] & TRANSACTION_MASK
+        taking = ((kind == 0) | (kind == TRANSACTION_COMMIT)) & (batch["queue_index"] >= 0)
+        for row in distinct(batch["queue_index"][taking]).tolist():
+            topic, queue_id = os.fsdecode(table.names[row][0]), table.names[row][1]
+            if queue_id >= 0:
+                counts[topic] = max(counts.get(topic, 0), queue_id + 1)
 
 
 def read_config(path: str, limit: int) -> Any:

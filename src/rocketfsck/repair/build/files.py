@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rocketfsck.errors import StoreError
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import FileReader, named_errors
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Root, place_at
 
@@ -22,11 +21,9 @@ def write_part(path: Path, data: memoryview | bytes, pos: int, file_size: int, t
 
     `timestamp` (ms) becomes the file's mtime. Raises StoreError if it cannot be written.
     """
-    try:
+    with named_errors(path, "cannot be written"):
         mtime_ns = None if timestamp is None else _nanoseconds(timestamp)
         fileops.write_part(place_at(path), data, pos, file_size, mtime_ns)
-    except OSError as error:
-        raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
 
 
 def copy_part(source: str, path: Path) -> None:
@@ -34,7 +31,7 @@ def copy_part(source: str, path: Path) -> None:
 
     Raises StoreError if it cannot be read or the part cannot be written.
     """
-    try:
+    with named_errors(path, "cannot be written"):
         place = place_at(path)
         descriptor = fileops.open_part(place)
         try:
@@ -42,8 +39,6 @@ def copy_part(source: str, path: Path) -> None:
                 fileops.copy_data(reader, descriptor, place)
         finally:
             os.close(descriptor)
-    except OSError as error:
-        raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
 
 
 def opened(path: Path) -> Root:
@@ -51,10 +46,8 @@ def opened(path: Path) -> Root:
 
     The root is the directory above, in which no other name can be written.
     """
-    try:
+    with named_errors(path, "cannot be made"):
         return fileops.open_directory(path.parent, only=frozenset({path.name}))
-    except OSError as error:
-        raise StoreError(f"cannot be made: {error.strerror or error}", path=str(path)) from error
 
 
 def take_owner(built: Path, root: Path) -> None:
@@ -81,7 +74,5 @@ def _nanoseconds(timestamp: int) -> int:
 
 def make_directory(path: Path) -> None:
     """Make a directory and its parents; StoreError if that cannot be done."""
-    try:
+    with named_errors(path, "cannot be made"):
         fileops.make_directories(place_at(path))
-    except OSError as error:
-        raise StoreError(f"cannot be made: {error.strerror or error}", path=str(path)) from error

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import enter_root, open_root, place_at
 from rocketfsck.writer.disk.publish import sync_tree
@@ -79,7 +80,7 @@ def resumable_directory(target: Path, inputs: State, *, sync: bool) -> Iterator[
     if target.exists() or target.is_symlink():
         raise UsageError(f"{target} exists; nothing is written over")
     name = f".{target.name[:200]}.rebuilding"
-    try:
+    with named_errors(target, "cannot be made"):
         folder = os.path.realpath(target.parent)
         shelf = open_root(folder, only=frozenset({name, target.name}))
         if not fileops.exists(shelf / name):
@@ -102,8 +103,6 @@ def resumable_directory(target: Path, inputs: State, *, sync: bool) -> Iterator[
                 raise
             if sync:
                 fileops.sync(shelf.itself)
-    except OSError as error:
-        raise StoreError(f"cannot be made: {error.strerror or error}", path=str(target)) from error
 
 
 def _lock(descriptor: int, path: Path) -> None:

@@ -64,14 +64,13 @@ class QueueFrames:
     size: Longs
 
 
-def live_rows(store: Store, file: MappedFile) -> Iterator[RecordBatch]:
-    """The batches of a commit log file's live records. Raises StoreError."""
+def live_rows(store: Store, file: MappedFile, table: QueueTable | None = None) -> Iterator[RecordBatch]:
+    """The batches of a commit log file's live records; `table` takes their queues. Raises StoreError."""
     options = ScanOptions(False, store.dialect.property_parser, store.geometry.commitlog_file_size)
     with FileReader(file.path) as reader:
         compiled = compiled_wanted(reader.allocated_size)
-        yield from LiveScan().batches(
-            reader, file.start_offset or 0, options, QueueTable(), compiled=compiled
-        )
+        queues = QueueTable() if table is None else table
+        yield from LiveScan().batches(reader, file.start_offset or 0, options, queues, compiled=compiled)
 
 
 def read_log_end(store: Store) -> LogEnd | None:
@@ -271,18 +270,21 @@ def blank_pos_of(size: int) -> int:
     return size - BLANK_HEADER_SIZE
 
 
-def keep_bytes(tree: WorkTree, file: str, start: int, end: int) -> str:
-    """Set a copy of `start:end` of a file aside, before it is overwritten; "" if it is nothing but zeros.
+def keep_bytes(tree: WorkTree, file: str, *spans: tuple[int, int]) -> str:
+    """Set a copy of ranges of a file aside, before they are overwritten; "" if they are nothing but zeros.
 
-    The copy has the bytes at their own positions less `start`; zeros are holes. Returns its name there.
+    The copy has the bytes at their own positions less that of the first; zeros are holes. Returns its name
+    there.
     """
-    name = f"{file}.bytes-{start}-{end}"
+    first, last = spans[0][0], spans[-1][1]
+    name = f"{file}.bytes-{first}-{last}"
     made = False
     with FileReader(tree.place(file)) as reader:
-        for pos, data in reader.data_chunks(start, end):
-            if any(data):
-                if not made:
-                    tree.create(name, end - start)
-                    made = True
-                tree.write(name, pos - start, data)
+        for start, end in spans:
+            for pos, data in reader.data_chunks(start, min(end, reader.size)):
+                if any(data):
+                    if not made:
+                        tree.create(name, last - first)
+                        made = True
+                    tree.write(name, pos - first, data)
     return tree.set_aside(name) if made else ""

@@ -13,7 +13,7 @@ C5; reference 2.8, 6.2, 6.6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.log.edit import (
@@ -58,14 +58,19 @@ from rocketfsck.verify.finding import Finding
 _FILLER_TRAITS = ("property_crc",)
 
 
-def plan_salvage_log(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
-    """Fences over damage that sound records follow; a file of nothing but damage behind the log is cut."""
+def _asked_files(scene: PlanScene, findings: Iterable[Finding]) -> Iterator[tuple[MappedFile, list[Finding]]]:
+    """The commit log files that findings ask about, each with its own; none while files have wrong names."""
     if is_misnamed(scene):
         return
     for name, found in by_file(one_by_one(findings)).items():
         file = log_file(scene.store, name)
-        if file is None:
-            continue
+        if file is not None:
+            yield file, found
+
+
+def plan_salvage_log(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """Fences over damage that sound records follow; a file of nothing but damage behind the log is cut."""
+    for file, found in _asked_files(scene, findings):
         empty = [finding for finding in found if finding.rule == RuleName.LOG_NO_RECORDS]
         if empty and not goes_on_after(scene, file):
             if not ahead_of_all(scene, file):
@@ -102,12 +107,7 @@ def _set_aside(scene: PlanScene, file: MappedFile, findings: Sequence[Finding]) 
 
 def plan_cut_log(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """The record that was not written to its end goes; in the middle of the log it is fenced."""
-    if is_misnamed(scene):
-        return
-    for name, found in by_file(one_by_one(findings)).items():
-        file = log_file(scene.store, name)
-        if file is None:
-            continue
+    for file, found in _asked_files(scene, findings):
         start = min(finding.where.start or 0 for finding in found)
         if goes_on_after(scene, file):
             yield from fence_file(scene, file)
@@ -121,17 +121,13 @@ def plan_cut_log(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
 
 def plan_zero_stale_tail(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """What stands behind the end becomes zeros."""
-    if is_misnamed(scene):
-        return
-    for name, found in by_file(one_by_one(findings)).items():
-        file = log_file(scene.store, name)
-        if file is not None:
-            start = min(finding.where.start or 0 for finding in found)
-            note = "write zeros over what lies behind the end of the log, so that no start takes it up again"
-            yield _cut(scene, "zero-stale-tail", file, start, found, note)
-            yield from _trim(scene, file, start)
-            if not goes_on_after(scene, file):
-                yield from _tail_follows(scene, (file.start_offset or 0) + start)
+    for file, found in _asked_files(scene, findings):
+        start = min(finding.where.start or 0 for finding in found)
+        note = "write zeros over what lies behind the end of the log, so that no start takes it up again"
+        yield _cut(scene, "zero-stale-tail", file, start, found, note)
+        yield from _trim(scene, file, start)
+        if not goes_on_after(scene, file):
+            yield from _tail_follows(scene, (file.start_offset or 0) + start)
 
 
 def _cut(
@@ -193,13 +189,9 @@ def _tail_follows(scene: PlanScene, end_offset: int) -> Iterator[Action]:
 
 def plan_write_blank(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """A BLANK where the live records of a file end, though the log goes on in the next."""
-    if is_misnamed(scene):
-        return
-    for name in by_file(one_by_one(findings)):
-        file = log_file(scene.store, name)
-        if file is not None:
-            yield from fence_file(scene, file)
-            yield from end_file(scene, file)
+    for file, _ in _asked_files(scene, findings):
+        yield from fence_file(scene, file)
+        yield from end_file(scene, file)
 
 
 def act_trim(scene: ActScene, action: Action) -> None:
@@ -221,7 +213,7 @@ def act_cut(scene: ActScene, action: Action) -> None:
         return
     if not 0 <= start <= file.size:
         raise StoreError(f"does not hold the offset {base + start}", path=action.target)
-    keep_bytes(scene.tree, file.relative, start, file.size)
+    keep_bytes(scene.tree, file.relative, (start, file.size))
     scene.tree.zero(file.relative, start, file.size)
 
 

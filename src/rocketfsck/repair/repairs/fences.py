@@ -279,7 +279,7 @@ def act_fence(scene: ActScene, action: Action) -> None:
         start, end = int(low), int(high)
         if not base <= start < end <= base + file.size:
             raise StoreError(f"does not hold the offsets {start} to {end}", path=action.target)
-        keep_bytes(scene.tree, file.relative, start - base, end - base)
+        keep_bytes(scene.tree, file.relative, (start - base, end - base))
         version = text(action.arguments, "version")
         write_fence(scene.tree, store, file, start, end, version=version, timestamp=int(timestamp))
 

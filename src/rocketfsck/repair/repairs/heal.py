@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.log.edit import COPY_SIZE
+from rocketfsck.repair.log.edit import COPY_SIZE, keep_bytes
 from rocketfsck.repair.plan.model import Action, Extent
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair
@@ -57,7 +57,7 @@ def act_heal(scene: ActScene, action: Action) -> None:
     if made:
         tree.create(name, size)
     else:
-        _keep(scene, name, spans)
+        keep_bytes(tree, name, *spans)
         if tree.size(name) < size:
             tree.resize(name, size)
     for (start, _), extent in zip(spans, action.sources, strict=True):
@@ -66,40 +66,17 @@ def act_heal(scene: ActScene, action: Action) -> None:
         tree.set_mtime(name, number(action.arguments, "store_timestamp") * 1_000_000)
 
 
-def _keep(scene: ActScene, name: str, spans: Sequence[Span]) -> None:
-    """Set aside what is overwritten, each byte at its place less that of the first."""
-    tree, first = scene.tree, spans[0][0]
-    aside = f"{name}.bytes-{first}-{spans[-1][1]}"
-    made = False
-    with FileReader(tree.place(name)) as reader:
-        for pos, size in _pieces(spans):
-            data = reader.read_upto(pos, size)
-            if any(data):
-                if not made:
-                    tree.create(aside, spans[-1][1] - first)
-                    made = True
-                tree.write(aside, pos - first, data)
-    if made:
-        tree.set_aside(aside)
-
-
 def _take(scene: ActScene, name: str, pos: int, source: Extent) -> None:
     """Copy the bytes of a file elsewhere, which must still be those of the plan."""
     digest = hashlib.sha256()
     with FileReader(source.file) as reader:
-        for start, size in _pieces([(source.start, source.end or 0)]):
-            data = reader.read(start, size)
+        end = source.end or 0
+        for start in range(source.start, end, COPY_SIZE):
+            data = reader.read(start, min(COPY_SIZE, end - start))
             digest.update(data)
             scene.tree.write(name, pos + start - source.start, data)
     if digest.hexdigest() != source.sha256:
         raise StoreError("changed while it was read", path=source.file, offset=source.start)
-
-
-def _pieces(spans: Iterable[Span]) -> Iterable[Span]:
-    """Positions and sizes of parts that fit into memory."""
-    for low, high in spans:
-        for pos in range(low, high, COPY_SIZE):
-            yield pos, min(COPY_SIZE, high - pos)
 
 
 def _nothing(_scene: PlanScene, _findings: Sequence[Finding]) -> Iterable[Action]:

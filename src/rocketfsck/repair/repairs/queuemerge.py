@@ -23,7 +23,7 @@ from rocketfsck.reader.units import MAX_EXT_ADDRESS, unit_dtype
 from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.repair.log.edit import live_rows
 from rocketfsck.store.model import Store
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import FileReader, named_errors
 from rocketfsck.verify.queues.unitruns import Kind, kinds_of
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
@@ -234,15 +234,13 @@ class Merger:
 
 def write_sparse(path: Path, data: bytes, chunk_size: int = 1 << 16) -> None:
     """Write a new file; chunks of zeros stay holes. Raises StoreError."""
-    try:
+    with named_errors(path, "cannot be written"):
         place = place_at(path)
         fileops.create(place, len(data), 0o644)
         for pos in range(0, len(data), chunk_size):
             chunk = data[pos : pos + chunk_size]
             if any(chunk):
                 fileops.write(place, pos, chunk)
-    except OSError as error:
-        raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
 
 
 def _padded(data: bytes, size: int) -> bytes:

@@ -62,7 +62,7 @@ class IndexExtent:
 def check_index_file(task: IndexFileTask) -> TaskResult:
     """Check `store.indexes[index]`. Facts: one IndexFacts; summary: an IndexExtent."""
     context = task.context
-    collector = Collector(context.detail_limit)
+    collector = context.collector()
     file = context.store.indexes[task.index]
     with IndexReader(file, context.store.geometry) as reader:
         header_check = HeaderCheck(context, task.index, reader, collector)

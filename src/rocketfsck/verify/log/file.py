@@ -91,7 +91,7 @@ def check_log_file(task: LogFileTask) -> TaskResult:
     if task.context.level == "quick":
         return TaskResult(checked=Checked(1, 0))
     file = task.context.store.commitlog.files[task.index]
-    collector = Collector(task.context.detail_limit)
+    collector = task.context.collector()
     with FileReader(file.path) as reader:
         return _LogWalk(task, reader, collector).run()
 

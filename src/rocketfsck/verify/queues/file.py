@@ -41,7 +41,7 @@ class QueueExtent:
 def check_queues(task: QueuesTask) -> TaskResult:
     """Check `store.queues[start:end]`. Facts: a QueueFacts a queue; summary: a QueueExtent a queue."""
     context = task.context
-    collector = Collector(context.detail_limit)
+    collector = context.collector()
     checked = Checked()
     facts: list[QueueFacts] = []
     extents: list[QueueExtent] = []

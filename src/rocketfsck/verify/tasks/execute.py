@@ -5,7 +5,6 @@ A task that cannot read what it needs becomes an operational entry under "not ch
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,16 +17,11 @@ from rocketfsck.verify.report import Coverage, NotChecked
 from rocketfsck.verify.tasks.planning import Unit
 from rocketfsck.verify.tasks.resume import ResumeState, identity_of
 from rocketfsck.verify.tasks.task import (
-    TOTAL_LIMIT,
-    Collector,
     Context,
     IndexFileTask,
     LogFileTask,
     TaskResult,
 )
-
-TASK_MINIMUM = 200
-"""Findings that a task may keep, however many tasks there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +53,6 @@ def run_unit(unit: Unit) -> TaskResult | StoreError:
         return error
 
 
-@dataclass(frozen=True, slots=True)
-class _Kernel:
-    """`run_unit`, with no more findings than a task may keep: the rest need not travel, nor wait for room."""
-
-    detail_limit: int
-    budget: int
-
-    def __call__(self, unit: Unit) -> TaskResult | StoreError:
-        result = run_unit(unit)
-        if isinstance(result, StoreError) or len(result.findings) <= self.budget:
-            return result
-        kept = Collector(self.detail_limit, self.budget)
-        kept.extend(result.findings)
-        return dataclasses.replace(result, findings=kept.findings)
-
-
 def execute(
     context: Context,
     options: CheckOptions,
@@ -101,11 +79,10 @@ def execute(
         else:
             done += sizes[index]
     deadline = None if options.max_duration is None else time.monotonic() + options.max_duration
-    kernel = _Kernel(context.detail_limit, max(TASK_MINIMUM, TOTAL_LIMIT // max(1, len(units))))
     if progress is not None:
         progress(done, total)
     try:
-        for outcome in engine.run(kernel, [units[index] for index in waiting], deadline=deadline):
+        for outcome in engine.run(run_unit, [units[index] for index in waiting], deadline=deadline):
             index = waiting[outcome.index]
             if outcome.result is None:
                 reasons[index] = "the time limit came first"

@@ -7,11 +7,18 @@ a queue's last file is a hole) or 1024 queues.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
 from rocketfsck.verify.tasks.resume import stamp_of
-from rocketfsck.verify.tasks.task import Context, IndexFileTask, LogFileTask, QueuesTask
+from rocketfsck.verify.tasks.task import (
+    TASK_MINIMUM,
+    TOTAL_LIMIT,
+    Context,
+    IndexFileTask,
+    LogFileTask,
+    QueuesTask,
+)
 
 Task = LogFileTask | QueuesTask | IndexFileTask
 
@@ -36,6 +43,9 @@ def plan_units(context: Context) -> tuple[Unit, ...]:
     A commitlog file is compared with queues and index files, and they with it: the stamp covers both sides.
     """
     store = context.store
+    groups = tuple(group_queues(store))
+    count = len(store.commitlog.files) + len(groups) + len(store.indexes)
+    context = replace(context, total_limit=max(TASK_MINIMUM, TOTAL_LIMIT // max(count, 1)))
     log_stamp = stamp_of(store.commitlog.files)
     queue_stamp = stamp_of(file for queue in store.queues for file in _queue_files(queue))
     other_stamp = stamp_of(store.indexes, queue_stamp)
@@ -43,7 +53,7 @@ def plan_units(context: Context) -> tuple[Unit, ...]:
         _unit(f"commitlog:{file.relative}", LogFileTask(context, index), (file,), other_stamp)
         for index, file in enumerate(store.commitlog.files)
     ]
-    for start, end in group_queues(store):
+    for start, end in groups:
         files = tuple(file for queue in store.queues[start:end] for file in _queue_files(queue))
         first, last = store.queues[start], store.queues[end - 1]
         key = f"queues:{first.kind}:{first.topic}/{first.queue_id}:{last.kind}:{last.topic}/{last.queue_id}"

@@ -38,6 +38,9 @@ DETAIL_LIMIT = 100
 TOTAL_LIMIT = 50_000
 """Findings kept in all: what a store of any size and any damage may cost in memory."""
 
+TASK_MINIMUM = 200
+"""Findings that a task may keep, however many tasks there are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -46,6 +49,7 @@ class Context:
     `data_size` is how many bytes of segments and index files there are on disk, holes left out: whether the
     compiled kernels are worth their start-up is a matter of the whole check. `read_ahead` says whether
     cores are free for threads that read ahead of a task; `scan_threads` are those that may scan one file.
+    `total_limit` are the findings that one task may keep: the rest need not travel, nor wait for room.
     """
 
     store: Store
@@ -55,6 +59,11 @@ class Context:
     data_size: int = 0
     read_ahead: bool = True
     scan_threads: int = 1
+    total_limit: int = TOTAL_LIMIT
+
+    def collector(self) -> Collector:
+        """What a task puts its findings into."""
+        return Collector(self.detail_limit, self.total_limit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,8 +100,8 @@ def test_a_fence_leaves_the_zeros_of_large_bodies_as_holes(patient: Patients) ->
 def test_bytes_are_kept_unless_they_are_zeros(patient: Patients) -> None:
     sick = patient("5.3.3-basic")
     tree = sick.scene().tree
-    assert keep_bytes(tree, FILE, 65000, 65500) == ""
-    name = keep_bytes(tree, FILE, 10, 600)
+    assert keep_bytes(tree, FILE, (65000, 65500)) == ""
+    name = keep_bytes(tree, FILE, (10, 600))
     assert (tree.set_aside_root / name).read_bytes() == sick.file(FILE).read_bytes()[10:600]
 
 
