@@ -21,14 +21,13 @@ TABLES = {
 
 LONG = {
     "scan/compiled/records.py": (600, "one compiled pass over records: its parts share twenty variables"),
-    "verify/log/file.py": (400, "one walk: the order in which a batch passes the checks is what it says"),
+    "verify/log/file.py": (380, "one walk: the order in which a batch passes the checks is what it says"),
     "verify/queues/crossqueues.py": (400, "one question from both sides; each half needs the other's words"),
     "writer/disk/fileops.py": (400, "one function for each change that is made to a file system"),
     "writer/message/compose.py": (385, "one message on its way to bytes, in the brokers' order"),
     "writer/damage/recordfaults.py": (500, "a table of faults with the few lines that each of them takes"),
     "writer/damage/unitfaults.py": (480, "a table of faults with the few lines that each of them takes"),
     "writer/damage/indexfaults.py": (640, "a table of faults with the few lines that each of them takes"),
-    "writer/damage/segmentfaults.py": (370, "a table of faults with the few lines that each of them takes"),
     "writer/damage/derive.py": (450, "one question an area: what must a check find where bytes changed"),
     "repair/repairs/index.py": (390, "one family of repairs; its rules are listed one a line"),
     "query/content/expression.py": (365, "one grammar: its tokens, its parser and its values"),
