@@ -25,6 +25,13 @@ REPAIR = Scenario("repair")
 IN_PLACE = Scenario("repair", ("--in-place",))
 FIRST, SECOND, THIRD = (f"commitlog/{start:020}" for start in (0, 2048, 4096))
 
+
+def _damage(fault: str, seed: int, *options: str) -> Scenario:
+    named = ":".join((fault, ",".join(options))).rstrip(":")
+    line = ("damage", "{store}", "--into", "{out}/damaged", "--fault", named, "--seed", str(seed), "{told}")
+    return Scenario("read", line)
+
+
 FOUND = {
     "a full index file whose header has a wrong end, and entries behind the log": Case(
         725,
@@ -332,6 +339,33 @@ FOUND = {
         "killed-5.1.4",
         (Mutation("swap", THIRD, {"other": f"commitlog/{6144:020}"}),),
         (CHECK, REPAIR),
+    ),
+    "an index file that ends within its slots": Case(
+        936747,
+        "later-5.0.0",
+        (
+            Mutation("set", "index/20231114221320000", {"pos": 44, "data": "00000002"}),
+            Mutation("truncate", "index/20231114221320000", {"size": 64}),
+        ),
+        (CHECK, Scenario("read", ("plan", "{store}", "{told}", "--level", "cross"))),
+    ),
+    "a queue of a tebibyte that is to be damaged": Case(
+        931448,
+        "expired-4.9.8",
+        (Mutation("truncate", f"consumequeue/TopicA/1/{0:020}", {"size": 1 << 40}),),
+        (_damage("wrong-delivery", 51),),
+    ),
+    "a config file of a tebibyte that is to be damaged": Case(
+        932540,
+        "wide-5.1.4",
+        (Mutation("truncate", "config/topics.json", {"size": 1 << 40}),),
+        (_damage("config-nuls", 32), _damage("config-cut", 1)),
+    ),
+    "an index file of a tebibyte that is to be damaged": Case(
+        938581,
+        "5.3.3-propcrc",
+        (Mutation("truncate", "index/20261120140617832", {"size": 1 << 40}),),
+        (_damage("bit-flip", 25, "area=index"), _damage("zero-sector", 3)),
     ),
     "a link to a device": Case(
         2236,

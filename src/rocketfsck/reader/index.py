@@ -149,13 +149,13 @@ class IndexReader(Closing):
 
     def last_not_zero_below(self, number: int) -> int:
         """The last entry below `number` that is not all zero; 0 if there is none."""
-        while number > 0:
+        while number > 1:
             low = max(number - BLOCK_COUNT, 1)
             block = self.entries(low, number - low)
             rows = np.flatnonzero(block.view(np.uint8).reshape(len(block), -1).any(axis=1))
             if len(rows):
                 return low + int(rows[-1])
-            number = low if low > 1 else 0
+            number = low
         return 0
 
     def last_not_zero(self, first: int = 0) -> int:

@@ -30,12 +30,17 @@ _LOST_CONFIG = rules(
     RuleName.QUEUE_KIND_ATTRIBUTE,
 )
 
+MAX_CONFIG_SIZE = 16 << 20
+"""Bytes of a config file that is damaged: it is held in memory, and so is what its text says."""
+
 
 def _read(job: Job, name: str) -> bytes:
     return job.editor.read(name, 0, job.editor.size(name))
 
 
 def _parsed(job: Job, name: str) -> Any:
+    if job.editor.size(name) > MAX_CONFIG_SIZE:
+        return None
     try:
         return decode_config(_read(job, name))
     except FormatError:

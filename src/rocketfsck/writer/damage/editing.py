@@ -12,6 +12,7 @@ import stat
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
+from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.damage.model import Change, Extent
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place, open_root
@@ -41,6 +42,16 @@ class Editor:
     def size(self, file: str) -> int:
         """The length of a file in bytes."""
         return self._path(file).stat().st_size
+
+    def used_size(self, file: str) -> int:
+        """Bytes of a file up to the last one that is not zero. Holes are not read."""
+        with FileReader(self._path(file)) as reader:
+            for start, end in reversed(list(reader.data_extents())):
+                for low in range(end - 1 - (end - 1 - start) % _CHUNK_SIZE, start - 1, -_CHUNK_SIZE):
+                    kept = len(reader.read(low, min(low + _CHUNK_SIZE, end) - low).rstrip(b"\0"))
+                    if kept:
+                        return low + kept
+        return 0
 
     def write(self, file: str, pos: int, data: bytes) -> None:
         """Overwrite bytes; the file does not grow."""

@@ -86,15 +86,7 @@ def _place(job: Job, size: int, align: int) -> tuple[str, str, int]:
 
 def _seeded(job: Job, name: str, length: int) -> int:
     """A position: mostly among the bytes in use, seldom anywhere."""
-    used = length
-    chunk = 1 << 16
-    while used:
-        start = max(used - chunk, 0)
-        kept = len(job.editor.read(name, start, used).rstrip(b"\0"))
-        if kept:
-            used = start + kept
-            break
-        used = start
+    used = job.editor.used_size(name)
     limit = length if not used or job.rng.randrange(_TAIL_CHANCE) == 0 else used
     return job.rng.randrange(limit)
 

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from rocketfsck.formats.consumequeue import BATCH_UNIT, PRE_BLANK_UNIT, UNIT
 from rocketfsck.store.model import ConsumeQueue, MappedFile
 from rocketfsck.store.reading import FileReader
-from rocketfsck.writer.damage.model import Place
+from rocketfsck.writer.damage.model import DamageError, Place
 
 PRE_BLANK_SIZE = int.from_bytes(PRE_BLANK_UNIT[8:12], "big")
+MAX_QUEUE_SIZE = 128 << 20
+"""Bytes of a queue that can be looked at: it is held in memory."""
 TREES = {"file": "consumequeue", "batch": "batchconsumequeue"}
 
 
@@ -36,12 +38,19 @@ class Unit:
 
 
 class QueueScene:
-    """The units of one queue. `first_index` is the first on disk, `end_index` behind the last in use."""
+    """The units of one queue. `first_index` is the first on disk, `end_index` behind the last in use.
+
+    Raises DamageError for a queue of more than MAX_QUEUE_SIZE.
+    """
 
     def __init__(self, queue: ConsumeQueue) -> None:
         self.queue = queue
         layout = UNIT if queue.kind == "file" else BATCH_UNIT
         self.files = [file for file in queue.files if file.start_offset is not None]
+        if sum(file.size for file in self.files) > MAX_QUEUE_SIZE:
+            raise DamageError(
+                f"{queue_directory(queue)} has more than {MAX_QUEUE_SIZE >> 20} MiB: too large to be damaged"
+            )
         parts = []
         for file in self.files:
             with FileReader(file.path) as reader:
