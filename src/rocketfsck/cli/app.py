@@ -43,6 +43,7 @@ COMMANDS: dict[str, str] = {
     "damage": "Break a copy of a store, and tell what a check must find.",
     "simulate": "Predict what a broker will do when it starts on a store.",
     "explain": "Explain a rule or a class of faults.",
+    "schema": "Print the JSON Schema of a document that a command writes.",
     "completion": "Print the completion script for a shell.",
 }
 

@@ -1,0 +1,38 @@
+"""`rocketfsck schema [NAME]`: the JSON Schema of a document that a command prints, writes or keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.output import open_output, to_json
+from rocketfsck.errors import UsageError
+
+
+def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    """Names of documents that begin so, for the shell."""
+    from rocketfsck.cli.schema.table import DOCUMENTS
+
+    return [name for name in DOCUMENTS if name.startswith(begun)]
+
+
+@click.command(cls=Command)
+@click.argument("name", required=False, shell_complete=_complete)
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
+@common_options
+def command(name: str | None, output: Path | None) -> None:
+    """Print the JSON Schema (draft 2020-12) of the document NAME; without NAME, list the documents."""
+    from rocketfsck.cli.schema.table import DOCUMENTS, document_schema
+    from rocketfsck.cli.show.table import aligned
+    from rocketfsck.cli.show.text import visible
+
+    if name is not None and name not in DOCUMENTS:
+        raise UsageError(f"no document is called {visible(name)!r}; `rocketfsck schema` lists all")
+    with open_output(output, binary=False) as stream:
+        if name is not None:
+            stream.write(to_json(document_schema(name), indent=2) + "\n")
+        else:
+            rows = [(name, document.about) for name, document in DOCUMENTS.items()]
+            stream.writelines(f"{line}\n" for line in aligned(rows))

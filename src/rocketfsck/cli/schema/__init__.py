@@ -1,0 +1,1 @@
+"""JSON Schemas of all documents that commands write, print and keep."""

@@ -1,0 +1,143 @@
+"""From types to JSON Schema (draft 2020-12), as documents are written: see `rocketfsck.documents`.
+
+A member that is text may be `<name>_b64` or `<name>_utf16` instead, since names in a store may be no UTF-8.
+Members of a dataclass are always there, those that have a default, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any, TypeVar, get_args, get_type_hints
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from rocketfsck.cli.output import Column
+from rocketfsck.documents import BYTES, UNITS
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_COLUMN_KINDS: dict[str, Any] = {
+    "int": int | None,
+    "bool": bool | None,
+    "text": str | None,
+    "name": str | None,
+    "map": dict[str, str] | None,
+    "blob": str | None,
+    "json": Any,
+}
+_BASE64 = {"type": "string", "contentEncoding": "base64"}
+_ODD_TEXT = {
+    "anyOf": [
+        {"type": "string"},
+        *(
+            {"type": "object", "properties": {end: _BASE64}, "required": [end], "additionalProperties": False}
+            for end in (BYTES, UNITS)
+        ),
+    ]
+}
+
+_RECORDS: set[str] = set()
+"""The types that are no dataclasses: they say themselves which members may be left out."""
+K = TypeVar("K", bound=type)
+
+
+def said(kind: K) -> K:
+    """A class below `TypedDict` that says what is in a document."""
+    _RECORDS.add(kind.__name__)
+    return kind
+
+
+def members_of(kind: type) -> dict[str, Any]:
+    """The members of a dataclass with their types."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {item.name: hints[item.name] for item in fields(kind)}
+
+
+def record(name: str, /, *kinds: type, **members: Any) -> type:
+    """A type of objects with the members of some dataclasses, and further ones or others of the same name."""
+    _RECORDS.add(name)
+    known = {member: kind for dataclass in kinds for member, kind in members_of(dataclass).items()} | members
+    return msgspec.defstruct(
+        name,
+        [
+            (member, kind, UNSET) if UnsetType in get_args(kind) else (member, kind)
+            for member, kind in known.items()
+        ],
+        kw_only=True,
+    )
+
+
+def maybe(kind: Any) -> Any:
+    """The type of a member that may be left out."""
+    return kind | UnsetType
+
+
+def row(name: str, columns: Iterable[Column], /, **members: Any) -> type:
+    """A type of rows of a table, in which each value may be left out."""
+    found = {
+        f"{column.name}_b64" if column.kind == "blob" else column.name: maybe(_COLUMN_KINDS[column.kind])
+        for column in columns
+    }
+    return record(name, **(found | members))
+
+
+def schema_of(kind: Any, title: str, description: str) -> dict[str, Any]:
+    """The JSON Schema of a type."""
+    (found,), parts = msgspec.json.schema_components(
+        [kind], schema_hook=lambda _kind: {"type": "string"}, ref_template="#/$defs/{name}"
+    )
+    defs = {name: _finished(part, sparse=name == "Where") for name, part in sorted(parts.items())}
+    return {
+        "$schema": DIALECT,
+        "title": title,
+        "description": description,
+        **_finished(found),
+        "$defs": {**defs, "text": _ODD_TEXT},
+    }
+
+
+def _finished(part: Any, *, sparse: bool = False) -> Any:
+    """A part of a schema of msgspec as documents are written; `sparse`: what is null is left out."""
+    if isinstance(part, list):
+        return [_finished(inner) for inner in part]
+    if not isinstance(part, dict):
+        return part
+    if part.get("type") == "object" and "properties" in part:
+        return _object(part, sparse)
+    return {name: _inner(name, inner) for name, inner in part.items() if name != "default"}
+
+
+def _inner(name: str, inner: Any) -> Any:
+    """What is in a list or a mapping: a text there has no name."""
+    if name in ("items", "additionalProperties") and isinstance(inner, dict) and _is_text(inner):
+        others = [kind for kind in inner.get("anyOf", ()) if not _is_text(kind)]
+        return {"anyOf": [{"$ref": "#/$defs/text"}, *others]} if others else {"$ref": "#/$defs/text"}
+    return _finished(inner)
+
+
+def _object(part: dict[str, Any], sparse: bool) -> dict[str, Any]:
+    members: dict[str, Any] = part["properties"]
+    of_record = part.get("title") in _RECORDS
+    required = part.get("required", []) if of_record or sparse else list(members)
+    texts = [name for name, inner in members.items() if _is_text(inner)]
+    odd = {f"{name}{end}": _BASE64 for name in texts for end in (BYTES, UNITS)}
+    choices = [
+        {"oneOf": [{"required": [f"{name}{end}"]} for end in ("", BYTES, UNITS)]}
+        for name in texts
+        if name in required
+    ]
+    return {
+        "type": "object",
+        **({"title": part["title"]} if "title" in part else {}),
+        "properties": {name: _finished(inner) for name, inner in members.items()} | odd,
+        "required": [name for name in required if name not in texts],
+        **({"allOf": choices} if choices else {}),
+        "additionalProperties": False,
+    }
+
+
+def _is_text(part: dict[str, Any]) -> bool:
+    """Whether a value may be any text."""
+    kinds = part.get("anyOf", [part])
+    return any(kind.get("type") == "string" and "pattern" not in kind for kind in kinds)

@@ -1,0 +1,348 @@
+"""What `check`, `simulate`, `compare` and all that repairs, writes and damages say, as types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NotRequired, TypedDict, get_type_hints
+
+from rocketfsck.cli.schema.making import maybe, members_of, record, said
+from rocketfsck.formats.checkpoint import Checkpoint
+from rocketfsck.formats.indexfile import IndexHeader
+from rocketfsck.query.start.model import Start
+from rocketfsck.query.start.verdict import StartVerdict
+from rocketfsck.repair.apply.ledger import Ledger
+from rocketfsck.repair.apply.results import ApplyReport, UndoReport
+from rocketfsck.repair.build.run import Rebuilt
+from rocketfsck.repair.compare.compare import Comparison
+from rocketfsck.repair.plan.model import Assumption, Plan
+from rocketfsck.store.model import GEOMETRY_DEFAULTS
+from rocketfsck.verify.finding import Facts, SeverityName, Where
+from rocketfsck.verify.report import Coverage, Report
+from rocketfsck.writer.damage.model import Change
+
+
+@said
+class FindingSaid(TypedDict):
+    schema_version: int
+    kind: NotRequired[Literal["rocketfsck.finding"]]
+    rule: str
+    slug: str
+    severity: SeverityName
+    message: str
+    where: Where
+    found: Facts
+    expected: Facts
+    count: int
+    fingerprint: str
+    fault_class: str | None
+    repair: str | None
+
+
+@said
+class Urgent(TypedDict):
+    fault_class: str
+    title: str
+
+
+@said
+class StartSaid(TypedDict):
+    version: str
+    covered: bool
+    harmful: bool | None
+    headline: str
+    urgent: list[Urgent]
+
+
+@said
+class QueueAccount(TypedDict):
+    topic: str
+    queue_id: int
+    taken_count: int
+    first_queue_offset: int
+    end_queue_offset: int
+    missing_count: int
+    missing: list[tuple[int, int]]
+
+
+@said
+class SalvageHead(TypedDict):
+    source_count: int
+    source_size: int
+    skipped_count: int
+    record_count: int
+    records: Mapping[str, int]
+    taken_size: int
+    nothing_size: int
+    layout: str
+    layout_note: str
+    commitlog_file_size: int
+    start_offset: int
+    end_offset: int
+    fence_size: int
+    queue_count: int
+    missing_count: int
+    skipped_by_brokers_count: int
+    min_confidence: str
+    broker_version: str
+
+
+@said
+class Target(TypedDict):
+    offset: NotRequired[int]
+    file: str
+    pos: int
+
+
+@said
+class CopyOf(TypedDict):
+    path: str
+    start: int
+
+
+@said
+class MustFind(TypedDict):
+    rules: list[str]
+    where: Mapping[str, int | str]
+    touches: bool
+
+
+@said
+class ActSaid(TypedDict):
+    fault: str
+    fault_class: str | None
+    options: Mapping[str, str]
+    note: str
+    unseen: str
+    changes: list[Change]
+    must_find: list[MustFind]
+    may_also_find: list[str]
+
+
+@said
+class FaultSaid(TypedDict):
+    name: str
+    fault_class: str | None
+    summary: str
+    needs: str
+    causes: list[str]
+    may_also: list[str]
+    options: Mapping[str, str]
+    alone: bool
+
+
+@said
+class WrittenQueueSaid(TypedDict):
+    queue_id: int
+    kind: Literal["batch", "file"]
+    next_offset: int
+    first_file: int | None
+    append_position: int
+    max_physic_offset: int
+
+
+@said
+class WrittenTopic(TypedDict):
+    topic: str
+    queues: list[WrittenQueueSaid]
+
+
+@said
+class WrittenFile(TypedDict):
+    path: str
+    size: int
+    crc32: int
+    sha256: NotRequired[str]
+
+
+@said
+class WrittenMessage(TypedDict):
+    schema_version: int
+    number: int
+    physicalOffset: int
+    totalSize: int
+    topic: str
+    queueId: int
+    queueOffset: int
+    messageCount: int
+    inQueue: bool
+    extraUnits: list[tuple[str, int, int]]
+    sysFlag: int
+    bodyCRC: int
+    bodyLength: int
+    bornTimestamp: int
+    storeTimestamp: int
+    offsetMsgId: str
+    tags: str | None
+    keys: list[str]
+    uniqKey: str | None
+
+
+@said
+class Bounds(TypedDict):
+    min: int | None
+    max: int | None
+
+
+@said
+class ExportedFile(TypedDict):
+    path: str
+    partition: Mapping[str, str | None]
+    row_count: int
+    size: int
+    offset: NotRequired[Bounds]
+    store_timestamp: NotRequired[Bounds]
+    queue_offset: NotRequired[Bounds]
+
+
+def _document(kind: str, *kinds: type, **members: Any) -> Any:
+    head = {"schema_version": int, "kind": Literal[f"rocketfsck.{kind}"]}
+    return record(f"rocketfsck.{kind}", *kinds, **(head | members))
+
+
+def check() -> Any:
+    """The document of `check`, or the first line of it."""
+    coverage = record("CoverageSaid", Coverage, statement=str)
+    findings = maybe(list[FindingSaid])
+    return _document(
+        "check", Report, coverage=coverage, findings=findings, exit_code=int, start=maybe(StartSaid)
+    )
+
+
+def simulate() -> Any:
+    """The document of `simulate`; without a prediction there are the version and the reasons alone."""
+    start = {name: kind if name == "version" else maybe(kind) for name, kind in members_of(Start).items()}
+    head = {"store": str, "covered": bool, "not_covered": list[str], "harmful": bool | None}
+    return _document("simulate.start", **head, **start)
+
+
+def plan() -> Any:
+    """A plan."""
+    return _document("plan", Plan)
+
+
+def apply() -> Any:
+    """The document of `apply`, and result.json."""
+    return _document("apply", ApplyReport, exit_code=int)
+
+
+def undo() -> Any:
+    """The document of `undo`."""
+    return _document("undo", UndoReport, exit_code=int)
+
+
+def ledger() -> Any:
+    """ledger.json beside a repaired store."""
+    return record("ledger.json", Ledger, kind=Literal["rocketfsck.ledger"])
+
+
+def compare() -> Any:
+    """The document of `compare`."""
+    return _document("compare", Comparison, same=bool)
+
+
+def rebuild() -> Any:
+    """The document of `rebuild`."""
+    judged = {"starts": list[StartVerdict], "assumptions": list[Assumption]}
+    return _document("rebuild", Rebuilt, store=str, into=str, version=str, **judged)
+
+
+def salvage() -> Any:
+    """The document of `salvage`, and of `compare --heal --into`."""
+    written = {"into": str, "ledger": str, "findings": Mapping[str, int], "starts": list[StartVerdict]}
+    more = {name: maybe(kind) for name, kind in written.items()}
+    return _document("salvage", **get_type_hints(SalvageHead), queues=list[QueueAccount], **more)
+
+
+def salvage_ledger() -> Any:
+    """A line of the ledger of a salvage: which members it has depends on its kind."""
+    kinds = ("head", "source", "skipped", "records", "nothing", "fence", "queue")
+    numbers = ("size", "base_offset", "start", "end", "record_count", "physical_offset", "end_offset")
+    members = get_type_hints(SalvageHead) | get_type_hints(QueueAccount)
+    members |= dict.fromkeys(numbers, int | None)
+    texts = ("path", "reason", "level", "fate", "what", "file", "into")
+    members |= dict.fromkeys(texts, str) | {"reasons": list[str], "target": Target, "copy_of": CopyOf}
+    members |= dict.fromkeys(("confidence", "queue_offset", "store_timestamp", "pos"), int)
+    kind = Literal[tuple(f"rocketfsck.salvage.{name}" for name in kinds)]  # type: ignore[valid-type]
+    optional = {name: maybe(inner) for name, inner in members.items()}
+    return record("Line", schema_version=int, kind=kind, **optional)
+
+
+def damage() -> Any:
+    """The document of `damage`, and DIR.damage.json."""
+    return _document(
+        "damage", source=str, target=str, seed=int, commitlog_paths=list[str], acts=list[ActSaid]
+    )
+
+
+def damage_faults() -> Any:
+    """The document of `damage --list`."""
+    return _document("damage.faults", faults=list[FaultSaid])
+
+
+def write_manifest() -> Any:
+    """NAME.manifest.json beside a store that was written."""
+    options = record(
+        "Options",
+        version=str,
+        end_state=str,
+        time_zone=str,
+        batch_topics=list[str],
+        delay_levels=Mapping[str, int],
+        queue_start_offsets=list[tuple[str, int, int]],
+        property_map_capacity=maybe(int),
+        **dict.fromkeys(GEOMETRY_DEFAULTS, int),
+        **dict.fromkeys(_NUMBERS, int),
+        **dict.fromkeys(_SWITCHES, bool),
+    )
+    counts = dict.fromkeys(("message_count", "record_count", "min_offset", "max_offset"), int)
+    return _document(
+        "write.manifest",
+        source=Mapping[str, Any],
+        options=options,
+        **counts,
+        topics=list[WrittenTopic],
+        index_files=list[record("WrittenIndex", IndexHeader, name=str)],  # type: ignore[misc]
+        checkpoint=Checkpoint,
+        files=list[WrittenFile],
+    )
+
+
+_NUMBERS = ("start_offset", "max_message_size", "pid", "master_flushed_offset", "confirm_phy_offset")
+_SWITCHES = (
+    "consumequeue_ext",
+    "multi_dispatch",
+    "append_property_crc",
+    "message_index",
+    "sync_flush",
+    "preallocate",
+    "topics_file",
+)
+
+
+def export() -> Any:
+    """The document of `export`."""
+    counts = ("row_count", "file_count", "size", "corrupt_count", "crowded_count", "task_count")
+    texts = ("into", "manifest", "view", "format")
+    return _document(
+        "export",
+        **dict.fromkeys(texts, str),
+        **dict.fromkeys(counts, int),
+        **dict.fromkeys(("damage_count", "damage_size"), int | None),
+    )
+
+
+def export_manifest() -> Any:
+    """_manifest.json in a directory that was exported."""
+    return _document(
+        "export",
+        version=str,
+        view=str,
+        partition=list[str],
+        stores=list[dict[str, Any]],
+        format=str,
+        mode=str,
+        selection=Mapping[str, Any],
+        **dict.fromkeys(("row_count", "damage_count", "damage_size", "corrupt_count"), int),
+        damage_told=bool,
+        **dict.fromkeys(("files", "damage", "crowded"), list[ExportedFile]),
+    )

@@ -1,0 +1,68 @@
+"""The documents by name: what each is, and the type that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from rocketfsck.cli.schema import repairs, stores
+from rocketfsck.cli.schema.making import schema_of
+from rocketfsck.repair.area.journal import Journal, Manifests
+from rocketfsck.verify.baseline import Baseline
+from rocketfsck.verify.tasks.resume import CheckState
+
+
+class Document(NamedTuple):
+    """One kind of document: where it comes from, and what makes its type."""
+
+    about: str
+    kind: Callable[[], Any]
+
+
+_MESSAGES = "what `rocketfsck query {0}` prints"
+
+DOCUMENTS: Mapping[str, Document] = {
+    "apply": Document("what `rocketfsck apply` prints; result.json beside a repaired store", repairs.apply),
+    "baseline": Document("what `rocketfsck check --write-baseline` writes", lambda: Baseline),
+    "check": Document("what `rocketfsck check` prints; of JSON lines the first", repairs.check),
+    "check-finding": Document(
+        "a finding, as `rocketfsck check --format jsonl` prints it", lambda: repairs.FindingSaid
+    ),
+    "check-state": Document("what `rocketfsck check --resume` writes", lambda: CheckState),
+    "compare": Document("what `rocketfsck compare` prints", repairs.compare),
+    "damage": Document("what `rocketfsck damage` prints; DIR.damage.json", repairs.damage),
+    "damage-faults": Document("what `rocketfsck damage --list` prints", repairs.damage_faults),
+    "dump": Document("what `rocketfsck dump` prints", stores.dump),
+    "explain": Document("what `rocketfsck explain` prints", stores.explain),
+    "export": Document("what `rocketfsck export --json` prints", repairs.export),
+    "export-manifest": Document("_manifest.json in an exported directory", repairs.export_manifest),
+    "info-file": Document("what `rocketfsck info FILE` prints", stores.info_file),
+    "info-store": Document("what `rocketfsck info STORE` prints", stores.info_store),
+    "journal": Document("journal.json beside a repaired store", lambda: Journal),
+    "ledger": Document("ledger.json beside a repaired store", repairs.ledger),
+    "manifests": Document("manifests.json beside a repaired store", lambda: Manifests),
+    "plan": Document("what `rocketfsck plan` and `compare --heal` print and write", repairs.plan),
+    "query-id": Document(_MESSAGES.format("id"), lambda: stores.query_messages("id")),
+    "query-key": Document(
+        _MESSAGES.format("key` and `query unique-key"), lambda: stores.query_messages("key")
+    ),
+    "query-life": Document(_MESSAGES.format("life"), stores.query_life),
+    "query-offset": Document(_MESSAGES.format("offset"), lambda: stores.query_messages("offset")),
+    "query-offsets": Document(_MESSAGES.format("offsets"), stores.query_offsets),
+    "query-scan": Document(_MESSAGES.format("scan"), stores.query_scan),
+    "query-time": Document(_MESSAGES.format("time"), stores.query_time),
+    "rebuild": Document("what `rocketfsck rebuild` prints", repairs.rebuild),
+    "report": Document("what `rocketfsck report` prints", stores.report),
+    "salvage": Document("what `rocketfsck salvage` and `compare --heal --into` print", repairs.salvage),
+    "salvage-ledger": Document("a line of NAME.ledger.jsonl", repairs.salvage_ledger),
+    "simulate": Document("what `rocketfsck simulate` prints", repairs.simulate),
+    "undo": Document("what `rocketfsck undo` prints", repairs.undo),
+    "write-manifest": Document("NAME.manifest.json beside a written store", repairs.write_manifest),
+    "write-message": Document("a line of NAME.messages.jsonl", lambda: repairs.WrittenMessage),
+}
+
+
+def document_schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of a document; raises KeyError."""
+    document = DOCUMENTS[name]
+    return schema_of(document.kind(), name, document.about)
