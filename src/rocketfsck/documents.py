@@ -17,8 +17,6 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
-import msgspec
-
 from rocketfsck.errors import UsageError
 
 BYTES, UNITS = "_b64", "_utf16"
@@ -124,6 +122,8 @@ def from_document(kind: type[T], document: Any, what: str, *, exact: bool = True
 
 def convert(kind: Any, value: Any) -> Any:
     """JSON values, whose text is `folded`, as a value of some type; raises ValueError."""
+    import msgspec  # most commands read no document
+
     try:
         return msgspec.convert(value, kind, dec_hook=_special)
     except msgspec.ValidationError as error:

@@ -12,7 +12,6 @@ names in every format:
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import sys
@@ -25,6 +24,7 @@ from typing import IO, Any, Literal, NamedTuple, Protocol
 
 from rocketfsck.cli.show.text import visible
 from rocketfsck.cli.storepath import resolved
+from rocketfsck.documents import json_text
 from rocketfsck.errors import StoreError, UsageError
 
 SCHEMA_VERSION = 1
@@ -95,10 +95,7 @@ def _base64(value: bytes) -> str:
     return b64encode(value).decode("ascii")
 
 
-def to_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON in printable ASCII only: nothing in it can act on a terminal."""
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, indent=indent)
-    return text.replace("\x7f", "\\u007f")
+to_json = json_text
 
 
 class JsonLinesWriter:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from rocketfsck.documents import convert
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS_TEXT, SCHEDULE_TOPIC
 from rocketfsck.formats.dialect import dialect_of
@@ -92,12 +93,10 @@ def queues_of(action: Action) -> set[Name] | None:
     if listed == EVERY or not isinstance(listed, str):
         return None
     try:
-        names = {(topic, queue_id) for topic, queue_id in json.loads(listed)}
-    except (ValueError, TypeError, RecursionError):
-        names = {(listed, "")}
-    if not all(isinstance(topic, str) and type(queue_id) is int for topic, queue_id in names):
-        raise UsageError(f"{action.name} {printable(action.target)}: the plan's list of queues is not one")
-    return names
+        return set(convert(list[Name], json.loads(listed)))
+    except (ValueError, RecursionError) as error:
+        text = f"{action.name} {printable(action.target)}: the plan's list of queues is not one"
+        raise UsageError(text) from error
 
 
 def known_size(store: Store, name: str) -> Assumption:

@@ -8,7 +8,7 @@ is in `Damage.may_also`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from inspect import getdoc
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -170,7 +170,7 @@ def _act_to_json(act: Act) -> dict[str, Any]:
         "options": dict(act.options),
         "note": _text(act.note),
         "unseen": act.unseen,
-        "changes": [_change_to_json(change) for change in act.changes],
+        "changes": [{name: _text(value) for name, value in asdict(change).items()} for change in act.changes],
         "must_find": [
             {
                 "rules": list(promise.rules),
@@ -180,21 +180,6 @@ def _act_to_json(act: Act) -> dict[str, Any]:
             for promise in act.promises
         ],
         "may_also_find": sorted(act.may_also),
-    }
-
-
-def _change_to_json(change: Change) -> dict[str, Any]:
-    def extent(value: Extent | None) -> dict[str, Any] | None:
-        if value is None:
-            return None
-        return {"start": value.start, "end": value.end, "sha256": value.sha256}
-
-    return {
-        "action": change.action,
-        "file": _text(change.file),
-        "before": extent(change.before),
-        "after": extent(change.after),
-        "renamed_to": _text(change.renamed_to),
     }
 
 
