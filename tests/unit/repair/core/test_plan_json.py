@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.repair.plan.basis import queues_of
 from rocketfsck.repair.plan.document import (
     parse_plan,
     plan_digest,
@@ -223,3 +224,16 @@ def test_files(tmp_path: Path) -> None:
     path.write_text(plan_text(PLAN))
     assert read_plan(path) == PLAN
     assert read_document(path)["kind"] == "rocketfsck.plan"
+
+
+def test_lists_of_queues() -> None:
+    def read(listed: str) -> set[tuple[str, int]] | None:
+        return queues_of(Action("rebuild-queue", "consumequeue", "", {"queues": listed}))
+
+    assert read("*") is None
+    assert read("[]") == set()
+    assert read('[["a", 1], ["\\udcff", 2]]') == {("a", 1), ("\udcff", 2)}
+    others = ("", "5", "{}", '{"a": 1}', '["ab"]', "[[1, 1]]", '[["a", true]]', '[["a", 1.0]]')
+    for hostile in (*others, "[" * 99_999):
+        with pytest.raises(UsageError, match="list of queues"):
+            read(hostile)
