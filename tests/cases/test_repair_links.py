@@ -16,7 +16,8 @@ from rocketfsck.cli.app import run
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.undoing import undo
-from rocketfsck.repair.plan.planning import LINKED, make_plan
+from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.repair.repairs.reasons import LINKED
 from rocketfsck.store import open_store
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store

@@ -376,6 +376,78 @@ FOUND = {
         ),
         (CHECK, REPAIR, IN_PLACE),
     ),
+    "a link to itself in the place of a queue, and damage of queues beside it": Case(
+        803690,
+        "4.9.8-ghosttail",
+        (Mutation("link", "consumequeue/Gt1/1", {"target": "@/consumequeue/Gt1/1"}),),
+        (CHECK, Scenario("repair", ())),
+    ),
+    "a lock that is a link to itself, and a checkpoint that must be written": Case(
+        901845,
+        "4.9.8-ipv6",
+        (
+            Mutation(
+                "set", "checkpoint", {"pos": 32, "data": "7fffffffffffffff"}, "checkpoint.confirmPhyOffset"
+            ),
+            Mutation("link", "lock", {"target": "@/lock"}),
+        ),
+        (CHECK, Scenario("repair", ("--in-place",))),
+    ),
+    "a crash, and a record whose topic is no text: brokers make a queue for it that no repair makes": Case(
+        901218,
+        "killed-5.1.4",
+        (
+            Mutation(
+                "set",
+                "commitlog/00000000000000002048",
+                {"pos": 1520, "data": "57726639f85b2cf7"},
+                "record.topic",
+            ),
+        ),
+        (CHECK, Scenario("repair", ("--in-place",), told=True)),
+    ),
+    "a spoiled BLANK hid a record whose topic is no text": Case(
+        908618,
+        "trans-4.9.8",
+        (
+            Mutation(
+                "set",
+                "commitlog/00000000000000004096",
+                {"pos": 314, "data": "000000000000000000000000000000000000000000000000000000"},
+                "record.topic",
+            ),
+            Mutation(
+                "set", "index/20231114221320000", {"pos": 300, "data": "00000009"}, "index_entry.prevIndex"
+            ),
+            Mutation(
+                "set", "commitlog/00000000000000000000", {"pos": 2021, "data": "342bce6c"}, "blank.magicCode"
+            ),
+        ),
+        (CHECK, Scenario("repair", (), told=True)),
+    ),
+    "links of index files, and damage of the log that has the whole index built again": Case(
+        903955,
+        "plain-4.4.0",
+        (
+            Mutation("truncate", "commitlog/00000000000000000000", {"size": 101}),
+            Mutation("set", "index/20231114221320000", {"pos": 239, "data": "2e2e"}),
+            Mutation(
+                "set", "index/20231114221327000", {"pos": 48, "data": "00000234"}, "index_slot.newestIndex"
+            ),
+        ),
+        (CHECK, Scenario("repair", (), told=True)),
+    ),
+    "a queue with a negative number whose units point behind the log": Case(
+        913640,
+        "4.9.8-ghosttail",
+        (
+            Mutation("double", "consumequeue/Gt0/0", {"name": "consumequeue/Gt0/-5"}),
+            Mutation(
+                "set", "commitlog/00000000000000000000", {"pos": 65495, "data": "cbd43193"}, "blank.magicCode"
+            ),
+        ),
+        (CHECK, Scenario("repair", (), told=True)),
+    ),
 }
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.formats.javatext import INT64_MAX
 from rocketfsck.store.model import MappedFile, MappedFileQueue, StoreFile, Stray, StrayReason
 from rocketfsck.store.places.locations import is_remote, path_of
 from rocketfsck.store.reading import os_error_text
@@ -194,12 +195,13 @@ class Lister:
         return files
 
     def mapped_file(self, entry: Entry, prefix: str) -> MappedFile | None:
-        """The entry as a file of a mapped file queue; None if it is not a file with such a name.
+        """The entry as a file of a mapped file queue; None if it is not a file with such a name, or would end
+        behind the last offset that there is (2**63-1).
 
         `prefix` is the directory's relative path with a `/` behind it.
         """
         offset = filename_to_offset(entry.name) if entry.kind is EntryKind.FILE else None
-        if offset is None:
+        if offset is None or entry.size > INT64_MAX - offset:
             return None
         relative = prefix + entry.name
         return MappedFile(

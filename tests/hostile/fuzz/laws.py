@@ -222,6 +222,10 @@ def lost_records(
     ]
 
 
+_OF_MESSAGES = frozenset({"reissued", "unreachable"})
+"""What a start does to single messages that are in the log."""
+
+
 @dataclass(frozen=True, slots=True)
 class Harm:
     """What a start would do, as numbers of which none may grow."""
@@ -235,12 +239,20 @@ class Harm:
     unindexed: int
 
     def worse_than(self, other: Harm) -> str:
-        """Which numbers are larger than another's, as text. A start that is refused does nothing else."""
+        """Which numbers are larger than another's, as text. A start that is refused does nothing else.
+
+        A message that is not cut off any more may be in no queue, and its queue offset free.
+        """
         if other.refused:
             return ""
+        kept = max(other.cut - self.cut, 0)
         names = Harm.__slots__
         pairs = ((name, getattr(other, name), getattr(self, name)) for name in names)
-        return ", ".join(f"{name} {old} -> {new}" for name, old, new in pairs if new > old)
+        return ", ".join(
+            f"{name} {old} -> {new}"
+            for name, old, new in pairs
+            if new > old + (kept if name in _OF_MESSAGES else 0)
+        )
 
 
 def predicted_harm(root: Path, version: str, conf: Path | None) -> Harm | None:

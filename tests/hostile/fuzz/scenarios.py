@@ -112,12 +112,17 @@ class Scene:
                 self.fail("output", command, f"not JSON: {error}")
                 return
             if arguments[0] == "check" and form == "json":
-                self._judge_report(command, documents[0])
+                self._judge_report(command, documents[0], self._checked(arguments))
 
-    def _judge_report(self, command: str, document: Any) -> None:
+    def _checked(self, arguments: tuple[str, ...]) -> Path:
+        """Which store a check was of: the one of the case, or one that was made of it."""
+        made = self.out / "made"
+        return made if str(made) in arguments else self.store
+
+    def _judge_report(self, command: str, document: Any, checked: Path) -> None:
         for name, regions in document["regions"].items():
             try:
-                size = os.stat(self.store / name).st_size  # noqa: PTH116 - the name may hold any bytes
+                size = os.stat(checked / name).st_size  # noqa: PTH116 - the name may hold any bytes
             except OSError:
                 continue
             total = sum(region["byte_count"] for region in regions)

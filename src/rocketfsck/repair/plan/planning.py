@@ -13,8 +13,7 @@ from itertools import pairwise
 
 from rocketfsck import __version__
 from rocketfsck.errors import UsageError
-from rocketfsck.repair.area.links import dead_link_above, pin_on, pins_of
-from rocketfsck.repair.area.manifests import outside_directories
+from rocketfsck.repair.area.links import dead_link_above, pin_on
 from rocketfsck.repair.plan.law import CLEARING, dependents, judge, unknown_in
 from rocketfsck.repair.plan.model import Action, Extent, Plan, Unanswered
 from rocketfsck.repair.plan.opening import describe_store
@@ -22,8 +21,15 @@ from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs import ALL
 from rocketfsck.repair.repairs.answers import queue_of
-from rocketfsck.repair.repairs.reasons import CONTESTED, HIDDEN, REASONS
-from rocketfsck.repair.repairs.unbuildable import blocked_directories, contested, impossible, occupied
+from rocketfsck.repair.repairs.reasons import CONTESTED, DEAD_LINK, HIDDEN, LINKED, REASONS
+from rocketfsck.repair.repairs.unbuildable import (
+    blocked_directories,
+    contested,
+    impossible,
+    linked,
+    occupied,
+    pins_now,
+)
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding, Severity
@@ -37,8 +43,6 @@ NO_REPAIR = "nothing can be done about it by a program; see rocketfsck explain {
 NOT_HERE = "{repair} cannot answer it as it is here; see rocketfsck explain {rule}"
 NOT_ASKED = "left out: only other repairs were asked for"
 NOT_PREEN = "{repair} is not provably safe; plan without --preen to have it"
-LINKED = "a symbolic link is there, or leads there: a repair changes neither links nor what they lead to"
-DEAD_LINK = "a symbolic link to nowhere is where it belongs: mount what it leads to, or remove the link"
 NOT_BUILT = "there is no automatic {repair}"
 NOT_ALONE = "{repair} is right only together with {needed}, which is left out"
 NOT_UNDERSTOOD = "{repair} would change what this version does not understand; --only {repair} forces it"
@@ -86,8 +90,7 @@ def make_plan(
             raise UsageError(f"no repair is called {printable(name)!r}; there are {known}")
     _refuse_other_state(store, report)
     scene = PlanScene(store, report, report.findings)
-    outside = outside_directories(str(store.root), store.commitlog.locations)
-    pins = pins_of(str(store.root), [str(path) for path in outside if path.is_dir()])
+    pins = scene.once(pins_now)
     made: list[Action] = []
     left: list[Action] = []
     reasons: dict[str, str] = {}
@@ -109,7 +112,7 @@ def make_plan(
     for action in _merged(made):
         judged = judge(scene, action, table[action.name])
         reason = _objection(scene, judged, table[action.name], preen=preen, forced=action.name in only)
-        places = {action.target, *table[action.name].places(action)}
+        places = table[action.name].places(action)
         if any(pin_on(place, pins) for place in places):
             reason = LINKED
         elif any(dead_link_above(str(store.root), place) for place in places):
@@ -126,7 +129,7 @@ def make_plan(
         kept.remove(action)
         reason = NOT_ALONE.replace("{repair}", action.name).replace("{needed}", needed)
         reasons |= dict.fromkeys({*asked_by[_key(action)]} - names, reason)
-    ordered = _ordered(kept, table)
+    ordered = _ordered(_absorbed(kept, table), table)
     _refuse_overlaps(ordered)
     return Plan(
         store=describe_store(store),
@@ -195,6 +198,26 @@ def _joined(same: Sequence[Action]) -> Action:
     )
 
 
+def _absorbed(actions: Sequence[Action], table: Mapping[str, Repair]) -> list[Action]:
+    """The actions without those that others leave nothing to do for; these answer their findings, too."""
+    left = list(actions)
+    for action in actions:
+        by = next(
+            (
+                other
+                for other in left
+                if other.name in table[action.name].moot_after
+                and f"{action.target}/".startswith(f"{other.target}/")
+            ),
+            None,
+        )
+        if by is not None:
+            left.remove(action)
+            rules, why = {*by.rules, *action.rules}, {*by.why, *action.why}
+            left[left.index(by)] = replace(by, rules=tuple(sorted(rules)), why=tuple(sorted(why)))
+    return left
+
+
 def _ordered(actions: Iterable[Action], table: Mapping[str, Repair]) -> tuple[Action, ...]:
     return tuple(sorted(actions, key=lambda action: (table[action.name].order, action.name, action.target)))
 
@@ -233,7 +256,9 @@ def _unanswered(
         if reason in (NO_REPAIR, NOT_HERE):
             asks = rule.repair == "rebuild-queue"
             later = HIDDEN if hidden and asks else ""
-            here = impossible(finding) or (occupied(blocked, finding) if asks else "")
+            here = impossible(finding)
+            if asks:
+                here = here or occupied(blocked, finding) or linked(scene, finding)
             disputed = CONTESTED if asks and queue_of(finding) in unclear else ""
             reason = here or later or disputed or REASONS.get(rule.id, reason)
         text = reason.format(repair=rule.repair, rule=rule.id)

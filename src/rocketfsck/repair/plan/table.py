@@ -39,6 +39,9 @@ class Repair:
 
     `needs_beside` is the same for actions on the same target only.
 
+    `moot_after` are repairs that leave nothing to do for this one: an action on the target of one of theirs,
+    or below it, becomes part of that one.
+
     `places` gives the names at which an action makes or replaces files. A symbolic link there keeps the
     action out of a plan, and so does whatever is in the way and is not set aside by the same plan.
     """
@@ -54,6 +57,7 @@ class Repair:
     answers: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     needs_beside: tuple[str, ...] = ()
+    moot_after: tuple[str, ...] = ()
     places: Callable[[Action], Collection[str]] = _target
 
 

@@ -55,6 +55,8 @@ _BROKEN = frozenset(
     }
 )
 """Findings after which nobody can say where the log ends, beside those of bodies that no repair answers."""
+_SOUND_BUT_LOST = frozenset({RuleName.RECORD_BODY_CRC, RuleName.RECORD_PROPERTY_CRC, RuleName.RECORD_TOPIC})
+"""Records that no repair answers, and that a recovery cuts off, or makes a queue for that none here does."""
 _DONE_BEFORE = (
     "rename-segment", "move-zero-twin", "set-physical-offset", "resize-segment", "trim-segment", "fence-gap",
     "zero-stale-tail", "cut-log", "salvage-log", "write-blank", "cut-queue", "zero-stale-units",
@@ -76,7 +78,7 @@ def can_finish(scene: PlanScene) -> bool:
             return False
         if rule.severity is Severity.ERROR and rule.family == "CL" and rule.repair is None:
             return False
-        if finding.rule in (RuleName.RECORD_BODY_CRC, RuleName.RECORD_PROPERTY_CRC):
+        if finding.rule in _SOUND_BUT_LOST:
             return False
         if finding.rule == RuleName.RECORD_PHYSICAL_OFFSET and not (
             finding.count == 1 and unit_leads_to(scene, finding)

@@ -236,8 +236,14 @@ ROWS: tuple[Repair, ...] = (
         answers=(RuleName.UNIT_OF_DAMAGED_RECORD,),
         # where the log ends after them: a start that takes up what they leave out has no units for it
         needs=("zero-stale-tail", "cut-log"),
+        moot_after=("move-stray",),
     ),
     Repair(
-        "zero-stale-units", 320, "write zeros over old units behind a queue", plan_zero_units, act_zero_units
+        "zero-stale-units",
+        320,
+        "write zeros over old units behind a queue",
+        plan_zero_units,
+        act_zero_units,
+        moot_after=("move-stray",),
     ),
 )

@@ -35,7 +35,15 @@ from rocketfsck.repair.repairs.committed import committed_behind
 from rocketfsck.repair.repairs.leftovers import plan_wrong_trees
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queuemerge import Merger
-from rocketfsck.repair.repairs.unbuildable import asks_to_build, blocked_now, contested, impossible, occupied
+from rocketfsck.repair.repairs.unbuildable import (
+    EXTENSIONS,
+    asks_to_build,
+    blocked_now,
+    contested,
+    impossible,
+    linked,
+    occupied,
+)
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.emit import TREES, queue_directory
@@ -60,7 +68,7 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
         for finding in scene.findings
         if asks_to_build(finding)
         and queue_of(finding) not in unclear
-        and not (impossible(finding) or occupied(blocked, finding))
+        and not (impossible(finding) or occupied(blocked, finding) or linked(scene, finding))
     ]
     if not asked:
         return
@@ -252,7 +260,7 @@ def plan_rebuild(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
 
 def _places(action: Action) -> set[str]:
     """The directories of the queues that are built and those of their extensions, and a file in each."""
-    directories = {*TREES.values(), "consumequeue_ext"}
+    directories = {*TREES.values(), EXTENSIONS}
     wanted = queues_of(action)
     if wanted is not None:
         directories = {f"{tree}/{topic}/{queue_id}" for tree in directories for topic, queue_id in wanted}

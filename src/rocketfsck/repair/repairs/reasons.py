@@ -14,6 +14,8 @@ NEGATIVE = "no queue has a negative queueId: the record is damaged, and its own 
 CONTESTED = "what this queue should hold is not in the log alone: it lacks messages, or has two for one place"
 HIDDEN = "a BLANK hides records that the queue may need: plan again once this plan is applied"
 NO_FILE = "something that is no file has the name of a file of the queue: move it away and plan again"
+LINKED = "a symbolic link is there, or leads there: a repair changes neither links nor what they lead to"
+DEAD_LINK = "a symbolic link to nowhere is where it belongs: mount what it leads to, or remove the link"
 NO_TEXT = "the topic's bytes are no text, so that a broker makes a queue of another name for it"
 
 REASONS: Mapping[str, str] = {

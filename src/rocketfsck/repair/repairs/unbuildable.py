@@ -2,6 +2,7 @@
 
 impossible   no broker has a queue of such a name
 occupied     what is no file has the name of one of its files
+linked       a symbolic link is in its place, above or below it, or leads there
 contested    the log contradicts itself, or lacks what the queue still knows
 """
 
@@ -10,17 +11,20 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rocketfsck.formats.consumequeue import UNIT_SIZE
-from rocketfsck.formats.filename import filename_to_offset, is_directory_name
+from rocketfsck.formats.filename import filename_to_offset, is_directory_name, offset_to_filename
+from rocketfsck.repair.area.links import dead_link_above, pin_on, pins_of
+from rocketfsck.repair.area.manifests import outside_directories
 from rocketfsck.repair.plan.basis import Name
 from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.repairs.answers import number, one_by_one, queue_of
-from rocketfsck.repair.repairs.reasons import IMPOSSIBLE, NEGATIVE, NO_FILE, NO_TEXT
+from rocketfsck.repair.repairs.reasons import DEAD_LINK, IMPOSSIBLE, LINKED, NEGATIVE, NO_FILE, NO_TEXT
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store, StrayReason
 from rocketfsck.verify.emit import TREES, queue_directory
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.rules.catalog import RULES
 
+EXTENSIONS = "consumequeue_ext"
 _NOT_BUILT = frozenset(
     {RuleName.QUEUE_OFFSET_REPEATED, RuleName.QUEUE_KIND_TWICE, RuleName.CONSUMER_OFFSET_OF_LOST_UNITS}
 )
@@ -130,10 +134,29 @@ def occupied(blocked: Collection[str], finding: Finding) -> str:
     return NO_FILE if here else ""
 
 
+def pins_now(scene: PlanScene) -> dict[str, str]:
+    """The names that no repair of this store changes because of links (`repair.area.links.pins_of`)."""
+    root, locations = str(scene.store.root), scene.store.commitlog.locations
+    return pins_of(root, [str(path) for path in outside_directories(root, locations) if path.is_dir()])
+
+
+def linked(scene: PlanScene, finding: Finding) -> str:
+    """Why the queue of a finding is left alone for a link; "" where it is not, or where no queue is named."""
+    name = queue_of(finding)
+    if name is None:
+        return ""
+    places = [f"{tree}/{name[0]}/{name[1]}" for tree in (*TREES.values(), EXTENSIONS)]
+    if any(pin_on(place, scene.once(pins_now)) for place in places):
+        return LINKED
+    dead = any(dead_link_above(str(scene.store.root), f"{place}/{offset_to_filename(0)}") for place in places)
+    return DEAD_LINK if dead else ""
+
+
 def stays_wrong(scene: PlanScene) -> bool:
     """Whether a finding asks for a queue that is there to be built again, and it cannot be."""
     unclear, blocked = scene.once(contested), scene.once(blocked_now)
     return any(
-        asks_to_build(finding) and (queue_of(finding) in unclear or occupied(blocked, finding) != "")
+        asks_to_build(finding)
+        and (queue_of(finding) in unclear or occupied(blocked, finding) != "" or linked(scene, finding) != "")
         for finding in scene.findings
     )
