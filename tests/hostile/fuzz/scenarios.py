@@ -254,6 +254,9 @@ def _apply(scene: Scene, scenario: Scenario, plan: Mapping[str, Any], *, whole: 
             worse = ""  # the log is another one: what is in no queue and no index was not in it
         if worse.startswith("unindexed") and _KEYS_LEFT & {item["rule"] for item in plan["unanswered"]}:
             worse = ""  # a start puts the keys back that it dispatches again; the plan leaves the others
+        index = scene.store / "index"
+        if worse.startswith("unindexed") and index.is_symlink() and not index.exists():
+            worse = ""  # no start puts anything there, and no repair makes what a link leads to
         if worse:
             scene.fail("start", command, f"{worse} by {_actions(plan)}")
         if whole:
