@@ -203,12 +203,14 @@ def diverged(source: Path, tmp_path: Path) -> tuple[Path, Path, list[Message]]:
     messages = all_messages(source)
     lost = messages[500:510]
     low, high = lost[0], lost[-1]
-    fence = filler_records(
-        low.physical_offset,
-        high.physical_offset + high.total_size - low.physical_offset,
-        version="4.9.8",
-        store_timestamp=low.store_timestamp,
-        record_size_limit=700,
+    fence = b"".join(
+        filler_records(
+            low.physical_offset,
+            high.physical_offset + high.total_size - low.physical_offset,
+            version="4.9.8",
+            store_timestamp=low.store_timestamp,
+            record_size_limit=700,
+        )
     ).replace(b"rocketfsck_fence", b"another_topic_16")
     put(b, low, 0, fence)
     return a, b, lost

@@ -63,8 +63,14 @@ def _fence(store: Path, version: str, *, only_middle: bool = False) -> Fenced:
     for gone in (middle,) if only_middle else (found[:1], middle, found[-1:]):
         start, end = gone[0].pos, gone[-1].pos + gone[-1].total_size
         when = gone[0].store_timestamp
-        fence = filler_records(
-            int(path.name) + start, end - start, version=version, store_timestamp=when, store_host=STORE_HOST
+        fence = b"".join(
+            filler_records(
+                int(path.name) + start,
+                end - start,
+                version=version,
+                store_timestamp=when,
+                store_host=STORE_HOST,
+            )
         )
         with path.open("r+b") as stream:
             stream.seek(start)

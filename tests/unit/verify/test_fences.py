@@ -35,8 +35,8 @@ def _fence(store: Path, put: PutRecord) -> None:
     start, pos = divmod(put.physical_offset, size)
     path = store / "commitlog" / f"{start * size:020d}"
     data = bytearray(path.read_bytes())
-    data[pos : pos + put.record.total_size] = filler_records(
-        put.physical_offset, put.record.total_size, version="5.3.3", store_timestamp=START
+    data[pos : pos + put.record.total_size] = b"".join(
+        filler_records(put.physical_offset, put.record.total_size, version="5.3.3", store_timestamp=START)
     )
     path.write_bytes(data)
 
@@ -72,7 +72,7 @@ def test_a_gap_before_the_fence_is_one(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     victim = records[3]
     start, size = victim.physical_offset, victim.record.total_size
-    other = filler_records(start, size, version="5.3.3", store_timestamp=START)
+    other = b"".join(filler_records(start, size, version="5.3.3", store_timestamp=START))
     data[start : start + size] = other.replace(b"rocketfsck", b"Rocketfsck")  # of another
     path.write_bytes(data)
     assert "CL028" in _check(tmp_path / "store").counts

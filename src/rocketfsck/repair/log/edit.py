@@ -23,7 +23,7 @@ from rocketfsck.formats.properties import (
 )
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.area.worktree import WorkTree
-from rocketfsck.repair.log.filler import RECORD_SIZE_LIMIT, iterate_filler_records, min_filler_size
+from rocketfsck.repair.log.filler import RECORD_SIZE_LIMIT, filler_records, min_filler_size
 from rocketfsck.repair.plan.model import Loss
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
@@ -239,7 +239,7 @@ class Fillers:
         yield record
 
     def _built(self, offset: int, size: int, limit: int) -> Iterator[bytes]:
-        return iterate_filler_records(
+        return filler_records(
             offset, size, version=self.version, store_timestamp=self.timestamp, record_size_limit=limit
         )
 

@@ -41,40 +41,17 @@ def filler_records(
     store_host: Host = NO_HOST,
     property_crc: bool | None = None,
     record_size_limit: int = RECORD_SIZE_LIMIT,
-) -> bytes:
-    """The records that fill exactly `size` bytes from the physical offset `start_offset` on.
+) -> Iterator[bytes]:
+    """The records, one by one, that fill exactly `size` bytes from the physical offset `start_offset` on.
 
     `store_timestamp` (ms) should be that of the record before: recovery chooses its first file by that of
     the file's first record, so it must not be 0. `property_crc`: True writes it in every record, False in
     none; None writes it where the version knows it (5.2.0+) and the range has room for it, as a broker with
-    forceVerifyPropCRC demands. `record_size_limit` is in bytes. A size of 0 gives no bytes. Raises
-    UsageError for a size that cannot be filled, a negative offset, a storeTimestamp that is not positive and
-    a property CRC that the version does not have. Reference 2.15, 6.4, 8.
+    forceVerifyPropCRC demands. `record_size_limit` is in bytes. A size of 0 gives no records. Raises
+    UsageError, before the first record, for a size that cannot be filled, a negative offset, a
+    storeTimestamp that is not positive and a property CRC that the version does not have. Reference 2.15,
+    6.4, 8.
     """
-    return b"".join(
-        iterate_filler_records(
-            start_offset,
-            size,
-            version=version,
-            store_timestamp=store_timestamp,
-            store_host=store_host,
-            property_crc=property_crc,
-            record_size_limit=record_size_limit,
-        )
-    )
-
-
-def iterate_filler_records(
-    start_offset: int,
-    size: int,
-    *,
-    version: str,
-    store_timestamp: int,
-    store_host: Host = NO_HOST,
-    property_crc: bool | None = None,
-    record_size_limit: int = RECORD_SIZE_LIMIT,
-) -> Iterator[bytes]:
-    """`filler_records` one by one, for ranges that are not to be held in memory. Checked before the first."""
     dialect = dialect_for(version)
     if property_crc and not dialect.property_crc:
         raise UsageError(f"{version} has no property CRC: it came with 5.2.0")

@@ -24,7 +24,7 @@ from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE
 from rocketfsck.formats.record import Blank, encode_blank
 from rocketfsck.repair.carve.carve import Found, crcs_of
 from rocketfsck.repair.carve.sources import SourceFile
-from rocketfsck.repair.log.filler import iterate_filler_records
+from rocketfsck.repair.log.filler import filler_records
 from rocketfsck.repair.salvage.layout import Placement
 from rocketfsck.scan.columns import Trait
 from rocketfsck.store.reading import Closing, FileReader
@@ -129,7 +129,7 @@ class LogWriter(Closing):
         timestamp = max(int(found["store_timestamp"][near]), 1)
         with_crc = bool((found["traits"][placement.rows] & int(Trait.PROPERTY_CRC)).any())
         at = low
-        for record in iterate_filler_records(
+        for record in filler_records(
             low,
             high - low,
             version=self.version,

@@ -216,11 +216,13 @@ def test_filler_of_one_size_is_what_would_be_built_for_each_place(version: str) 
     fillers = Fillers(version, 1_700_000_000_000)
     for offset, size in ((1000, 300), (5000, 300), (9000, 92), (9100, 92), (1 << 40, 300), (0, 5 << 20)):
         made = b"".join(fillers.fill(offset, size))
-        built = filler_records(
-            offset,
-            size,
-            version=version,
-            store_timestamp=1_700_000_000_000,
+        built = b"".join(
+            filler_records(
+                offset,
+                size,
+                version=version,
+                store_timestamp=1_700_000_000_000,
+            )
         )
         assert made == built and len(made) == size
 

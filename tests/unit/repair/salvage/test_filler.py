@@ -55,7 +55,7 @@ def assert_valid(data: bytes, start_offset: int) -> None:
 @pytest.mark.parametrize("version", ALL_VERSION_NAMES)
 @pytest.mark.parametrize("size", [92, 93, 107, 111, 112, 113, 127, 128, 4096, 3 * RECORD_SIZE_LIMIT + 1])
 def test_a_fence_fills_its_range_with_valid_records(version: str, size: int) -> None:
-    data = filler_records(123_456_789_012, size, version=version, store_timestamp=WHEN)
+    data = b"".join(filler_records(123_456_789_012, size, version=version, store_timestamp=WHEN))
     assert len(data) == size
     assert_valid(data, 123_456_789_012)
     dialect = dialect_for(version)
@@ -74,14 +74,16 @@ def test_any_size_can_be_filled(size: int, offset: int, limit: int, v6: bool, cr
     host = Host(bytes(16 if v6 else 4), 10911)
     if crc and size < 112:
         return
-    data = filler_records(
-        offset,
-        size,
-        version="5.3.3",
-        store_timestamp=WHEN,
-        store_host=host,
-        property_crc=crc,
-        record_size_limit=limit,
+    data = b"".join(
+        filler_records(
+            offset,
+            size,
+            version="5.3.3",
+            store_timestamp=WHEN,
+            store_host=host,
+            property_crc=crc,
+            record_size_limit=limit,
+        )
     )
     assert len(data) == size
     assert_valid(data, offset)
@@ -94,13 +96,15 @@ def test_any_size_can_be_filled(size: int, offset: int, limit: int, v6: bool, cr
 
 
 def test_nothing_takes_no_records() -> None:
-    assert filler_records(0, 0, version="4.0.0", store_timestamp=WHEN) == b""
+    assert b"".join(filler_records(0, 0, version="4.0.0", store_timestamp=WHEN)) == b""
 
 
 def test_the_smallest_fence() -> None:
-    assert min_filler_size() == len(filler_records(0, 92, version="4.4.0", store_timestamp=WHEN))
+    assert min_filler_size() == len(b"".join(filler_records(0, 92, version="4.4.0", store_timestamp=WHEN)))
     assert min_filler_size(property_crc=True) == 112
-    assert records_of(filler_records(0, 92, version="4.4.0", store_timestamp=WHEN))[0][1].topic == b"r"
+    assert (
+        records_of(b"".join(filler_records(0, 92, version="4.4.0", store_timestamp=WHEN)))[0][1].topic == b"r"
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,19 +121,19 @@ def test_the_smallest_fence() -> None:
 )
 def test_what_cannot_be_filled_is_refused(offset: int, size: int, when: int, more: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        filler_records(offset, size, version="5.3.3", store_timestamp=when, **more)
+        b"".join(filler_records(offset, size, version="5.3.3", store_timestamp=when, **more))
 
 
 def test_a_version_without_property_crc_is_refused_one() -> None:
     with pytest.raises(UsageError, match=r"5\.2\.0"):
-        filler_records(0, 500, version="5.1.4", store_timestamp=WHEN, property_crc=True)
+        b"".join(filler_records(0, 500, version="5.1.4", store_timestamp=WHEN, property_crc=True))
 
 
 def test_a_property_crc_of_zero_is_avoided(monkeypatch: pytest.MonkeyPatch) -> None:
     """Versions 5.2.0 to 5.3.1 take 0 for no CRC at all."""
     answers = iter([0, 0, 77])
     monkeypatch.setattr(filler, "property_crc", lambda _record: next(answers))
-    data = filler_records(0, 112, version="5.2.0", store_timestamp=WHEN)
+    data = b"".join(filler_records(0, 112, version="5.2.0", store_timestamp=WHEN))
     assert decode_record(data).flag == 2
     assert data.endswith(b"__CRC32#\x017700000000\x02")
 
@@ -140,7 +144,7 @@ def test_the_compiled_scan_finds_no_fault() -> None:
     from rocketfsck.scan.options import ScanOptions
     from rocketfsck.scan.queues import QueueTable
 
-    data = filler_records(4096, 300_000, version="5.3.3", store_timestamp=WHEN)
+    data = b"".join(filler_records(4096, 300_000, version="5.3.3", store_timestamp=WHEN))
     batch = new_batch()
     buffer = np.frombuffer(data, np.uint8)
     pos, stop = scan_records(buffer, 0, len(data), 0, 4096, len(data) + 8, ScanOptions(), batch, QueueTable())
