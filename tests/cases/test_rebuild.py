@@ -23,9 +23,9 @@ from rocketfsck.formats.consumequeue import (
     decode_ext_unit,
     ext_offset,
 )
+from rocketfsck.formats.dtypes import ENTRY_DTYPE
 from rocketfsck.formats.indexfile import ENTRY_SIZE, decode_header, entry_pos
 from rocketfsck.repair.build import IndexBuild, QueueBuild, build_index, build_queues
-from rocketfsck.scan.join.replay import ENTRY_DTYPE
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Store
 from rocketfsck.verify import check_store

@@ -22,7 +22,7 @@ from rocketfsck.formats.configviews import (
 )
 from rocketfsck.formats.consumequeue import decode_ext_unit, encode_ext_unit
 from rocketfsck.formats.epoch import decode_epochs
-from rocketfsck.formats.indexfile import decode_header, fits_geometry, infer_geometry
+from rocketfsck.formats.indexfile import decode_header
 from rocketfsck.formats.innerbatch import decode_items, encode_items
 from rocketfsck.formats.javatext import (
     java_decode,
@@ -39,6 +39,8 @@ from rocketfsck.formats.messageid import decode_offset_id, decode_unique_id
 from rocketfsck.formats.properties import Parser, parse_properties, property_crc, property_pairs
 from rocketfsck.formats.record import decode_blank, decode_host, decode_record, encode_record
 from rocketfsck.formats.rocks import decode_bound_key, decode_unit_key
+from rocketfsck.store.index_geometry import infer_index_geometry
+from rocketfsck.store.model import IndexFile
 
 RECORD_START = bytes.fromhex("000000bb daa320a7 69c865ed 00000003") + bytes(68) + bytes.fromhex("0000000e")
 MUTANTS = st.builds(
@@ -132,14 +134,18 @@ def test_config_texts(text: str) -> None:
         _try(lambda _, view=view: view(value), b"")  # type: ignore[misc]
 
 
-@given(st.binary(max_size=400), st.integers(-5, 1 << 40), st.none() | st.integers(-5, 1 << 40))
-def test_geometries(data: bytes, length: int, count: int | None) -> None:
-    for slots, entries in infer_geometry(length, data=data) + infer_geometry(length, slot_count=count):
-        assert 40 + 4 * slots + 20 * entries == length
-        assert slots > 0
-        assert entries > 0
-    infer_geometry(len(data), data=data)
-    fits_geometry(data, 3, 5)
+@given(st.binary(max_size=400), st.none() | st.integers(1, 1 << 40), st.none() | st.integers(1, 1 << 40))
+def test_geometries(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, slots: int | None, entries: int | None
+) -> None:
+    path = tmp_path_factory.mktemp("index") / "1"
+    path.write_bytes(data)
+    file = IndexFile(str(path), "1", len(data), 0, len(data))
+    guess = infer_index_geometry([file], slot_count=slots, entry_count=entries)
+    if guess.proven:
+        assert guess.slot_count and guess.slot_count > 0
+        assert guess.entry_count and guess.entry_count > 0
+        assert 40 + 4 * guess.slot_count + 20 * guess.entry_count == len(data)
 
 
 @given(st.binary(max_size=60))

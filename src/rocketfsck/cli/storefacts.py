@@ -13,10 +13,9 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
 from rocketfsck.formats.indexfile import HEADER, decode_header
-from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.markers import decode_abort
-from rocketfsck.formats.record import RECORD_HEADER
 from rocketfsck.formats.timer import TIMER_CHECK
+from rocketfsck.reader.heads import head_at
 from rocketfsck.store import Store, identify_file
 from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, StoreFile
 from rocketfsck.store.reading import FileReader
@@ -142,17 +141,8 @@ def log_facts(file: MappedFile) -> dict[str, Any]:
 
 def first_store_timestamp(reader: FileReader, pos: int = 0) -> int | None:
     """storeTimestamp of the record at `pos`; None if its magic code is no message's."""
-
-    head = reader.read_upto(pos, RECORD_HEADER.size + 12)
-    if len(head) < RECORD_HEADER.size:
-        return None
-    header = RECORD_HEADER.parse(head)
-    if header["magicCode"] not in (MAGIC_V1, MAGIC_V2):
-        return None
-    if not header["sysFlag"] & BORN_HOST_V6:
-        return int(header["storeTimestamp"])
-    at = RECORD_HEADER.offset("storeTimestamp") + 12
-    return int.from_bytes(head[at : at + 8], "big", signed=True)
+    head = head_at(reader, pos)
+    return None if head is None else head.store_timestamp
 
 
 def queue_facts(queue: ConsumeQueue) -> dict[str, Any]:

@@ -30,7 +30,8 @@ UNIT: Layout = declare(
 )
 UNIT_SIZE = UNIT.size
 
-PRE_BLANK_UNIT: bytes = UNIT.build({"offset": 0, "size": INT32_MAX, "tagsCode": 0})
+PRE_BLANK_SIZE = INT32_MAX
+PRE_BLANK_UNIT: bytes = UNIT.build({"offset": 0, "size": PRE_BLANK_SIZE, "tagsCode": 0})
 """Fills the first file of a queue that began at a queue offset above 0 (reference 3.3)."""
 
 BATCH_UNIT: Layout = declare(
@@ -57,6 +58,7 @@ EXT_UNIT_MIN_SIZE = 20
 EXT_END_MARK = b"\xff\xff"
 _EXT_END_SIZE = -1
 MAX_EXT_ADDRESS = INT32_MIN - 1
+"""A tagsCode of this or less is the address of an extension unit."""
 
 EXT_UNIT: Layout = declare(
     "consumequeue_ext_unit",

@@ -153,22 +153,21 @@ class Layout:
 
         For fields of fixed sizes. It is quicker than `parse` and `build`, and says less of what does not fit.
         """
-        names = [field.name for field in self.fields]
-        low = names.index(first) if first else 0
-        high = names.index(last) + 1 if last else len(names)
-        return struct.Struct(">" + "".join(map(_struct_format, self.fields[low:high])))
+        return struct.Struct(">" + "".join(map(_struct_format, self._part(first, last))))
 
-    def dtype(self) -> np.dtype[np.void]:
-        """The big-endian NumPy dtype of a fixed layout, packed as on disk; byte fields are void."""
+    def dtype(self, last: str = "") -> np.dtype[np.void]:
+        """The big-endian NumPy dtype, packed as on disk, of the fields up to `last`, all if it is not given.
+
+        For fields of fixed sizes; byte fields are void.
+        """
         import numpy as np
 
-        itemsize = self.size
-        return np.dtype({
-            "names": [field.name for field in self.fields],
-            "formats": [_numpy_format(field) for field in self.fields],
-            "offsets": [self.offset(field.name) for field in self.fields],
-            "itemsize": itemsize,
-        })  # fmt: skip
+        return np.dtype([(field.name, _numpy_format(field)) for field in self._part("", last)])
+
+    def _part(self, first: str, last: str) -> tuple[Field, ...]:
+        names = [field.name for field in self.fields]
+        low = names.index(first) if first else 0
+        return self.fields[low : names.index(last) + 1 if last else None]
 
     def native_dtype(self) -> np.dtype[np.void]:
         """The same fields in the machine's byte order."""
@@ -202,6 +201,8 @@ class Layout:
 
 
 def _numpy_format(field: Field) -> str:
+    if field.size is None:
+        raise TypeError(f"{field.name} has no fixed size")
     return f"V{field.size}" if field.kind == "bytes" else ">" + _NUMPY_KINDS[field.kind]
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rocketfsck.query.queues import Unit
 from rocketfsck.query.serving.pulls import PullAnswer
 from rocketfsck.query.trace import Trace
+from rocketfsck.reader.units import Unit
 from rocketfsck.scan.views.messages import Message
 
 BROKER = "broker"

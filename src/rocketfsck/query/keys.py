@@ -17,14 +17,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.indexfile import slot_of
 from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN, index_hash
 from rocketfsck.formats.magic import is_indexed
 from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome
-from rocketfsck.query.chains import Chains, Entry
 from rocketfsck.query.content.scanning import scan_log
 from rocketfsck.query.selecting import index_step
 from rocketfsck.query.trace import EntryStep, IndexStep, ScanStep, Trace
 from rocketfsck.query.view import StoreView
+from rocketfsck.reader.index import Entry, IndexReader
 from rocketfsck.scan.columns import Stop
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter
 from rocketfsck.store.model import IndexFile, Store
@@ -154,30 +155,29 @@ class _KeySearch:
 
     def _visit(self, file: IndexFile) -> None:
         try:
-            with Chains(file, self.view.store.geometry) as chains:
-                self.trace.index_steps.append(self._chain(chains))
+            with IndexReader(file, self.view.store.geometry) as index:
+                self.trace.index_steps.append(self._chain(index))
         except StoreError as error:
             self.trace.index_steps.append(
                 IndexStep(file.relative, 0, 0, 0, 0, 1, skipped=str(error), broken=True)
             )
 
-    def _chain(self, chains: Chains) -> IndexStep:
-        header = chains.header
-        if header is None:
+    def _chain(self, index: IndexReader) -> IndexStep:
+        if not index.has_header:
             return IndexStep(
-                chains.file.relative, 0, 0, 0, 0, 1, skipped="it is too short for a header", broken=True
+                index.file.relative, 0, 0, 0, 0, 1, skipped="it is too short for a header", broken=True
             )
-        slot = chains.slot(self.key_hash)
+        slot = slot_of(self.key_hash, index.slot_count)
         steps: list[EntryStep] = []
         ended, broken = "", False
-        for item in chains.walk(self.key_hash):
+        for item in index.chain(self.key_hash):
             if isinstance(item, str):
                 ended, broken = item, True
             elif len(steps) >= VISIT_LIMIT:
                 ended, broken = f"{VISIT_LIMIT} entries were visited", True
                 break
             else:
-                timestamp = header.begin_timestamp + item.time_diff * 1000
+                timestamp = index.header.begin_timestamp + item.time_diff * 1000
                 steps.append(
                     EntryStep(
                         item.number,
@@ -186,24 +186,23 @@ class _KeySearch:
                         item.time_diff,
                         item.previous,
                         timestamp,
-                        self._judge(chains, item),
+                        self._judge(index, item),
                     )
                 )
         return index_step(
-            chains,
-            header,
+            index,
             slot=slot,
-            newest=chains.newest(slot),
+            newest=index.newest(slot),
             entries=tuple(steps),
             ended=ended or ("the chain ends" if steps else "the slot is empty"),
             broken=broken,
         )
 
-    def _judge(self, chains: Chains, entry: Entry) -> str:
+    def _judge(self, index: IndexReader, entry: Entry) -> str:
         """What an entry leads to, in a few words."""
         if entry.key_hash != self.key_hash:
             return "another hash"
-        source = f"{chains.file.relative} entry {entry.number}"
+        source = f"{index.file.relative} entry {entry.number}"
         log = self.view.log
         if 0 <= entry.physical_offset < log.min_offset:
             return self._lead(entry, source, "its record has expired")

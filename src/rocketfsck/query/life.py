@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.configviews import consumer_offsets, split_topic_group
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, deliver_timestamp, parse_delay_levels
+from rocketfsck.formats.indexfile import slot_of
 from rocketfsck.formats.javatext import index_hash, java_decode, parse_int32, parse_int64
 from rocketfsck.formats.magic import (
     TRANSACTION_COMMIT,
@@ -28,11 +29,11 @@ from rocketfsck.formats.magic import (
     transaction_type,
 )
 from rocketfsck.query.answers import Answer, Found, Lead, Outcome, UnitState
-from rocketfsck.query.chains import Chains
 from rocketfsck.query.ids import find_by_id, find_unique_anywhere
 from rocketfsck.query.keys import Via
 from rocketfsck.query.trace import Trace
 from rocketfsck.query.view import StoreView
+from rocketfsck.reader.index import IndexReader
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import Progress
@@ -144,14 +145,14 @@ def _index_places(view: StoreView, found: Found) -> tuple[IndexPlace, ...]:
     places = []
     for file in view.store.indexes:
         try:
-            with Chains(file, view.store.geometry) as chains:
+            with IndexReader(file, view.store.geometry) as index:
                 for key in keys:
                     key_hash = index_hash(message.topic, key)
-                    for steps, entry in enumerate(chains.walk(key_hash)):
+                    for steps, entry in enumerate(index.chain(key_hash)):
                         if isinstance(entry, str) or steps > CHAIN_LIMIT:
                             break
                         if (entry.key_hash, entry.physical_offset) == (key_hash, found.offset):
-                            slot = chains.slot(key_hash)
+                            slot = slot_of(key_hash, index.slot_count)
                             places.append(IndexPlace(key, file.relative, slot, entry.number))
         except StoreError:
             continue

@@ -8,11 +8,10 @@ over that file (`scan.log.live`), once and only when it matters. Reference 1.2, 
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 from functools import cached_property
 
-from rocketfsck.formats.places import SYS_FLAG_AT, store_timestamp_place
+from rocketfsck.reader.heads import HEAD_SIZE, decode_head
 from rocketfsck.scan.columns import Stop, new_batch
 from rocketfsck.scan.log.large import append_large_record, read_large_record
 from rocketfsck.scan.log.live import LiveScan
@@ -22,28 +21,20 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, read_message
 from rocketfsck.store.model import MappedFile, OtherKind, Store
 from rocketfsck.store.openfiles import OpenFiles
-from rocketfsck.store.reading import Closing, FileReader
+from rocketfsck.store.reading import FileReader
 
 KEY_ROOM = 32768
 """More words than the 32767 bytes of a record's properties can hold."""
 
-_INT = struct.Struct(">i")
-_LONG = struct.Struct(">q")
 
-
-class LogView(Closing):
+class LogView(OpenFiles):
     """The commit log of a store. A context manager; holds a few files open."""
 
     def __init__(self, store: Store) -> None:
+        super().__init__(store.commitlog)
         self.store = store
-        self._open = OpenFiles(store.commitlog)
         self._live_ends: dict[int, int] = {}
         self._batch = new_batch(1, KEY_ROOM, KEY_ROOM)
-
-    @property
-    def files(self) -> list[MappedFile]:
-        """The files whose names say where they start."""
-        return self._open.files
 
     @cached_property
     def is_partial(self) -> bool:
@@ -53,7 +44,7 @@ class LogView(Closing):
     @property
     def min_offset(self) -> int:
         """Physical offset of the first byte of the first file; -1 without files, as a broker says it."""
-        return self._open.starts[0] if self._open.starts else -1
+        return self.starts[0] if self.starts else -1
 
     @cached_property
     def end_offset(self) -> int:
@@ -63,7 +54,7 @@ class LogView(Closing):
         """
         for number in reversed(range(len(self.files))):
             end = self.live_end(number)
-            if end > self._open.starts[number]:
+            if end > self.starts[number]:
                 return end
         return max(self.min_offset, 0)
 
@@ -71,8 +62,8 @@ class LogView(Closing):
         """The physical offset behind the last live record or BLANK of `files[number]`; its start for none."""
         if number not in self._live_ends:
             scan = LiveScan()
-            base_offset = self._open.starts[number]
-            reader = self._open.reader(number)
+            base_offset = self.starts[number]
+            reader = self.reader(number)
             options = replace(self.options(reader), read_bodies=False)
             for _ in scan.batches(
                 reader, base_offset, options, QueueTable(), compiled=compiled_wanted(reader.allocated_size)
@@ -83,16 +74,16 @@ class LogView(Closing):
 
     def is_live(self, physical_offset: int) -> bool:
         """Whether what stands there belongs to this life of the log (walks the file)."""
-        number = self._open.file_at(physical_offset)
+        number = self.file_at(physical_offset)
         return number is not None and physical_offset < self.live_end(number)
 
     def is_walked(self, physical_offset: int) -> bool:
         """Whether `is_live` would answer without a walk."""
-        return self._open.file_at(physical_offset) in self._live_ends
+        return self.file_at(physical_offset) in self._live_ends
 
     def walked(self, number: int, end_pos: int) -> None:
         """Remember where the live records of `files[number]` end: somebody has walked it."""
-        self._live_ends[number] = self._open.starts[number] + end_pos
+        self._live_ends[number] = self.starts[number] + end_pos
 
     def options(self, reader: FileReader) -> ScanOptions:
         """How a file of this store is scanned for whole messages."""
@@ -104,8 +95,8 @@ class LogView(Closing):
 
     def place(self, physical_offset: int) -> tuple[MappedFile, int] | None:
         """The file that holds an offset, and the position in it; None where no file does."""
-        number = self._open.file_at(physical_offset)
-        return None if number is None else (self.files[number], physical_offset - self._open.starts[number])
+        number = self.file_at(physical_offset)
+        return None if number is None else (self.files[number], physical_offset - self.starts[number])
 
     def message_at(
         self, physical_offset: int, *, max_body_size: int = MAX_BODY_SIZE
@@ -127,28 +118,27 @@ class LogView(Closing):
     def _record(
         self, physical_offset: int, max_body_size: int, *, read_bodies: bool
     ) -> Message | Stop | None:
-        number = self._open.file_at(physical_offset)
-        if number is None:
+        place = self.at(physical_offset)
+        if place is None:
             return None
-        reader, base_offset = self._open.reader(number), self._open.starts[number]
+        reader, pos = place
         options = replace(self.options(reader), read_bodies=read_bodies)
-        record = read_large_record(reader, physical_offset - base_offset, options.file_size)
+        record = read_large_record(reader, pos, options.file_size)
         if isinstance(record, Stop):
             return record
         self._batch.begin(0)
         taken = append_large_record(
-            reader, record, base_offset, options.file_size, options, self._batch, QueueTable()
+            reader, record, physical_offset - pos, options.file_size, options, self._batch, QueueTable()
         )
         assert taken  # the batch has room for more keys than a record can hold
         return read_message(reader, self._batch, 0, options.property_parser, max_body_size)
 
     def read(self, physical_offset: int, size: int) -> bytes | None:
         """`size` bytes from an offset on, None unless one file holds them all."""
-        number = self._open.file_at(physical_offset)
-        if number is None or size < 0:
+        place = self.at(physical_offset) if size >= 0 else None
+        if place is None:
             return None
-        pos = physical_offset - self._open.starts[number]
-        reader = self._open.reader(number)
+        reader, pos = place
         return reader.read(pos, size) if pos + size <= reader.size else None
 
     def select(self, physical_offset: int, size: int) -> bool:
@@ -162,12 +152,5 @@ class LogView(Closing):
         """The storeTimestamp that a broker reads for a unit, in ms; -1 where it finds none."""
         if physical_offset < self.min_offset or not self.select(physical_offset, size):
             return -1
-        head = self.read(physical_offset, 76)
-        if head is None:
-            return -1
-        sys_flag = _INT.unpack_from(head, SYS_FLAG_AT)[0]
-        return int(_LONG.unpack_from(head, store_timestamp_place(sys_flag))[0])
-
-    def close(self) -> None:
-        """Close the files; they are opened again when they are needed."""
-        self._open.close()
+        head = self.read(physical_offset, HEAD_SIZE)
+        return -1 if head is None else decode_head(head).store_timestamp

@@ -8,11 +8,8 @@ time, and the part of a queue's last file that is not a hole. Reference 3.1, 3.3
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,71 +17,26 @@ from numpy.typing import NDArray
 from rocketfsck.formats.javatext import parse_int64, split_java
 from rocketfsck.formats.magic import INNER_BATCH
 from rocketfsck.query.log import LogView
+from rocketfsck.reader.heads import HEAD_SIZE, RecordHead, decode_head
+from rocketfsck.reader.units import Unit, UnitReader, Units
 from rocketfsck.scan.plain.properties import LMQ_PREFIX
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import ConsumeQueue
-from rocketfsck.store.openfiles import OpenFiles
 
-PRE_BLANK_SIZE = (1 << 31) - 1
 BLOCK_COUNT = 1 << 16
 STALE_LIMIT = 1 << 16
 """As many units at the end of a queue are compared with their records before it is taken as it is."""
 
-_HEAD = struct.Struct(">iiIi")
-"""The first four numbers of a record: totalSize, magic, bodyCRC, queueId."""
 
-Units = NDArray[Any]
-
-
-@cache
-def unit_dtype(kind: str) -> np.dtype[np.void]:
-    """The big-endian dtype of a unit of a queue of this kind."""
-    from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
-
-    return (UNIT if kind == "file" else BATCH_UNIT).dtype()
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """One unit: its place in the stream, what it points at, and the queue offsets that it stands for.
-
-    `tags_code` may be a delivery time or the address of an ext unit. `store_timestamp` (ms) only batch units
-    have.
-    """
-
-    index: int
-    queue_offset: int
-    count: int
-    physical_offset: int
-    size: int
-    tags_code: int
-    store_timestamp: int | None = None
-
-    @property
-    def is_used(self) -> bool:
-        """The broker's own test: it points somewhere."""
-        return self.physical_offset >= 0 and self.size > 0
-
-    @property
-    def is_pre_blank(self) -> bool:
-        """Whether it only fills the queue's first file (reference 3.3)."""
-        return (self.physical_offset, self.size, self.tags_code) == (0, PRE_BLANK_SIZE, 0)
-
-
-class QueueView(OpenFiles):
+class QueueView(UnitReader):
     """One consume queue. Indexes number the units of the stream; for kind "file" they are queue offsets."""
 
     __slots__ = ("__dict__", "log", "queue")
 
     def __init__(self, queue: ConsumeQueue, log: LogView) -> None:
-        super().__init__(queue.mapped_files)
+        super().__init__(queue)
         self.queue = queue
         self.log = log
-
-    @property
-    def start_index(self) -> int:
-        """Index of the first unit on disk; 0 without files."""
-        return self.starts[0] // self.queue.unit_size if self.starts else 0
 
     @cached_property
     def end_index(self) -> int:
@@ -109,7 +61,7 @@ class QueueView(OpenFiles):
             for row in reversed(used.tolist()):
                 if passed >= STALE_LIMIT:
                     return self.used_end_index, 0
-                unit = self._made(first + row, units[row])
+                unit = Unit.of(first + row, units[row])
                 place = (unit.physical_offset, unit.size)
                 if place not in elsewhere:
                     if unit.is_pre_blank or self.leads(unit):
@@ -123,12 +75,12 @@ class QueueView(OpenFiles):
         """Index behind the last unit that points somewhere, be it of an earlier life of the queue."""
         for first, _, used in self._used_from_end():
             return first + int(used[-1]) + 1
-        return self.start_index
+        return self.first_index
 
     def _used_from_end(self) -> Iterator[tuple[int, Units, NDArray[np.intp]]]:
         """Blocks of units from the end on, without holes: the first one's index, the units, and the rows of
         those that point somewhere, at least one."""
-        size = self.queue.unit_size
+        size = self.unit_size
         block = BLOCK_COUNT * size
         for number in reversed(range(len(self.files))):
             reader = self.reader(number)
@@ -137,7 +89,7 @@ class QueueView(OpenFiles):
                 high = min(-(-end // size) * size, whole)
                 while high > start:
                     low = max(high - block, start - start % size)
-                    units = np.frombuffer(reader.read(low, high - low), unit_dtype(self.queue.kind))
+                    units = np.frombuffer(reader.read(low, high - low), self.dtype)
                     used = np.flatnonzero((units["offset"] >= 0) & (units["size"] > 0))
                     if len(used):
                         yield (self.starts[number] + low) // size, units, used
@@ -147,34 +99,8 @@ class QueueView(OpenFiles):
         """The index behind the last unit of the file that holds the unit `index`; 0 without files."""
         if not self.files:
             return 0
-        number = max(self.last_from(index * self.queue.unit_size), 0)
-        return (self.starts[number] + self.files[number].size) // self.queue.unit_size
-
-    def unit(self, index: int) -> Unit | None:
-        """The unit at an index, None where no file holds it. Raises StoreError when it cannot be read."""
-        size = self.queue.unit_size
-        number = self.file_at(index * size)
-        if index < 0 or number is None:
-            return None
-        pos = index * size - self.starts[number]
-        reader = self.reader(number)
-        if pos + size > reader.size:
-            return None
-        return self._made(index, np.frombuffer(reader.read(pos, size), unit_dtype(self.queue.kind))[0])
-
-    def _made(self, index: int, row: np.void) -> Unit:
-        offset, unit_size, tags = int(row["offset"]), int(row["size"]), int(row["tagsCode"])
-        if self.queue.kind == "file":
-            return Unit(index, index, 1, offset, unit_size, tags)
-        return Unit(
-            index,
-            int(row["msgBaseOffset"]),
-            int(row["batchSize"]),
-            offset,
-            unit_size,
-            tags,
-            int(row["storeTime"]),
-        )
+        number = max(self.last_from(index * self.unit_size), 0)
+        return (self.starts[number] + self.files[number].size) // self.unit_size
 
     def unit_of(self, queue_offset: int) -> Unit | None:
         """The unit that stands for a queue offset; None where none does."""
@@ -189,7 +115,7 @@ class QueueView(OpenFiles):
         if self.queue.kind == "file":
             unit = self.unit(queue_offset) if queue_offset < end_index else None
             return unit if unit is not None and unit.is_used and not unit.is_pre_blank else None
-        low, high = self.start_index, end_index
+        low, high = self.first_index, end_index
         while low < high:  # the last unit whose base is not above the offset
             middle = (low + high) // 2
             unit = self.unit(middle)
@@ -197,7 +123,7 @@ class QueueView(OpenFiles):
                 low = middle + 1
             else:
                 high = middle
-        unit = self.unit(low - 1) if low > self.start_index else None
+        unit = self.unit(low - 1) if low > self.first_index else None
         if unit is None or not unit.queue_offset <= queue_offset < unit.queue_offset + max(unit.count, 1):
             return None
         return unit
@@ -207,7 +133,7 @@ class QueueView(OpenFiles):
 
         Trusts that offsets rise, as they do in a sound queue.
         """
-        low, high = self.start_index, self.end_index
+        low, high = self.first_index, self.end_index
         while low < high:
             middle = (low + high) // 2
             unit = self.unit(middle)
@@ -222,7 +148,7 @@ class QueueView(OpenFiles):
         """The index of the first unit that points into the log; `end_index` if none does."""
         # Pre-blank units point at 0: asking for 1 and more finds what is behind them, and what points at 0
         # truly is the very first unit.
-        first = self.unit(self.start_index)
+        first = self.unit(self.first_index)
         blank = first is not None and first.is_pre_blank
         return self.first_index_at(max(self.log.min_offset, 1 if blank else 0))
 
@@ -233,7 +159,7 @@ class QueueView(OpenFiles):
         if index < self.end_index:
             unit = self.unit(index)
             return unit.queue_offset if unit else 0
-        last = self.unit(self.end_index - 1) if self.end_index > self.start_index else None
+        last = self.unit(self.end_index - 1) if self.end_index > self.first_index else None
         return last.queue_offset + last.count if last else 0
 
     @property
@@ -256,8 +182,8 @@ class QueueView(OpenFiles):
             return True
         if self.log.is_partial and self.log.place(unit.physical_offset) is None:
             return True
-        head = self.log.read(unit.physical_offset, _HEAD.size)
-        if head is None or not self._may_be_of(unit, *_HEAD.unpack(head)):
+        head = self.log.read(unit.physical_offset, HEAD_SIZE)
+        if head is None or not self._may_be_of(unit, decode_head(head)):
             return False
         found = self.log.record_at(unit.physical_offset)
         return (
@@ -267,10 +193,10 @@ class QueueView(OpenFiles):
             and self.log.is_live(unit.physical_offset)
         )
 
-    def _may_be_of(self, unit: Unit, total_size: int, _magic: int, _body_crc: int, queue_id: int) -> bool:
+    def _may_be_of(self, unit: Unit, head: RecordHead) -> bool:
         """Whether a record with this head may be the one of the unit: no other needs to be looked at."""
         further = self.queue.queue_id == 0 and self.queue.topic.startswith(LMQ_PREFIX)
-        return total_size == unit.size and (queue_id == self.queue.queue_id or further)
+        return head.total_size == unit.size and (head.queue_id == self.queue.queue_id or further)
 
     def is_of(self, unit: Unit, message: Message) -> bool:
         """Whether a unit of this queue was made for this record."""

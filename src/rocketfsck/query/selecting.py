@@ -5,9 +5,9 @@ The walk compares no numbers along the chain and has no memory of where it was: 
 
 from __future__ import annotations
 
-from rocketfsck.formats.indexfile import IndexHeader
-from rocketfsck.query.chains import Chains
+from rocketfsck.formats.indexfile import IndexHeader, slot_of
 from rocketfsck.query.trace import EntryStep, IndexStep
+from rocketfsck.reader.index import IndexReader
 
 
 def is_time_matched(header: IndexHeader, begin: int, end: int) -> bool:
@@ -16,34 +16,35 @@ def is_time_matched(header: IndexHeader, begin: int, end: int) -> bool:
     return (begin < first and end > last) or first <= begin <= last or first <= end <= last
 
 
-def index_step(chains: Chains, header: IndexHeader, **facts: object) -> IndexStep:
+def index_step(index: IndexReader, **facts: object) -> IndexStep:
+    header = index.header
     return IndexStep(
-        chains.file.relative,
+        index.file.relative,
         header.begin_timestamp,
         header.end_timestamp,
         header.begin_phy_offset,
         header.end_phy_offset,
-        chains.index_count,
+        index.index_count,
         **facts,  # type: ignore[arg-type]
     )
 
 
 def select_offsets(
-    chains: Chains, header: IndexHeader, key_hash: int, out: list[int], limit: int, begin: int, end: int
+    index: IndexReader, key_hash: int, out: list[int], limit: int, begin: int, end: int
 ) -> IndexStep:
     """Walk a chain as `IndexFile#selectPhyOffset` does, which compares no numbers along the chain.
 
     A chain that runs in a circle holds a broker until `out` is full, or for ever: the walk gives up after as
     many steps as the file has entries and says so.
     """
-    slot = chains.slot(key_hash)
-    number = newest = chains.newest(slot) or 0  # a broker makes a short file longer with zeros
-    count = chains.index_count
+    slot = slot_of(key_hash, index.slot_count)
+    number = newest = index.newest(slot) or 0  # a broker makes a short file longer with zeros
+    count = index.index_count
     steps: list[EntryStep] = []
     ended: str | None = None
     broken = False
     if not 0 < number <= count or count <= 1:
-        return index_step(chains, header, slot=slot, newest=newest, ended="the slot is empty")
+        return index_step(index, slot=slot, newest=newest, ended="the slot is empty")
     while ended is None:
         if len(out) >= limit:
             ended = "enough was found"
@@ -51,11 +52,11 @@ def select_offsets(
         if len(steps) > count:
             ended, broken = "the chain runs in a circle: a broker would never end", True
             break
-        entry = chains.entry(number)
+        entry = index.entry(number)
         if entry is None:
             ended, broken = f"the file ends before entry {number}", True
             break
-        timestamp = header.begin_timestamp + entry.time_diff * 1000
+        timestamp = index.header.begin_timestamp + entry.time_diff * 1000
         verdict = "match" if entry.key_hash == key_hash else "another hash"
         if entry.time_diff < 0:
             verdict, ended = "negative timeDiff", "a negative timeDiff ends the walk"
@@ -81,8 +82,7 @@ def select_offsets(
                 ended = "older than the window"
         number = entry.previous
     return index_step(
-        chains,
-        header,
+        index,
         slot=slot,
         newest=newest,
         entries=tuple(steps),

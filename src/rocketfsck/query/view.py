@@ -128,7 +128,7 @@ class StoreView(Closing):
                 continue
             unit = queue.any_unit_of(queue_offset)
             if unit is None:
-                expired = queue_offset < queue.queue_offset_at(queue.start_index)
+                expired = queue_offset < queue.queue_offset_at(queue.first_index)
                 state = UnitState.EXPIRED if expired else UnitState.MISSING
             elif (unit.physical_offset, unit.size) == (offset, message.total_size):
                 state = UnitState.AGREES

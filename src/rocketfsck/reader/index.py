@@ -1,67 +1,136 @@
-"""Reads header, slots and entries of an index file by number, in blocks.
+"""Reads header, slots and entries of an index file by number, alone or in blocks, and follows chains.
 
-file := header[40] slot[4] * S entry[20] * N        entry 0 is never used (reference 4.1)
+    file  := header[40] slot[4] * S entry[20] * N        entry 0 is never used (reference 4.1)
+    chain := slot -> newest entry -> prevIndex -> prevIndex … 0
+
+A chain is followed one entry at a time here, wherever its links lead. Two things that look alike do not do
+so: a check that all chains are right puts the entries in order instead (`scan.join.replay`), and a broker's
+own walk (`query.selecting`) goes round a circle without end.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.dtypes import ENTRY_DTYPE, SLOT_DTYPE
+from rocketfsck.formats.indexfile import (
+    ENTRY,
+    ENTRY_SIZE,
+    INDEX_HEADER_SIZE,
+    SLOT,
+    SLOT_SIZE,
+    IndexHeader,
+    decode_header,
+    entry_pos,
+    slot_of,
+    slot_pos,
+)
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import Geometry, IndexFile
-from rocketfsck.store.reading import Closing, FileReader
+from rocketfsck.store.reading import Closing, FileReader, PathLike
 
-if TYPE_CHECKING:
-    from rocketfsck.formats.indexfile import IndexHeader
-
-HEADER_SIZE = 40
-SLOT_SIZE = 4
-ENTRY_SIZE = 20
 BLOCK_COUNT = 1 << 16
 SPAN_COUNT = 1 << 12
+
+_ENTRY = ENTRY.packer()
+_SLOT = SLOT.packer()
 
 Entries = NDArray[Any]
 
 
-@cache
-def entry_dtype() -> np.dtype[np.void]:
-    """The big-endian dtype of an entry: keyHash, phyOffset, timeDiff, prevIndex."""
-    from rocketfsck.formats.indexfile import ENTRY
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An index entry: `time_diff` in seconds, `previous` the number of the one before it in its chain."""
 
-    return ENTRY.dtype()
+    number: int
+    key_hash: int
+    physical_offset: int
+    time_diff: int
+    previous: int
+
+
+def read_entry(reader: FileReader, number: int, slot_count: int) -> Entry | None:
+    """One entry of an index file with so many slots; None where the file ends before it does."""
+    data = reader.read_upto(entry_pos(number, slot_count), ENTRY_SIZE)
+    return Entry(number, *_ENTRY.unpack(data)) if len(data) == ENTRY_SIZE else None
+
+
+def walk_chain(newest: int, last: int, read: Callable[[int], Entry | None]) -> Iterator[Entry]:
+    """The entries from `newest` on, as their links lead, whatever they say.
+
+    Ends where a link leads to none of the entries 1 to `last`, to one that `read` does not have, or to one
+    that the walk has come by.
+    """
+    number, seen = newest, set[int]()
+    while 0 < number <= last and number not in seen and (entry := read(number)) is not None:
+        seen.add(number)
+        yield entry
+        number = entry.previous
+
+
+def read_header(location: PathLike) -> IndexHeader | None:
+    """The header of an index file; None where it is too short for one. Raises StoreError."""
+    with FileReader(location) as reader:
+        return _header_of(reader)
+
+
+def readable_headers(files: Iterable[IndexFile]) -> list[tuple[IndexFile, IndexHeader]]:
+    """The files that have a header, and can be read."""
+    found = []
+    for file in files:
+        with suppress(StoreError):
+            header = read_header(file.location)
+            if header is not None:
+                found.append((file, header))
+    return found
+
+
+def _header_of(reader: FileReader) -> IndexHeader | None:
+    data = reader.read_upto(0, INDEX_HEADER_SIZE)
+    return decode_header(data) if len(data) == INDEX_HEADER_SIZE else None
 
 
 class IndexReader(Closing):
-    """One index file, open for reading. `last_entry` is the number of the last entry that the bytes hold."""
+    """One index file, open for reading. A context manager.
+
+    `header` is all zeros where the file is too short for one (`has_header`). `last_entry` is the number of
+    the last entry that the bytes hold.
+    """
 
     __slots__ = ("_reader", "entry_count", "file", "first_pos", "header", "last_entry", "size", "slot_count")
 
     def __init__(self, file: IndexFile, geometry: Geometry) -> None:
-        from rocketfsck.formats.indexfile import IndexHeader, decode_header
-
         self.file = file
         self.slot_count = max(geometry.slot_count, 1)
         self.entry_count = max(geometry.entry_count, 1)
-        self._reader = FileReader(file.path)
+        self._reader = FileReader(file.location)
         self.size = self._reader.size
-        self.first_pos = HEADER_SIZE + SLOT_SIZE * self.slot_count
-        head = self._reader.read_upto(0, HEADER_SIZE)
-        self.header: IndexHeader = (
-            decode_header(head) if len(head) == HEADER_SIZE else IndexHeader(0, 0, 0, 0, 0, 0)
-        )
+        self.first_pos = entry_pos(0, self.slot_count)
+        self.header = _header_of(self._reader) or IndexHeader(0, 0, 0, 0, 0, 0)
         whole = max(self.size - self.first_pos, 0) // ENTRY_SIZE
         self.last_entry = max(min(whole, self.entry_count) - 1, 0)
 
     def close(self) -> None:
         self._reader.close()
+
+    @property
+    def has_header(self) -> bool:
+        return self.size >= INDEX_HEADER_SIZE
+
+    @property
+    def index_count(self) -> int:
+        """The number that the next entry gets; a broker reads 0 and less as 1."""
+        return max(self.header.index_count, 1)
 
     @property
     def used_entry(self) -> int:
@@ -75,7 +144,7 @@ class IndexReader(Closing):
         """
         data = np.empty(ENTRY_SIZE * count, np.uint8) if room is None else room[: ENTRY_SIZE * count]
         self._reader.read_into(data.data, self.first_pos + ENTRY_SIZE * first)
-        return data.view(entry_dtype())
+        return data.view(ENTRY_DTYPE)
 
     def blocks(self, first: int, last: int, *, read_ahead: bool) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         """The bytes of entries `first` to `last` in blocks, each with the number of its first entry; a block
@@ -112,7 +181,7 @@ class IndexReader(Closing):
     def slots(self, first: int, count: int) -> Longs:
         """Slots `first` to `first + count - 1`, as far as the file goes (the rest as 0)."""
         data = self._slot_bytes(first, np.empty(SLOT_SIZE * count, np.uint8))
-        found: Longs = data.view(">i4").astype(np.int64)
+        found: Longs = data.view(SLOT_DTYPE).astype(np.int64)
         return found
 
     def slot_blocks(self) -> Iterator[tuple[int, NDArray[np.uint8]]]:
@@ -125,7 +194,7 @@ class IndexReader(Closing):
 
     def _slot_bytes(self, first: int, room: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Fills `room` with slots from `first` on; with 0 from the first one that the file does not hold."""
-        pos = HEADER_SIZE + SLOT_SIZE * first
+        pos = slot_pos(first)
         size = max(min(room.size, self.size - pos), 0) // SLOT_SIZE * SLOT_SIZE
         if size:
             self._reader.read_into(room[:size].data, pos)
@@ -136,12 +205,45 @@ class IndexReader(Closing):
         """The entries of these numbers, in any order."""
         order = np.argsort(numbers, kind="stable")
         ordered = numbers[order]
-        found = np.zeros(len(numbers), entry_dtype())
+        found = np.zeros(len(numbers), ENTRY_DTYPE)
         bounds = group_bounds(ordered // SPAN_COUNT).tolist()
         for low, high in itertools.pairwise(bounds):
             first, last = int(ordered[low]), int(ordered[high - 1])
             found[order[low:high]] = self.entries(first, last - first + 1)[ordered[low:high] - first]
         return found
+
+    def newest(self, slot: int) -> int | None:
+        """What a slot says; None where the file is too short to hold it."""
+        data = self._reader.read_upto(slot_pos(slot), SLOT_SIZE)
+        return int(_SLOT.unpack(data)[0]) if len(data) == SLOT_SIZE else None
+
+    def entry(self, number: int) -> Entry | None:
+        """An entry; None where the file, or its geometry, has no such."""
+        within = 0 <= number < self.entry_count
+        return read_entry(self._reader, number, self.slot_count) if within else None
+
+    def chain(self, key_hash: int) -> Iterator[Entry | str]:
+        """The entries of the hash's slot, newest first, then why the chain ends where it is not at its end.
+
+        Numbers fall along a chain that puts have made: one that does not ends it. A sound chain yields
+        entries only.
+        """
+        slot = slot_of(key_hash, self.slot_count)
+        number = self.newest(slot)
+        last = self.index_count - 1
+        if number is None:
+            yield f"the file ends before slot {slot}"
+        elif number and not 0 < number <= last:
+            yield f"the slot says {number}, but the file has entries 1 to {last}"
+        elif number:
+            for entry in walk_chain(number, last, self.entry):
+                yield entry
+                number = entry.previous
+                if not 0 <= number < entry.number:
+                    yield f"entry {entry.number} leads to {number}, which is not before it"
+                    return
+            if number:
+                yield f"the file ends before entry {number}"
 
     def any_byte(self, number: int) -> bool:
         """Whether an entry is not all zero."""

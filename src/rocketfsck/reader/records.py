@@ -6,34 +6,16 @@ there.
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass
+from dataclasses import replace
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import FENCE_TOPIC, MAGIC_V2, TRANSACTION_ROLLBACK, transaction_type
-from rocketfsck.formats.places import store_timestamp_place
 from rocketfsck.formats.properties import KEYS, UNIQ_KEY, Parser, parse_properties, split_keys
-from rocketfsck.formats.record import RECORD_HEADER
+from rocketfsck.reader.heads import RecordHead, decode_head
 from rocketfsck.scan.columns import Stop
 from rocketfsck.scan.log.large import LargeRecord, read_large_record
 from rocketfsck.store.openfiles import OpenFiles
-
-_FIXED = RECORD_HEADER.packer(last="bornTimestamp")
-_LONG = struct.Struct(">q")
-
-
-@dataclass(frozen=True, slots=True)
-class RecordHead:
-    """What is read of one record; `topic` are the bytes on disk."""
-
-    total_size: int
-    queue_id: int
-    queue_offset: int
-    physical_offset: int
-    sys_flag: int
-    store_timestamp: int
-    topic: bytes
 
 
 def is_fence(head: RecordHead) -> bool:
@@ -56,15 +38,10 @@ class LogReader(OpenFiles):
         found = self._record(offset)
         if found is None:
             return None
-        compact = found.compact
-        (_, _, _, queue_id, _, queue_offset, physical_offset, sys_flag, _) = _FIXED.unpack_from(compact)
-        if physical_offset != offset:
+        head = decode_head(found.compact)
+        if head.physical_offset != offset:
             return None
-        topic, _ = _topic_and_rest(found)
-        store_timestamp = _LONG.unpack_from(compact, store_timestamp_place(sys_flag))[0]
-        return RecordHead(
-            found.total_size, queue_id, queue_offset, physical_offset, sys_flag, store_timestamp, topic
-        )
+        return replace(head, total_size=found.total_size, topic=_topic_and_rest(found)[0])
 
     def index_keys(self, offset: int, parser: Parser) -> tuple[str, list[str]] | None:
         """Topic and index keys (UNIQ_KEY, then KEYS) of the record at `offset`; None if none starts there."""
@@ -79,12 +56,9 @@ class LogReader(OpenFiles):
 
     def _record(self, offset: int) -> LargeRecord | None:
         """The record at `offset` without its body; None if none starts there, or its file cannot be read."""
-        number = self.file_at(offset)
-        if number is None:
-            return None
         try:
-            reader = self.reader(number)
-            found = read_large_record(reader, offset - self.starts[number], reader.size)
+            place = self.at(offset)
+            found = None if place is None else read_large_record(*place, place[0].size)
         except StoreError:
             return None  # the task of that file says so
         return None if isinstance(found, Stop) else found

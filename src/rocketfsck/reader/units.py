@@ -9,28 +9,60 @@ read is cut into blocks by the caller, and no more than a few files are open at 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
-from typing import Any
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
+from rocketfsck.formats.dtypes import Dtype, unit_dtype
+from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.store.openfiles import OpenFiles
 
-PRE_BLANK_SIZE = (1 << 31) - 1
-MAX_EXT_ADDRESS = -(1 << 31) - 1
-"""A tagsCode of this or less is the address of an extension unit (reference 3.6)."""
+SPAN_SIZE = 1 << 20
+"""Bytes of a stream that are read at once for what is gathered from them."""
 
 Units = NDArray[Any]
 
 
-@cache
-def unit_dtype(kind: str) -> np.dtype[np.void]:
-    """The big-endian dtype of a unit: fields offset, size, tagsCode, and for "batch" the further ones."""
-    from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One unit: its place in the stream, what it points at, and the queue offsets that it stands for.
 
-    return (UNIT if kind == "file" else BATCH_UNIT).dtype()
+    `tags_code` may be a delivery time or the address of an ext unit. `store_timestamp` (ms) only batch units
+    have.
+    """
+
+    index: int
+    queue_offset: int
+    count: int
+    physical_offset: int
+    size: int
+    tags_code: int
+    store_timestamp: int | None = None
+
+    @classmethod
+    def of(cls, index: int, row: np.void) -> Self:
+        """The unit at this place, as it was read (`unit_dtype`)."""
+        offset, size, tags = int(row["offset"]), int(row["size"]), int(row["tagsCode"])
+        if "batchSize" not in (row.dtype.names or ()):
+            return cls(index, index, 1, offset, size, tags)
+        base, count = int(row["msgBaseOffset"]), int(row["batchSize"])
+        return cls(index, base, count, offset, size, tags, int(row["storeTime"]))
+
+    @property
+    def is_used(self) -> bool:
+        """The broker's own test: it points somewhere."""
+        return self.physical_offset >= 0 and self.size > 0
+
+    @property
+    def is_pre_blank(self) -> bool:
+        """Whether it only fills the queue's first file (reference 3.3)."""
+        return (self.physical_offset, self.size, self.tags_code) == (0, PRE_BLANK_SIZE, 0)
 
 
 class StreamReader(OpenFiles):
@@ -63,6 +95,18 @@ class StreamReader(OpenFiles):
                 self.reader(index).read_into(view[low - pos : high - pos], low - start)
         return data
 
+    def gather(self, places: Longs, dtype: Dtype) -> NDArray[Any]:
+        """The structures at these stream positions, in any order: zeros where none begins in the stream."""
+        size = dtype.itemsize
+        found = np.zeros((len(places), size), np.uint8)
+        rows = np.flatnonzero((places >= self.start) & (places < self.end))
+        rows = rows[np.argsort(places[rows], kind="stable")]
+        for low, high in pairwise(group_bounds(places[rows] // SPAN_SIZE).tolist()):
+            start, last = int(places[rows[low]]), int(places[rows[high - 1]])
+            data = np.frombuffer(self.read(start, last - start + size), np.uint8)
+            found[rows[low:high]] = data[(places[rows[low:high]] - start)[:, None] + np.arange(size)]
+        return found.view(dtype).reshape(-1)
+
 
 class UnitReader(StreamReader):
     """The units of a consume queue by index: their place in the stream, for kind "file" the queue offset."""
@@ -87,6 +131,15 @@ class UnitReader(StreamReader):
         """`count` units from `index` on, big-endian; zeros where no file is."""
         data = self.read(index * self.unit_size, count * self.unit_size)
         return np.frombuffer(data, self.dtype)
+
+    def unit(self, index: int) -> Unit | None:
+        """The unit at an index, None where no file holds it. Raises StoreError when it cannot be read."""
+        place = self.at(index * self.unit_size) if index >= 0 else None
+        if place is None:
+            return None
+        reader, pos = place
+        data = reader.read_upto(pos, self.unit_size)
+        return Unit.of(index, np.frombuffer(data, self.dtype)[0]) if len(data) == self.unit_size else None
 
     def with_data(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The parts of the index range `start:end` that hold data, in order of the files.

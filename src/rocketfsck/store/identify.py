@@ -15,6 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
 from rocketfsck.formats.filename import filename_to_offset, index_filename_time, java_parse_long
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, decode_header
 from rocketfsck.formats.javatext import parse_int32
@@ -117,7 +118,6 @@ _SIZES: Mapping[FileKind, tuple[int, int]] = {
 _HEAD_SIZE = 64 << 10
 _TIMER_WHEEL_SIZE = 604_800 * 2 * 32
 _MAX_SIBLINGS = 100_000
-_PRE_BLANK_SIZE = 0x7FFFFFFF
 _CHECKPOINT_END = 104
 """Where a checkpoint is zero from: brokers have put one more long behind another so far."""
 
@@ -230,7 +230,7 @@ def _looks_like_units(unit_size: int) -> Callable[[Path, int, bytes], bool]:
             if (offset, length) == (0, 0):
                 break
             units += 1
-            if (offset, length) == (0, _PRE_BLANK_SIZE) and before < 0:
+            if (offset, length) == (0, PRE_BLANK_SIZE) and before < 0:
                 continue
             if length < MIN_RECORD_SIZE or offset <= before:
                 return False

@@ -12,11 +12,12 @@ from rocketfsck.errors import FormatError
 from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.consumequeue import BATCH_UNIT, EXT_UNIT, UNIT
 from rocketfsck.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, DLEDGER_INDEX
-from rocketfsck.formats.indexfile import infer_geometry
 from rocketfsck.formats.layout import Layout, registry
 from rocketfsck.formats.magic import BORN_HOST_V6, INNER_BATCH, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, STORE_HOST_V6
 from rocketfsck.formats.record import BLANK, RECORD
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_LOG_UNIT, TIMER_WHEEL_SLOT
+from rocketfsck.store.index_geometry import infer_index_geometry
+from rocketfsck.store.model import IndexFile
 
 MAX_READ = 1 << 20
 
@@ -67,7 +68,7 @@ def find_structures(root: Path) -> Iterator[Structure]:
     for path in sorted(root.rglob("*")):
         if path.is_file():
             name = path.relative_to(root).as_posix()
-            walk = _walker(name)
+            walk = _walker(name, path)
             if walk is not None:
                 data = _read(path)
                 for row, (layout, start, end) in enumerate(walk(data)):
@@ -82,7 +83,7 @@ def _read(path: Path) -> bytes:
 Walk = Callable[[bytes], Iterator[tuple[Layout, int, int]]]
 
 
-def _walker(name: str) -> Walk | None:
+def _walker(name: str, path: Path) -> Walk | None:
     top, _, rest = name.partition("/")
     base = name.rpartition("/")[2]
     by_top: dict[str, Walk] = {
@@ -90,7 +91,7 @@ def _walker(name: str) -> Walk | None:
         "consumequeue": lambda data: _rows(UNIT, data),
         "batchconsumequeue": lambda data: _rows(BATCH_UNIT, data),
         "consumequeue_ext": _ext_units,
-        "index": _index,
+        "index": lambda data: _index(data, path),
         "checkpoint": lambda _: iter([(CHECKPOINT, 0, CHECKPOINT.size)]),
         "timerwheel": lambda data: _rows(TIMER_WHEEL_SLOT, data[:4096]),
         "timerlog": lambda data: _rows(TIMER_LOG_UNIT, data),
@@ -137,14 +138,15 @@ def _ext_units(data: bytes) -> Iterator[tuple[Layout, int, int]]:
         pos += size
 
 
-def _index(data: bytes) -> Iterator[tuple[Layout, int, int]]:
+def _index(data: bytes, path: Path) -> Iterator[tuple[Layout, int, int]]:
     layouts = registry()
     header, slot, entry = (layouts[f"index_{name}"] for name in ("header", "slot", "entry"))
     yield header, 0, 40
-    shapes = infer_geometry(len(data), data=data)
-    if not shapes:
+    size = path.stat().st_size
+    guess = infer_index_geometry([IndexFile(str(path), path.name, size, 0, size)])
+    if guess.slot_count is None or not guess.proven:
         return
-    slots, _ = shapes[0]
+    slots = guess.slot_count
     for number in range(slots):
         yield slot, 40 + 4 * number, 44 + 4 * number
     used = struct.unpack_from(">i", data, 36)[0]

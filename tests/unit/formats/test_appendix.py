@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,6 @@ from rocketfsck.formats.indexfile import (
     SLOT,
     decode_header,
     entry_pos,
-    infer_geometry,
     slot_of,
     slot_pos,
     time_diff,
@@ -43,6 +43,8 @@ from rocketfsck.formats.record import (
     make_record,
     record_size,
 )
+from rocketfsck.store.index_geometry import infer_index_geometry
+from rocketfsck.store.model import IndexFile
 
 A1 = bytes.fromhex(
     "000000bbdaa320a769c865ed00000003"
@@ -174,12 +176,14 @@ def test_java_hash_vectors(text: str, expected: int) -> None:
     assert java_hash(text) == expected
 
 
-def test_a3_index_file() -> None:
+def test_a3_index_file(tmp_path: Path) -> None:
     assert len(A3) == 256
     header = decode_header(A3)
     assert dataclasses.astuple(header) == (1700000000000, 1700000000000, 0, 0, 3, 4)
     assert header.entry_count == 3
-    assert infer_geometry(256, data=A3) == [(4, 10)]
+    (tmp_path / "1").write_bytes(A3)
+    guess = infer_index_geometry([IndexFile(str(tmp_path / "1"), "1", 256, 0, 256)])
+    assert (guess.slot_count, guess.entry_count) == (4, 10)
     hashes = [index_hash("TopicTest", key) for key in (UNIQUE_KEY, "order-1", "order-2")]
     assert hashes == [0x0934EF56, 0x6D0746D0, 0x6D0746CF]
     assert [slot_of(key_hash, 4) for key_hash in hashes] == [2, 0, 3]

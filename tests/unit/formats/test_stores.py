@@ -30,7 +30,6 @@ from rocketfsck.formats.indexfile import (
     encode_header,
     entry_pos,
     index_file_size,
-    infer_geometry,
     slot_of,
     slot_pos,
 )
@@ -63,6 +62,8 @@ from rocketfsck.formats.properties import (
     tags_code,
 )
 from rocketfsck.formats.record import Record, body_crc, decode_record, encode_record
+from rocketfsck.store.index_geometry import infer_index_geometry
+from rocketfsck.store.model import IndexFile
 
 from tests.conftest import STORE_NAMES, Directory, Document
 from tests.unit.formats.store_files import bytes_at, walk
@@ -320,7 +321,8 @@ def test_index_files_decode_and_their_geometry_is_found(
             row["endPhyOffset"],
         )
         assert (header.hash_slot_count, header.index_count) == (row["hashSlotCount"], row["indexCount"])
-        assert infer_geometry(len(data), data=data) == [geometry]
+        guess = infer_index_geometry([IndexFile(str(path), path.name, len(data), 0, len(data))])
+        assert (guess.slot_count, guess.entry_count) == geometry
 
 
 @every_store

@@ -14,11 +14,11 @@ from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.indexfile import IndexHeader, encode_header, entry_pos, slot_of, slot_pos
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.query import BrokerView, Outcome
-from rocketfsck.query.chains import Chains, Entry
 from rocketfsck.query.ids import offset_id_of
 from rocketfsck.query.serving.mimic import broker_by_id, broker_by_key, broker_by_offset
 from rocketfsck.query.serving.pulls import PullAnswer
 from rocketfsck.query.trace import Trace
+from rocketfsck.reader.index import Entry, IndexReader
 from rocketfsck.store import Store
 from rocketfsck.writer import Expiry, OutgoingMessage
 
@@ -41,8 +41,8 @@ def newest_entry(store: Store, key: str, file: int) -> tuple[Path, int]:
 def entry_of(store: Store, key: str, file: int) -> tuple[Path, int]:
     """The newest entry that was put for a key."""
     key_hash = index_hash("Order", key)
-    with Chains(store.indexes[file], store.geometry) as chains:
-        entries = [item for item in chains.walk(key_hash) if isinstance(item, Entry)]
+    with IndexReader(store.indexes[file], store.geometry) as index:
+        entries = [item for item in index.chain(key_hash) if isinstance(item, Entry)]
     return store.indexes[file].path, next(item.number for item in entries if item.key_hash == key_hash)
 
 

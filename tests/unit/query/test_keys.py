@@ -13,9 +13,9 @@ import pytest
 from rocketfsck.formats.indexfile import encode_header, entry_pos, slot_of, slot_pos
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.query import Answer, Outcome, find_by_key, keys
-from rocketfsck.query.chains import Chains
 from rocketfsck.query.keys import Via
 from rocketfsck.query.view import StoreView
+from rocketfsck.reader.index import IndexReader
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.reading import FileReader
@@ -290,9 +290,9 @@ def test_entries_of_one_record_twice(tmp_path: Path) -> None:
 
 def test_header_that_ends_before_it_begins(store: Store, tmp_path: Path) -> None:
     path = store.indexes[1].path
-    with Chains(store.indexes[1], store.geometry) as chains:
-        header = chains.header
-    assert header is not None
+    with IndexReader(store.indexes[1], store.geometry) as index:
+        header = index.header
+    assert index.has_header
     swapped = type(header)(
         header.begin_timestamp,
         header.end_timestamp,
@@ -382,8 +382,8 @@ def test_damage_behind_the_index_is_scanned_over(tmp_path: Path) -> None:
     """The index covers the first messages; what follows begins with bytes that are no record."""
     store = make(tmp_path, [message(0), *(message(number, "Other") for number in range(1, 6))])
     path = store.indexes[0].path
-    with Chains(store.indexes[0], store.geometry) as chains:
-        assert chains.header is not None
+    with IndexReader(store.indexes[0], store.geometry) as index:
+        assert index.has_header
         second = find_by_key(store, "Other", "k1").found[0].offset
     patch(path, 24, struct.pack(">q", 0))
     patch(store.commitlog.files[0].path, second, bytes([7]) * 40)

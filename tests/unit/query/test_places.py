@@ -111,7 +111,7 @@ def test_expired_offsets(tmp_path: Path) -> None:
         queue = view.queue("Order", 0)
         assert queue is not None
         low = queue.min_offset
-        assert low > queue.start_index
+        assert low > queue.first_index
         assert find_by_offset(store, "Order", 0, low, view=view).found
         gone = find_by_offset(store, "Order", 0, low - 1, view=view)
         assert [lead.why for lead in gone.leads] == ["its record has expired"]

@@ -178,6 +178,23 @@ def test_geometry_of_one_file_from_its_last_entry(
     assert (guess.slot_count, guess.entry_count) == (slots, entries)
 
 
+@pytest.mark.parametrize(("count", "entries"), [(1, 10), (2, 10), (5, 10), (9, 10), (3, 9000)])
+def test_geometry_of_a_file_with_few_entries(tmp_path: Path, count: int, entries: int) -> None:
+    keys = [number * 7919 for number in range(1, count + 1)]
+    guess = infer_index_geometry([write_index(tmp_path / "1", 7, entries, keys)])
+    assert (guess.slot_count, guess.entry_count, guess.proven) == (7, entries, True)
+
+
+def test_geometry_from_one_known_count(tmp_path: Path) -> None:
+    file = write_index(tmp_path / "1", 7, 10, hashes(3))
+    for known in ({"slot_count": 7}, {"entry_count": 10}):
+        guess = infer_index_geometry([file], **known)
+        assert (guess.slot_count, guess.entry_count, guess.proven) == (7, 10, True)
+    for known in ({"slot_count": 8}, {"slot_count": file.size}):
+        assert not infer_index_geometry([file], **known).proven
+    assert not infer_index_geometry([file], entry_count=file.size).proven
+
+
 def test_geometry_from_full_files_when_the_last_is_damaged(tmp_path: Path) -> None:
     files = [write_index(tmp_path / f"{number}", 30, 50, hashes(49)) for number in range(3)]
     files.append(write_index(tmp_path / "3", 30, 50, hashes(10), header_count=(1 << 31) - 1))

@@ -10,6 +10,7 @@ import pytest
 
 from rocketfsck.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, DLEDGER_INDEX
 from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.reader import units
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.rules.catalog import describe
 from rocketfsck.verify.store import dledger as module
@@ -77,7 +78,7 @@ class DLedger:
 def store(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> DLedger:
     if request.param:
         monkeypatch.setattr(module, "BLOCK_COUNT", 1)
-        monkeypatch.setattr(module, "SPAN_SIZE", 64)
+        monkeypatch.setattr(units, "SPAN_SIZE", 64)
     made = DLedger(tmp_path / "store")
     made.put(40)
     made.put(5, term=4)

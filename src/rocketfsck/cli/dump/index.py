@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import astuple
 from typing import Any
 
 from rocketfsck.cli.dump.fixed import unit_items
@@ -19,14 +20,17 @@ from rocketfsck.formats.indexfile import (
     INDEX_HEADER_SIZE,
     SLOT,
     SLOT_SIZE,
+    IndexHeader,
     decode_header,
     entry_pos,
     index_file_size,
-    infer_geometry,
     slot_of,
     slot_pos,
 )
 from rocketfsck.formats.javatext import index_hash
+from rocketfsck.reader.index import read_entry, walk_chain
+from rocketfsck.store.index_geometry import infer_index_geometry
+from rocketfsck.store.model import IndexFile
 from rocketfsck.store.places.locations import path_of
 
 COLUMNS = (
@@ -50,8 +54,8 @@ TEXT = (
     TextColumn("time", "timestamp", 24, render=timestamp),
 )
 FILTERS = ("topic", "key", "slot", "time_from", "time_to", "offset_from", "offset_to")
-_INFERENCE_SIZE = 64 << 20
 _NEIGHBOURS = 50
+_ENTRY_FIELDS = tuple(item.name for item in ENTRY.fields)
 
 
 def index_geometry(source: Source) -> tuple[int, int] | None:
@@ -62,12 +66,10 @@ def index_geometry(source: Source) -> tuple[int, int] | None:
     geometry = source.store.geometry if source.store else None
     if geometry and geometry.index_file_size == source.size:
         return geometry.slot_count, geometry.entry_count
-    data = source.read(0, min(source.size, _INFERENCE_SIZE))
-    found = infer_geometry(
-        source.size, slot_count=source.slot_count, entry_count=source.entry_count, data=data
-    )
-    if found:
-        return found[0]
+    file = IndexFile(source.reader.path, source.name, source.size, 0, source.reader.allocated_size)
+    guess = infer_index_geometry([file], slot_count=source.slot_count, entry_count=source.entry_count)
+    if guess.proven and guess.slot_count is not None and guess.entry_count is not None:
+        return guess.slot_count, guess.entry_count
     return (geometry.slot_count, geometry.entry_count) if geometry else _neighbours_geometry(source)
 
 
@@ -99,8 +101,9 @@ def index_items(source: Source, wanted: Wanted) -> Iterator[Item]:
         yield from _without_geometry(source, wanted)
         return
     slot_count, entry_count = geometry
+    header = decode_header(source.read(0, INDEX_HEADER_SIZE))
     if wanted.slot is not None:
-        yield from _chain(source, wanted, slot_count)
+        yield from _chain(source, wanted, slot_count, header)
         return
     if not wanted.any:
         yield _header(source, _shape(source, slot_count, entry_count))
@@ -110,7 +113,7 @@ def index_items(source: Source, wanted: Wanted) -> Iterator[Item]:
             return "slot", {"slot": (pos - INDEX_HEADER_SIZE) // SLOT_SIZE, **values}, ""
 
         yield from unit_items(source, SLOT, slot, start=INDEX_HEADER_SIZE, end=slots_end, what="slot")
-    yield from _entries(source, wanted, slot_count, entry_count)
+    yield from _entries(source, wanted, slot_count, entry_count, header)
 
 
 def _without_geometry(source: Source, wanted: Wanted) -> Iterator[Item]:
@@ -136,8 +139,9 @@ def _header(source: Source, note: str) -> Item:
     )
 
 
-def _entries(source: Source, wanted: Wanted, slot_count: int, entry_count: int) -> Iterator[Item]:
-    header = decode_header(source.read(0, INDEX_HEADER_SIZE))
+def _entries(
+    source: Source, wanted: Wanted, slot_count: int, entry_count: int, header: IndexHeader
+) -> Iterator[Item]:
     first = entry_pos(0, slot_count)
     end = min(entry_pos(entry_count, slot_count), source.size)
     wished = _wished_hash(wanted)
@@ -194,45 +198,43 @@ def _entry_values(number: int, values: dict[str, Any], slot_count: int, begin: i
     }
 
 
-def _chain(source: Source, wanted: Wanted, slot_count: int) -> Iterator[Item]:
+def _chain(source: Source, wanted: Wanted, slot_count: int, header: IndexHeader) -> Iterator[Item]:
     """The slot, then its entries from the newest on, then why the chain ends."""
     assert wanted.slot is not None
     if not 0 <= wanted.slot < slot_count:
         raise UsageError(f"--slot: the file has the slots 0 to {slot_count - 1}")
-    header = decode_header(source.read(0, INDEX_HEADER_SIZE))
     pos = slot_pos(wanted.slot)
-    newest = SLOT.parse(source.read(pos, SLOT_SIZE))["newestIndex"]
-    yield Item("slot", pos, pos + SLOT_SIZE, {"slot": wanted.slot, "newestIndex": newest})
-    number, before, seen = newest, None, set[int]()
-    while (reason := _end_of_chain(number, before, seen, header.entry_count)) is None:
-        pos = entry_pos(number, slot_count)
-        if pos + ENTRY_SIZE > source.size:
-            reason = f"entry {number} would be behind the end of the file"
-            break
-        seen.add(number)
-        values = ENTRY.parse(source.read(pos, ENTRY_SIZE))
-        shown = _entry_values(number, values, slot_count, header.begin_timestamp)
+    number = SLOT.parse(source.read(pos, SLOT_SIZE))["newestIndex"]
+    yield Item("slot", pos, pos + SLOT_SIZE, {"slot": wanted.slot, "newestIndex": number})
+    before = None
+    for entry in walk_chain(
+        number, header.entry_count, lambda number: read_entry(source.reader, number, slot_count)
+    ):
+        before, number = entry.number, entry.previous
+        pos = entry_pos(before, slot_count)
+        values = dict(zip(_ENTRY_FIELDS, astuple(entry)[1:], strict=True))
+        shown = _entry_values(before, values, slot_count, header.begin_timestamp)
         note = "" if shown["slot"] == wanted.slot else f"its hash belongs to slot {shown['slot']}"
-        if wanted.has_offset(values["phyOffset"]) and wanted.has_time(shown["timestamp"]):
+        if wanted.has_offset(entry.physical_offset) and wanted.has_time(shown["timestamp"]):
             yield Item("entry", pos, pos + ENTRY_SIZE, shown, note)
-        before, number = number, values["prevIndex"]
+    missing = entry_pos(number, slot_count)
+    is_cut = 0 < number <= header.entry_count and missing + ENTRY_SIZE > source.size
+    pos = missing if is_cut else pos
+    reason = _why_ended(number, before, header.entry_count, is_cut=is_cut)
     yield Item("chain-end", pos, pos, {"slot": wanted.slot, "chainEnd": reason}, f"the chain ends: {reason}")
 
 
-def _end_of_chain(number: int, before: int | None, seen: set[int], used: int) -> str | None:
-    """Why a walk ends before entry `number`; None while it goes on."""
+def _why_ended(number: int, before: int | None, used: int, *, is_cut: bool) -> str:
+    """Why a walk ends behind entry `before` (None: at the slot), which leads to `number`."""
     link = "the slot is empty" if before is None else f"prevIndex of entry {before} is {number}"
     if number == 0:
         return link
-    if number < 0 or number > used:
-        return (
-            f"{link}, and entries 1 to {used} are in use"
-            if before is not None
-            else (f"the slot says {number}, and entries 1 to {used} are in use")
-        )
-    if number in seen:
-        return f"{link}, which the chain came by already: a cycle"
-    return None
+    if not 0 < number <= used:
+        said = link if before is not None else f"the slot says {number}"
+        return f"{said}, and entries 1 to {used} are in use"
+    if is_cut:
+        return f"entry {number} would be behind the end of the file"
+    return f"{link}, which the chain came by already: a cycle"
 
 
 SPECS = {"index": Spec(COLUMNS, TEXT, FILTERS, index_items)}

@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rocketfsck.formats.indexfile import ENTRY_SIZE, entry_pos
 from rocketfsck.pipeline.sources import Source
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.damage import guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
-from rocketfsck.reader.index import BLOCK_COUNT, ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexReader
+from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.store.model import Geometry, IndexFile, Store
 
 _ENTRY = {
@@ -65,7 +66,7 @@ def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
         if not wanted.split_size:
             yield Part(source, ENTRIES.name, file.relative, 0, None, file.size, item)
             continue
-        first = HEADER_SIZE + SLOT_SIZE * max(geometry.slot_count, 1)
+        first = entry_pos(0, max(geometry.slot_count, 1))
         step = max(wanted.split_size // ENTRY_SIZE, 1) * ENTRY_SIZE
         bounds: list[int] = [0, *range(first + step, file.size, step)]
         for start, end in zip(bounds, [*bounds[1:], None], strict=True):

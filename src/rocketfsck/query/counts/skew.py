@@ -6,32 +6,24 @@ no link is followed: what a slot's chain must hold follows from the hashes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import (
-    ENTRY,
     ENTRY_SIZE,
-    INDEX_HEADER_SIZE,
-    SLOT_SIZE,
-    decode_header,
+    expected_used_slots,
 )
-from rocketfsck.formats.javatext import index_hash, java_decode
-from rocketfsck.formats.magic import MIN_RECORD_SIZE
-from rocketfsck.formats.properties import KEYS, UNIQ_KEY, parse_properties, split_keys
-from rocketfsck.formats.record import decode_record
+from rocketfsck.formats.javatext import index_hash
+from rocketfsck.reader.index import Entries, IndexReader
+from rocketfsck.reader.records import LogReader
 from rocketfsck.scan.sorting import distinct
 from rocketfsck.store.model import IndexFile, Store
-from rocketfsck.store.reading import FileReader
 
 _BLOCK_COUNT = 1 << 18
-_RECORD_LIMIT = 16 << 20
-_ENTRY_DTYPE = ENTRY.dtype()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +58,24 @@ class IndexSkew:
 
 def measure_skew(store: Store, file: IndexFile) -> IndexSkew:
     """Read the entries of an index file through. Raises StoreError if it cannot be read, or is too short."""
-    slot_count = store.geometry.slot_count
-    with FileReader(file.location) as reader:
-        used = _used_entries(store, reader)
+    with IndexReader(file, store.geometry) as reader:
+        if not reader.has_header:
+            raise StoreError("is too short for an index file", path=file.location)
+        slot_count, used = reader.slot_count, reader.used_entry
         chains = np.zeros(slot_count, np.int32)
-        for block in _blocks(reader, slot_count, used):
+        for block in _blocks(reader):
             slots = _slots(block, slot_count)
             np.add.at(chains, slots[slots >= 0], 1)
         longest_slot = int(chains.argmax())
         longest = int(chains[longest_slot])
-        hot = _hot_key(store, reader, slot_count, used, longest_slot) if longest else None
+        hot = _hot_key(store, reader, longest_slot) if longest else None
     used_slots = int(np.count_nonzero(chains))
     return IndexSkew(
         file.relative,
         slot_count,
         used,
         used_slots,
-        round(slot_count * -math.expm1(-used / slot_count)),
+        expected_used_slots(slot_count, used),
         longest,
         longest_slot,
         tuple(_histogram(chains)),
@@ -90,27 +83,15 @@ def measure_skew(store: Store, file: IndexFile) -> IndexSkew:
     )
 
 
-def _used_entries(store: Store, reader: FileReader) -> int:
-    """How many entries are in use by the header, within what the file can hold."""
-    if reader.size < INDEX_HEADER_SIZE:
-        raise StoreError("is too short for an index file", path=reader.path)
-    header = decode_header(reader.read(0, INDEX_HEADER_SIZE))
-    entries_pos = INDEX_HEADER_SIZE + SLOT_SIZE * store.geometry.slot_count
-    room = max((reader.size - entries_pos) // ENTRY_SIZE, 0)
-    return max(min(header.index_count, room) - 1, 0)
+def _blocks(reader: IndexReader) -> Iterator[Entries]:
+    """The entries in use; a block is good until the next."""
+    end = reader.used_entry + 1
+    room = np.empty(ENTRY_SIZE * min(_BLOCK_COUNT, end), np.uint8)
+    for first in range(1, end, _BLOCK_COUNT):
+        yield reader.entries(first, min(_BLOCK_COUNT, end - first), room)
 
 
-def _blocks(reader: FileReader, slot_count: int, used: int) -> Iterator[NDArray[np.void]]:
-    """The entries in use, in one array that is used again for every block."""
-    entries = np.empty(min(_BLOCK_COUNT, used), _ENTRY_DTYPE)
-    first_pos = INDEX_HEADER_SIZE + SLOT_SIZE * slot_count + ENTRY_SIZE
-    for start in range(0, used, _BLOCK_COUNT):
-        block = entries[: min(_BLOCK_COUNT, used - start)]
-        reader.read_into(block.view(np.uint8).data, first_pos + ENTRY_SIZE * start)
-        yield block
-
-
-def _slots(block: NDArray[np.void], slot_count: int) -> NDArray[np.int64]:
+def _slots(block: Entries, slot_count: int) -> NDArray[np.int64]:
     """The slot of every entry; -1 for a negative hash, which no broker writes."""
     hashes = block["keyHash"].astype(np.int64)
     return np.where(hashes < 0, -1, hashes % slot_count)
@@ -125,11 +106,11 @@ def _histogram(chains: NDArray[np.int32]) -> Iterator[tuple[int, int, int]]:
         low *= 2
 
 
-def _hot_key(store: Store, reader: FileReader, slot_count: int, used: int, slot: int) -> HotKey:
+def _hot_key(store: Store, reader: IndexReader, slot: int) -> HotKey:
     counts: dict[int, int] = {}
     offsets: dict[int, int] = {}
-    for block in _blocks(reader, slot_count, used):
-        rows = np.flatnonzero(_slots(block, slot_count) == slot)
+    for block in _blocks(reader):
+        rows = np.flatnonzero(_slots(block, reader.slot_count) == slot)
         hashes, offset = block["keyHash"][rows].astype(np.int32), block["phyOffset"][rows]
         for value in distinct(hashes).tolist():
             hits = hashes == value
@@ -142,21 +123,9 @@ def _hot_key(store: Store, reader: FileReader, slot_count: int, used: int, slot:
 
 def _key_of(store: Store, physical_offset: int, key_hash: int) -> tuple[str | None, str | None]:
     """The topic and the key with this hash of the record at an offset; (None, None) where there is none."""
-    for file in store.commitlog.files:
-        pos = physical_offset - (file.start_offset or 0)
-        if not 0 <= pos <= file.size - MIN_RECORD_SIZE:
-            continue
-        try:
-            with FileReader(file.location) as reader:
-                size = int.from_bytes(reader.read(pos, 4), "big", signed=True)
-                if not MIN_RECORD_SIZE <= size <= min(_RECORD_LIMIT, reader.size - pos):
-                    continue
-                record = decode_record(reader.read(pos, size))
-        except (StoreError, FormatError):
-            continue
-        topic = java_decode(record.topic)
-        properties = parse_properties(record.properties, store.dialect.property_parser) or {}
-        for key in (properties.get(UNIQ_KEY), *split_keys(properties.get(KEYS, ""))):
-            if key is not None and index_hash(topic, key) == key_hash:
-                return topic, key
+    with LogReader(store.commitlog) as log:
+        topic, keys = log.index_keys(physical_offset, store.dialect.property_parser) or (None, [])
+    for key in keys:
+        if topic is not None and index_hash(topic, key) == key_hash:
+            return topic, key
     return None, None

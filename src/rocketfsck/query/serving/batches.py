@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rocketfsck.query.queues import Unit
 from rocketfsck.query.serving.files import BrokerThrowsError, ServedFile, ServedQueue
+from rocketfsck.reader.units import Unit
 
 Boundary = Literal["lower", "upper"]
 

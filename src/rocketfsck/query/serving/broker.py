@@ -12,28 +12,29 @@ taken as they are ("running"). Queries by key take index and log as they are. Re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import Version, parse_version
-from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.formats.javatext import INT64_MAX, index_hash
-from rocketfsck.query.chains import Chains
 from rocketfsck.query.log import LogView
 from rocketfsck.query.selecting import index_step, is_time_matched, select_offsets
 from rocketfsck.query.serving.batches import Boundary
-from rocketfsck.query.serving.files import Readers, ServedQueue
+from rocketfsck.query.serving.files import ServedQueue
 from rocketfsck.query.serving.pulls import PullAnswer, commit_log_offset, pull
 from rocketfsck.query.serving.state import Serving, State, serve, usual_state
 from rocketfsck.query.serving.times import offset_of_time
 from rocketfsck.query.serving.versions import MAX_BATCH_NUM, QUERY_ROUNDS, traits_of
 from rocketfsck.query.start.settings import refuse_unanswered
 from rocketfsck.query.trace import Trace
+from rocketfsck.reader.index import IndexReader
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Store
+from rocketfsck.store.openfiles import Readers
 from rocketfsck.store.reading import Closing
+
+OPEN_FILES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class BrokerView(Closing):
         self.traits = traits_of(self.version)
         self.state: State = state or usual_state(store, self.traits)
         self.log = LogView(store)
-        self._readers = Readers()
+        self._readers = Readers(OPEN_FILES)
 
     def close(self) -> None:
         self.log.close()
@@ -94,32 +95,21 @@ class BrokerView(Closing):
         key_hash = index_hash(topic, key)
         out: list[int] = []
         last = (0, 0)
-        for number, chains in enumerate(self._index_files()):
-            with chains:
-                header = chains.header
-                assert header is not None
+        for number, file in enumerate(reversed(self.store.indexes)):
+            with IndexReader(file, self.store.geometry) as index:
+                header = index.header  # zeros for a short file, which a broker makes longer
                 if number == 0:
                     last = (header.end_timestamp, header.end_phy_offset)
                 if is_time_matched(header, begin_timestamp, end_timestamp):
-                    step = select_offsets(
-                        chains, header, key_hash, out, limit, begin_timestamp, end_timestamp
-                    )
+                    step = select_offsets(index, key_hash, out, limit, begin_timestamp, end_timestamp)
                 else:
-                    step = index_step(chains, header, skipped="its times are outside the window")
+                    step = index_step(index, skipped="its times are outside the window")
             if trace is not None:
                 trace.key_hash = key_hash
                 trace.index_steps.append(step)
             if header.begin_timestamp < begin_timestamp or len(out) >= limit:
                 break
         return KeyOffsets(tuple(out), *last)
-
-    def _index_files(self) -> Iterator[Chains]:
-        """Newest first, those that a broker would have loaded."""
-        for file in reversed(self.store.indexes):
-            chains = Chains(file, self.store.geometry)
-            if chains.header is None:
-                chains.header = IndexHeader(0, 0, 0, 0, 0, 0)  # a broker makes a short file longer with zeros
-            yield chains
 
     def query_message(
         self,

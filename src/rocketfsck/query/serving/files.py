@@ -10,7 +10,6 @@ a truncation left behind the position are there for the next start, and not for 
 from __future__ import annotations
 
 import struct
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -18,16 +17,12 @@ import numpy as np
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.magic import BORN_HOST_V6
-from rocketfsck.query.queues import PRE_BLANK_SIZE, Unit, unit_dtype
+from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT
+from rocketfsck.formats.dtypes import unit_dtype
+from rocketfsck.reader.heads import HEAD_SIZE, decode_head
+from rocketfsck.reader.units import Unit
 from rocketfsck.store.model import QueueKind
-from rocketfsck.store.reading import Closing, FileReader
-
-OPEN_FILES = 16
-PRE_BLANK = struct.pack(">qiq", 0, PRE_BLANK_SIZE, 0)
-_INT, _LONG = struct.Struct(">i"), struct.Struct(">q")
-_SYS_FLAG_POS = 36
-_STORE_TIMESTAMP_POS = {False: 56, True: 68}  # by whether the born host is an IPv6 one
+from rocketfsck.store.openfiles import Readers
 
 
 class BrokerThrowsError(StoreError):
@@ -54,27 +49,6 @@ class ServedFile:
     @property
     def end_offset(self) -> int:
         return self.start_offset + self.size
-
-
-class Readers(Closing):
-    """A few files open at a time, by their paths. A context manager."""
-
-    def __init__(self) -> None:
-        self._open: OrderedDict[str, FileReader] = OrderedDict()
-
-    def close(self) -> None:
-        for reader in self._open.values():
-            reader.close()
-        self._open.clear()
-
-    def read(self, path: str, pos: int, size: int) -> bytes:
-        """Bytes of a file. Raises StoreError where they cannot be read."""
-        reader = self._open.get(path)
-        if reader is None:
-            if len(self._open) >= OPEN_FILES:
-                self._open.popitem(last=False)[1].close()
-            reader = self._open[path] = FileReader(path)
-        return reader.read(pos, size)
 
 
 def java_int(value: int) -> int:
@@ -145,10 +119,9 @@ class ServedLog:
         if found is None:
             return -1
         file, pos = found
-        head = self.readers.read(file.path, pos, min(size, _STORE_TIMESTAMP_POS[True] + 8))
+        data = self.readers.open(file.path).read(pos, min(size, HEAD_SIZE))
         try:
-            is_long = self.knows_ipv6 and bool(_INT.unpack_from(head, _SYS_FLAG_POS)[0] & BORN_HOST_V6)
-            return int(_LONG.unpack_from(head, _STORE_TIMESTAMP_POS[is_long])[0])
+            return decode_head(data, knows_ipv6=self.knows_ipv6).store_timestamp
         except struct.error:
             raise BrokerThrowsError("java.lang.IndexOutOfBoundsException") from None
 
@@ -203,19 +176,16 @@ class ServedQueue:
         found = int(np.searchsorted(self.appended.place, index))
         if found < len(self.appended.place) and self.appended.place[found] == index:
             return self._appended(index, found)
-        data = self.readers.read(file.path, pos, self.unit_size) if file.path else self._filled(file, index)
-        row = np.frombuffer(data, unit_dtype(self.kind))[0]
-        offset, size, tags = int(row["offset"]), int(row["size"]), int(row["tagsCode"])
-        if self.kind == "file":
-            return Unit(index, index, 1, offset, size, tags)
-        base, count = int(row["msgBaseOffset"]), int(row["batchSize"])
-        return Unit(index, base, count, offset, size, tags, int(row["storeTime"]))
+        data = (
+            self.readers.open(file.path).read(pos, self.unit_size) if file.path else self._filled(file, index)
+        )
+        return Unit.of(index, np.frombuffer(data, unit_dtype(self.kind))[0])
 
     def _filled(self, file: ServedFile, index: int) -> bytes:
         """A unit of a new file that is no record's: a pre-blank one before the first, else zeros."""
         first = int(self.appended.place[0]) if len(self.appended.place) else 0
         is_blank = self.kind == "file" and file == self.files[0] and index < first
-        return PRE_BLANK if is_blank else bytes(self.unit_size)
+        return PRE_BLANK_UNIT if is_blank else bytes(self.unit_size)
 
     def _appended(self, index: int, number: int) -> Unit:
         units = self.appended

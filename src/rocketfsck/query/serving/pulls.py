@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rocketfsck.query.queues import Unit
 from rocketfsck.query.serving.batches import find_batch
 from rocketfsck.query.serving.files import ServedFile, ServedLog, ServedQueue, java_int
 from rocketfsck.query.serving.versions import FILTER_SIZE, TRANSFER_COUNT, TRANSFER_SIZE, QueryTraits
+from rocketfsck.reader.units import Unit
 
 Status = Literal[
     "FOUND",

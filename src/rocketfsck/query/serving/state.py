@@ -30,7 +30,6 @@ from rocketfsck.query.serving.batches import first_unit, last_pos
 from rocketfsck.query.serving.files import (
     NO_UNITS,
     Appended,
-    Readers,
     ServedFile,
     ServedLog,
     ServedQueue,
@@ -43,6 +42,7 @@ from rocketfsck.query.start.settings import NotCoveredError, refuse_unanswered, 
 from rocketfsck.query.start.simulate import start_files
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import ConsumeQueue, MappedFile, QueueKind, Store
+from rocketfsck.store.openfiles import Readers
 
 State = Literal["started", "running"]
 

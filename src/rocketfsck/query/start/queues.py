@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
 from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.dtypes import unit_dtype
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.query.start.load import LoadedQueue, OpenFile
 from rocketfsck.store.reading import FileReader
@@ -75,9 +75,8 @@ class QueueModel:
     def __init__(self, loaded: LoadedQueue, dialect: Dialect) -> None:
         self.loaded = loaded
         self.dialect = dialect
-        unit = BATCH_UNIT if loaded.kind == "batch" else UNIT
-        self.dtype = unit.dtype()
-        self.unit_size = unit.size
+        self.dtype = unit_dtype(loaded.kind)
+        self.unit_size = self.dtype.itemsize
         self.counts_ends = dialect.max_physic_offset_is_end and loaded.kind == "file"
         self.max_physic_offset = -1
         self.min_pos = 0

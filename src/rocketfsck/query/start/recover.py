@@ -2,56 +2,29 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rocketfsck.formats.checkpoint import Checkpoint
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
-from rocketfsck.formats.places import (
-    BODY_AT,
-    MAGIC_CODE_AT,
-    PHYSICAL_OFFSET_AT,
-    SYS_FLAG_AT,
-    store_timestamp_place,
-)
 from rocketfsck.query.start.load import OpenFile
 from rocketfsck.query.start.model import LogScan, Skipped
 from rocketfsck.query.start.read import Judged, Reading, Verdict, judge_record
 from rocketfsck.query.start.walk import Ending, LogWalker
+from rocketfsck.reader.heads import HEAD_SIZE, RecordHead, decode_head
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.store.reading import FileReader
-
-_INT = struct.Struct(">i")
-_LONG = struct.Struct(">q")
 
 BatchHandler = Callable[[RecordBatch, OpenFile], None]
 HUGE_NOTE = "the record at {offset} claims more than 1 GiB: a broker without that much memory dies on it"
 
 
-@dataclass(frozen=True, slots=True)
-class FirstRecord:
-    """What a broker reads of a file's first record to find where to begin."""
-
-    magic_code: int
-    physical_offset: int
-    store_timestamp: int
-
-
-def read_first_record(file: OpenFile, dialect: Dialect) -> FirstRecord:
-    """The fields at their places; storeTimestamp's depends on the IPv6 flag where the version knows it."""
+def read_first_record(file: OpenFile, dialect: Dialect) -> RecordHead:
+    """What a broker reads of a file's first record to find where to begin; zeros behind the file's end."""
     with FileReader(file.path) as reader:
-        head = reader.read_upto(0, BODY_AT).ljust(BODY_AT, b"\0")
-    sys_flag = _INT.unpack_from(head, SYS_FLAG_AT)[0] if dialect.ipv6_hosts else 0
-    store_at = store_timestamp_place(sys_flag)
-    with FileReader(file.path) as reader:
-        stored = reader.read_upto(store_at, 8).ljust(8, b"\0")
-    return FirstRecord(
-        _INT.unpack_from(head, MAGIC_CODE_AT)[0],
-        _LONG.unpack_from(head, PHYSICAL_OFFSET_AT)[0],
-        _LONG.unpack_from(stored)[0],
-    )
+        data = reader.read_upto(0, HEAD_SIZE).ljust(HEAD_SIZE, b"\0")
+    return decode_head(data, knows_ipv6=dialect.ipv6_hosts)
 
 
 def choose_start(

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT
+from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT
+from rocketfsck.formats.dtypes import UNIT_DTYPE
 from rocketfsck.query.start.load import OpenFile
 from rocketfsck.query.start.model import LostRange
 from rocketfsck.query.start.queues import FAR, QueueModel
 
-_BLANK = np.frombuffer(PRE_BLANK_UNIT, UNIT.dtype())[0]
+_BLANK = np.frombuffer(PRE_BLANK_UNIT, UNIT_DTYPE)[0]
 
 
 def first_covered(queue: QueueModel) -> int:

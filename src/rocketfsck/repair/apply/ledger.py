@@ -18,8 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
+from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
-from rocketfsck.reader.units import PRE_BLANK_SIZE, UnitReader
+from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.apply.matching import RANGE_LIMIT, OffsetRange, Rows, match_rows, pair_rows, runs_of
 from rocketfsck.repair.plan.model import Loss, Notice
 from rocketfsck.scan.columns import Fault
@@ -35,17 +37,7 @@ from rocketfsck.store.reading import FileReader
 BLOCK_COUNT = 1 << 16
 ROW_LIMIT = 1 << 24
 """Differing units of one queue, or valid records of one file, that are matched one by one."""
-_HEADER = np.dtype(
-    [
-        ("size", ">i4"),
-        ("magic", ">i4"),
-        ("crc", ">i4"),
-        ("queue", ">i4"),
-        ("flag", ">i4"),
-        ("queue_offset", ">i8"),
-        ("physical_offset", ">i8"),
-    ]
-)
+_HEADER = RECORD_HEAD_DTYPE
 _WINDOW_SIZE = 1 << 20
 _BAD = Fault.BODY_CRC | Fault.PROPERTY_CRC
 
@@ -231,10 +223,10 @@ def _framed(
                 data = np.frombuffer(reader.read_upto(low - start, _WINDOW_SIZE + _HEADER.itemsize), np.uint8)
                 places = (offset[here] - low)[:, None] + np.arange(_HEADER.itemsize)
                 heads = data[places].view(_HEADER).reshape(-1)
-                good = np.isin(heads["magic"], (MAGIC_V1, MAGIC_V2)) & (heads["size"] == size[here])
-                good &= (heads["queue"] == queue_id) & (heads["physical_offset"] == offset[here])
+                good = np.isin(heads["magicCode"], (MAGIC_V1, MAGIC_V2)) & (heads["totalSize"] == size[here])
+                good &= (heads["queueId"] == queue_id) & (heads["physicalOffset"] == offset[here])
                 if kind == "file":
-                    good &= heads["queue_offset"] == index[here]
+                    good &= heads["queueOffset"] == index[here]
                 for row in here[good]:
                     found[row] = _has_topic(reader, int(offset[row]) - start, int(size[row]), name)
     return found

@@ -7,14 +7,13 @@ are. Reference 5.1; fault catalogue K1 to K3.
 
 from __future__ import annotations
 
-from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
-from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, IndexHeader, decode_header
+from rocketfsck.reader.index import readable_headers
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.log.edit import LogEnd, read_log_end
-from rocketfsck.store.model import IndexFile, Store
-from rocketfsck.store.reading import FileReader, read_whole
+from rocketfsck.store.model import Store
+from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.queues.unitruns import Kind, kinds_of
 
 MAX_SIZE = 1 << 20
@@ -76,19 +75,7 @@ def logics_timestamp(store: Store, end: LogEnd | None) -> int:
     return head.store_timestamp if head is not None else 0
 
 
-def index_headers(store: Store) -> list[tuple[IndexFile, IndexHeader]]:
-    """The headers of the index files that have one, in order."""
-    found = []
-    for file in store.indexes:
-        try:
-            with FileReader(file.path) as reader:
-                found.append((file, decode_header(reader.read_upto(0, INDEX_HEADER_SIZE))))
-        except (FormatError, StoreError):
-            continue
-    return found
-
-
 def index_timestamp(store: Store) -> int:
     """The endTimestamp of the last full index file: all but the last are; 0 without any."""
-    headers = index_headers(store)
+    headers = readable_headers(store.indexes)
     return headers[-2][1].end_timestamp if len(headers) > 1 else 0

@@ -29,8 +29,9 @@ from rocketfsck.formats.indexfile import (
     entry_pos,
     index_file_size,
 )
+from rocketfsck.reader.index import readable_headers
 from rocketfsck.repair.build.files import copy_part, make_directory, opened, set_time, write_part
-from rocketfsck.repair.build.indexparts import FileNames, read_header, slots_of_entries, write_slots
+from rocketfsck.repair.build.indexparts import FileNames, slots_of_entries, write_slots
 from rocketfsck.repair.build.model import BuiltIndexFile, IndexBuild
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.scan.build.entries import put_entries
@@ -89,7 +90,7 @@ class IndexBuilder:
         self._current: _Filling | None = None
         self._before: tuple[IndexFile, IndexHeader] | None = None
         if only_missing:
-            headers = [found[1] for found in map(read_header, store.indexes) if found is not None]
+            headers = [header for _, header in readable_headers(store.indexes)]
             self.from_offset = headers[-1].end_phy_offset + 1 if headers else None
         if self.from_offset is not None:
             self._go_on_before(self.from_offset)
@@ -265,7 +266,7 @@ class IndexBuilder:
 
     def _go_on_before(self, from_offset: int) -> None:
         """Go on behind the last file of the store that ends before `from_offset`."""
-        before = [found for found in map(read_header, self.store.indexes) if found is not None]
+        before = readable_headers(self.store.indexes)
         before = [
             (file, header)
             for file, header in before

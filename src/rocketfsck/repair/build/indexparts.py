@@ -11,17 +11,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.dtypes import ENTRY_DTYPE
 from rocketfsck.formats.indexfile import (
     ENTRY_SIZE,
     INDEX_HEADER_SIZE,
     SLOT_SIZE,
-    IndexHeader,
-    decode_header,
     entry_pos,
 )
+from rocketfsck.reader.index import readable_headers
 from rocketfsck.repair.build.files import write_part
-from rocketfsck.scan.join.replay import ENTRY_DTYPE
 from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import FileReader
 
@@ -29,20 +27,12 @@ PIECE_COUNT = 1 << 20
 SLOT_PIECE_COUNT = 1 << 14
 
 
-def read_header(file: IndexFile) -> tuple[IndexFile, IndexHeader] | None:
-    try:
-        with FileReader(file.location) as reader:
-            return file, decode_header(reader.read(0, INDEX_HEADER_SIZE))
-    except (StoreError, FormatError):
-        return None
-
-
 def names_by_begin(files: Sequence[IndexFile]) -> dict[int, str]:
     """What the store calls the files that begin at an offset, where only one does."""
     found: dict[int, list[str]] = {}
-    for pair in map(read_header, files):
-        if pair is not None and pair[0].created is not None and pair[1].entry_count:
-            found.setdefault(pair[1].begin_phy_offset, []).append(pair[0].name)
+    for file, header in readable_headers(files):
+        if file.created is not None and header.entry_count:
+            found.setdefault(header.begin_phy_offset, []).append(file.name)
     return {offset: names[0] for offset, names in found.items() if len(names) == 1}
 
 

@@ -10,18 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rocketfsck.formats.javatext import INT32_MAX
+from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
+from rocketfsck.formats.dtypes import unit_dtype
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.store.reading import FileReader
 
-PLAIN_DTYPE = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tags", ">i8")])
-BATCH_DTYPE = np.dtype([
-    *PLAIN_DTYPE.descr,
-    ("time", ">i8"),
-    ("base", ">i8"),
-    ("count", ">i2"),
-    ("rest", "V8"),
-])  # fmt: skip
 FILES_LOOKED_AT = 3
 
 
@@ -43,7 +36,7 @@ class QueueEnd:
 def queue_end(queue: ConsumeQueue, log_end_offset: int) -> QueueEnd | None:
     """The end of a queue, None where it has no unit that points into the log. Raises StoreError."""
     is_batch = queue.kind == "batch"
-    layout = BATCH_DTYPE if is_batch else PLAIN_DTYPE
+    layout = unit_dtype(queue.kind)
     found = None
     for file in queue.files[-FILES_LOOKED_AT:]:
         with FileReader(file.location) as reader:
@@ -51,14 +44,14 @@ def queue_end(queue: ConsumeQueue, log_end_offset: int) -> QueueEnd | None:
             units = np.frombuffer(reader.read(0, count * layout.itemsize), layout)
         valid = (units["offset"] >= 0) & (units["size"] > 0) & (units["offset"] < log_end_offset)
         if is_batch:
-            valid &= (units["base"] >= 0) & (units["count"] > 0)
+            valid &= (units["msgBaseOffset"] >= 0) & (units["batchSize"] > 0)
         ends = np.flatnonzero(~valid)
         last = (int(ends[0]) if len(ends) else count) - 1
         if last >= 0 and not _is_pre_blank(units[last]):
             unit = units[last]
             following = (file.start_offset or 0) // layout.itemsize + last + 1
             offset, size = int(unit["offset"]), int(unit["size"])
-            after = int(unit["base"]) + int(unit["count"]) if is_batch else following
+            after = int(unit["msgBaseOffset"]) + int(unit["batchSize"]) if is_batch else following
             found = QueueEnd(following, after, offset, offset + size, file.location)
         if len(ends):
             break
@@ -66,4 +59,4 @@ def queue_end(queue: ConsumeQueue, log_end_offset: int) -> QueueEnd | None:
 
 
 def _is_pre_blank(unit: np.void) -> bool:
-    return int(unit["offset"]) == 0 and int(unit["size"]) == INT32_MAX
+    return int(unit["offset"]) == 0 and int(unit["size"]) == PRE_BLANK_SIZE

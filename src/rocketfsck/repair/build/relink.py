@@ -5,12 +5,12 @@ For a file whose entries are sound and whose chains are not: hashes, offsets and
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 
 import numpy as np
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.dtypes import ENTRY_DTYPE
 from rocketfsck.formats.indexfile import (
     ENTRY_SIZE,
     INDEX_HEADER_SIZE,
@@ -20,21 +20,16 @@ from rocketfsck.formats.indexfile import (
     entry_pos,
     index_file_size,
 )
-from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
-from rocketfsck.formats.places import PHYSICAL_OFFSET_AT, SYS_FLAG_AT, store_timestamp_place
-from rocketfsck.formats.record import BLANK
+from rocketfsck.reader.heads import head_of
 from rocketfsck.repair.build.files import opened, set_time, write_part
 from rocketfsck.repair.build.indexparts import write_slots
 from rocketfsck.repair.build.model import BuiltIndexFile
 from rocketfsck.scan.build.entries import link_entries
-from rocketfsck.scan.join.replay import ENTRY_DTYPE
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import FileReader
 
 PIECE_COUNT = 1 << 16
-_HEAD = BLANK.packer()
-_LONG = struct.Struct(">q")
 
 
 def relink_index_file(store: Store, file: IndexFile, target: Path) -> BuiltIndexFile:
@@ -123,17 +118,8 @@ def _entry_count(reader: FileReader, header: IndexHeader, slot_count: int, limit
 
 def store_timestamp_at(store: Store, offset: int) -> int | None:
     """The storeTimestamp of the record that stands at a physical offset; None if none does."""
-    for file in store.commitlog.files:
-        pos = offset - (file.start_offset or 0)
-        if 0 <= pos < file.size:
-            try:
-                with FileReader(file.path) as reader:
-                    head = reader.read_upto(pos, 80)
-            except StoreError:
-                return None
-            if len(head) < 80 or _HEAD.unpack_from(head)[1] not in (MAGIC_V1, MAGIC_V2):
-                return None
-            sys_flag = _HEAD.unpack_from(head, SYS_FLAG_AT)[0]
-            stamp: int = _LONG.unpack_from(head, store_timestamp_place(sys_flag))[0]
-            return stamp if _LONG.unpack_from(head, PHYSICAL_OFFSET_AT)[0] == offset else None
-    return None
+    try:
+        head = head_of(store.commitlog, offset)
+    except StoreError:
+        return None
+    return None if head is None else head.store_timestamp

@@ -10,7 +10,6 @@ Memory: the read buffers and 80 bytes a record found (some 300 while records are
 
 from __future__ import annotations
 
-import struct
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Bytes, Longs
-from rocketfsck.formats.places import HEADER_SIZE, PHYSICAL_OFFSET_AT
+from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.columns import Fault, RecordBatch, Stop, new_batch
 from rocketfsck.scan.log.headers import NOT_FOUND, find_header
 from rocketfsck.scan.log.large import append_large_record, read_large_record
@@ -52,7 +51,6 @@ PENDING_COUNT = 4096
 """Pieces of columns that wait to be put together."""
 
 _LAST_HEADER = 7  # bytes that may begin a header which goes on behind a window
-_LONG = struct.Struct(">q")
 _BEHIND = 8  # room for a BLANK that a file need not have: carved files may end anywhere
 _CHUNK_SIZE = 1 << 20
 _DOUBT_LIMIT = 64 << 20
@@ -194,8 +192,8 @@ class _Walk:
                 return None
 
     def _stated_offset(self, pos: int) -> int:
-        head = self.reader.read_upto(pos, HEADER_SIZE)
-        return int(_LONG.unpack_from(head, PHYSICAL_OFFSET_AT)[0]) if len(head) == HEADER_SIZE else 0
+        head = head_at(self.reader, pos)
+        return 0 if head is None else head.physical_offset
 
     def _run(self, window: ReadAhead, base: int) -> Iterator[NDArray[np.uint32]]:
         """Records from `pos` on, one behind the other; `pos` is then where the search goes on."""

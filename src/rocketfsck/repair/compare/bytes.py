@@ -17,7 +17,8 @@ from rocketfsck.errors import UsageError
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.javatext import INT64_MAX
 from rocketfsck.store.model import MappedFile, Store
-from rocketfsck.store.reading import Closing, FileReader
+from rocketfsck.store.openfiles import Readers
+from rocketfsck.store.reading import FileReader
 
 BLOCK_SIZE = 1 << 20
 CHUNK_SIZE = 128 * BLOCK_SIZE
@@ -57,17 +58,14 @@ def group_files(a: Sequence[MappedFile], b: Sequence[MappedFile]) -> list[tuple[
     return [(tuple(first), tuple(second)) for first, second in groups]
 
 
-class LogBytes(Closing):
+class LogBytes(Readers):
     """The bytes of a commit log by physical offset. A context manager; one file is open at a time."""
 
-    def __init__(self, files: Sequence[MappedFile]) -> None:
-        self.files = files
-        self._reader: FileReader | None = None
-        self._open: MappedFile | None = None
+    __slots__ = ("files",)
 
-    def close(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
+    def __init__(self, files: Sequence[MappedFile]) -> None:
+        super().__init__(1)
+        self.files = files
 
     def ranges(self) -> list[Part]:
         """The physical offsets of the files, half-open."""
@@ -78,11 +76,7 @@ class LogBytes(Closing):
         for file in self.files:
             start, end = range_of(file)
             if start <= offset < end:
-                if self._open is not file or self._reader is None:
-                    if self._reader is not None:
-                        self._reader.close()
-                    self._reader, self._open = FileReader(file.location), file
-                return self._reader, start
+                return self.open(file.location), start
         raise UsageError(f"no file of the commit log holds the offset {offset}")
 
     def read_into(self, view: memoryview, offset: int) -> None:

@@ -17,8 +17,9 @@ from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoin
 from rocketfsck.formats.epoch import EpochEntry, decode_epochs, encode_epochs
 from rocketfsck.formats.javatext import parse_int32, parse_int64
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
-from rocketfsck.reader.probe import begins_record
-from rocketfsck.repair.build.checkpoint import build_checkpoint, index_headers, read_checkpoint
+from rocketfsck.reader.heads import begins_record
+from rocketfsck.reader.index import readable_headers
+from rocketfsck.repair.build.checkpoint import build_checkpoint, read_checkpoint
 from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
@@ -172,7 +173,8 @@ def plan_save_index(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
     if is_unsettled(scene):
         return
     files = {finding.where.file for finding in one_by_one(findings)}
-    ends = [header.end_timestamp for file, header in index_headers(scene.store) if file.relative in files]
+    headers = readable_headers(file for file in scene.store.indexes if file.relative in files)
+    ends = [header.end_timestamp for _, header in headers]
     if ends and scene.store.checkpoint is not None:
         yield answer(
             "save-index",

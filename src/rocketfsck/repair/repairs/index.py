@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.indexfile import (
-    ENTRY,
     ENTRY_SIZE,
     HEADER,
     INDEX_HEADER_SIZE,
@@ -23,8 +22,8 @@ from rocketfsck.formats.indexfile import (
     decode_header,
     entry_pos,
 )
+from rocketfsck.reader.index import read_entry, readable_headers
 from rocketfsck.repair.build import build_index, relink_index_file
-from rocketfsck.repair.build.checkpoint import index_headers
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair
@@ -141,7 +140,7 @@ def first_wrong(scene: PlanScene, findings: Iterable[Finding]) -> Start | None:
     A file before it must be sound, and end with a record whose keys are all in it.
     """
     files = scene.store.indexes
-    headers = {file.relative: header for file, header in index_headers(scene.store)}
+    headers = {file.relative: header for file, header in readable_headers(files)}
     if len(headers) < len(files) or any(header.entry_count == 0 for header in headers.values()):
         return None
     ends = [headers[file.relative].end_phy_offset for file in files]
@@ -175,13 +174,12 @@ def _number_of(files: Sequence[IndexFile], headers: dict[str, IndexHeader], find
 
 def _first_offsets(scene: PlanScene, file: IndexFile, headers: dict[str, IndexHeader]) -> tuple[int, int]:
     """Where a file begins by its header, and by its first entry."""
-    pos = entry_pos(1, scene.store.geometry.slot_count)
     try:
         with FileReader(file.path) as reader:
-            entry = ENTRY.parse(reader.read_upto(pos, ENTRY_SIZE).ljust(ENTRY_SIZE, b"\0"))
+            entry = read_entry(reader, 1, scene.store.geometry.slot_count)
     except StoreError:
         return -1, -1
-    return headers[file.relative].begin_phy_offset, int(entry["phyOffset"])
+    return headers[file.relative].begin_phy_offset, entry.physical_offset if entry is not None else 0
 
 
 def _asks(rule: str) -> bool:

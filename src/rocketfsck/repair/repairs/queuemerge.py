@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT_SIZE
+from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS, PRE_BLANK_UNIT, UNIT_SIZE
+from rocketfsck.formats.dtypes import UNIT_DTYPE
 from rocketfsck.formats.filename import filename_to_offset, offset_to_filename
 from rocketfsck.reader.records import LogReader, is_fence
-from rocketfsck.reader.units import MAX_EXT_ADDRESS, unit_dtype
 from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.repair.log.edit import live_rows
 from rocketfsck.store.model import Store
@@ -92,7 +92,7 @@ class Merger:
         """Queue offsets of the first unit that was built and behind the last; (0, 0) for none."""
         first = end = -1
         for start in starts:
-            units = np.frombuffer(self._read_built(built / offset_to_filename(start)), unit_dtype("file"))
+            units = np.frombuffer(self._read_built(built / offset_to_filename(start)), UNIT_DTYPE)
             rows = np.flatnonzero(kinds_of(units) == Kind.UNIT)
             if len(rows):
                 first = start // UNIT_SIZE + int(rows[0]) if first < 0 else first
@@ -103,9 +103,8 @@ class Merger:
         self, made: bytes, present: bytes, index: int, first_unit: int, last_offset: int
     ) -> tuple[Units, int]:
         """The units of one file, and the highest offset up to their end."""
-        dtype = unit_dtype("file")
-        result = np.frombuffer(bytearray(made), dtype)
-        old = np.frombuffer(present, dtype)
+        result = np.frombuffer(bytearray(made), UNIT_DTYPE)
+        old = np.frombuffer(present, UNIT_DTYPE)
         said = kinds_of(result) == Kind.UNIT
         candidates = np.flatnonzero(~said & (kinds_of(old) == Kind.UNIT))
         offsets = np.where(said, result["offset"], -1).astype(np.int64)
@@ -123,7 +122,7 @@ class Merger:
         result[candidates] = old[candidates]
         result["tagsCode"][candidates[old["tagsCode"][candidates] <= MAX_EXT_ADDRESS]] = 0
         last_kept = int(places[-1]) if len(places) else -1
-        blank = np.frombuffer(PRE_BLANK_UNIT, dtype)[0]
+        blank = np.frombuffer(PRE_BLANK_UNIT, UNIT_DTYPE)[0]
         kinds = kinds_of(result)
         empty = np.flatnonzero(kinds == Kind.ZERO)
         units = np.flatnonzero(kinds == Kind.UNIT)

@@ -8,7 +8,6 @@ Reference 2.1, 2.7, 2.8, 2.10.
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +19,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import BORN_HOST_V6, STORE_HOST_V6
+from rocketfsck.formats.places import IPV6_GROWTH, PHYSICAL_OFFSET_AT, PREPARED_OFFSET_AT
 from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE
 from rocketfsck.formats.record import Blank, encode_blank
 from rocketfsck.repair.carve.carve import Found, crcs_of
@@ -27,7 +27,8 @@ from rocketfsck.repair.carve.sources import SourceFile
 from rocketfsck.repair.log.filler import filler_records
 from rocketfsck.repair.salvage.layout import Placement
 from rocketfsck.scan.columns import Trait
-from rocketfsck.store.reading import Closing, FileReader
+from rocketfsck.store.openfiles import Readers
+from rocketfsck.store.reading import Closing
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 
@@ -36,8 +37,6 @@ COPY_SIZE = 4 << 20
 
 OPEN_FILES = 32
 
-_PHYSICAL_OFFSET_AT = 28
-_PREPARED_OFFSET_AT = 76
 _HEAD_SIZE = 256
 """No filler record's fields before its body take more; the body is zeros."""
 
@@ -56,13 +55,12 @@ class LogWriter(Closing):
         self.placement = placement
         self.version = version
         self.written_size = 0
-        self._readers: OrderedDict[int, FileReader] = OrderedDict()
+        self._readers = Readers(OPEN_FILES)
         self._descriptor = -1
         self._start: int | None = None
 
     def close(self) -> None:
-        for reader in self._readers.values():
-            reader.close()
+        self._readers.close()
         self._close()
 
     def write(self, progress: Callable[[int], None] | None = None) -> None:
@@ -92,7 +90,8 @@ class LogWriter(Closing):
         start = int(found["pos"][first])
         size = int(found["pos"][last]) + int(found["total_size"][last]) - start
         buffer = np.empty(size, np.uint8)
-        self._reader(int(found["source"][first])).read_into(buffer.data, start)
+        source = self.sources[int(found["source"][first])]
+        self._readers.open(source.path).read_into(buffer.data, start)
         if self.placement.name == "pack":
             self._rewrite(buffer, rows, offsets, found["pos"][rows] - start)
         self._put(int(offsets[0]), buffer.data)
@@ -101,15 +100,15 @@ class LogWriter(Closing):
     def _rewrite(self, buffer: NDArray[np.uint8], rows: Longs, offsets: Longs, at: Longs) -> None:
         """Give records at these places in the buffer their new physical offsets."""
         found = self.found
-        _store_longs(buffer, at + _PHYSICAL_OFFSET_AT, offsets)
+        _store_longs(buffer, at + PHYSICAL_OFFSET_AT, offsets)
         prepared = found["prepared_transaction_offset"][rows]
         named = np.flatnonzero(prepared > 0)
         if len(named):
             target = self._moved(prepared[named])
             known = target >= 0
             flags = found["sys_flag"][rows[named]]
-            hosts = 12 * ((flags & BORN_HOST_V6) != 0) + 12 * ((flags & STORE_HOST_V6) != 0)
-            _store_longs(buffer, (at[named] + _PREPARED_OFFSET_AT + hosts)[known], target[known])
+            hosts = IPV6_GROWTH * ((flags & BORN_HOST_V6) != 0) + IPV6_GROWTH * ((flags & STORE_HOST_V6) != 0)
+            _store_longs(buffer, (at[named] + PREPARED_OFFSET_AT + hosts)[known], target[known])
         checked = np.flatnonzero(found["traits"][rows] & int(Trait.PROPERTY_CRC))
         if len(checked):
             _store_property_crcs(buffer, at[checked], found["total_size"][rows[checked]].astype(np.int64))
@@ -142,14 +141,6 @@ class LogWriter(Closing):
                 self._put(at, record[:_HEAD_SIZE])
                 self._put(at + len(record) - _HEAD_SIZE, record[-_HEAD_SIZE:])
             at += len(record)
-
-    def _reader(self, source: int) -> FileReader:
-        reader = self._readers.get(source)
-        if reader is None:
-            if len(self._readers) >= OPEN_FILES:
-                self._readers.popitem(last=False)[1].close()
-            reader = self._readers[source] = FileReader(self.sources[source].path)
-        return reader
 
     def _put(self, offset: int, data: bytes | memoryview) -> None:
         """Write bytes at a physical offset; they lie inside one file."""

@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs, Words
-from rocketfsck.formats.indexfile import ENTRY
+from rocketfsck.formats.dtypes import ENTRY_DTYPE
 from rocketfsck.formats.javatext import INT32_MAX
 from rocketfsck.scan.machine.jit import in_form
-
-ENTRY_DTYPE = ENTRY.dtype()
 
 
 def link_entries(key_hash: Words, number: int, slots: Words, *, compiled: bool = False) -> tuple[Words, int]:

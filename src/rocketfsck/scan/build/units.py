@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import BATCH_UNIT, EXT_UNIT_MIN_SIZE, UNIT
+from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE, EXT_HEAD_DTYPE, UNIT_DTYPE
 from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN
 from rocketfsck.formats.magic import MIN_RECORD_SIZE
 from rocketfsck.scan.build.rows import (
@@ -85,8 +86,7 @@ MAX_UNIT_NUMBER = INT64_MAX // UNIT_SIZES[PLAIN] - (1 << 31)
 
 
 _LOW_HALF, _SIGN = 0xFFFFFFFF, 1 << 31
-_EXT_UNIT = np.dtype([("size", ">i2"), ("tagsCode", ">i8"), ("msgStoreTime", ">i8"), ("bitMapSize", ">i2")])
-_UNITS = (UNIT.dtype(), BATCH_UNIT.dtype(), _EXT_UNIT)
+_UNITS = (UNIT_DTYPE, BATCH_UNIT_DTYPE, EXT_HEAD_DTYPE)
 
 
 def place_units(

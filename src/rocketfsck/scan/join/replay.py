@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, SLOT, SLOT_SIZE
+from rocketfsck.formats.dtypes import ENTRY_DTYPE, SLOT_DTYPE
+from rocketfsck.formats.indexfile import ENTRY_SIZE, SLOT_SIZE
 
 LINK_LIMIT = 1 << 16
 """Wrong links that a replay keeps; further ones are only counted."""
-ENTRY_DTYPE = ENTRY.dtype()
-SLOT_DTYPE = SLOT.dtype()["newestIndex"]
 PLACE_BITS = 20
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 

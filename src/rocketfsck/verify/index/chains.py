@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
+from rocketfsck.reader.index import BLOCK_COUNT, IndexReader, walk_chain
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.sorting import among, distinct
 from rocketfsck.verify.finding import Finding, Where
@@ -108,23 +108,19 @@ def walk_damaged(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterator[
     reached: set[int] = set()
     steps = unfinished = 0
     for slot in walked:
-        entry = int(reader.slots(slot, 1)[0])
         path: dict[int, int] = {}
-        while 0 < entry <= used and entry not in path:
+        for entry in walk_chain(reader.newest(slot) or 0, used, reader.entry):
             if steps >= WALK_LIMIT:
                 unfinished += 1
                 break
             steps += 1
-            path[entry] = len(path)
-            previous = int(reader.entries(entry, 1)["prevIndex"][0])
-            if previous in path and previous != entry:
-                length = len(path) - path[previous]
+            path[entry.number] = len(path)
+            if entry.previous in path and entry.previous != entry.number:
                 yield Finding(
                     RuleName.INDEX_CHAIN_CYCLE,
-                    _at(reader, entry, slot),
-                    {"value": previous, "length": length},
+                    _at(reader, entry.number, slot),
+                    {"value": entry.previous, "length": len(path) - path[entry.previous]},
                 )
-            entry = previous
         reached.update(path)
     if unfinished or len(slots) > CHAIN_LIMIT or wrong.further_count:
         count = unfinished + max(len(slots) - CHAIN_LIMIT, 0)

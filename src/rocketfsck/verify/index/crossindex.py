@@ -16,14 +16,15 @@ from dataclasses import dataclass
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT
-from rocketfsck.reader.index import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
+from rocketfsck.formats.indexfile import entry_pos
 from rocketfsck.rulenames import RuleName
-from rocketfsck.store.model import IndexFile, Store
+from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.index.entryjoin import BEYOND, IN_DAMAGE, NOWHERE
 from rocketfsck.verify.index.neighbours import check_neighbours
+from rocketfsck.verify.index.places import header_place
 from rocketfsck.verify.index.spread import check_names, check_spread
 from rocketfsck.verify.index.strangeentries import judge_strange
 from rocketfsck.verify.log.map import LogMap
@@ -69,10 +70,10 @@ def _files(context: Context, indexes: Sequence[TaskResult | None]) -> Iterator[F
         if not facts.full and number + 1 < len(indexes):
             count = {"entry_count": extent.entry_count}
             expected = {"entry_count": context.store.geometry.entry_count - 1}
-            yield Finding(RuleName.INDEX_NOT_FULL, Where(file=facts.file, start=36, end=40), count, expected)
+            yield Finding(RuleName.INDEX_NOT_FULL, header_place(facts.file, "indexCount"), count, expected)
         if before is not None and extent.first_offset < before[1]:
             found = {"begin_offset": extent.first_offset, "previous_end_offset": before[1]}
-            yield Finding(RuleName.INDEX_FILE_ORDER, Where(file=facts.file, start=16, end=24), found)
+            yield Finding(RuleName.INDEX_FILE_ORDER, header_place(facts.file, "beginPhyOffset"), found)
         before = (facts, extent.last_offset)
     if len(empty) > 1:
         yield Finding(
@@ -211,13 +212,15 @@ def _loose(
         if extent.expired_count:
             _gather(groups, (index, RuleName.ENTRIES_EXPIRED), 1, 0, 0, extent.expired_count)
     for (index, rule), (entry, first, last, count) in sorted(groups.items()):
-        file = context.store.indexes[index]
         facts: dict[str, int | None] = {"entry_count": count}
         if rule in (RuleName.ENTRY_BEYOND_LOG, RuleName.ENTRY_DANGLING, RuleName.ENTRY_OF_DAMAGED_RECORD):
             facts |= {"first_offset": first, "last_offset": last}
         if rule == RuleName.ENTRY_BEYOND_LOG:
             facts["log_end"] = log_end
-        yield Finding(rule, _entry_place(context, file, entry), facts)
+        start = entry_pos(entry, context.store.geometry.slot_count)
+        yield Finding(
+            rule, Where(file=context.store.indexes[index].relative, start=start, entry=entry), facts
+        )
 
 
 def _gather(
@@ -233,11 +236,6 @@ def _gather(
     known[3] += count
 
 
-def _entry_place(context: Context, file: IndexFile, entry: int) -> Where:
-    start = HEADER_SIZE + SLOT_SIZE * context.store.geometry.slot_count + ENTRY_SIZE * entry
-    return Where(file=file.relative, start=start, entry=entry)
-
-
 def _ahead(indexes: Sequence[TaskResult | None], log_end: int | None) -> Iterator[Finding]:
     """The newest file decides what a broker takes for indexed already (a record at its very end is not)."""
     newest = next((item for item in reversed(indexes) if item is not None and item.summary.entry_count), None)
@@ -246,4 +244,4 @@ def _ahead(indexes: Sequence[TaskResult | None], log_end: int | None) -> Iterato
     facts = _facts(newest)
     if facts.end_physical_offset > log_end:
         found = {"end_offset": facts.end_physical_offset, "log_end": log_end}
-        yield Finding(RuleName.INDEX_AHEAD_OF_LOG, Where(file=facts.file, start=24, end=32), found)
+        yield Finding(RuleName.INDEX_AHEAD_OF_LOG, header_place(facts.file, "endPhyOffset"), found)

@@ -15,12 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.reader.index import (
-    BLOCK_COUNT,
-    ENTRY_SIZE,
-    IndexReader,
-    entry_dtype,
-)
+from rocketfsck.formats.dtypes import ENTRY_DTYPE
+from rocketfsck.formats.indexfile import ENTRY_SIZE
+from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.scan.join.keyjoin import put_rows
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import Store
@@ -127,7 +124,7 @@ class LogEntryFeed(Closing):
     def _read(self, count: int) -> Longs:
         while (entries := self._entries()) is not None:
             index, first = self._parts[0].index, self._next
-            block = entries[: ENTRY_SIZE * count].view(entry_dtype())
+            block = entries[: ENTRY_SIZE * count].view(ENTRY_DTYPE)
             self._next += len(block)
             if len(self._room) < len(block):
                 self._room = np.empty((len(block), COLUMN_COUNT), np.int64)

@@ -13,14 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.reader.index import (
-    BLOCK_COUNT,
-    ENTRY_SIZE,
-    HEADER_SIZE,
-    Entries,
-    IndexReader,
-    entry_dtype,
-)
+from rocketfsck.formats.dtypes import ENTRY_DTYPE, SLOT_DTYPE
+from rocketfsck.formats.indexfile import ENTRY_SIZE, INDEX_HEADER_SIZE
+from rocketfsck.reader.index import BLOCK_COUNT, Entries, IndexReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.join.replay import IndexReplay
 from rocketfsck.scan.machine.jit import compiled_wanted
@@ -69,7 +64,7 @@ def check_index_file(task: IndexFileTask) -> TaskResult:
         used = header_check.settle()
         if context.level == "quick":
             extent = IndexExtent(used, *ends_of(reader, used))
-            byte_count = min(HEADER_SIZE, reader.size)
+            byte_count = min(INDEX_HEADER_SIZE, reader.size)
         else:
             extent = _IndexWalk(context, reader, collector, used).whole(header_check)
             byte_count = reader.size
@@ -133,7 +128,7 @@ class _IndexWalk:
             if flags:
                 counts.flagged.append((number, data.size // ENTRY_SIZE))
             if not self._inside(least, most):
-                self._pointing(number, data.view(entry_dtype())["phyOffset"].astype(np.int64), counts)
+                self._pointing(number, data.view(ENTRY_DTYPE)["phyOffset"].astype(np.int64), counts)
         self._tell_entries(counts.flagged)
         return counts
 
@@ -217,7 +212,7 @@ class _IndexWalk:
         for first, data in reader.slot_blocks():
             if replay.first_wrong_slot(data, first) < 0:
                 continue
-            found = data.view(">i4").astype(np.int64)
+            found = data.view(SLOT_DTYPE).astype(np.int64)
             wrong = found != heads[first : first + len(found)]
             wrong &= (found <= self.used) | (found > reach)
             rows = np.flatnonzero(wrong)

@@ -5,10 +5,11 @@ Reference 4.2, 4.4, 4.6, 9.4.
 
 from __future__ import annotations
 
-from rocketfsck.reader.index import HEADER_SIZE, IndexReader
+from rocketfsck.reader.index import IndexReader
 from rocketfsck.reader.records import LogReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Facts, Where
+from rocketfsck.verify.index.places import header_place
 from rocketfsck.verify.tasks.task import Collector, Context
 
 
@@ -66,7 +67,7 @@ class HeaderCheck:
             self.used = max(reader.last_not_zero(1), 0)
             doubt = f"there are {self.used} entries"
         if doubt is not None:
-            where = Where(file=self.relative, start=HEADER_SIZE - 4, end=HEADER_SIZE)
+            where = header_place(self.relative, "indexCount")
             found: Facts = {"index_count": header.index_count, "reason": doubt}
             self.collector.find(RuleName.INDEX_HEADER_COUNT, where, found, {"index_count": self.used + 1})
         return self.used
@@ -83,7 +84,7 @@ class HeaderCheck:
         if not self.cut and not counted:
             collector.find(
                 RuleName.INDEX_SLOT_COUNT,
-                Where(file=self.relative, start=32, end=36),
+                header_place(self.relative, "hashSlotCount"),
                 {
                     "hash_slot_count": header.hash_slot_count,
                     "slot_count": used_slots,
@@ -91,20 +92,20 @@ class HeaderCheck:
                 },
             )
         first, last = ends_of(self.reader, self.used)
-        self._field("beginPhyOffset", 16, header.begin_phy_offset, first)
+        self._field("beginPhyOffset", header.begin_phy_offset, first)
         if not self.cut:
-            self._field("endPhyOffset", 24, header.end_phy_offset, last)
+            self._field("endPhyOffset", header.end_phy_offset, last)
         with LogReader(self.context.store.commitlog) as log:
             begin, end = log.head(first), log.head(last)
         if begin is not None:
-            self._field("beginTimestamp", 0, header.begin_timestamp, begin.store_timestamp)
+            self._field("beginTimestamp", header.begin_timestamp, begin.store_timestamp)
         if end is not None and not self.cut:
-            self._field("endTimestamp", 8, header.end_timestamp, end.store_timestamp)
+            self._field("endTimestamp", header.end_timestamp, end.store_timestamp)
         return counted and not self.cut
 
-    def _field(self, name: str, pos: int, found: int, expected: int) -> None:
+    def _field(self, name: str, found: int, expected: int) -> None:
         if found != expected:
-            where = Where(file=self.relative, start=pos, end=pos + 8)
+            where = header_place(self.relative, name)
             self.collector.find(
                 RuleName.INDEX_HEADER_RANGE, where, {"field": name, "value": found}, {"value": expected}
             )

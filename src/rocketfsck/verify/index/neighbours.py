@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rocketfsck.formats.indexfile import time_diff
 from rocketfsck.rulenames import RuleName
-from rocketfsck.verify.finding import Facts, Finding, Where
-from rocketfsck.verify.index.places import entry_place
+from rocketfsck.verify.finding import Facts, Finding
+from rocketfsck.verify.index.places import entry_place, header_place
 from rocketfsck.verify.store.elsewhere import has_log_elsewhere
 from rocketfsck.verify.tasks.facts import IndexFacts
 from rocketfsck.verify.tasks.task import Context, TaskResult
@@ -49,8 +50,6 @@ def check_neighbours(
 def _first_times(
     context: Context, indexes: Sequence[TaskResult | None], logs: Sequence[TaskResult | None]
 ) -> Iterator[Finding]:
-    from rocketfsck.formats.indexfile import time_diff
-
     for number, result in enumerate(indexes):
         if result is None or not result.summary.entry_count or result.summary.first_time < 0:
             continue
@@ -137,7 +136,7 @@ def _slot_counts(indexes: Sequence[TaskResult | None]) -> Iterator[Finding]:
             "slot_count": extent.slot_count,
             "entry_count": extent.entry_count,
         }
-        yield Finding(rule, Where(file=_facts(result).file, start=32, end=36), found)
+        yield Finding(rule, header_place(_facts(result).file, "hashSlotCount"), found)
 
 
 def _kind(value: int, extent: IndexExtent) -> Count:

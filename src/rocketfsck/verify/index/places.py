@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from rocketfsck.formats.indexfile import ENTRY_SIZE, SLOT_SIZE, entry_pos, slot_pos
+from rocketfsck.formats.indexfile import ENTRY_SIZE, HEADER, SLOT_SIZE, entry_pos, slot_pos
 from rocketfsck.verify.finding import Where
+
+
+def header_place(file: str, field: str) -> Where:
+    """One field of an index file's header."""
+    start = HEADER.offset(field)
+    return Where(file=file, start=start, end=start + (HEADER.field(field).size or 0))
 
 
 def entry_place(

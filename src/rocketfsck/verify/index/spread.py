@@ -11,7 +11,6 @@ milliseconds a file. Reference 4.1 to 4.3, 4.6, 9.4 I16; fault classes I5, I9, I
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC
@@ -23,13 +22,14 @@ from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.indexfile import ENTRY_SIZE, SLOT_SIZE, entry_pos, slot_pos
+from rocketfsck.formats.indexfile import expected_used_slots, slot_pos
 from rocketfsck.formats.javatext import index_hash
+from rocketfsck.reader.index import IndexReader
 from rocketfsck.reader.records import LogReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import IndexFile
-from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.index.places import entry_place, slot_place
 from rocketfsck.verify.tasks.facts import IndexFacts
 from rocketfsck.verify.tasks.task import Context, TaskResult
 
@@ -52,8 +52,6 @@ SLACK = HOUR
 """Milliseconds that clocks may differ and a put may wait."""
 
 Columns = NDArray[Any]
-
-_ENTRY = np.dtype([("hash", ">i4"), ("offset", ">i8"), ("rest", ">i8")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +81,11 @@ def check_spread(context: Context, indexes: Sequence[TaskResult | None]) -> Iter
 
 
 def _spread(context: Context, file: IndexFile, used: int, log: LogReader) -> Iterator[Finding]:
-    slot_count = max(context.store.geometry.slot_count, 1)
-    with FileReader(file.path) as reader:
-        used_count, whole = _used_slots(reader, slot_count)
-        sample = _entries(reader, slot_count, used)
-    expected_count = round(-slot_count * math.expm1(-used / slot_count))
+    with IndexReader(file, context.store.geometry) as reader:
+        slot_count = reader.slot_count
+        used_count, whole = _used_slots(reader)
+        sample = _entries(reader, used)
+    expected_count = expected_used_slots(slot_count, used)
     if used >= LEAST_ENTRIES and used_count < USED_SHARE * expected_count:
         facts: Facts = {
             "used_count": used_count,
@@ -104,32 +102,30 @@ def _spread(context: Context, file: IndexFile, used: int, log: LogReader) -> Ite
     yield from _shared(file, sample, slot_count, log, parser)
 
 
-def _used_slots(reader: FileReader, slot_count: int) -> tuple[int, bool]:
+def _used_slots(reader: IndexReader) -> tuple[int, bool]:
     """How many slots are not zero, and whether all were counted."""
     found = looked = 0
+    slot_count = reader.slot_count
     for first, count in _pieces(0, slot_count):
-        data = reader.read_upto(slot_pos(first), SLOT_SIZE * count)
-        values = np.frombuffer(data[: len(data) // SLOT_SIZE * SLOT_SIZE], ">i4")
-        found += int(np.count_nonzero(values))
+        found += int(np.count_nonzero(reader.slots(first, count)))
         looked += count
     return round(found / looked * slot_count), looked == slot_count
 
 
-def _entries(reader: FileReader, slot_count: int, used: int) -> _Sample:
+def _entries(reader: IndexReader, used: int) -> _Sample:
     numbers, columns, looked = [], [], 0
     for first, count in _pieces(1, used):
-        data = reader.read_upto(entry_pos(first, slot_count), ENTRY_SIZE * count)
-        entries = np.frombuffer(data[: len(data) // ENTRY_SIZE * ENTRY_SIZE], _ENTRY)
-        numbers.append(np.arange(first, first + len(entries)))
+        entries = reader.entries(first, count)
+        numbers.append(np.arange(first, first + count))
         columns.append(entries)
-        looked += len(entries)
+        looked += count
     joined: Columns = np.concatenate(columns)
     number: Longs = np.concatenate(numbers).astype(np.int64)
-    sound = np.flatnonzero(joined["hash"] >= 0)
+    sound = np.flatnonzero(joined["keyHash"] >= 0)
     return _Sample(
         number[sound],
-        joined["hash"][sound].astype(np.int64),
-        joined["offset"][sound].astype(np.int64),
+        joined["keyHash"][sound].astype(np.int64),
+        joined["phyOffset"][sound].astype(np.int64),
         looked / used,
     )
 
@@ -165,7 +161,7 @@ def _long_chain(
         "hash_entry_count": sample.chain_count(int(hash_counts[hottest])),
         "key": next(iter(_keys(log, int(sample.offset[row]), key_hash, parser)), "not known"),
     }
-    where = Where(file=file.relative, start=slot_pos(slot), end=slot_pos(slot) + SLOT_SIZE, slot=slot)
+    where = slot_place(file.relative, slot)
     yield Finding(RuleName.INDEX_CHAIN_LONG, where, found, {"entry_count": f"{used / slot_count:.1f}"})
 
 
@@ -196,7 +192,6 @@ def _shared(
                 pair = different[0], (sorted((one | two) - {different[0]}) or [""])[0]
     if not shared:
         return
-    start = entry_pos(first_entry, slot_count)
     facts: Facts = {
         "shared_count": shared,
         "looked_count": looked,
@@ -205,7 +200,7 @@ def _shared(
         "other_key": pair[1],
         "distinct_count": len(bounds) - 1,
     }
-    where = Where(file=file.relative, start=start, end=start + ENTRY_SIZE, entry=first_entry)
+    where = entry_place(file.relative, slot_count, first_entry)
     yield Finding(RuleName.INDEX_HASH_SHARED, where, facts)
 
 

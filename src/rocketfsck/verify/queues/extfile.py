@@ -11,41 +11,27 @@ do not is walked unit by unit, up to a limit. Reference 3.6.
 from __future__ import annotations
 
 import struct
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.reader.units import MAX_EXT_ADDRESS, StreamReader, UnitReader
+from rocketfsck.formats.consumequeue import EXT_UNIT_MIN_SIZE, MAX_EXT_ADDRESS
+from rocketfsck.formats.dtypes import EXT_HEAD_DTYPE
+from rocketfsck.reader.units import StreamReader, UnitReader
 from rocketfsck.rulenames import RuleName
-from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import ConsumeQueue, MappedFileQueue
 from rocketfsck.verify.emit import add_rows, unit_place
 from rocketfsck.verify.finding import Where
 from rocketfsck.verify.queues.unitruns import read_data_blocks
 from rocketfsck.verify.tasks.task import Collector
 
-EXT_MIN_SIZE = 20
-SPAN_SIZE = 1 << 20
 WALK_LIMIT = 100_000
 """Extension units walked one by one in a queue's gaps between addresses."""
 
 
 _SIZE = struct.Struct(">h")
 _NO_FILES = MappedFileQueue((), 0, ())
-
-
-@cache
-def _head_dtype() -> np.dtype[np.void]:
-    return np.dtype(
-        {
-            "names": ["size", "tagsCode", "msgStoreTime", "bitMapSize"],
-            "formats": [">i2", ">i8", ">i8", ">i2"],
-            "offsets": [0, 2, 10, 18],
-            "itemsize": EXT_MIN_SIZE,
-        }
-    )
 
 
 def ext_offsets(tags_code: Longs) -> Longs:
@@ -55,18 +41,9 @@ def ext_offsets(tags_code: Longs) -> Longs:
 
 def read_ext_heads(reader: StreamReader, offsets: Longs) -> NDArray[np.void]:
     """The first 20 bytes of the extension units at `offsets` (any order), zeros where no file is."""
-    heads = np.zeros((len(offsets), EXT_MIN_SIZE), np.uint8)
-    inside = np.flatnonzero((offsets >= reader.start) & (offsets + EXT_MIN_SIZE <= reader.end))
-    inside = inside[np.argsort(offsets[inside], kind="stable")]
-    sorted_offsets = offsets[inside]
-    bounds = group_bounds(sorted_offsets // SPAN_SIZE)
-    columns = np.arange(EXT_MIN_SIZE)
-    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        start = int(sorted_offsets[low])
-        data = reader.read(start, int(sorted_offsets[high - 1]) - start + EXT_MIN_SIZE)
-        places = (sorted_offsets[low:high] - start)[:, None] + columns
-        heads[inside[low:high]] = np.frombuffer(data, np.uint8)[places]
-    return heads.view(_head_dtype()).reshape(-1)
+    heads = reader.gather(offsets, EXT_HEAD_DTYPE)
+    heads[offsets + EXT_UNIT_MIN_SIZE > reader.end] = 0
+    return heads
 
 
 def check_ext(queue: ConsumeQueue, end_index: int, log_start: int, collector: Collector) -> None:
@@ -105,7 +82,7 @@ class _ExtWalk:
         """Compare a block of addresses; `indexes` are the places of their units in the queue."""
         heads = read_ext_heads(reader, offsets)
         size = heads["size"].astype(np.int64)
-        sound = (size >= EXT_MIN_SIZE) & (heads["bitMapSize"] == size - EXT_MIN_SIZE)
+        sound = (size >= EXT_UNIT_MIN_SIZE) & (heads["bitMapSize"] == size - EXT_UNIT_MIN_SIZE)
         first = self.next_offset if self.next_offset is not None else int(offsets[0])
         expected = np.concatenate(([first], (offsets + size)[:-1]))
         dangling = ~sound
@@ -136,7 +113,7 @@ class _ExtWalk:
         while pos < target and self.walked < WALK_LIMIT:
             self.walked += 1
             size = _SIZE.unpack(bytes(reader.read(pos, 2)))[0]
-            if size >= EXT_MIN_SIZE:
+            if size >= EXT_UNIT_MIN_SIZE:
                 pos += size
                 count += 1
                 continue
@@ -161,7 +138,7 @@ class _ExtWalk:
         while pos + 2 <= reader.end and self.walked < WALK_LIMIT:
             self.walked += 1
             size = _SIZE.unpack(bytes(reader.read(pos, 2)))[0]
-            if size < EXT_MIN_SIZE:
+            if size < EXT_UNIT_MIN_SIZE:
                 if size not in (-1, 0):
                     self._malformed(reader, pos, size)
                     break
@@ -171,7 +148,7 @@ class _ExtWalk:
                 pos = min(following)
                 continue
             bitmap_size = _SIZE.unpack(bytes(reader.read(pos + 18, 2)))[0]
-            if bitmap_size != size - EXT_MIN_SIZE:
+            if bitmap_size != size - EXT_UNIT_MIN_SIZE:
                 self._malformed(reader, pos, size)
                 break
             pos += size
@@ -182,7 +159,7 @@ class _ExtWalk:
             self.collector.find(RuleName.EXT_UNIT_ORPHAN, where, {"unit_count": self.orphan_count})
 
     def _malformed(self, reader: StreamReader, pos: int, size: int) -> None:
-        reason = f"unit size {size}" if size < EXT_MIN_SIZE else "bitmap size does not fit the unit size"
+        reason = f"unit size {size}" if size < EXT_UNIT_MIN_SIZE else "bitmap size does not fit the unit size"
         self.collector.find(RuleName.EXT_UNIT_MALFORMED, self._place(reader, pos), {"reason": reason})
 
     def _place(self, reader: StreamReader, pos: int) -> Where:

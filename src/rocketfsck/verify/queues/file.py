@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rocketfsck.reader.units import MAX_EXT_ADDRESS, UnitReader, Units
+from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS
+from rocketfsck.reader.units import UnitReader, Units
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import add_rows, queue_place, unit_place

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rocketfsck.formats.arrays import Flags, Longs
-from rocketfsck.reader.units import MAX_EXT_ADDRESS, StreamReader, Units
+from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS
+from rocketfsck.reader.units import StreamReader, Units
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.dispatch import UNKNOWN_TAGS
 from rocketfsck.store.model import ConsumeQueue

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
-from rocketfsck.reader.units import PRE_BLANK_SIZE, UnitReader, Units
+from rocketfsck.reader.units import UnitReader, Units
 from rocketfsck.scan.dispatch import Dispatches
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import group_bounds

@@ -16,7 +16,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.reader.units import PRE_BLANK_SIZE, UnitReader, Units
+from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
+from rocketfsck.reader.units import UnitReader, Units
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.spans import group_bounds
 

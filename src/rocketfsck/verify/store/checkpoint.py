@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.errors import StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, decode_checkpoint
-from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, IndexHeader, decode_header
+from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.formats.markers import is_lock_content
-from rocketfsck.reader.probe import begins_record, read_header
+from rocketfsck.reader.heads import begins_record, first_head
+from rocketfsck.reader.index import read_header
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import IndexFile, Store, StoreFile
 from rocketfsck.store.reading import FileReader, read_whole
@@ -50,7 +51,7 @@ def check_checkpoint(context: Context, known: Known) -> Iterator[Finding | NotCh
     headers = []
     for index in store.indexes:
         try:
-            headers.append((index, _header_of(index)))
+            headers.append((index, read_header(index.location)))
         except StoreError as error:
             yield NotChecked(index.relative, str(error), operational=True)
     if store.checkpoint is not None:
@@ -98,7 +99,7 @@ def _broker_now(context: Context, file: StoreFile) -> int:
 
 
 def _has_records(store: Store) -> bool:
-    return bool(store.commitlog.files) and read_header(store.commitlog.files[0]) is not None
+    return bool(store.commitlog.files) and first_head(store.commitlog.files[0]) is not None
 
 
 def _check_confirm_offset(
@@ -176,9 +177,9 @@ def _predict_start(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     limit = _start_limit(store, checkpoint)
     start, written = len(files) - 1, 0
     while start >= 0:
-        header = read_header(files[start])
-        written += header is not None
-        if header is not None and header.store_timestamp != 0 and header.store_timestamp <= limit:
+        head = first_head(files[start])
+        written += head is not None
+        if head is not None and head.store_timestamp != 0 and head.store_timestamp <= limit:
             break
         start -= 1
     chosen = files[max(start, 0)]
@@ -217,16 +218,6 @@ def _check_lock(store: Store) -> Iterator[Finding | NotChecked]:
             Where(file=store.lock.relative, start=0, end=len(data)),
             {"bytes": data.hex()},
         )
-
-
-def _header_of(index: IndexFile) -> IndexHeader | None:
-    """The header of an index file; None where it has not so many bytes."""
-    with FileReader(index.path) as reader:
-        data = reader.read_upto(0, INDEX_HEADER_SIZE)
-    try:
-        return decode_header(data)
-    except FormatError:
-        return None
 
 
 def _field(file: StoreFile, name: str, physical_offset: int | None = None) -> Where:

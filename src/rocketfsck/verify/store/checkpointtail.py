@@ -11,10 +11,10 @@ import struct
 from collections.abc import Iterator
 
 from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE
-from rocketfsck.reader.probe import begins_record, file_of, read_header
+from rocketfsck.reader.heads import begins_record, first_head
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFileQueue, Store, StoreFile
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.openfiles import OpenFiles
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.store.elsewhere import has_log_elsewhere
 from rocketfsck.verify.tasks.facts import Known
@@ -67,14 +67,12 @@ def kind_of(store: Store, value: int, known: Known) -> str | None:
         return "offset"  # of the log's end, as far as a look at a few bytes tells
     oldest, newest = known.min_store_timestamp, known.max_store_timestamp
     if oldest is None or newest is None:
-        header = read_header(log.files[0])
-        oldest, newest = (header.store_timestamp if header is not None else value + 1, value)
+        head = first_head(log.files[0])
+        oldest, newest = (head.store_timestamp if head is not None else value + 1, value)
     return "time" if oldest <= value <= newest else None
 
 
 def _bytes_at(log: MappedFileQueue, physical_offset: int) -> bytes:
-    file = file_of(log, physical_offset)
-    if file is None or file.start_offset is None:
-        return b"?"
-    with FileReader(file.path) as reader:
-        return reader.read_upto(physical_offset - file.start_offset, 8)
+    with OpenFiles(log) as files:
+        place = files.at(physical_offset)
+        return b"?" if place is None else place[0].read_upto(place[1], 8)

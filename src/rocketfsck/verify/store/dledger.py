@@ -12,10 +12,8 @@ Reference 2.14; fault class H4.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -25,13 +23,14 @@ from numpy.typing import NDArray
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dledger import (
-    DLEDGER_INDEX,
+    DLEDGER_ENTRY,
     ENTRY_HEADER_SIZE,
     INDEX_UNIT_SIZE,
     MAGIC_BLANK,
     MAGIC_CONFIG_CHANGE,
     MAGIC_NORMAL,
 )
+from rocketfsck.formats.dtypes import DLEDGER_HEAD_DTYPE, DLEDGER_INDEX_DTYPE, RECORD_HEAD_DTYPE
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.rulenames import RuleName
@@ -43,15 +42,11 @@ from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.tasks.task import Context
 
 BLOCK_COUNT = 1 << 14
-SPAN_SIZE = 1 << 20
 WALK_LIMIT = 100_000
 """Entries behind the last unit that are counted one by one."""
 
-HEAD_SIZE = ENTRY_HEADER_SIZE + 36
-"""An entry's header, and its record up to the physicalOffset."""
-
 _NO_FILES = MappedFileQueue((), 0, ())
-_HEADER = struct.Struct(">iiqqq")
+_HEADER = DLEDGER_ENTRY.packer(last="pos")
 
 REASONS = (
     "",
@@ -66,14 +61,6 @@ REASONS = (
 NUMBER, NO_FILE, NO_ENTRY, INDEX, TERM, SIZE, GAP = range(1, 8)
 
 Rows = NDArray[Any]
-
-
-@cache
-def _head_dtype() -> np.dtype[np.void]:
-    names = ["magic", "size", "index", "term", "pos", "bodyLen", "recordMagic", "physicalOffset"]
-    formats = [">i4", ">i4", ">i8", ">i8", ">i8", ">i4", ">i4", ">i8"]
-    offsets = [0, 4, 8, 16, 24, 44, ENTRY_HEADER_SIZE + 4, ENTRY_HEADER_SIZE + 28]
-    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": HEAD_SIZE})
 
 
 def check_dledger(context: Context) -> Iterator[Finding | NotChecked]:
@@ -131,7 +118,7 @@ class _Walk:
             for start in range(first, last, BLOCK_COUNT):
                 count = min(BLOCK_COUNT, last - start)
                 data = self.units.read(start * INDEX_UNIT_SIZE, count * INDEX_UNIT_SIZE)
-                rows = np.frombuffer(data, DLEDGER_INDEX.dtype())
+                rows = np.frombuffer(data, DLEDGER_INDEX_DTYPE)
                 used = np.flatnonzero(rows["magic"] != 0)
                 if len(used):
                     yield used + start, rows[used]
@@ -150,7 +137,8 @@ class _Walk:
 
     def _block(self, number: Longs, rows: Rows) -> Iterator[Finding]:
         pos = rows["pos"].astype(np.int64)
-        heads = self._heads(pos)
+        found_heads = self.log.gather(pos, DLEDGER_HEAD_DTYPE)
+        heads = found_heads["entry"]
         inside = (pos >= self.log.start) & (pos <= self.log.end - ENTRY_HEADER_SIZE)
         magic = heads["magic"]
         entry = (magic >= MAGIC_NORMAL) & (magic <= MAGIC_CONFIG_CHANGE)
@@ -179,7 +167,7 @@ class _Walk:
                     facts,
                     count=high - low,
                 )
-        yield from self._places(number, heads, pos, (reason == 0) | (reason == GAP))
+        yield from self._places(number, found_heads, pos, (reason == 0) | (reason == GAP))
 
     def _join(self, number: Longs, reason: Longs, expected: Longs, pos: Longs, size: Longs) -> None:
         """Mark the units whose entries do not begin where those in front of them end."""
@@ -204,23 +192,20 @@ class _Walk:
         return pos
 
     def _places(self, number: Longs, heads: Rows, pos: Longs, sound: NDArray[np.bool_]) -> Iterator[Finding]:
-        """Entries, and the records in them, that say that they stand elsewhere."""
-        record = (heads["recordMagic"] == MAGIC_V1) | (heads["recordMagic"] == MAGIC_V2)
-        record &= (heads["magic"] == MAGIC_NORMAL) & (heads["bodyLen"] >= HEAD_SIZE - ENTRY_HEADER_SIZE)
+        """Entries, and the records in them, that say that they are elsewhere."""
+        entry, record, place = heads["entry"], heads["record"], pos + ENTRY_HEADER_SIZE
+        wrong = (record["magicCode"] == MAGIC_V1) | (record["magicCode"] == MAGIC_V2)
+        wrong &= (entry["magic"] == MAGIC_NORMAL) & (entry["bodyLen"] >= RECORD_HEAD_DTYPE.itemsize)
+        wrong &= record["physicalOffset"] != place
         checks = (
-            ("entry", heads["pos"] != pos, heads["pos"], pos),
-            (
-                "record",
-                record & (heads["physicalOffset"] != pos + ENTRY_HEADER_SIZE),
-                heads["physicalOffset"],
-                pos + ENTRY_HEADER_SIZE,
-            ),
+            ("entry", entry["pos"] != pos, entry["pos"], pos),
+            ("record", wrong, record["physicalOffset"], place),
         )
-        for what, wrong, stated, place in checks:
-            for row in np.flatnonzero(wrong & sound).tolist():
+        for what, elsewhere, stated, right in checks:
+            for row in np.flatnonzero(elsewhere & sound).tolist():
                 facts: Facts = {"what": what, "index": int(number[row]), "stated": int(stated[row])}
                 where = self._entry(int(pos[row]))
-                yield Finding(RuleName.DLEDGER_ENTRY_PLACE, where, facts, {"place": int(place[row])})
+                yield Finding(RuleName.DLEDGER_ENTRY_PLACE, where, facts, {"place": int(right[row])})
 
     def _range(self) -> Iterator[Finding]:
         """Entries before the first unit and behind the last one."""
@@ -250,17 +235,6 @@ class _Walk:
             return None
         magic, size, index, term, stated = _HEADER.unpack(bytes(self.log.read(pos, _HEADER.size)))
         return magic, size, index, term, stated
-
-    def _heads(self, pos: Longs) -> Rows:
-        """The first bytes of the entries at these places (any order), zeros where no file is."""
-        heads = np.zeros((len(pos), HEAD_SIZE), np.uint8)
-        rows = np.flatnonzero((pos >= self.log.start) & (pos < self.log.end))
-        rows = rows[np.argsort(pos[rows], kind="stable")]
-        for low, high in pairwise(group_bounds(pos[rows] // SPAN_SIZE).tolist()):
-            start, last = int(pos[rows[low]]), int(pos[rows[high - 1]])
-            data = np.frombuffer(self.log.read(start, last - start + HEAD_SIZE), np.uint8)
-            heads[rows[low:high]] = data[(pos[rows[low:high]] - start)[:, None] + np.arange(HEAD_SIZE)]
-        return heads.view(_head_dtype()).reshape(-1)
 
     def _unit(self, number: int, pos: int) -> Where:
         start = number * INDEX_UNIT_SIZE

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.epoch import EpochEntry, EpochFile, decode_epochs
-from rocketfsck.reader.probe import begins_record
+from rocketfsck.reader.heads import begins_record
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.consumequeue import BATCH_UNIT, PRE_BLANK_UNIT, UNIT
+from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
+from rocketfsck.formats.dtypes import unit_dtype
 from rocketfsck.store.model import ConsumeQueue, MappedFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.writer.damage.model import DamageError, Place
 
-PRE_BLANK_SIZE = int.from_bytes(PRE_BLANK_UNIT[8:12], "big")
 MAX_QUEUE_SIZE = 128 << 20
 """Bytes of a queue that can be looked at: it is held in memory."""
 TREES = {"file": "consumequeue", "batch": "batchconsumequeue"}
@@ -45,7 +45,7 @@ class QueueScene:
 
     def __init__(self, queue: ConsumeQueue) -> None:
         self.queue = queue
-        layout = UNIT if queue.kind == "file" else BATCH_UNIT
+        dtype = unit_dtype(queue.kind)
         self.files = [file for file in queue.files if file.start_offset is not None]
         if sum(file.size for file in self.files) > MAX_QUEUE_SIZE:
             raise DamageError(
@@ -55,8 +55,8 @@ class QueueScene:
         for file in self.files:
             with FileReader(file.path) as reader:
                 data = reader.read(0, reader.size // queue.unit_size * queue.unit_size)
-            parts.append(np.frombuffer(data, layout.dtype()))
-        self.units: NDArray[Any] = np.concatenate(parts) if parts else np.zeros(0, layout.dtype())
+            parts.append(np.frombuffer(data, dtype))
+        self.units: NDArray[Any] = np.concatenate(parts) if parts else np.zeros(0, dtype)
         self.first_index = (self.files[0].start_offset or 0) // queue.unit_size if self.files else 0
         used = np.flatnonzero(self.units["size"] != 0)
         self.end_index = self.first_index + (int(used[-1]) + 1 if len(used) else 0)

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocketfsck.formats.arrays import Bytes
-from rocketfsck.scan.join.replay import ENTRY_DTYPE, EntryFlag, IndexReplay
+from rocketfsck.formats.dtypes import ENTRY_DTYPE
+from rocketfsck.scan.join.replay import EntryFlag, IndexReplay
 from rocketfsck.store import open_store
 
 from tests.conftest import STORE_NAMES, Directory

@@ -1,0 +1,37 @@
+"""The NumPy dtypes of what is read and written by the array: big-endian, as on disk, made once.
+
+Reference 2.1, 2.14, 3.1, 3.6, 3.7, 4.1.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from rocketfsck.formats.consumequeue import BATCH_UNIT, EXT_UNIT, UNIT
+from rocketfsck.formats.dledger import DLEDGER_ENTRY, DLEDGER_INDEX
+from rocketfsck.formats.indexfile import ENTRY, SLOT
+from rocketfsck.formats.record import RECORD_HEADER
+
+Dtype = np.dtype[Any]
+
+ENTRY_DTYPE: Final[Dtype] = ENTRY.dtype()
+SLOT_DTYPE: Final[Dtype] = SLOT.dtype()["newestIndex"]
+
+UNIT_DTYPE: Final[Dtype] = UNIT.dtype()
+BATCH_UNIT_DTYPE: Final[Dtype] = BATCH_UNIT.dtype()
+EXT_HEAD_DTYPE: Final[Dtype] = EXT_UNIT.dtype(last="bitMapSize")
+"""An extension unit without its bitmap."""
+
+RECORD_HEAD_DTYPE: Final[Dtype] = RECORD_HEADER.dtype(last="physicalOffset")
+"""A record up to the field that says where it is."""
+
+DLEDGER_INDEX_DTYPE: Final[Dtype] = DLEDGER_INDEX.dtype()
+DLEDGER_HEAD_DTYPE: Final[Dtype] = np.dtype([("entry", DLEDGER_ENTRY.dtype()), ("record", RECORD_HEAD_DTYPE)])
+"""A DLedger entry's header, and the head of the record in its body."""
+
+
+def unit_dtype(kind: str) -> Dtype:
+    """The units of a consume queue of this kind ("file" or "batch")."""
+    return UNIT_DTYPE if kind == "file" else BATCH_UNIT_DTYPE
