@@ -195,13 +195,13 @@ def _bounds(queue: ConsumeQueue) -> tuple[int | None, tuple[int, int] | None]:
 
 def unit_count(reader: FileReader, unit_size: int) -> int:
     """How many units of the file are valid, if they are a prefix of it: offset >= 0 and size > 0."""
+    from rocketfsck.formats.consumequeue import UNIT, is_valid_unit
+
+    place = UNIT.packer(last="size")
     low, high = 0, reader.size // unit_size
     while low < high:
         middle = (low + high) // 2
-        head = reader.read(middle * unit_size, 12)
-        offset = int.from_bytes(head[:8], "big", signed=True)
-        size = int.from_bytes(head[8:], "big", signed=True)
-        if offset >= 0 and size > 0:
+        if is_valid_unit(*place.unpack(reader.read(middle * unit_size, place.size))):
             low = middle + 1
         else:
             high = middle
@@ -251,15 +251,17 @@ def file_facts(path: Any) -> dict[str, Any]:
 
 
 def _inside(reader: FileReader, kind: str, start_offset: int) -> Iterator[tuple[str, Any]]:
+    from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
+
     if kind in ("commitlog", "compaction-log"):
         yield "first_store_timestamp", first_store_timestamp(reader)
     elif kind == "consumequeue":
-        count = unit_count(reader, 20)
+        count = unit_count(reader, UNIT_SIZE)
         yield "unit_count", count
-        yield "min_offset", start_offset // 20
-        yield "max_offset", start_offset // 20 + count
+        yield "min_offset", start_offset // UNIT_SIZE
+        yield "max_offset", start_offset // UNIT_SIZE + count
     elif kind in ("batchconsumequeue", "compaction-cq"):
-        yield "unit_count", unit_count(reader, 46)
+        yield "unit_count", unit_count(reader, BATCH_UNIT_SIZE)
     elif kind == "index":
         yield from index_header(reader).items()
     elif kind == "checkpoint":

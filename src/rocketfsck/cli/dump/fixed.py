@@ -7,7 +7,6 @@ of zero units into one item, and what is said of a unit beyond its fields.
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +18,9 @@ if TYPE_CHECKING:
     from rocketfsck.formats.layout import Layout
 
 _NOT_ZERO = re.compile(rb"[^\0]")
-_CODES = {"i8": "b", "i16": "h", "i32": "i", "i64": "q"}
 
 Describe = Callable[[int, dict[str, Any]], "tuple[str, dict[str, Any], str] | None"]
 """From a unit's position and fields to its item's kind, values and note; None leaves it out."""
-
-
-def unit_struct(layout: Layout) -> struct.Struct:
-    """The struct of a layout whose fields are all integers."""
-    return struct.Struct(">" + "".join(_CODES[item.kind] for item in layout.fields))
 
 
 def unit_items(
@@ -43,7 +36,7 @@ def unit_items(
 ) -> Iterator[Item]:
     """The units in `start:end` of a file as items; with `zeros` also runs of zero units and what is left."""
     end = source.size if end is None else end
-    unit = unit_struct(layout)
+    unit = layout.packer()
     names = [item.name for item in layout.fields]
     nothing = bytes(unit.size)
     pos = start

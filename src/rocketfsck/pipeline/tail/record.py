@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
+from rocketfsck.formats.places import BODY_AT
+from rocketfsck.formats.record import read_frame
 from rocketfsck.scan.columns import Fault, RecordBatch, Stop, new_batch
 from rocketfsck.scan.log.large import append_large_record, read_large_record
 from rocketfsck.scan.options import ScanOptions
@@ -27,7 +29,7 @@ mapped has its time set only when a page of it turns dirty: every half minute at
 WHOLE_SIZE = 1 << 16
 """Bytes of a record up to which it is read in one piece: a longer one is long by its body."""
 
-WITNESS_SIZE = 88
+WITNESS_SIZE = BODY_AT
 """Bytes of a record by which it is known again: all of its header."""
 
 UNFINISHED = (
@@ -102,9 +104,8 @@ def may_begin_record(head: bytes) -> bool:
 def blank_end(walk: FileWalk, pos: int) -> int:
     """The file position that a BLANK at `pos` fills the file up to; -1 without one that does."""
     head = walk.reader.read_upto(pos, BLANK_HEADER_SIZE)
-    total_size, magic_code = (int.from_bytes(head[at : at + 4], "big", signed=True) for at in (0, 4))
-    fits = magic_code == MAGIC_BLANK and pos + total_size >= walk.reader.size
-    return pos + total_size if fits and len(head) == BLANK_HEADER_SIZE else -1
+    total_size, magic_code = read_frame(head) if len(head) == BLANK_HEADER_SIZE else (0, 0)
+    return pos + total_size if magic_code == MAGIC_BLANK and pos + total_size >= walk.reader.size else -1
 
 
 def witness_of(reader: FileReader, pos: int) -> int:

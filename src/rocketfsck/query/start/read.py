@@ -14,7 +14,7 @@ from enum import Enum, auto
 from rocketfsck.formats.delay import SCHEDULE_TOPIC
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.javatext import java_decode, parse_int16, parse_int32, parse_int64
-from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
+from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, STORE_HOST_V6
 from rocketfsck.formats.properties import (
     CRC32,
     DELAY,
@@ -122,11 +122,11 @@ def _judge_fields(
     cursor.skip(4 + 4 + 8 + 8)
     sys_flag = cursor.number(_INT)
     cursor.skip(8)
-    for flag in (0x10, 0x20):
+    for flag in (BORN_HOST_V6, STORE_HOST_V6):
         wide = reading.dialect.ipv6_hosts and sys_flag & flag
         cursor.skip(16 if wide else 4, total_size)
         cursor.skip(4)
-        if flag == 0x10:
+        if flag == BORN_HOST_V6:
             cursor.skip(8)
     cursor.skip(4 + 8)
     body_size = cursor.number(_INT)

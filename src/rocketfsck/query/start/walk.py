@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.magic import MAGIC_V2
+from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V2, STORE_HOST_V6
 from rocketfsck.formats.places import SYS_FLAG_AT
 from rocketfsck.query.start.read import Judged, Reading, Verdict, judge_record
 from rocketfsck.scan.columns import Fault, RecordBatch, Stop, Trait, new_batch
@@ -23,7 +23,7 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.reading import FileReader
 
-IPV6_HOSTS = 0x30
+IPV6_HOSTS = BORN_HOST_V6 | STORE_HOST_V6
 _INT = struct.Struct(">i")
 
 

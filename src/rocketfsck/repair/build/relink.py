@@ -10,24 +10,20 @@ from pathlib import Path
 import numpy as np
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.dtypes import ENTRY_DTYPE
 from rocketfsck.formats.indexfile import (
-    ENTRY_SIZE,
-    INDEX_HEADER_SIZE,
     IndexHeader,
-    decode_header,
     encode_header,
     entry_pos,
     index_file_size,
 )
 from rocketfsck.reader.heads import head_of
+from rocketfsck.reader.index import IndexReader
 from rocketfsck.repair.build.files import opened, set_time, write_part
 from rocketfsck.repair.build.indexparts import write_slots
 from rocketfsck.repair.build.model import BuiltIndexFile
 from rocketfsck.scan.build.entries import link_entries
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.store.model import IndexFile, Store
-from rocketfsck.store.reading import FileReader
 
 PIECE_COUNT = 1 << 16
 
@@ -47,19 +43,16 @@ def relink_index_file(store: Store, file: IndexFile, target: Path) -> BuiltIndex
 def _relink(store: Store, file: IndexFile, target: Path) -> BuiltIndexFile:
     geometry = store.geometry
     size = index_file_size(geometry.slot_count, geometry.entry_count)
-    with FileReader(file.location) as reader:
+    with IndexReader(file, geometry) as reader:
         if reader.size < entry_pos(1, geometry.slot_count):
             raise StoreError(f"has {reader.size} bytes, too few for its slots", path=file.location)
-        header = decode_header(reader.read(0, INDEX_HEADER_SIZE))
-        count = _entry_count(reader, header, geometry.slot_count, geometry.entry_count)
+        header, count = reader.header, _entry_count(reader)
         write_part(target, b"", 0, size, None)
         slots = np.zeros(geometry.slot_count, np.int32)
         used = 0
         first = last = None
         for number in range(1, count + 1, PIECE_COUNT):
-            piece = min(PIECE_COUNT, count + 1 - number)
-            pos = entry_pos(number, geometry.slot_count)
-            entries = np.frombuffer(reader.read(pos, piece * ENTRY_SIZE), ENTRY_DTYPE).copy()
+            entries = reader.entries(number, min(PIECE_COUNT, count + 1 - number))
             if (entries["keyHash"] < 0).any():
                 wrong = number + int(np.flatnonzero(entries["keyHash"] < 0)[0])
                 raise StoreError(f"entry {wrong} has a negative hash", path=file.location)
@@ -67,11 +60,11 @@ def _relink(store: Store, file: IndexFile, target: Path) -> BuiltIndexFile:
                 entries["keyHash"].astype(np.int32),
                 number,
                 slots,
-                compiled=compiled_wanted(reader.allocated_size),
+                compiled=compiled_wanted(file.allocated_size),
             )
             entries["prevIndex"] = previous
             used += empty
-            write_part(target, entries.tobytes(), pos, size, None)
+            write_part(target, entries.tobytes(), entry_pos(number, geometry.slot_count), size, None)
             first = entries[0] if first is None else first
             last = entries[-1]
     new = IndexHeader(0, 0, 0, 0, 0, 1 if store.dialect.abort_has_pid else 0)
@@ -99,21 +92,11 @@ def _relink(store: Store, file: IndexFile, target: Path) -> BuiltIndexFile:
     )
 
 
-def _entry_count(reader: FileReader, header: IndexHeader, slot_count: int, limit: int) -> int:
-    first = entry_pos(1, slot_count)
-    room = min(limit - 1, (reader.size - first) // ENTRY_SIZE)
-    stated = header.index_count - 1
-    if 0 < stated <= room:
-        last = reader.read(entry_pos(stated, slot_count), ENTRY_SIZE)
-        behind = reader.read_upto(entry_pos(stated + 1, slot_count), ENTRY_SIZE)
-        if any(last) and not (stated < room and any(behind)):
-            return stated
-    count = 0
-    for pos, data in reader.data_chunks(first, first + room * ENTRY_SIZE):
-        rows = np.flatnonzero(np.frombuffer(data, np.uint8))
-        if len(rows):
-            count = (pos + int(rows[-1]) - first) // ENTRY_SIZE + 1
-    return count
+def _entry_count(reader: IndexReader) -> int:
+    stated, room = reader.header.index_count - 1, reader.last_entry
+    if 0 < stated <= room and reader.any_byte(stated) and not (stated < room and reader.any_byte(stated + 1)):
+        return stated
+    return reader.last_not_zero(1)
 
 
 def store_timestamp_at(store: Store, offset: int) -> int | None:

@@ -17,6 +17,7 @@ import numpy as np
 from rocketfsck.engine import core_count
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.delay import parse_delay_levels
+from rocketfsck.formats.record import BLANK_HEADER_SIZE, read_frame
 from rocketfsck.repair.build.keythread import KeyTaker, KeyThread
 from rocketfsck.repair.build.queuestates import RawNames
 from rocketfsck.scan.build.rows import OFFSET, ROW_SIZE, SKIPPED, KeyRows, key_rows, rows_from, unit_rows
@@ -32,7 +33,6 @@ from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader, Progress
 from rocketfsck.verify.queues.skippedlists import skipped_by
 
-BLANK_SIZE = 8
 SKIPPED_TABLE = 1 << 40
 """Number of the walk's own table of names, beside those of the scans."""
 
@@ -266,7 +266,7 @@ class _Join:
             self.walk.done.last_offset = piece.task.base_offset + piece.last_pos
             self.walk.done.last_timestamp = piece.last_time
             self.walk.done.record_count += piece.record_count
-        end = self.pos + (BLANK_SIZE if piece.stop == Stop.BLANK else 0)
+        end = self.pos + (BLANK_HEADER_SIZE if piece.stop == Stop.BLANK else 0)
         if piece.record_count or piece.stop == Stop.BLANK:
             self.walk.done.end_offset = piece.task.base_offset + end
         self.finished = piece.stop != Stop.LIMIT
@@ -279,7 +279,7 @@ class _Join:
         if piece.stop == Stop.ZERO:
             return self._is_zero_from(piece.end)
         with FileReader(self.file.location) as reader:
-            total_size = int.from_bytes(reader.read(piece.end, 4), "big", signed=True)
+            total_size, _ = read_frame(reader.read(piece.end, BLANK_HEADER_SIZE))
             return total_size in (reader.size - piece.end, self._file_size(reader) - piece.end)
 
     def _is_zero_from(self, pos: int) -> bool:

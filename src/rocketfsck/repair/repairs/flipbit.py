@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.places import BODY_CRC_AT
 from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE, property_crc_trailer
 from rocketfsck.repair.plan.model import Action, Notice
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
@@ -26,7 +27,6 @@ from rocketfsck.verify.finding import Finding
 NAME = "flip-bit"
 RULE = RuleName.RECORD_BODY_CRC
 
-_BODY_CRC_AT = 8
 _INT = struct.Struct(">i")
 _CHUNK_SIZE = 1 << 20
 
@@ -95,14 +95,14 @@ def explain_record(reader: FileReader, record: LargeRecord) -> tuple[int, Flippe
 
     A record with a property CRC must have a right one once the bit is turned back. Raises StoreError.
     """
-    (stored,) = _INT.unpack_from(record.compact, _BODY_CRC_AT)
+    (stored,) = _INT.unpack_from(record.compact, BODY_CRC_AT)
     # a record that fits in a header's room is given whole, with its body
     size = record.body_size or max(_INT.unpack_from(record.compact, record.body_at - 4)[0], 0)
     body_pos = record.pos + record.body_at
     bit = find_flipped_bit_in_file(reader, body_pos, body_pos + size, stored)
     if bit is None:
         return None
-    byte_pos = (body_pos if bit.in_body else record.pos + _BODY_CRC_AT) + bit.byte
+    byte_pos = (body_pos if bit.in_body else record.pos + BODY_CRC_AT) + bit.byte
     return (byte_pos, bit) if _property_crc_agrees(reader, record, byte_pos, bit.mask) else None
 
 

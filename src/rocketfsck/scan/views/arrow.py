@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.javatext import java_decode
-from rocketfsck.formats.magic import BORN_HOST_V6, STORE_HOST_V6
+from rocketfsck.formats.magic import BORN_HOST_V6, IPV4_HOST_SIZE, IPV6_HOST_SIZE, STORE_HOST_V6
+from rocketfsck.formats.places import BORN_HOST_AT, store_timestamp_place
 from rocketfsck.scan.columns import RECORD_DTYPES, RecordBatch
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import QueueKind
@@ -90,9 +91,10 @@ class LogBatch:
             _, first, inverse = np.unique(batch[column][rows], return_index=True, return_inverse=True)
             codes[rows] = inverse.reshape(-1) + len(texts)
             for row in rows[first].tolist():
-                wide_born = bool(int(batch["sys_flag"][row]) & BORN_HOST_V6)
-                at = 48 if column == "born_host" else 64 + 12 * wide_born
-                data = self.reader.read(int(batch["pos"][row]) + at, 20 if v6 else 8)
+                store_host_at = store_timestamp_place(int(batch["sys_flag"][row])) + 8
+                at = BORN_HOST_AT if column == "born_host" else store_host_at
+                size = IPV6_HOST_SIZE if v6 else IPV4_HOST_SIZE
+                data = self.reader.read(int(batch["pos"][row]) + at, size)
                 texts.append(decode_host(data).text)
         return _dictionary(codes, texts)
 

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.javatext import index_hash, java_decode, java_encode
+from rocketfsck.formats.magic import BORN_HOST_V6, IPV4_HOST_SIZE, IPV6_HOST_SIZE, STORE_HOST_V6
+from rocketfsck.formats.places import BORN_HOST_AT, store_timestamp_place
 from rocketfsck.formats.properties import parse_properties, split_keys, tags_code
 from rocketfsck.formats.record import decode_host
 from rocketfsck.scan.columns import RECORD_DTYPES, Fault, RecordBatch, Trait
@@ -28,8 +30,7 @@ from rocketfsck.store.reading import FileReader
 MAX_BODY_SIZE = 64 << 20
 """A body longer than this is not read into a `Message` unless the caller asks for more."""
 
-IPV6_BORN = 0x10
-IPV6_STORE = 0x20
+_HOSTS_SIZE = store_timestamp_place(BORN_HOST_V6) + 8 + IPV6_HOST_SIZE - BORN_HOST_AT
 
 
 @dataclass(frozen=True)
@@ -223,9 +224,9 @@ def read_message(
     properties_size = max(number["properties_size"], 0)
     topic_pos, topic_size = int(columns["topic_pos"][row]), int(columns["topic_size"][row])
     properties_pos = int(columns["properties_pos"][row])
-    hosts = reader.read(pos + 48, 48)
-    store_at = 28 if number["sys_flag"] & IPV6_BORN else 16
-    store_end = store_at + (20 if number["sys_flag"] & IPV6_STORE else 8)
+    hosts = reader.read_upto(pos + BORN_HOST_AT, _HOSTS_SIZE)
+    store_at = store_timestamp_place(number["sys_flag"]) + 8 - BORN_HOST_AT
+    store_end = store_at + (IPV6_HOST_SIZE if number["sys_flag"] & STORE_HOST_V6 else IPV4_HOST_SIZE)
     with_body = max_body_size > 0 and body_size <= max_body_size
     tail_pos = body_pos if with_body else topic_pos
     tail = memoryview(reader.read(tail_pos, properties_pos + properties_size - tail_pos))

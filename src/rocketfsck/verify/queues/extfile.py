@@ -10,13 +10,11 @@ do not is walked unit by unit, up to a limit. Reference 3.6.
 
 from __future__ import annotations
 
-import struct
-
 import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.consumequeue import EXT_UNIT_MIN_SIZE, MAX_EXT_ADDRESS
+from rocketfsck.formats.consumequeue import EXT_UNIT, EXT_UNIT_MIN_SIZE, MAX_EXT_ADDRESS
 from rocketfsck.formats.dtypes import EXT_HEAD_DTYPE
 from rocketfsck.reader.units import StreamReader, UnitReader
 from rocketfsck.rulenames import RuleName
@@ -30,7 +28,7 @@ WALK_LIMIT = 100_000
 """Extension units walked one by one in a queue's gaps between addresses."""
 
 
-_SIZE = struct.Struct(">h")
+_SIZE = EXT_UNIT.packer(last="size")
 _NO_FILES = MappedFileQueue((), 0, ())
 
 

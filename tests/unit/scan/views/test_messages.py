@@ -94,3 +94,13 @@ def test_ipv6_hosts(tmp_path: Path) -> None:
             (message.born_host, message.store_host) for message in read_messages(reader, 0, ScanOptions())
         ]
     assert found == [("[::1]:80", "10.20.30.40:10911"), ("10.1.2.3:54321", "[::1]:80")]
+
+
+def test_the_least_record_may_end_the_file(tmp_path: Path) -> None:
+    """Two IPv6 hosts would take 48 bytes; behind those of a small record there are fewer."""
+    data = record(BASE, topic=b"A", body=b"", properties=b"")
+    assert len(data) < 96
+    (tmp_path / "log").write_bytes(data)
+    with FileReader(tmp_path / "log") as reader:
+        (message,) = read_messages(reader, BASE, ScanOptions())
+    assert (message.born_host, message.store_host) == ("10.1.2.3:54321", "10.20.30.40:10911")
