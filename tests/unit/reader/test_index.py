@@ -1,0 +1,98 @@
+"""Single entries of index files, and the chains that their links make."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rocketfsck.formats.indexfile import (
+    ENTRY,
+    IndexHeader,
+    encode_header,
+    entry_pos,
+    index_file_size,
+    slot_pos,
+)
+from rocketfsck.reader.index import Entry, IndexReader, read_header, readable_headers, walk_chain
+from rocketfsck.store.model import Geometry, IndexFile
+
+SLOTS, ENTRIES = 3, 6
+
+
+def index_file(path: Path, links: dict[int, int], *, newest: int, size: int | None = None) -> IndexFile:
+    """An index file with one chain, that of slot 1: each entry with its prevIndex, and what the slot says."""
+    data = bytearray(index_file_size(SLOTS, ENTRIES))
+    data[:40] = encode_header(IndexHeader(1, 2, 3, 4, 5, len(links) + 1))
+    data[slot_pos(1) : slot_pos(2)] = newest.to_bytes(4, "big", signed=True)
+    for number, previous in links.items():
+        pos = entry_pos(number, SLOTS)
+        values = {"keyHash": 1, "phyOffset": 100 * number, "timeDiff": 0, "prevIndex": previous}
+        data[pos : pos + ENTRY.size] = ENTRY.build(values)
+    path.write_bytes(data[:size])
+    return IndexFile(os.fspath(path), path.name, path.stat().st_size, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("links", "newest", "numbers"),
+    [
+        ({1: 0, 2: 1, 3: 2}, 3, [3, 2, 1]),
+        ({1: 3, 2: 1, 3: 2}, 3, [3, 2, 1]),  # a circle
+        ({1: 1}, 1, [1]),  # leads to itself
+        ({1: 2, 2: 9}, 1, [1, 2]),  # to no entry in use
+        ({1: -1}, 1, [1]),
+        ({1: 0}, 0, []),
+        ({1: 0}, -5, []),
+        ({1: 0}, 2, []),
+    ],
+)
+def test_a_walk_ends_wherever_links_lead(
+    tmp_path: Path, links: dict[int, int], newest: int, numbers: list[int]
+) -> None:
+    file = index_file(tmp_path / "1", links, newest=newest)
+    with IndexReader(file, Geometry(slot_count=SLOTS, entry_count=ENTRIES)) as reader:
+        assert reader.newest(1) == newest
+        walk = list(walk_chain(newest, len(links), reader.entry))
+    assert [entry.number for entry in walk] == numbers
+    assert [entry.previous for entry in walk] == [links[number] for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("links", "newest", "size", "said"),
+    [
+        ({1: 0, 2: 1}, 2, None, [2, 1]),
+        ({1: 0, 2: 1}, 0, None, []),
+        ({1: 0, 2: 1}, 7, None, ["the slot says 7, but the file has entries 1 to 2"]),
+        ({1: 2, 2: 1}, 2, None, [2, 1, "entry 1 leads to 2, which is not before it"]),
+        ({1: 0, 2: 1}, 2, entry_pos(2, SLOTS) + 19, ["the file ends before entry 2"]),
+        ({1: 0, 2: 1}, 2, slot_pos(1) + 3, ["the file ends before slot 1"]),
+    ],
+)
+def test_a_chain_says_why_it_is_broken(
+    tmp_path: Path, links: dict[int, int], newest: int, size: int | None, said: list[int | str]
+) -> None:
+    file = index_file(tmp_path / "1", links, newest=newest, size=size)
+    with IndexReader(file, Geometry(slot_count=SLOTS, entry_count=ENTRIES)) as reader:
+        found = [item.number if isinstance(item, Entry) else item for item in reader.chain(1)]
+    assert found == said
+
+
+def test_entries_that_the_geometry_does_not_have_are_none(tmp_path: Path) -> None:
+    file = index_file(tmp_path / "1", {1: 0}, newest=1)
+    with IndexReader(file, Geometry(slot_count=SLOTS, entry_count=1)) as reader:
+        assert reader.entry(1) is None
+        assert reader.entry(-1) is None
+        assert reader.entry(0) == Entry(0, 0, 0, 0, 0)
+
+
+def test_headers_are_those_that_can_be_read(tmp_path: Path) -> None:
+    good = index_file(tmp_path / "1", {1: 0}, newest=1)
+    short = index_file(tmp_path / "2", {1: 0}, newest=1, size=39)
+    gone = IndexFile(os.fspath(tmp_path / "3"), "3", 100, 0, 0)
+    header = read_header(good.location)
+    assert header == IndexHeader(1, 2, 3, 4, 5, 2)
+    assert read_header(short.location) is None
+    assert readable_headers([gone, short, good]) == [(good, header)]
+    with IndexReader(short, Geometry(slot_count=SLOTS, entry_count=ENTRIES)) as reader:
+        assert (reader.has_header, reader.header, reader.index_count) == (False, IndexHeader(*[0] * 6), 1)
