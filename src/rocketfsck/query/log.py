@@ -19,7 +19,8 @@ from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, read_message
-from rocketfsck.store.model import MappedFile, OtherKind, Store
+from rocketfsck.store.elsewhere import has_log_elsewhere
+from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.openfiles import OpenFiles
 from rocketfsck.store.reading import FileReader
 
@@ -39,7 +40,7 @@ class LogView(OpenFiles):
     @cached_property
     def is_partial(self) -> bool:
         """Whether records may be in a DLedger log, too, which is not read here."""
-        return any(other.kind is OtherKind.DLEDGER_DATA for other in self.store.others)
+        return has_log_elsewhere(self.store)
 
     @property
     def min_offset(self) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rocketfsck import __version__
 from rocketfsck.engine import Engine, LocalEngine, core_count
 from rocketfsck.errors import StoreError
+from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
 from rocketfsck.store.model import OtherKind, Store, StrayReason
 from rocketfsck.store.reading import Progress
 from rocketfsck.verify.advice import continue_command, plan_command
@@ -26,7 +27,6 @@ from rocketfsck.verify.rules.catalog import RULES, UNKNOWN_RULES, describe
 from rocketfsck.verify.store.checkpoint import check_checkpoint
 from rocketfsck.verify.store.config import check_config
 from rocketfsck.verify.store.dledger import check_dledger
-from rocketfsck.verify.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
 from rocketfsck.verify.store.layout import check_layout
 from rocketfsck.verify.tasks.execute import Executed, execute
 from rocketfsck.verify.tasks.facts import Known, gather

@@ -14,6 +14,7 @@ from rocketfsck.api import read_entries, read_units
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.views import Wanted, plan_parts
+from rocketfsck.reader.unitblocks import BLOCK_COUNT
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.scan.log.regions import Region
 from rocketfsck.scan.options import ScanOptions
@@ -21,7 +22,6 @@ from rocketfsck.scan.views.messages import walk_messages
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, check_store
-from rocketfsck.verify.queues.unitruns import BLOCK_COUNT
 from rocketfsck.verify.report import finding_from_json
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory

@@ -8,11 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
+from rocketfsck.reader import unitblocks
+from rocketfsck.reader.unitblocks import Kind
 from rocketfsck.store import open_store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.queues import extfile, unitruns
 from rocketfsck.verify.queues.file import check_queues
-from rocketfsck.verify.queues.unitruns import Kind, Run, RunList, shape_of
+from rocketfsck.verify.queues.unitruns import Run, RunList, shape_of
 from rocketfsck.verify.tasks.facts import QueueFacts
 from rocketfsck.verify.tasks.task import Context, QueuesTask
 
@@ -71,7 +73,7 @@ def test_cq002_units_out_of_order(copy: Copy) -> None:
 
 
 def test_cq002_between_two_blocks(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unitruns.read_blocks, "__defaults__", (4,))
+    monkeypatch.setattr(unitblocks.read_blocks, "__defaults__", (4,))
     store = copy("5.1.3-basic")
     assert store.check().rules == set()
     file = store.files("consumequeue/BetaBulk0/0")[0]

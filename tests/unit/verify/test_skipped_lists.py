@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rocketfsck.formats.lightqueues import skipped_by, skipped_names
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.store import open_store
-from rocketfsck.verify.queues.skippedlists import skipped_by, skipped_names
 
 from tests.conftest import Directory
 from tests.unit.verify.damage import Damage

@@ -21,9 +21,9 @@ from rocketfsck.pipeline.sources import Source
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.damage import accounts, guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
+from rocketfsck.reader.unitblocks import BLOCK_COUNT, Kind, kinds_of
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.verify.queues.unitruns import BLOCK_COUNT, Kind, kinds_of
 
 PART_SIZE = 64 << 20
 """Bytes of queue files that one part has at most, where one file has not more."""
@@ -92,7 +92,7 @@ def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
 
 
 def _ranges(queue: ConsumeQueue, split_size: int) -> Iterator[UnitRange]:
-    """The whole units of each file, each once, as `verify.queues.unitruns.read_blocks` goes through them."""
+    """The whole units of each file, each once, as `reader.unitblocks.read_blocks` goes through them."""
     unit_size = queue.unit_size
     done = 0
     for file in queue.files:

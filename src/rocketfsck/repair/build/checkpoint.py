@@ -10,11 +10,11 @@ from __future__ import annotations
 from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from rocketfsck.reader.index import readable_headers
 from rocketfsck.reader.records import LogReader
+from rocketfsck.reader.unitblocks import Kind, kinds_of
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.log.edit import LogEnd, read_log_end
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import read_whole
-from rocketfsck.verify.queues.unitruns import Kind, kinds_of
 
 MAX_SIZE = 1 << 20
 

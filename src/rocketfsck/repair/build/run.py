@@ -23,10 +23,10 @@ from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.resumable import ResumableDirectory, State, resumable_directory
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.store.areas import demand_listed
+from rocketfsck.store.elsewhere import databases
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import Progress
-from rocketfsck.verify.store.elsewhere import databases
 
 SAVE_SECONDS = 5.0
 CHECKPOINT_FILE_SIZE = 4096

@@ -17,6 +17,7 @@ import numpy as np
 from rocketfsck.engine import core_count
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.delay import parse_delay_levels
+from rocketfsck.formats.lightqueues import skipped_by
 from rocketfsck.formats.record import BLANK_HEADER_SIZE, read_frame
 from rocketfsck.repair.build.keythread import KeyTaker, KeyThread
 from rocketfsck.repair.build.queuestates import RawNames
@@ -31,7 +32,6 @@ from rocketfsck.scan.threads.pieces import NOWHERE, Piece, pieces_of, scan_piece
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader, Progress
-from rocketfsck.verify.queues.skippedlists import skipped_by
 
 SKIPPED_TABLE = 1 << 40
 """Number of the walk's own table of names, beside those of the scans."""

@@ -20,13 +20,13 @@ from rocketfsck.documents import convert
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS_TEXT, SCHEDULE_TOPIC
 from rocketfsck.formats.dialect import dialect_of
+from rocketfsck.reader.unitblocks import Kind, kinds_of
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.plan.model import Action, Assumption, How
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.geometry import SETTINGS, rounded
 from rocketfsck.store.model import GEOMETRY_DEFAULTS, Store
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.queues.unitruns import Kind, kinds_of
 from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.verify.store.config import is_system_topic
 from rocketfsck.verify.store.configfiles import load_configs

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rocketfsck.errors import StoreError
+from rocketfsck.reader.unitblocks import Kind, kinds_of
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.repair.plan.basis import Name
@@ -33,7 +34,6 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.emit import queue_directory
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.queues.unitruns import Kind, kinds_of
 
 _BLOCK_COUNT = 1 << 15
 

@@ -20,11 +20,11 @@ from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS, PRE_BLANK_UNIT, UNI
 from rocketfsck.formats.dtypes import UNIT_DTYPE
 from rocketfsck.formats.filename import filename_to_offset, offset_to_filename
 from rocketfsck.reader.records import LogReader, is_fence
+from rocketfsck.reader.unitblocks import Kind, kinds_of
 from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.repair.log.edit import live_rows
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader, named_errors
-from rocketfsck.verify.queues.unitruns import Kind, kinds_of
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 

@@ -15,6 +15,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.reader.records import LogReader
+from rocketfsck.reader.unitblocks import Kind, kinds_of
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.build import build_queues
 from rocketfsck.repair.plan.basis import Name, queue_arguments, queues_of
@@ -48,7 +49,6 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.emit import TREES, queue_directory
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.queues.unitruns import Kind, kinds_of
 from rocketfsck.verify.tasks.task import is_aggregate
 
 _LOST = frozenset({RuleName.RECORD_WITHOUT_UNIT, RuleName.QUEUE_MISSING})

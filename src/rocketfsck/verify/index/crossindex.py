@@ -18,6 +18,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.indexfile import entry_pos
 from rocketfsck.rulenames import RuleName
+from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import capped
@@ -28,7 +29,6 @@ from rocketfsck.verify.index.places import header_place
 from rocketfsck.verify.index.spread import check_names, check_spread
 from rocketfsck.verify.index.strangeentries import judge_strange
 from rocketfsck.verify.log.map import LogMap
-from rocketfsck.verify.store.elsewhere import has_log_elsewhere
 from rocketfsck.verify.tasks.facts import IndexFacts
 from rocketfsck.verify.tasks.task import Context, TaskResult
 

@@ -20,9 +20,9 @@ import numpy as np
 
 from rocketfsck.formats.indexfile import time_diff
 from rocketfsck.rulenames import RuleName
+from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.verify.finding import Facts, Finding
 from rocketfsck.verify.index.places import entry_place, header_place
-from rocketfsck.verify.store.elsewhere import has_log_elsewhere
 from rocketfsck.verify.tasks.facts import IndexFacts
 from rocketfsck.verify.tasks.task import Context, TaskResult
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.lightqueues import lists_in, skipped_names
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.reader.records import LogReader, is_fence_topic
 from rocketfsck.rulenames import RuleName
@@ -40,7 +41,7 @@ from rocketfsck.verify.log.crossfiles import merge_log_files
 from rocketfsck.verify.log.recordrules import Clocks, check_faults, check_version
 from rocketfsck.verify.log.regions import BadRanges, RegionJudge
 from rocketfsck.verify.log.rows import LogRows
-from rocketfsck.verify.queues.skippedlists import MAX_NAMES, lists_in, skipped_names
+from rocketfsck.verify.queues.skippedlists import MAX_NAMES
 from rocketfsck.verify.queues.unitjoin import UnitJoin, UnitRanges, delay_levels_of
 from rocketfsck.verify.tasks.facts import LogFacts, QueueEnd
 from rocketfsck.verify.tasks.task import Checked, Collector, LogFileTask, TaskResult

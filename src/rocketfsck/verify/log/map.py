@@ -10,9 +10,9 @@ import numpy as np
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.scan.sorting import distinct
 from rocketfsck.scan.spans import find_span
+from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store
 from rocketfsck.verify.log.regions import DAMAGED, STALE
-from rocketfsck.verify.store.elsewhere import has_log_elsewhere
 from rocketfsck.verify.tasks.task import TaskResult
 
 

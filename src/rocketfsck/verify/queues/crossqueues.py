@@ -21,9 +21,11 @@ from rocketfsck.errors import RocketfsckError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.config import decode_config
 from rocketfsck.reader.records import LogReader, is_fence
+from rocketfsck.reader.unitblocks import BLOCK_COUNT, Kind, kinds_of
 from rocketfsck.reader.units import UnitReader, Units
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.spans import group_bounds, merge_spans, subtract_spans
+from rocketfsck.store.elsewhere import has_queues_elsewhere
 from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.emit import capped, queue_place, unit_place
@@ -31,8 +33,6 @@ from rocketfsck.verify.finding import Facts, Finding, Scalar
 from rocketfsck.verify.log.map import Ground, LogMap
 from rocketfsck.verify.queues.skippedlists import judge_shifted
 from rocketfsck.verify.queues.unitjoin import Missing, UnitRanges, delay_levels_of
-from rocketfsck.verify.queues.unitruns import BLOCK_COUNT, Kind, kinds_of
-from rocketfsck.verify.store.elsewhere import has_queues_elsewhere
 from rocketfsck.verify.tasks.task import Context, TaskResult
 
 LOOK_LIMIT = 2000

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS
+from rocketfsck.reader.unitblocks import Kind, kinds_of, read_data_blocks
 from rocketfsck.reader.units import UnitReader, Units
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue
@@ -18,7 +19,7 @@ from rocketfsck.verify.emit import add_rows, queue_place, unit_place
 from rocketfsck.verify.finding import Where
 from rocketfsck.verify.queues.crossqueues import merge_queues
 from rocketfsck.verify.queues.extfile import check_ext
-from rocketfsck.verify.queues.unitruns import Kind, RunList, Shape, kinds_of, read_data_blocks, shape_of
+from rocketfsck.verify.queues.unitruns import RunList, Shape, shape_of
 from rocketfsck.verify.tasks.facts import QueueFacts
 from rocketfsck.verify.tasks.task import Checked, Collector, Context, QueuesTask, TaskResult
 

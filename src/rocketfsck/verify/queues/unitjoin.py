@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
+from rocketfsck.formats.lightqueues import is_light
 from rocketfsck.reader.units import UnitReader, Units
 from rocketfsck.scan.dispatch import Dispatches
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import Store
-from rocketfsck.verify.queues.skippedlists import is_light, shifted
+from rocketfsck.verify.queues.skippedlists import shifted
 from rocketfsck.verify.queues.unitcompare import DispatchRows, UnitComparer
 from rocketfsck.verify.tasks.task import Collector
 

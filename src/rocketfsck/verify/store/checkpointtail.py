@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE
 from rocketfsck.reader.heads import begins_record, first_head
 from rocketfsck.rulenames import RuleName
+from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import MappedFileQueue, Store, StoreFile
 from rocketfsck.store.openfiles import OpenFiles
 from rocketfsck.verify.finding import Finding, Where
-from rocketfsck.verify.store.elsewhere import has_log_elsewhere
 from rocketfsck.verify.tasks.facts import Known
 
 FIELD_LIMIT = 8

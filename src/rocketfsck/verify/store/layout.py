@@ -11,6 +11,7 @@ from functools import partial
 
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.rulenames import RuleName
+from rocketfsck.store.elsewhere import databases, has_log_elsewhere
 from rocketfsck.store.model import (
     IndexFile,
     LockState,
@@ -22,7 +23,6 @@ from rocketfsck.store.newer import TAG_STORE, writes_more_entries
 from rocketfsck.verify.emit import queue_place
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
-from rocketfsck.verify.store.elsewhere import databases, has_log_elsewhere
 from rocketfsck.verify.store.loading import by_version
 from rocketfsck.verify.store.segments import check_segments, is_among_segments, loaded_directories
 from rocketfsck.verify.tasks.facts import Known
