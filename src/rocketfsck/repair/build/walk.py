@@ -174,7 +174,7 @@ class _Walk:
         )
 
     def _skipped(self, batch: RecordBatch, base_offset: int) -> tuple[tuple[str, int], ...]:
-        """The light queues that records have a number in, but no unit (`verify.queues.skippedlists`)."""
+        """The light queues that records have a number in, but no unit (`formats.lightqueues`)."""
         rows = np.flatnonzero((batch["faults"] & int(Fault.MULTI_DISPATCH)) != 0)
         file = next((file for file in self.store.commitlog.files if file.start_offset == base_offset), None)
         if not len(rows) or file is None:
