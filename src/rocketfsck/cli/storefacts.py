@@ -11,7 +11,7 @@ from typing import Any
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT
-from rocketfsck.formats.consumequeue import BATCH_UNIT, UNIT
+from rocketfsck.formats.consumequeue import BATCH_UNIT, BATCH_UNIT_SIZE, UNIT, UNIT_SIZE, is_valid_unit
 from rocketfsck.formats.indexfile import HEADER, decode_header
 from rocketfsck.formats.markers import decode_abort
 from rocketfsck.formats.timer import TIMER_CHECK
@@ -195,8 +195,6 @@ def _bounds(queue: ConsumeQueue) -> tuple[int | None, tuple[int, int] | None]:
 
 def unit_count(reader: FileReader, unit_size: int) -> int:
     """How many units of the file are valid, if they are a prefix of it: offset >= 0 and size > 0."""
-    from rocketfsck.formats.consumequeue import UNIT, is_valid_unit
-
     place = UNIT.packer(last="size")
     low, high = 0, reader.size // unit_size
     while low < high:
@@ -251,8 +249,6 @@ def file_facts(path: Any) -> dict[str, Any]:
 
 
 def _inside(reader: FileReader, kind: str, start_offset: int) -> Iterator[tuple[str, Any]]:
-    from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
-
     if kind in ("commitlog", "compaction-log"):
         yield "first_store_timestamp", first_store_timestamp(reader)
     elif kind == "consumequeue":
