@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocketfsck.late import late_names
+
 if TYPE_CHECKING:
     from rocketfsck.api import iter_messages as iter_messages
     from rocketfsck.api import read_columns as read_columns
@@ -35,32 +37,20 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "CheckOptions": "rocketfsck.verify.options",
-    "Finding": "rocketfsck.verify.finding",
-    "Message": "rocketfsck.scan.views.messages",
-    "Report": "rocketfsck.verify.report",
-    "RocketfsckError": "rocketfsck.errors",
-    "Store": "rocketfsck.store.model",
-    "check_store": "rocketfsck.verify.run",
-    "describe": "rocketfsck.verify.rules.catalog",
-    "iter_messages": "rocketfsck.api",
-    "open_store": "rocketfsck.store.opening",
-    "read_columns": "rocketfsck.api",
-    "read_entries": "rocketfsck.api",
-    "read_units": "rocketfsck.api",
+    "api": "iter_messages read_columns read_entries read_units",
+    "errors": "RocketfsckError",
+    "scan.views.messages": "Message",
+    "store.model": "Store",
+    "store.opening": "open_store",
+    "verify.finding": "Finding",
+    "verify.options": "CheckOptions",
+    "verify.report": "Report",
+    "verify.rules.catalog": "describe",
+    "verify.run": "check_store",
 }
-
-__all__ = [*_HOMES, "__version__"]
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
-    return value
+__getattr__ = late_names(__name__, _HOMES)
+__all__ = [*" ".join(_HOMES.values()).split(), "__version__"]
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *__all__})

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocketfsck.late import late_names
+
 if TYPE_CHECKING:
     from rocketfsck.query.answers import Answer as Answer
     from rocketfsck.query.answers import Found as Found
@@ -34,29 +36,16 @@ if TYPE_CHECKING:
     from rocketfsck.query.start.simulate import simulate_start as simulate_start
 
 _HOMES = {
-    "Answer": "answers",
-    "BrokerView": "serving.broker",
-    "Found": "answers",
-    "Outcome": "answers",
-    "Start": "start.model",
-    "find_by_expression": "content.search",
-    "find_by_id": "ids",
-    "find_by_key": "keys",
-    "find_by_offset": "places",
-    "find_by_time": "places",
-    "group_offsets": "offsets",
-    "message_life": "life",
-    "queue_offsets": "offsets",
-    "simulate_start": "start.simulate",
+    "answers": "Answer Found Outcome",
+    "content.search": "find_by_expression",
+    "ids": "find_by_id",
+    "keys": "find_by_key",
+    "life": "message_life",
+    "offsets": "group_offsets queue_offsets",
+    "places": "find_by_offset find_by_time",
+    "serving.broker": "BrokerView",
+    "start.model": "Start",
+    "start.simulate": "simulate_start",
 }
-
-__all__ = list(_HOMES)
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return value
+__getattr__ = late_names(__name__, _HOMES)
+__all__ = " ".join(_HOMES.values()).split()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from rocketfsck.store.model import MappedFile, Store
+
 PropertyParser = Literal["split", "scan"]
 
 
@@ -43,3 +45,15 @@ class LogItem:
     base_offset: int
     file_size: int
     parser: PropertyParser
+
+    def options(
+        self, size: int, *, read_bodies: bool = False, body_range: tuple[int, int] | None = None
+    ) -> ScanOptions:
+        """How the file, which has `size` bytes now, is scanned."""
+        return ScanOptions(read_bodies, self.parser, max(self.file_size, size), body_range)
+
+
+def log_item(store: Store, file: MappedFile) -> LogItem:
+    """A commit log file of a store."""
+    size = max(store.commitlog.file_size, file.size)
+    return LogItem(file.location, file.start_offset or 0, size, store.dialect.property_parser)

@@ -12,23 +12,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocketfsck.late import late_names
+
 if TYPE_CHECKING:
     from rocketfsck.testing.conformance import NotConformantError as NotConformantError
     from rocketfsck.testing.conformance import assert_conformant as assert_conformant
     from rocketfsck.testing.conformance import breaches as breaches
     from rocketfsck.testing.planned import PlannedStore as PlannedStore
 
-_HOMES = {
-    "NotConformantError": "conformance",
-    "PlannedStore": "planned",
-    "assert_conformant": "conformance",
-    "breaches": "conformance",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = late_names(
+    __name__,
+    {
+        "conformance": "NotConformantError assert_conformant breaches",
+        "planned": "PlannedStore",
+    },
+)

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocketfsck.late import late_names
+
 if TYPE_CHECKING:
     from rocketfsck.verify.baseline import read_baseline as read_baseline
     from rocketfsck.verify.baseline import write_baseline as write_baseline
@@ -29,26 +31,15 @@ if TYPE_CHECKING:
     from rocketfsck.verify.rules.rule import Rule as Rule
     from rocketfsck.verify.run import check_store as check_store
 
-_HOMES = {
-    "RULES": "rules.catalog",
-    "CheckOptions": "options",
-    "Finding": "finding",
-    "Report": "report",
-    "Rule": "rules.rule",
-    "Severity": "finding",
-    "Subset": "options",
-    "Where": "finding",
-    "check_store": "run",
-    "describe": "rules.catalog",
-    "find_rule": "rules.catalog",
-    "read_baseline": "baseline",
-    "write_baseline": "baseline",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = late_names(
+    __name__,
+    {
+        "baseline": "read_baseline write_baseline",
+        "finding": "Finding Severity Where",
+        "options": "CheckOptions Subset",
+        "report": "Report",
+        "rules.catalog": "RULES describe find_rule",
+        "rules.rule": "Rule",
+        "run": "check_store",
+    },
+)

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocketfsck.late import late_names
+
 if TYPE_CHECKING:
     from rocketfsck.writer.message.messages import Event as Event
     from rocketfsck.writer.message.messages import Expiry as Expiry
@@ -29,26 +31,12 @@ if TYPE_CHECKING:
     from rocketfsck.writer.truth import WrittenStore as WrittenStore
     from rocketfsck.writer.writing import write_store as write_store
 
-_HOMES = {
-    "EndState": "options",
-    "Event": "message.messages",
-    "Expiry": "message.messages",
-    "Kind": "message.messages",
-    "MessageError": "message.messages",
-    "OutgoingMessage": "message.messages",
-    "PutRecord": "truth",
-    "Restart": "message.messages",
-    "WriteOptions": "options",
-    "WrittenQueue": "truth",
-    "WrittenStore": "truth",
-    "op_message": "message.messages",
-    "write_store": "writing",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = late_names(
+    __name__,
+    {
+        "message.messages": "Event Expiry Kind MessageError OutgoingMessage Restart op_message",
+        "options": "EndState WriteOptions",
+        "truth": "PutRecord WrittenQueue WrittenStore",
+        "writing": "write_store",
+    },
+)

@@ -24,11 +24,11 @@ from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.chunks import Chunk, Rows, chunks_of
 from rocketfsck.pipeline.views.damage import UNREADABLE, account, accounts, one_row
 from rocketfsck.pipeline.views.messagecolumns import COLUMNS, topic_of
-from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
+from rocketfsck.pipeline.views.model import CONDITIONS, CORRUPT, Part, View, Wanted, default_columns
 from rocketfsck.pipeline.views.walking import Damage, PartWalk
 from rocketfsck.scan.columns import RECORD_DTYPES, Fault, RecordBatch
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import LogItem, ScanOptions
+from rocketfsck.scan.options import LogItem, log_item
 from rocketfsck.scan.views.arrow import LogBatch
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
@@ -115,12 +115,7 @@ def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
             or (high <= 0 and wanted.end_offset is not None)
         ):
             continue
-        item = LogItem(
-            file.location,
-            base,
-            max(store.commitlog.file_size, file.size),
-            store.dialect.property_parser,
-        )
+        item = log_item(store, file)
         end = None if high == file.size else high
         step = wanted.split_size or max(file.size, 1)
         bounds = [low, *range(low - low % step + step, high, step)]
@@ -157,12 +152,7 @@ class PartReader:
     def batches(self) -> Iterator[pa.RecordBatch]:
         part, item, wanted = self.part, self.item, self.wanted
         with FileReader(item.location) as reader:
-            options = ScanOptions(
-                read_bodies=self.checks,
-                property_parser=item.parser,
-                file_size=max(item.file_size, reader.size),
-                body_range=(part.start, self.end),
-            )
+            options = item.options(reader.size, read_bodies=self.checks, body_range=(part.start, self.end))
             self.compiled = compiled_wanted(min(reader.size, self.end))
             walk = PartWalk(reader, item.base_offset, options, part.start, self.end)
             self.walk = walk
@@ -309,16 +299,4 @@ class PartReader:
         return said
 
 
-_CONDITIONS = frozenset(
-    {
-        "topic",
-        "queue_id",
-        "tag",
-        "key",
-        "begin_timestamp",
-        "end_timestamp",
-        "begin_offset",
-        "end_offset",
-    }
-)
-MESSAGES = View("messages", _fields, _default, _plan, _read, _CONDITIONS, frozenset({"commitlog"}))
+MESSAGES = View("messages", _fields, _default, _plan, _read, CONDITIONS, frozenset({"commitlog"}))

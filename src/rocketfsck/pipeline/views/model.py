@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from rocketfsck.errors import UsageError
@@ -22,10 +22,13 @@ OnUnreadable = Literal["fail", "row"]
 ON_UNREADABLE: tuple[OnUnreadable, ...] = ("fail", "row")
 CORRUPT = "_corrupt_record"
 LEAST_SPLIT_SIZE = 1 << 12
+CONDITIONS = frozenset(item.name for item in fields(MessageFilter))
+"""What messages can be selected by."""
+_PLACES = frozenset({"begin_offset", "end_offset"})
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(MessageFilter):
     """What rows and columns are wanted; None is everything (of `columns`: those that a view has by default).
 
     Timestamps are storeTimestamps in ms, offsets places in the commit log; ranges half-open. `tag` is the
@@ -37,14 +40,6 @@ class Wanted:
     UsageError for values that make no sense.
     """
 
-    topic: str | None = None
-    queue_id: int | None = None
-    tag: str | None = None
-    key: str | None = None
-    begin_timestamp: int | None = None
-    end_timestamp: int | None = None
-    begin_offset: int | None = None
-    end_offset: int | None = None
     columns: tuple[str, ...] | None = None
     level: Level | None = None
     mode: Mode = "PERMISSIVE"
@@ -78,28 +73,12 @@ class Wanted:
     @property
     def filter(self) -> MessageFilter:
         """The conditions on messages, but the topic's."""
-        return MessageFilter(
-            queue_id=self.queue_id,
-            tag=self.tag,
-            key=self.key,
-            begin_timestamp=self.begin_timestamp,
-            end_timestamp=self.end_timestamp,
-            begin_offset=self.begin_offset,
-            end_offset=self.end_offset,
-        )
+        return MessageFilter(**{name: getattr(self, name) for name in CONDITIONS if name != "topic"})
 
     @property
     def selects_messages(self) -> bool:
         """Whether a condition was named that bytes which are no message cannot meet."""
-        conditions = (
-            self.topic,
-            self.queue_id,
-            self.tag,
-            self.key,
-            self.begin_timestamp,
-            self.end_timestamp,
-        )
-        return any(condition is not None for condition in conditions)
+        return any(getattr(self, name) is not None for name in CONDITIONS - _PLACES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from rocketfsck.pipeline.views.walking import DAMAGE
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import LogItem, ScanOptions
+from rocketfsck.scan.options import LogItem, log_item
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
@@ -51,9 +51,7 @@ def plan_log_files(view: str, source: Source, store: Store, wanted: Wanted) -> I
             continue
         if wanted.end_offset is not None and base >= wanted.end_offset:
             continue
-        size = max(store.commitlog.file_size, file.size)
-        item = LogItem(file.location, base, size, store.dialect.property_parser)
-        yield Part(source, view, file.relative, 0, None, file.size, item)
+        yield Part(source, view, file.relative, 0, None, file.size, log_item(store, file))
 
 
 def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
@@ -82,11 +80,7 @@ def live_regions(item: LogItem) -> Iterator[tuple[Region, bool]]:
     read."""
     live = LiveScan()
     with FileReader(item.location) as reader:
-        options = ScanOptions(
-            read_bodies=False,
-            property_parser=item.parser,
-            file_size=max(item.file_size, reader.size),
-        )
+        options = item.options(reader.size)
         compiled = compiled_wanted(reader.size)
         count = 0  # live records of the run that is under way
         waiting: list[Region] = []  # a gap: whether it is live is told by what stands behind it

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import LogItem, ScanOptions
+from rocketfsck.scan.options import LogItem
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.reading import FileReader
 
@@ -125,11 +125,7 @@ def live_batches(item: LogItem) -> Iterator[tuple[RecordBatch, QueueTable, FileR
     """
     table = QueueTable()
     with FileReader(item.location) as reader:
-        options = ScanOptions(
-            read_bodies=False,
-            property_parser=item.parser,
-            file_size=max(item.file_size, reader.size),
-        )
+        options = item.options(reader.size)
         compiled = compiled_wanted(reader.size)
         for batch in LiveScan().batches(reader, item.base_offset, options, table, compiled=compiled):
             yield batch, table, reader

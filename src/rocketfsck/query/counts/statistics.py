@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.query.counts.counting import Account, FileRun, Tally, count_files, date_of, merged
-from rocketfsck.scan.options import LogItem
+from rocketfsck.scan.options import log_item
 from rocketfsck.store.model import Store
 
 DEFAULT_RESERVED_HOURS = 72
@@ -102,12 +102,7 @@ def count_log(store: Store, *, jobs: int = 0, engine: Engine | None = None) -> L
 
 def plan_runs(store: Store, job_count: int) -> list[FileRun]:
     """The log's files in runs of like length, some for each task that runs at once."""
-    items = [
-        LogItem(
-            file.location, file.start_offset or 0, store.commitlog.file_size, store.dialect.property_parser
-        )
-        for file in store.commitlog.files
-    ]
+    items = [log_item(store, file) for file in store.commitlog.files]
     length = max(-(-len(items) // (TASKS_A_JOB * job_count)), 1)
     return [FileRun(at, tuple(items[at : at + length])) for at in range(0, len(items), length)]
 
