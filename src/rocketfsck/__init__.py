@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketfsck.late import late_names
-
 if TYPE_CHECKING:
     from rocketfsck.api import iter_messages as iter_messages
     from rocketfsck.api import read_columns as read_columns
@@ -48,8 +46,13 @@ _HOMES = {
     "verify.rules.catalog": "describe",
     "verify.run": "check_store",
 }
-__getattr__ = late_names(__name__, _HOMES)
 __all__ = [*" ".join(_HOMES.values()).split(), "__version__"]
+
+
+def __getattr__(name: str) -> object:
+    from rocketfsck.late import late_names
+
+    return late_names(__name__, _HOMES)(name)
 
 
 def __dir__() -> list[str]:

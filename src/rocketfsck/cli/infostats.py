@@ -25,7 +25,6 @@ Facts = Mapping[str, Any]
 
 def statistics_facts(store: Store, *, jobs: int = 0, now_timestamp: int | None = None) -> dict[str, Any]:
     """The counted facts as plain data. `now_timestamp` (ms) is what retention is judged by; default: now."""
-
     log = count_log(store, jobs=jobs)
     now = int(time.time() * 1000) if now_timestamp is None else now_timestamp
     return {

@@ -118,7 +118,6 @@ def command(
     A STORE may be a directory of stores, too; a column says which broker a row is of, and others where its
     bytes are. The STOREs are only read. Exit status 4 says that damage was met.
     """
-
     from rocketfsck.pipeline.export.job import export_stores
 
     for path in (*paths, *told.commitlog_paths):

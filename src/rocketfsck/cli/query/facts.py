@@ -114,7 +114,6 @@ def write_offsets(asked: Asked, store: Store, topic: str | None, group: str | No
 
     A config file that cannot be used takes the groups away, not the queues.
     """
-
     groups: list[GroupOffsets] = []
     problem = None
     with StoreView(store) as view:

@@ -39,7 +39,6 @@ def found_columns(body: BodyForm) -> tuple[Column, ...]:
 
 def found_row(found: Found, body: BodyForm, root: str) -> dict[str, Any]:
     """A message that was found with all its columns."""
-
     message = found.message
     row: dict[str, Any] = {
         "file": message.path.removeprefix(root).lstrip("/"),

@@ -18,7 +18,6 @@ ROWS_A_BATCH = 1 << 14
 
 def row_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Few rows, which are made in Python, as batches of at most ROWS_A_BATCH."""
-
     waiting = iter(rows)
     while batch := list(itertools.islice(waiting, ROWS_A_BATCH)):
         yield pa.RecordBatch.from_pylist(batch, schema)
@@ -26,20 +25,17 @@ def row_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[p
 
 def numbers(values: NDArray[Any]) -> pa.Array:
     """Numbers of their own memory and type."""
-
     return pa.array(np.ascontiguousarray(values))
 
 
 def binary(offsets: Words, data: Bytes, valid: NDArray[np.bool_] | None = None) -> pa.Array:
     """Ranges of bytes; null where `valid` is False."""
-
     buffers = [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
 def texts(offsets: Words, data: Bytes, valid: NDArray[np.bool_] | None = None) -> pa.Array:
     """Ranges of bytes as Java decodes them."""
-
     raw = binary(offsets, data, valid)
     try:
         return raw.cast(pa.string())
@@ -49,7 +45,6 @@ def texts(offsets: Words, data: Bytes, valid: NDArray[np.bool_] | None = None) -
 
 def readable(offsets: Words, data: Bytes) -> tuple[Words, Bytes]:
     """The same ranges with whatever is not UTF-8 replaced, as Java replaces it."""
-
     raw = binary(offsets, data)
     try:
         raw.cast(pa.string())
@@ -63,13 +58,11 @@ def readable(offsets: Words, data: Bytes) -> tuple[Words, Bytes]:
 
 def repeated(value: str | None, count: int) -> pa.Array:
     """One text in every row."""
-
     return pa.repeat(pa.scalar(None if value is None else printable(value), pa.string()), count)
 
 
 def chosen(codes: NDArray[Any], values: Sequence[str | None]) -> pa.Array:
     """Texts by their number."""
-
     return pa.array(values, pa.string()).take(pa.array(codes.astype(np.int32)))
 
 
@@ -77,7 +70,6 @@ def lists(
     kind: pa.DataType, offsets: Words, values: pa.Array, valid: NDArray[np.bool_] | None = None
 ) -> pa.Array:
     """Lists of the type `kind` (a list or a map), row i being `values[offsets[i]:offsets[i + 1]]`."""
-
     return pa.Array.from_buffers(
         kind, len(offsets) - 1, [_bitmap(valid), pa.py_buffer(offsets)], children=[values]
     )

@@ -86,7 +86,6 @@ class Chunk:
 
     def named(self, name: bytes) -> pa.Array:
         """The value of one property in every row; null without it."""
-
         pairs = self.pairs
         _, data = self.readable
         same = np.flatnonzero(pairs.name_size == len(name))
@@ -100,7 +99,6 @@ class Chunk:
 
     def property_map(self, kind: pa.DataType) -> pa.Array:
         """All properties as maps; null where the record has none at all."""
-
         pairs, (_, data) = self.pairs, self.readable
         names = self._gather(data, pairs.name_start, pairs.name_size)
         values = self._gather(data, pairs.value_start, pairs.value_size)

@@ -29,7 +29,6 @@ def account(kind: str, reason: str, file: str, **places: int) -> str:
 
 def accounts(kind: str, reason: str, file: str, **places: NDArray[Any]) -> pa.Array:
     """What `account` says, of many ranges at once."""
-
     pieces: list[Any] = [account(kind, reason, file)[:-1]]
     for name, values in places.items():
         pieces += [f', "{name}": ', pc.cast(pa.array(values), pa.string())]
@@ -38,7 +37,6 @@ def accounts(kind: str, reason: str, file: str, **places: NDArray[Any]) -> pa.Ar
 
 def one_row(schema: pa.Schema, values: Mapping[str, Any]) -> pa.RecordBatch:
     """A row of the columns that the schema has; null where nothing is said."""
-
     columns = [pa.array([values.get(field.name)], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

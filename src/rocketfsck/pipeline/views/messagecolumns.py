@@ -16,7 +16,6 @@ from rocketfsck.scan.columns import Fault
 
 def topic_of(chunk: Chunk) -> pa.Array:
     """The topic; that of records for which the table has no room is read with them."""
-
     names = [java_decode(name) for name, _ in chunk.log.table.names]
     rows = chunk["queue_index"]
     if (rows < 0).any():
@@ -49,7 +48,6 @@ def _compression(chunk: Chunk, kind: pa.DataType) -> pa.Array:  # noqa: ARG001
 
 def _faults(chunk: Chunk, kind: pa.DataType) -> pa.Array:
     """Names of the Fault bits; few different sets, so each is made once."""
-
     sets, place = np.unique(chunk["faults"], return_inverse=True)
     made = [[_fault_name(bit) for bit in Fault if bits & bit] for bits in sets.tolist()]
     return pa.array(made, kind).take(pa.array(place.reshape(-1).astype(np.int32)))

@@ -247,7 +247,6 @@ class PartReader:
 
     def _exactly(self, batch: pa.RecordBatch, chunk: Chunk) -> pa.RecordBatch:
         """Only the rows whose own words are those asked for."""
-
         wanted = self.wanted
         if wanted.topic is not None and self.walk.table.turned_away_count:
             batch = batch.filter(pc.equal(topic_of(chunk), wanted.topic))

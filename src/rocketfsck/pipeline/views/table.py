@@ -32,7 +32,6 @@ def schema_of(view: str, wanted: Wanted | None = None) -> pa.Schema:
     All types are signed, and none is a dictionary: Spark takes them as they are. Raises UsageError for a view
     or column that is not there.
     """
-
     wanted = wanted or Wanted()
     chosen = _view(view)
     fields = {field.name: field for field in chosen.fields()}
