@@ -44,6 +44,7 @@ _CHUNK_SIZE = 1 << 20
 _ZEROS = bytes(_CHUNK_SIZE)
 _SAMPLE = 128
 _MAX_TRIED_FILES = 4
+_MAX_TRIED_SIZES = 3
 _MIN_SCORE = 0.75
 
 
@@ -51,13 +52,16 @@ _MIN_SCORE = 0.75
 class IndexGuess:
     """Numbers of slots and entries per index file (None: nothing tells), and how they are known.
 
-    `proven`: the entries prove them, or the length does where one of the two is known.
+    `proven`: the entries prove them, or the length does where one of the two is known. `score` is the share
+    of what was tried that fits, `file_count` the number of files of this length.
     """
 
     slot_count: int | None
     entry_count: int | None
     note: str
     proven: bool = False
+    score: float = 1.0
+    file_count: int = 0
 
 
 def infer_index_geometry(
@@ -72,22 +76,37 @@ def infer_index_geometry(
         return IndexGuess(None, None, "no index file has a length that an index file can have")
     defaults = GEOMETRY_DEFAULTS["slot_count"], GEOMETRY_DEFAULTS["entry_count"]
     default_size = index_file_size(*defaults)
-    size = max(lengths, key=lambda length: (lengths[length], length == default_size, length))
-    words = _words(size)
+    sizes = sorted(
+        lengths, key=lambda length: (lengths[length], length == default_size, length), reverse=True
+    )
     if slot_count is not None or entry_count is not None:
-        return _complete(size, slot_count, entry_count)
-    if size == default_size:
-        note = f"{lengths[size]} of {len(files)} files have the default length"
-        return IndexGuess(*defaults, note, proven=True)
-    of_size = [file for file in files if file.size == size]
-    counted = [(file, count) for file in of_size if (count := _index_count(file)) > 1]
+        return _complete(sizes[0], slot_count, entry_count)
+    guesses = [
+        _of_size([file for file in files if file.size == size], len(files))
+        for size in sizes[:_MAX_TRIED_SIZES]
+    ]
+    proven = [guess for guess in guesses if guess.proven]
+    # the most common length; of two as common the one that its entries fit better
+    return max(proven, key=lambda guess: (guess.file_count, guess.score), default=guesses[0])
+
+
+def _of_size(files: Sequence[IndexFile], total: int) -> IndexGuess:
+    """What files of one length tell, which are some of `total`."""
+    size = files[0].size
+    words = _words(size)
+    defaults = GEOMETRY_DEFAULTS["slot_count"], GEOMETRY_DEFAULTS["entry_count"]
+    if size == index_file_size(*defaults):
+        note = f"{len(files)} of {total} files have the default length"
+        return IndexGuess(*defaults, note, proven=True, file_count=len(files))
+    counted = [(file, count) for file in files if (count := _index_count(file)) > 1]
     found = _by_header(files, counted, words)
     if found is None:
-        found = _by_slots(of_size, words)
+        found = _by_slots(files, words)
     if found is not None:
         slots, entries, score, how = found
         fits = f"{int(score * 100)} % of the chain heads and links tried fit these numbers"
-        return IndexGuess(slots, entries, f"the length is {size}; {fits}{how}", proven=True)
+        note = f"the length is {size}; {fits}{how}"
+        return IndexGuess(slots, entries, note, proven=True, score=score, file_count=len(files))
     if not counted:
         entries = min(max(1, round(words * 4 / 21)), (words - 1) // 5)
         note = f"the length is {size}; without entries nothing tells the two apart: the default ratio"
@@ -247,10 +266,11 @@ def _score(file: IndexFile, count: int, slots: int, entries: int) -> float:
 
             tried, held = 8, 8 * (entry(0) == (0, 0, 0, 0))
             for number in numbers:
-                key_hash, _, seconds, before = entry(number)
+                key_hash, offset, seconds, before = entry(number)
                 slot = slot_of(key_hash, slots)
                 (head,) = _SLOT.unpack(reader.read(slot_pos(slot), SLOT_SIZE))
-                sound = key_hash >= 0 and seconds >= 0 and 0 <= before < number
+                was_put = (key_hash, offset, seconds, before) != (0, 0, 0, 0)
+                sound = was_put and key_hash >= 0 and seconds >= 0 and 0 <= before < number
                 tried += 4
                 held += sound + 2 * (sound and number <= head < count)
                 held += sound and (before == 0 or slot_of(entry(before)[0], slots) == slot)
