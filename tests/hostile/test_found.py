@@ -359,13 +359,34 @@ FOUND = {
         932540,
         "wide-5.1.4",
         (Mutation("truncate", "config/topics.json", {"size": 1 << 40}),),
-        (_damage("config-nuls", 32), _damage("config-cut", 1)),
+        (_damage("config-nuls", 32), _damage("ghost-queue", 1)),
     ),
     "an index file of a tebibyte that is to be damaged": Case(
         938581,
         "5.3.3-propcrc",
         (Mutation("truncate", "index/20261120140617832", {"size": 1 << 40}),),
         (_damage("bit-flip", 25, "area=index"), _damage("zero-sector", 3)),
+    ),
+    "a plan with a number that no header has room for": Case(
+        942801,
+        "4.9.8-lmq",
+        (Mutation("set", "index/20261120140614921", {"pos": 32, "data": "00000032"}),),
+        (CHECK, Scenario("hostile-plan", (), 3798205400)),
+    ),
+    "an index file that is much longer than the other": Case(
+        946012,
+        "4.9.8-ghosttail",
+        (Mutation("truncate", "index/20261120140657534", {"size": 1 << 30}),),
+        (CHECK, REPAIR),
+    ),
+    "a queue with a hole of a tebibyte, and its copy": Case(
+        954060,
+        "delay-5.1.4",
+        (
+            Mutation("truncate", f"consumequeue/SCHEDULE_TOPIC_XXXX/0/{0:020}", {"size": 1 << 40}),
+            Mutation("double", "consumequeue/SCHEDULE_TOPIC_XXXX", {"name": "consumequeue/000"}),
+        ),
+        (CHECK,),
     ),
     "a link to a device": Case(
         2236,

@@ -151,7 +151,7 @@ def _double(root: Path, path: Path, name: str) -> bool:
         return False
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
-        shutil.copytree(path, target, symlinks=True)
+        shutil.copytree(path, target, symlinks=True, copy_function=_copy_file)
     else:
         copy_sparse(path, target)
     return True
@@ -288,6 +288,11 @@ def copy_sparse(source: Path, target: Path) -> None:
             os.sendfile(new.fileno(), old.fileno(), start, pos - start) if new.seek(start) == start else None
     target.chmod(status.st_mode & 0o7777)
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _copy_file(source: str, target: str) -> None:
+    if Path(source).is_file():
+        copy_sparse(Path(source), Path(target))
 
 
 def copy_store(source: Path, target: Path) -> None:

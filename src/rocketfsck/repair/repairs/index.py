@@ -329,8 +329,12 @@ def act_header(scene: ActScene, action: Action) -> None:
     for field in HEADER.fields:
         if field.name in action.arguments:
             size = 4 if field.name in _COUNTS else 8
-            value = number(action.arguments, field.name).to_bytes(size, "big", signed=True)
-            scene.tree.write(action.target, HEADER.offset(field.name), value)
+            value = number(action.arguments, field.name)
+            try:
+                data = value.to_bytes(size, "big", signed=True)
+            except OverflowError as error:
+                raise StoreError(f"{field.name} cannot be {value}", path=action.target) from error
+            scene.tree.write(action.target, HEADER.offset(field.name), data)
     if "entry0" in action.arguments:
         scene.tree.write(action.target, entry_pos(0, store.geometry.slot_count), bytes(ENTRY_SIZE))
 

@@ -9,7 +9,7 @@ from rocketfsck.formats.config import decode_config, encode_config, valid_prefix
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.rulenames import RuleName
 from rocketfsck.writer.damage.job import Job
-from rocketfsck.writer.damage.model import Place, damage
+from rocketfsck.writer.damage.model import DamageError, Place, damage
 from rocketfsck.writer.damage.related import rules
 
 CONSUMER_OFFSETS = "config/consumerOffset.json"
@@ -30,20 +30,11 @@ _LOST_CONFIG = rules(
     RuleName.QUEUE_KIND_ATTRIBUTE,
 )
 
-MAX_CONFIG_SIZE = 16 << 20
-"""Bytes of a config file that is damaged: it is held in memory, and so is what its text says."""
-
-
-def _read(job: Job, name: str) -> bytes:
-    return job.editor.read(name, 0, job.editor.size(name))
-
 
 def _parsed(job: Job, name: str) -> Any:
-    if job.editor.size(name) > MAX_CONFIG_SIZE:
-        return None
     try:
-        return decode_config(_read(job, name))
-    except FormatError:
+        return decode_config(job.editor.content(name))
+    except (FormatError, DamageError):
         return None
 
 
@@ -84,7 +75,7 @@ def _broken(job: Job, name: str, start: int | None) -> None:
 def config_cut(job: Job) -> None:
     """A JSON file was written in part."""
     name = _json_file(job)
-    data = _read(job, name).rstrip()
+    data = job.editor.content(name).rstrip()
     size = 1 + job.rng.randrange(len(data) - 1)
     job.editor.truncate(name, size)
     job.note = f"{name} cut to {size} bytes"
@@ -110,7 +101,7 @@ def config_trailing(job: Job) -> None:
     A shorter text was written over the longer one.
     """
     name = _json_file(job)
-    data = _read(job, name)
+    data = job.editor.content(name)
     _, end = valid_prefix(data)
     rest = data[-(1 + job.rng.randrange(min(len(data) - 1, 40))) :].strip() or b"}"
     job.editor.replace(name, data[:end] + rest)
@@ -124,7 +115,7 @@ def config_missing(job: Job) -> None:
     name = _json_file(job)
     backup = f"{name}.bak"
     if not job.editor.exists(backup):
-        job.editor.create(backup, _read(job, name), like=name)
+        job.editor.create(backup, job.editor.content(name), like=name)
     job.editor.remove(name)
     job.note = f"{name} removed"
     job.promise(RuleName.CONFIG_MISSING, Place(name))
@@ -145,7 +136,7 @@ def config_backup_newer(job: Job) -> None:
 def config_backup_damaged(job: Job) -> None:
     """A .bak does not parse."""
     name = _json_file(job)
-    _put_backup(job, name, _read(job, name)[:-1].rstrip() + b"\1")
+    _put_backup(job, name, job.editor.content(name)[:-1].rstrip() + b"\1")
     job.note = f"{name}.bak does not parse"
     job.promise(RuleName.CONFIG_BACKUP_DAMAGED, Place(f"{name}.bak"))
 

@@ -401,7 +401,7 @@ def derive_checkpoint(job: Job, hits: Sequence[Hit]) -> str:
     """Promises for hits on the checkpoint."""
     runs = _changed(hits)
     file = "checkpoint"
-    data = job.editor.read(file, 0, job.editor.size(file))
+    data = job.editor.content(file)
     behind = [run for run in runs if run[1] > CHECKPOINT.size]
     if behind and any(data[CHECKPOINT.size :]):
         job.promise(RuleName.CHECKPOINT_TAIL, Place(file))
@@ -418,7 +418,7 @@ def derive_checkpoint(job: Job, hits: Sequence[Hit]) -> str:
 def derive_config(job: Job, file: str) -> str:
     """Promises for a hit on a JSON file."""
     try:
-        decode_config(job.editor.read(file, 0, job.editor.size(file)))
+        decode_config(job.editor.content(file))
     except FormatError:
         if not file.endswith(_BACKUP):
             job.promise(

@@ -13,10 +13,12 @@ from pathlib import Path
 
 from rocketfsck.errors import StoreError
 from rocketfsck.store.reading import FileReader
-from rocketfsck.writer.damage.model import Change, Extent
+from rocketfsck.writer.damage.model import Change, DamageError, Extent
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place, open_root
 
+MAX_CONTENT_SIZE = 16 << 20
+"""Bytes of a config file or checkpoint that is damaged: memory holds it, and what its text says."""
 _CHUNK_SIZE = 1 << 20
 
 
@@ -42,6 +44,12 @@ class Editor:
     def size(self, file: str) -> int:
         """The length of a file in bytes."""
         return self._path(file).stat().st_size
+
+    def content(self, file: str) -> bytes:
+        """All bytes of a small file; DamageError for one of more than MAX_CONTENT_SIZE."""
+        if self.size(file) > MAX_CONTENT_SIZE:
+            raise DamageError(f"{file} has more than {MAX_CONTENT_SIZE >> 20} MiB: too large to be damaged")
+        return self.read(file, 0, MAX_CONTENT_SIZE)
 
     def used_size(self, file: str) -> int:
         """Bytes of a file up to the last one that is not zero. Holes are not read."""

@@ -30,7 +30,7 @@ def configured_topics(job: Job) -> Mapping[str, Any] | None:
     if not job.editor.exists(TOPICS):
         return None
     try:
-        value = decode_config(job.editor.read(TOPICS, 0, job.editor.size(TOPICS)))
+        value = decode_config(job.editor.content(TOPICS))
     except FormatError:
         return None
     table = value.get("topicConfigTable") if isinstance(value, dict) else None
@@ -237,7 +237,7 @@ def kind_attribute(job: Job) -> None:
     assert topics is not None
     queues = [queue for queue in job.store.queues if queue.topic in topics and queue.files]
     queue = job.choose(queues, "configured topic with queues")
-    value = decode_config(job.editor.read(TOPICS, 0, job.editor.size(TOPICS)))
+    value = decode_config(job.editor.content(TOPICS))
     wrong = "BatchCQ" if queue.kind == "file" else "SimpleCQ"
     value["topicConfigTable"][queue.topic]["attributes"] = {"queue.type": wrong}
     job.editor.replace(TOPICS, encode_config(value))
