@@ -388,6 +388,18 @@ FOUND = {
         ),
         (CHECK,),
     ),
+    "a plan that does not say which bit is wrong": Case(
+        968206,
+        "sides-5.3.3",
+        (Mutation("set", FIRST, {"pos": 1159, "data": "691ff0c5"}, "record.bodyCRC"),),
+        (CHECK, Scenario("hostile-plan", (), 2011451673)),
+    ),
+    "a log file with a negative number for a name": Case(
+        967860,
+        "4.4.0-trans",
+        (Mutation("double", FIRST, {"name": "commitlog/-5"}),),
+        (CHECK, REPAIR),
+    ),
     "a link to a device": Case(
         2236,
         "plain-4.4.0",

@@ -24,6 +24,9 @@ KNOWN: tuple[Known, ...] = (
     Known("refused", "apply", "lock: has more than", "a lock that no broker made: the refusal says so"),
     Known("plan-again", "plan", "^finish-recovery after", "a recovery is finished once the log is settled"),
     Known("refused", "apply", "exit status 4", "tried, found not to be as promised, and not published"),
+    Known(
+        "status", "plan", "inside the store that is read", "a link in the store leads to where the plan goes"
+    ),
     Known("start", "apply", "by move-stray", "an index that is set aside and not built again"),
 )
 

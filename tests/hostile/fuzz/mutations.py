@@ -147,7 +147,7 @@ def _rename(root: Path, path: Path, name: str) -> bool:
 def _double(root: Path, path: Path, name: str) -> bool:
     """A second copy under another name, relative to the store."""
     target = root / name
-    if os.path.lexists(target):
+    if os.path.lexists(target) or not (path.is_dir() or path.is_file()):
         return False
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():

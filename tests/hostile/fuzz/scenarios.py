@@ -193,7 +193,7 @@ def _judge_check(scene: Scene, scenario: Scenario, status: int, done: list[Mutat
     """Exit status 0 of a full check: what may that be?"""
     command = scene.shown(scene.line(scenario))
     subject = scene.ground.subject
-    if not done and subject.clean and status:
+    if not done and subject.clean and status and "--simulate" not in scenario.line:
         scene.fail("control", command, f"exit status {status} of a sound store")
     if done and subject.clean and not status:
         for label in unseen_damage(scene.ground, scene.store, done):

@@ -171,7 +171,7 @@ def find_file(files: Sequence[OpenFile], offset: int) -> OpenFile | None:
     """The file that an offset lies in, of those that have something there."""
     for file in files:
         if file.start_offset <= offset < file.end_offset:
-            return file if offset % file.size < file.wrote_pos else None
+            return file if offset >= 0 and offset % file.size < file.wrote_pos else None
     return None
 
 
@@ -194,7 +194,12 @@ def dispatch_log(
     max_offset = files[-1].start_offset + files[-1].wrote_pos if files else 0
     skipped: list[Skipped] = []
     offset = start_offset
+    before = start_offset - 1
     while offset < max_offset:
+        if offset <= before:
+            skipped.append(Skipped(offset, max_offset, "it comes back to what it has read", stuck=True))
+            break
+        before = offset
         file = find_file(files, offset)
         if file is None:
             skipped.append(Skipped(offset, max_offset, "no file holds this offset", stuck=True))

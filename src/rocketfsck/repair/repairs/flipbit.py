@@ -16,6 +16,7 @@ from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE, property_crc
 from rocketfsck.repair.plan.model import Action, Notice
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.repairs.answers import number
 from rocketfsck.repair.repairs.misnamed import is_misnamed
 from rocketfsck.repair.repairs.onebit import CRC_MASK, FlippedBit, find_flipped_bit_in_file
 from rocketfsck.rulenames import RuleName
@@ -122,10 +123,9 @@ def _property_crc_agrees(reader: FileReader, record: LargeRecord, byte_pos: int,
 
 def flip_back(scene: ActScene, action: Action) -> None:
     """Write the byte with the bit turned back. Raises StoreError where another byte stands there."""
-    pos, before, after = (action.arguments[name] for name in ("pos", "before", "after"))
-    assert isinstance(pos, int)
-    assert isinstance(before, int)
-    assert isinstance(after, int)
+    pos, before, after = (number(action.arguments, name, -1) for name in ("pos", "before", "after"))
+    if pos < 0 or not 0 <= before <= 0xFF or not 0 <= after <= 0xFF:
+        raise StoreError("the plan does not say which byte is to be changed", path=action.target)
     if scene.tree.read(action.target, pos, 1) != bytes([before]):
         raise StoreError(f"is not {before:#04x} any more", path=action.target, offset=pos)
     scene.tree.write(action.target, pos, bytes([after]))
