@@ -18,6 +18,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 ARCHIVE = Path(__file__).parent.parent / "tests" / "data" / "stores" / "4.9.8-multiseg.tar.xz"
+TOPIC = (
+    '"{0}":{{"order":false,"perm":6,"readQueueNums":3,"topicFilterType":"SINGLE_TAG","topicName":"{0}",'
+    '"topicSysFlag":0,"writeQueueNums":3}}'
+)
+TOPICS = (
+    '{"dataVersion":{"counter":2,"timestamp":1700000000000},"topicConfigTable":{'
+    + ",".join(TOPIC.format(name) for name in ("Seg0", "Seg1"))
+    + "}}"
+)
 INDEX_HEADER_SIZE, SLOT_COUNT, ENTRY_SIZE = 40, 128, 20
 
 
@@ -82,6 +91,7 @@ def break_offsets(store: Path) -> str:
     """A config file cut by a power failure, as brokers before 5.1 and after write them."""
     config = store / "config"
     config.mkdir(exist_ok=True)
+    (config / "topics.json").write_text(TOPICS)
     (config / "consumerOffset.json").write_bytes(b'{\n\t"offsetTable":{\n\t\t"Seg0@group":{0:12,1:1')
     return "cut config/consumerOffset.json in the middle of a number"
 

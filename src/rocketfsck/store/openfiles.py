@@ -30,7 +30,7 @@ class Readers(Closing):
             reader.close()
         self._open.clear()
 
-    def open(self, path: PathLike) -> FileReader:
+    def opened(self, path: PathLike) -> FileReader:
         """A file, open; the one that has been open longest makes room. Raises StoreError."""
         reader = self._open.get(path)
         if reader is None:
@@ -75,4 +75,4 @@ class OpenFiles(Readers):
 
     def reader(self, number: int) -> FileReader:
         """A file, open. Raises StoreError if it cannot be opened."""
-        return self.open(self.files[number].location)
+        return self.opened(self.files[number].location)

@@ -19,11 +19,11 @@ def test_no_more_files_are_open_than_the_limit(tmp_path: Path) -> None:
     for path in paths:
         path.write_bytes(path.name.encode() * 4)
     with Readers(2) as readers:
-        first, second = readers.open(paths[0]), readers.open(paths[1])
-        assert readers.open(paths[0]) is first
-        third = readers.open(paths[2])
+        first, second = readers.opened(paths[0]), readers.opened(paths[1])
+        assert readers.opened(paths[0]) is first
+        third = readers.opened(paths[2])
         assert (first.fileno(), second.fileno() >= 0) == (-1, True)
-        assert readers.open(paths[0]).read(1, 2) == b"aa"
+        assert readers.opened(paths[0]).read(1, 2) == b"aa"
         assert second.fileno() == -1
     assert third.fileno() == -1
 

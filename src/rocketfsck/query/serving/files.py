@@ -119,7 +119,7 @@ class ServedLog:
         if found is None:
             return -1
         file, pos = found
-        data = self.readers.open(file.path).read(pos, min(size, HEAD_SIZE))
+        data = self.readers.opened(file.path).read(pos, min(size, HEAD_SIZE))
         try:
             return decode_head(data, knows_ipv6=self.knows_ipv6).store_timestamp
         except struct.error:
@@ -177,7 +177,7 @@ class ServedQueue:
         if found < len(self.appended.place) and self.appended.place[found] == index:
             return self._appended(index, found)
         data = (
-            self.readers.open(file.path).read(pos, self.unit_size) if file.path else self._filled(file, index)
+            self.readers.opened(file.path).read(pos, self.unit_size) if file.path else self._filled(file, index)
         )
         return Unit.of(index, np.frombuffer(data, unit_dtype(self.kind))[0])
 

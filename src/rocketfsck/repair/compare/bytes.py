@@ -76,7 +76,7 @@ class LogBytes(Readers):
         for file in self.files:
             start, end = range_of(file)
             if start <= offset < end:
-                return self.open(file.location), start
+                return self.opened(file.location), start
         raise UsageError(f"no file of the commit log holds the offset {offset}")
 
     def read_into(self, view: memoryview, offset: int) -> None:

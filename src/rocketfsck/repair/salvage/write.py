@@ -91,7 +91,7 @@ class LogWriter(Closing):
         size = int(found["pos"][last]) + int(found["total_size"][last]) - start
         buffer = np.empty(size, np.uint8)
         source = self.sources[int(found["source"][first])]
-        self._readers.open(source.path).read_into(buffer.data, start)
+        self._readers.opened(source.path).read_into(buffer.data, start)
         if self.placement.name == "pack":
             self._rewrite(buffer, rows, offsets, found["pos"][rows] - start)
         self._put(int(offsets[0]), buffer.data)
