@@ -481,6 +481,45 @@ FOUND = {
         ),
         (CHECK, Scenario("repair", (), told=True)),
     ),
+    "a commit log file with zeros behind its length and a BLANK of a wrong one": Case(
+        934843,
+        "plain-5.3.3",
+        (
+            Mutation("truncate", FIRST, {"size": 2068}),
+            Mutation("set", FIRST, {"pos": 1985, "data": "80000000"}, "blank.totalSize"),
+        ),
+        (CHECK, IN_PLACE),
+    ),
+    "a checkpoint in the place of the first commit log file": Case(
+        959141,
+        "batch-5.3.3",
+        (Mutation("swap", "checkpoint", {"other": FIRST}),),
+        (CHECK, Scenario("repair", (), told=True)),
+    ),
+    "a hard link in the place of a commit log file, and longer": Case(
+        906172,
+        "sides-5.3.3",
+        (Mutation("hard-link", SECOND, {"other": "timerlog/00000000000000000000"}),),
+        (CHECK, Scenario("repair", ("--in-place",), told=True)),
+    ),
+    "records that say that they stand elsewhere, a wrong BLANK, and a file that is too long": Case(
+        947879,
+        "batch-5.3.3",
+        (
+            Mutation("swap-bytes", SECOND, {"first": 1257, "second": 1078, "size": 1800}),
+            Mutation("remove", "consumequeue", {}),
+        ),
+        (CHECK, IN_PLACE),
+    ),
+    "a record that says that it stands elsewhere, in a queue that is gone": Case(
+        923497,
+        "5.3.3-trans",
+        (
+            Mutation("set", FIRST, {"pos": 9789, "data": "0000000000400000"}, "record.physicalOffset"),
+            Mutation("swap", "consumequeue/RMQ_SYS_TRANS_HALF_TOPIC", {"other": "consumequeue/Tx/0"}),
+        ),
+        (CHECK, Scenario("repair", (), told=True)),
+    ),
 }
 
 

@@ -220,6 +220,7 @@ def dependents(
             missing.append(CLEARING)
         if missing:
             gone.add(action.name)
+            left.append(action)
             found.append((action, missing[0]))
     return found
 

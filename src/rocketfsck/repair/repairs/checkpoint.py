@@ -32,7 +32,8 @@ from rocketfsck.repair.repairs.answers import (
     one_by_one,
     whole_file,
 )
-from rocketfsck.repair.repairs.misnamed import is_unsettled, unit_leads_to
+from rocketfsck.repair.repairs.misnamed import is_unsettled
+from rocketfsck.repair.repairs.offsets import stands_right
 from rocketfsck.repair.repairs.unbuildable import stays_wrong
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import OtherKind, Store
@@ -82,7 +83,7 @@ def can_finish(scene: PlanScene) -> bool:
         if finding.rule in _SOUND_BUT_LOST:
             return False
         if finding.rule == RuleName.RECORD_PHYSICAL_OFFSET and not (
-            finding.count == 1 and unit_leads_to(scene, finding)
+            finding.count == 1 and stands_right(scene, finding)
         ):
             return False
     return scene.store.live.locked is not True and bool(scene.store.commitlog.files)

@@ -262,6 +262,7 @@ ROWS: tuple[Repair, ...] = (
         act_fence,
         traits=_FILLER_TRAITS,
         answers=(RuleName.LOG_TORN_TAIL, RuleName.BLANK_MISSING, RuleName.UNIT_OF_DAMAGED_RECORD),
+        needs_beside=("resize-segment",),
     ),
     Repair(
         "write-blank",
@@ -271,5 +272,6 @@ ROWS: tuple[Repair, ...] = (
         act_write_blank,
         writes_by=("commitlog_file_size",),
         answers=(RuleName.LOG_TORN_TAIL, RuleName.LOG_NO_RECORDS, RuleName.SEGMENT_ZERO_INSIDE),
+        needs_beside=("resize-segment",),  # a BLANK goes to the end of its file
     ),
 )

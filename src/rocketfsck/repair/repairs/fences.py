@@ -38,7 +38,7 @@ from rocketfsck.repair.repairs.answers import (
     text,
 )
 from rocketfsck.repair.repairs.index import rebuild_indexes
-from rocketfsck.repair.repairs.misnamed import claims, hidden_record
+from rocketfsck.repair.repairs.misnamed import claims, hidden_record, is_unsettled, is_zero
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.verify.finding import Finding
@@ -142,7 +142,7 @@ def _fence_ranges(scene: PlanScene, file: MappedFile) -> list[tuple[Finding, Spa
     """What is to be fenced in a file (positions), each with the finding that says so."""
     whole = scene.store.geometry.commitlog_file_size
     limit = blank_pos_of(whole)
-    mid_log = file.size <= whole and goes_on_after(scene, file)
+    mid_log = length_left(scene, file) <= whole and goes_on_after(scene, file)
     found: list[tuple[Finding, Span]] = []
     for finding in one_by_one(scene.findings):
         if finding.where.file != file.relative:
@@ -162,6 +162,19 @@ def _fence_ranges(scene: PlanScene, file: MappedFile) -> list[tuple[Finding, Spa
         elif finding.rule == RuleName.BLANK_MISSING and mid_log:
             found.append((finding, (start, _last_unit(scene, file, start, limit))))
     return found
+
+
+def length_left(scene: PlanScene, file: MappedFile) -> int:
+    """The bytes of a file after `resize-segment`, which may take away the zeros behind its right length."""
+    whole = scene.store.geometry.commitlog_file_size
+    asked = file.size > whole and any(
+        finding.rule == RuleName.SEGMENT_LENGTH
+        and finding.where.file == file.relative
+        and number(finding.expected, "size") == whole
+        for finding in one_by_one(scene.findings)
+    )
+    shortened = asked and not is_unsettled(scene) and is_zero(scene, file.relative, whole)
+    return whole if shortened else file.size
 
 
 def _last_unit(scene: PlanScene, file: MappedFile, start: int, limit: int) -> int:
@@ -187,7 +200,7 @@ def end_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
         if finding.rule in (RuleName.LOG_TORN_TAIL, RuleName.LOG_NO_RECORDS, RuleName.SEGMENT_ZERO_INSIDE)
         and tails
     ]
-    if file.size > whole or not why:
+    if length_left(scene, file) > whole or not why:
         return
     pos = max(fenced) if fenced else min(starts)
     if pos > limit:

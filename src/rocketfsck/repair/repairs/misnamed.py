@@ -14,11 +14,12 @@ from itertools import pairwise
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import offset_to_filename
-from rocketfsck.repair.log.edit import PHYSICAL_OFFSET_POS, frames_in
-from rocketfsck.repair.plan.model import Action, Loss
+from rocketfsck.repair.log.edit import frames_in
+from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.answers import answer, log_file, one_by_one, record_count, text
+from rocketfsck.repair.repairs.offsets import act_offsets, set_offsets, single_offsets, stands_right
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.regions import Region, RegionKind
@@ -165,7 +166,7 @@ def displaced_files(scene: PlanScene) -> list[str]:
         for finding in one_by_one(scene.findings)
         if finding.rule == RuleName.RECORD_PHYSICAL_OFFSET
         and finding.count == record_count(scene, finding.where.file)
-        and (finding.count > 1 or not unit_leads_to(scene, finding))
+        and (finding.count > 1 or not stands_right(scene, finding))
     ]
 
 
@@ -273,60 +274,9 @@ def plan_offsets(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
     yield from plan_rename(scene)
     if is_misnamed(scene):
         return
-    by_name: dict[str, list[Finding]] = {}
-    for finding in one_by_one(findings):
-        if (
-            finding.rule == RuleName.RECORD_PHYSICAL_OFFSET
-            and finding.count == 1
-            and unit_leads_to(scene, finding)
-        ):
-            by_name.setdefault(finding.where.file, []).append(finding)
-    for name, found in sorted(by_name.items()):
-        places = [finding.where.start or 0 for finding in found]
-        yield answer(
-            "set-physical-offset",
-            name,
-            f"write the physicalOffset of {len(places)} records: they stand where their queues say",
-            found,
-            arguments={"positions": " ".join(map(str, places))},
-            preconditions=[
-                scene.extent(name, finding.where.start or 0, finding.where.end) for finding in found
-            ],
-            losses=[
-                Loss(
-                    "byte",
-                    8,
-                    start_offset=finding.where.physical_offset,
-                    end_offset=(finding.where.physical_offset or 0) + 8,
-                )
-                for finding in found
-            ],
-            gains={"record": len(places)},
-            write_size=8 * len(places),
-        )
-
-
-def unit_leads_to(scene: PlanScene, finding: Finding) -> bool:
-    """Whether the unit at a record's queue offset leads to where it stands, and says its size."""
-    where = finding.where
-    offset, size = where.physical_offset or 0, (where.end or 0) - (where.start or 0)
-    return any(
-        (frames.queue.topic, frames.queue.queue_id) == (where.topic, where.queue_id)
-        and int(frames.offset[0]) == offset
-        and int(frames.size[0]) == size
-        and (frames.queue.kind == "batch" or int(frames.index[0]) == where.queue_offset)
-        for frames in frames_in(scene.store, offset, offset + 1)
+    yield from set_offsets(
+        scene, [finding for finding in single_offsets(findings) if stands_right(scene, finding)]
     )
-
-
-def act_offsets(scene: ActScene, action: Action) -> None:
-    """Write where the records stand into them."""
-    file = log_file(scene.reopen(), action.target)
-    if file is None:
-        raise StoreError("is no commit log file any more", path=action.target)
-    for pos in map(int, text(action.arguments, "positions").split()):
-        offset = (file.start_offset or 0) + pos
-        scene.tree.write(action.target, pos + PHYSICAL_OFFSET_POS, offset.to_bytes(8, "big"))
 
 
 ROWS: tuple[Repair, ...] = (

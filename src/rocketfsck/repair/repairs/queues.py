@@ -35,6 +35,12 @@ from rocketfsck.repair.repairs.answers import (
 from rocketfsck.repair.repairs.committed import committed_behind
 from rocketfsck.repair.repairs.leftovers import plan_wrong_trees
 from rocketfsck.repair.repairs.misnamed import is_unsettled
+from rocketfsck.repair.repairs.offsets import (
+    belongs_elsewhere,
+    set_offsets,
+    single_offsets,
+    stands_right,
+)
 from rocketfsck.repair.repairs.queuemerge import Merger
 from rocketfsck.repair.repairs.unbuildable import (
     EXTENSIONS,
@@ -50,7 +56,9 @@ from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.emit import TREES, queue_directory
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.tasks.task import is_aggregate
+from rocketfsck.verify.unknown import unknown_areas
 
+_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext", "commitlog")
 _LOST = frozenset({RuleName.RECORD_WITHOUT_UNIT, RuleName.QUEUE_MISSING})
 
 
@@ -254,8 +262,38 @@ def _replace(scene: ActScene, scratch: Path, directory: str) -> None:
 
 def plan_rebuild(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     """Whatever the findings are, all queues that are wrong in one action."""
-    yield from rebuild_queues(scene)
+    for action in rebuild_queues(scene):
+        yield action
+        if action.name == "rebuild-queue":
+            yield from _places_follow(scene, action)
     yield from plan_wrong_trees(scene, findings)
+
+
+def _places_follow(scene: PlanScene, action: Action) -> Iterator[Action]:
+    """Records that say that they stand elsewhere, and get a unit that leads to them: a broker that builds
+    the queue anew goes by what they say."""
+    if unknown_areas(scene.findings).keys() & {*_AREAS}:
+        return  # the queues are not built
+    lost = [
+        finding
+        for finding in one_by_one(scene.findings)
+        if finding.rule in _LOST and finding.fingerprint in action.why
+    ]
+    led = [
+        finding
+        for finding in single_offsets(scene.findings)
+        if any(_is_among(finding, other) for other in lost)
+        and not (stands_right(scene, finding) or belongs_elsewhere(scene, finding))
+    ]
+    yield from set_offsets(scene, led, gained=False)
+
+
+def _is_among(finding: Finding, lost: Finding) -> bool:
+    """Whether the record of a finding is one of those that another finding says have no unit."""
+    offset = finding.where.physical_offset or 0
+    first = lost.where.physical_offset
+    low = number(lost.found, "first_offset") if first is None else first
+    return queue_of(finding) == queue_of(lost) and low <= offset <= number(lost.found, "last_offset", offset)
 
 
 def _places(action: Action) -> set[str]:
@@ -274,7 +312,7 @@ ROWS: tuple[Repair, ...] = (
         "build queues again from the log",
         plan_rebuild,
         act_rebuild,
-        areas=("consumequeue", "batchconsumequeue", "consumequeue_ext", "commitlog"),
+        areas=_AREAS,
         writes_by=(
             "consumequeue_file_size",
             "batch_file_size",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.properties import property_crc, property_crc_trailer
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.repairs.answers import number, text
 
@@ -139,6 +141,49 @@ def test_a_file_with_another_name_whose_place_is_taken_is_set_aside(patient: Pat
     assert not bad(after)
 
 
+@pytest.mark.parametrize("left", ["resize-segment", "salvage-log", "write-blank"])
+def test_damage_of_a_file_that_is_too_long_is_answered_with_its_length(left: str, patient: Patients) -> None:
+    sick = patient("4.4.0-multiseg")
+    name = "commitlog/00000000000000131072"
+    sick.file(name).write_bytes(b"\7" * 1000 + bytes(SEGMENT - 1000 + 4096))
+    together = {"resize-segment", "salvage-log", "write-blank"}
+    assert not together & {*names(sick.plan(except_=[left]))}
+    plan, after = sick.mend()
+    assert together < {*names(plan)}
+    assert sick.mended(name).stat().st_size == SEGMENT
+    assert not bad(after)
+
+
+def test_a_record_with_a_wrong_offset_gets_the_right_one_with_its_unit(patient: Patients) -> None:
+    """What builds its queue makes the unit that says where it stands."""
+    sick = patient("5.3.3-basic")
+    data = sick.file("commitlog/00000000000000000000").read_bytes()
+    size = int.from_bytes(data[:4], "big")
+    sick.put("commitlog/00000000000000000000", size + 28, (12345).to_bytes(8, "big"))
+    shutil.rmtree(sick.root / "consumequeue")
+    plan, after = sick.mend()
+    assert names(plan) == ["set-physical-offset", "rebuild-queue"]
+    assert not bad(after)
+
+
+def test_a_record_whose_crc_says_that_it_is_whole_keeps_its_offset(patient: Patients) -> None:
+    """The property CRC covers physicalOffset: the record is a copy of one that stood elsewhere."""
+    sick = patient("5.3.3-propcrc")
+    name = "commitlog/00000000000000000000"
+    data = sick.file(name).read_bytes()
+    start = int.from_bytes(data[:4], "big")
+    size = int.from_bytes(data[start : start + 4], "big")
+    moved = data[start : start + 28] + (12345).to_bytes(8, "big") + data[start + 36 : start + size]
+    assert data[start : start + size].endswith(property_crc_trailer(property_crc(data[start : start + size])))
+    sick.put(name, start, moved)
+    assert "set-physical-offset" in names(sick.plan())
+    sick.put(name, start, moved[:-20] + property_crc_trailer(property_crc(moved)))
+    plan = sick.plan()
+    assert "set-physical-offset" not in names(plan) and "CL006" in {item.rule for item in plan.unanswered}
+    shutil.rmtree(sick.root / "consumequeue")
+    assert "set-physical-offset" not in names(sick.plan())
+
+
 def test_a_record_with_a_wrong_offset_is_left_if_no_unit_leads_to_it(patient: Patients) -> None:
     sick = patient("5.3.3-basic")
     data = sick.file("commitlog/00000000000000000000").read_bytes()
@@ -147,6 +192,6 @@ def test_a_record_with_a_wrong_offset_is_left_if_no_unit_leads_to_it(patient: Pa
     for path in (sick.root / "consumequeue").rglob("0*"):
         if path.is_file():
             path.write_bytes(bytes(path.stat().st_size))
-    assert "set-physical-offset" not in names(sick.plan())
+    assert "set-physical-offset" not in names(sick.plan(except_=["rebuild-queue"]))
     with pytest.raises(StoreError):
         sick.act(Action("set-physical-offset", "commitlog/none", ""))
