@@ -400,6 +400,12 @@ FOUND = {
         (Mutation("double", FIRST, {"name": "commitlog/-5"}),),
         (CHECK, REPAIR),
     ),
+    "a log of DLedger alone whose checkpoint is to be damaged": Case(
+        974303,
+        "dledger-4.9.8",
+        (Mutation("set", f"dledger-n0/data/{0:020}", {"pos": 6535, "data": "00000000"}),),
+        (_damage("checkpoint-ahead", 31),),
+    ),
     "a link to a device": Case(
         2236,
         "plain-4.4.0",

@@ -113,6 +113,7 @@ def checkpoint_future(job: Job) -> None:
 def checkpoint_ahead(job: Job) -> None:
     """logicsMsgTimestamp is later than the newest record."""
     _checkpoint(job)
+    job.last_log()  # there is a record
     newest = max(int(log.column("store_timestamp").max()) for log in map(job.log, job.log_files) if len(log))
     value = newest + 1 + job.rng.randrange(60_000)
     _set(job, "logicsMsgTimestamp", value, RuleName.CHECKPOINT_AHEAD, RuleName.CHECKPOINT_FUTURE)
