@@ -176,9 +176,10 @@ class ServedQueue:
         found = int(np.searchsorted(self.appended.place, index))
         if found < len(self.appended.place) and self.appended.place[found] == index:
             return self._appended(index, found)
-        data = (
-            self.readers.opened(file.path).read(pos, self.unit_size) if file.path else self._filled(file, index)
-        )
+        if file.path:
+            data = self.readers.opened(file.path).read(pos, self.unit_size)
+        else:
+            data = self._filled(file, index)
         return Unit.of(index, np.frombuffer(data, unit_dtype(self.kind))[0])
 
     def _filled(self, file: ServedFile, index: int) -> bytes:
