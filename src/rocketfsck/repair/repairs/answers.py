@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rocketfsck.errors import StoreError
+from rocketfsck.documents import printable
+from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.plan.basis import Name
 from rocketfsck.repair.plan.model import Action, Extent, Loss, Notice, Scalar
 from rocketfsck.repair.plan.scene import PlanScene
@@ -85,6 +86,15 @@ def text(values: Mapping[str, Any], name: str) -> str:
     """A value of a finding or an action that should be text."""
     value = values.get(name)
     return value if isinstance(value, str) else ""
+
+
+def number_list(action: Action, name: str) -> list[int]:
+    """An argument that lists numbers; raises UsageError for another text: a plan may come from anybody."""
+    try:
+        return [int(part) for part in text(action.arguments, name).split()]
+    except ValueError as error:
+        place = f"{action.name} {printable(action.target)}"
+        raise UsageError(f"{place}: the plan's {name} are not numbers") from error
 
 
 def record_count(scene: PlanScene, file: str) -> int:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.errors import FormatError, StoreError, UsageError
 from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, encode_checkpoint
 from rocketfsck.formats.epoch import EpochEntry, decode_epochs, encode_epochs
 from rocketfsck.formats.javatext import parse_int32, parse_int64
@@ -30,6 +30,7 @@ from rocketfsck.repair.repairs.answers import (
     notice,
     number,
     one_by_one,
+    text,
     whole_file,
 )
 from rocketfsck.repair.repairs.misnamed import is_unsettled
@@ -268,8 +269,12 @@ def _backup(store: Store, name: str) -> list[EpochEntry]:
 
 def act_epochs(scene: ActScene, action: Action) -> None:
     """Set the old file aside and write the new one."""
-    listed = str(action.arguments.get("epochs", "")).split()
-    entries = [EpochEntry(int(epoch), int(start)) for epoch, start in (item.split("-") for item in listed)]
+    listed = [item.split("-") for item in text(action.arguments, "epochs").split()]
+    try:
+        pairs = [(int(epoch), int(start)) for epoch, start in listed]
+    except ValueError as error:
+        raise UsageError("rewrite-epochs: the plan's epochs are not epoch-startOffset") from error
+    entries = [EpochEntry(epoch, start) for epoch, start in pairs]
     scene.tree.set_aside(action.target)
     if entries:
         data = encode_epochs(entries)

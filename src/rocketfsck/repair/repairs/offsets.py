@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.magic import MIN_RECORD_SIZE
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
 from rocketfsck.repair.log.edit import LARGEST_FRAME, PHYSICAL_OFFSET_POS, frames_in
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.repairs.answers import answer, by_file, log_file, one_by_one, text
+from rocketfsck.repair.repairs.answers import answer, by_file, log_file, number_list, one_by_one
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.reading import read_at
 from rocketfsck.verify.finding import Finding
@@ -88,6 +89,9 @@ def act_offsets(scene: ActScene, action: Action) -> None:
     file = log_file(scene.reopen(), action.target)
     if file is None:
         raise StoreError("is no commit log file any more", path=action.target)
-    for pos in map(int, text(action.arguments, "positions").split()):
+    places = number_list(action, "positions")
+    if not all(0 <= pos <= file.size - MIN_RECORD_SIZE for pos in places):
+        raise StoreError("has no record at a place that the plan names", path=action.target)
+    for pos in places:
         offset = (file.start_offset or 0) + pos
         scene.tree.write(action.target, pos + PHYSICAL_OFFSET_POS, offset.to_bytes(8, "big"))

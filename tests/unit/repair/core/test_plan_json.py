@@ -35,6 +35,8 @@ from rocketfsck.repair.plan.model import (
     PlannedStore,
     Unanswered,
 )
+from rocketfsck.repair.repairs.answers import answer, number_list
+from rocketfsck.repair.repairs.checkpoint import act_epochs
 from rocketfsck.verify.documents import read_document
 
 HOSTILE = "\udcff\x1b[31m\x7f"
@@ -237,3 +239,13 @@ def test_lists_of_queues() -> None:
     for hostile in (*others, "[" * 99_999):
         with pytest.raises(UsageError, match="list of queues"):
             read(hostile)
+
+
+def test_lists_in_plans_from_anybody() -> None:
+    scene: Any = None
+    for listed in ("a", "1 b", "1.5", "1-2-3", "-"):
+        action = answer("x", "commitlog/0", "", [], arguments={"positions": listed, "epochs": listed})
+        with pytest.raises(UsageError, match="not numbers"):
+            number_list(action, "positions")
+        with pytest.raises(UsageError, match="not epoch-startOffset"):
+            act_epochs(scene, action)
