@@ -46,6 +46,11 @@ def store_timestamp_place(sys_flag: int) -> int:
     return STORE_TIMESTAMP_AT + (IPV6_GROWTH if sys_flag & BORN_HOST_V6 else 0)
 
 
+def store_host_place(sys_flag: int) -> int:
+    """Where a record's storeHost is."""
+    return STORE_HOST_AT + (IPV6_GROWTH if sys_flag & BORN_HOST_V6 else 0)
+
+
 def body_place(sys_flag: int) -> int:
     """Where a record's body is."""
     is_v6 = bool(sys_flag & BORN_HOST_V6) + bool(sys_flag & STORE_HOST_V6)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import BORN_HOST_V6, IPV4_HOST_SIZE, IPV6_HOST_SIZE, STORE_HOST_V6
-from rocketfsck.formats.places import BORN_HOST_AT, store_timestamp_place
+from rocketfsck.formats.places import BORN_HOST_AT, store_host_place
 from rocketfsck.scan.columns import RECORD_DTYPES, RecordBatch
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import QueueKind
@@ -91,8 +91,8 @@ class LogBatch:
             _, first, inverse = np.unique(batch[column][rows], return_index=True, return_inverse=True)
             codes[rows] = inverse.reshape(-1) + len(texts)
             for row in rows[first].tolist():
-                store_host_at = store_timestamp_place(int(batch["sys_flag"][row])) + 8
-                at = BORN_HOST_AT if column == "born_host" else store_host_at
+                sys_flag = int(batch["sys_flag"][row])
+                at = BORN_HOST_AT if column == "born_host" else store_host_place(sys_flag)
                 size = IPV6_HOST_SIZE if v6 else IPV4_HOST_SIZE
                 data = self.reader.read(int(batch["pos"][row]) + at, size)
                 texts.append(decode_host(data).text)

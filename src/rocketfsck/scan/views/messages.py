@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.javatext import index_hash, java_decode, java_encode
 from rocketfsck.formats.magic import BORN_HOST_V6, IPV4_HOST_SIZE, IPV6_HOST_SIZE, STORE_HOST_V6
-from rocketfsck.formats.places import BORN_HOST_AT, store_timestamp_place
+from rocketfsck.formats.places import BORN_HOST_AT, store_host_place
 from rocketfsck.formats.properties import parse_properties, split_keys, tags_code
 from rocketfsck.formats.record import decode_host
 from rocketfsck.scan.columns import RECORD_DTYPES, Fault, RecordBatch, Trait
@@ -30,7 +30,7 @@ from rocketfsck.store.reading import FileReader
 MAX_BODY_SIZE = 64 << 20
 """A body longer than this is not read into a `Message` unless the caller asks for more."""
 
-_HOSTS_SIZE = store_timestamp_place(BORN_HOST_V6) + 8 + IPV6_HOST_SIZE - BORN_HOST_AT
+_HOSTS_SIZE = store_host_place(BORN_HOST_V6) + IPV6_HOST_SIZE - BORN_HOST_AT
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ def read_message(
     topic_pos, topic_size = int(columns["topic_pos"][row]), int(columns["topic_size"][row])
     properties_pos = int(columns["properties_pos"][row])
     hosts = reader.read_upto(pos + BORN_HOST_AT, _HOSTS_SIZE)
-    store_at = store_timestamp_place(number["sys_flag"]) + 8 - BORN_HOST_AT
+    store_at = store_host_place(number["sys_flag"]) - BORN_HOST_AT
     store_end = store_at + (IPV6_HOST_SIZE if number["sys_flag"] & STORE_HOST_V6 else IPV4_HOST_SIZE)
     with_body = max_body_size > 0 and body_size <= max_body_size
     tail_pos = body_pos if with_body else topic_pos

@@ -14,7 +14,7 @@ import numpy as np
 
 from rocketfsck.formats.host import decode_host
 from rocketfsck.formats.magic import IPV4_HOST_SIZE, IPV6_HOST_SIZE, MAGIC_V2, STORE_HOST_V6
-from rocketfsck.formats.places import store_timestamp_place
+from rocketfsck.formats.places import store_host_place
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.log.queuetrack import RECENT_COUNT
@@ -259,6 +259,6 @@ def _worst(
 def host_text(rows: LogRows, reader: FileReader, row: int) -> str:
     """The storeHost of a record as `address:port`."""
     sys_flag = int(rows["sys_flag"][row])
-    start = int(rows["pos"][row]) + store_timestamp_place(sys_flag) + 8
+    start = int(rows["pos"][row]) + store_host_place(sys_flag)
     size = IPV6_HOST_SIZE if sys_flag & STORE_HOST_V6 else IPV4_HOST_SIZE
     return decode_host(reader.read(start, size)).text
