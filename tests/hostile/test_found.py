@@ -517,6 +517,21 @@ FOUND = {
         ),
         (CHECK, IN_PLACE),
     ),
+    "a batch queue's file in the place of the only commit log file": Case(
+        919446,
+        "5.0.0-innerbatch",
+        (Mutation("swap", FIRST, {"other": "batchconsumequeue/Ib/0/00000000000000000920"}),),
+        (CHECK, Scenario("repair", (), told=True)),
+    ),
+    "a whole record in another place, the last before damage": Case(
+        933032,
+        "propcrc-5.3.3",
+        (
+            Mutation("set", SECOND, {"pos": 269, "data": "7fffffff"}, "record.bodyLength"),
+            Mutation("swap-bytes", SECOND, {"first": 185, "second": 1147, "size": 512}),
+        ),
+        (CHECK, Scenario("repair", ())),
+    ),
     "a record that says that it stands elsewhere, in a queue that is gone": Case(
         923497,
         "5.3.3-trans",

@@ -149,6 +149,8 @@ def _double(root: Path, path: Path, name: str) -> bool:
     target = root / name
     if os.path.lexists(target) or not (path.is_dir() or path.is_file()):
         return False
+    if target.is_relative_to(path.resolve()):  # a copy within itself would never end
+        return False
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
         shutil.copytree(path, target, symlinks=True, copy_function=_copy_file)

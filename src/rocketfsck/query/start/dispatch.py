@@ -21,7 +21,7 @@ from rocketfsck.query.start.index import IndexModel
 from rocketfsck.query.start.load import LoadedQueue
 from rocketfsck.query.start.losses import Census
 from rocketfsck.query.start.queues import QueueModel, Units
-from rocketfsck.scan.columns import RecordBatch, Trait
+from rocketfsck.scan.columns import Fault, RecordBatch, Trait
 from rocketfsck.scan.dispatch import dispatches_of
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import QueueKind
@@ -86,7 +86,10 @@ class Dispatcher:
         without_entry[rows] = keyed & ~taken & self.index.lacks(offset)
         had_unit = np.zeros(batch.record_count, np.bool_)  # a queue that passes it over has not had it
         had_entry = self.index.covered_before(batch["physical_offset"])
-        self.census.see(batch, base_offset, wanted, missed, without_entry, had_unit, had_entry)
+        own = wanted & (
+            (batch["faults"] & Fault.PHYSICAL_OFFSET) == 0
+        )  # others are messages of another place
+        self.census.see(batch, base_offset, own, missed, without_entry, had_unit, had_entry)
 
     def _to_queues(
         self, batch: RecordBatch, base_offset: int, wanted: NDArray[np.bool_], missed: NDArray[np.bool_]

@@ -36,7 +36,8 @@ from rocketfsck.repair.plan.law import confirmed
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.planning import all_repairs
 from rocketfsck.repair.plan.table import Repair
-from rocketfsck.store.model import Settings, Store
+from rocketfsck.store import open_store
+from rocketfsck.store.model import Settings
 from rocketfsck.store.reading import Progress, os_error_text
 from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.writer.disk import fileops
@@ -149,6 +150,7 @@ def _apply(work: Work, keep: bool, check: bool, progress: Progress | None) -> Ap
     lock = StoreLock(work.root)
     lock.take()  # a broker at work is found out before anything else
     lock.release()
+    _refuse_no_store(work)
     then = work.list_store()
     for action in work.plan.actions:
         check_preconditions(action, work)
@@ -158,7 +160,6 @@ def _apply(work: Work, keep: bool, check: bool, progress: Progress | None) -> Ap
         before = open_as_planned(
             work, Path(work.root), None, area
         )  # before the lock: it opens and closes `lock`
-        _refuse_no_store(before)
         lock.take()
         report, area = build(work, area, lock, before, then, check, progress)
         if report.problem:
@@ -182,8 +183,10 @@ def _apply(work: Work, keep: bool, check: bool, progress: Progress | None) -> Ap
         lock.release()
 
 
-def _refuse_no_store(store: Store) -> None:
-    """Raises UsageError for a directory that holds nothing of a store: a plan may name any directory."""
+def _refuse_no_store(work: Work) -> None:
+    """Raises UsageError for a directory that holds nothing of a store: a plan may name any directory, and
+    one that is no store may have any number of files to list."""
+    store = open_store(Path(work.root), commitlog_paths=list(map(Path, work.plan.store.commitlog_paths)))
     if not (store.commitlog.files or store.queues or store.indexes):
         raise UsageError(f"{printable(str(store.root))} is no message store: nothing is changed in it")
 

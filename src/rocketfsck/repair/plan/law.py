@@ -237,8 +237,13 @@ def assumed_by_rebuilding(store: Store, rows: Iterable[tuple[Repair, Action]]) -
 def unknown_in(scene: PlanScene, action: Action, repair: Repair) -> int:
     """How many findings say that an area of the action holds what this version does not understand."""
     unknown = unknown_areas(scene.findings)
+    return sum(len(unknown.get(area, ())) for area in areas_changed(action, repair))
+
+
+def areas_changed(action: Action, repair: Repair) -> tuple[str, ...]:
+    """The areas that an action changes, or takes from."""
     own = "commitlog" if action.target.startswith("/") else area_of(action.target)
-    return sum(len(unknown.get(area, ())) for area in repair.areas or (own,))
+    return repair.areas or (own,)
 
 
 def confirmed(plan: Plan, assume: Iterable[str], settings: Settings | None) -> Plan:

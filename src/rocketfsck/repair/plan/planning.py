@@ -14,14 +14,15 @@ from itertools import pairwise
 from rocketfsck import __version__
 from rocketfsck.errors import UsageError
 from rocketfsck.repair.area.links import dead_link_above, pin_on
-from rocketfsck.repair.plan.law import CLEARING, dependents, judge, unknown_in
+from rocketfsck.repair.log.edit import read_log_end
+from rocketfsck.repair.plan.law import CLEARING, areas_changed, dependents, judge, unknown_in
 from rocketfsck.repair.plan.model import Action, Extent, Plan, Unanswered
 from rocketfsck.repair.plan.opening import describe_store
 from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs import ALL
 from rocketfsck.repair.repairs.answers import queue_of
-from rocketfsck.repair.repairs.reasons import CONTESTED, DEAD_LINK, HIDDEN, LINKED, REASONS
+from rocketfsck.repair.repairs.reasons import CONTESTED, DEAD_LINK, HIDDEN, LINKED, NO_LOG, REASONS
 from rocketfsck.repair.repairs.unbuildable import (
     blocked_directories,
     contested,
@@ -32,6 +33,7 @@ from rocketfsck.repair.repairs.unbuildable import (
 )
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
+from rocketfsck.verify.emit import TREES
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe, printable
@@ -45,6 +47,8 @@ NOT_ASKED = "left out: only other repairs were asked for"
 NOT_PREEN = "{repair} is not provably safe; plan without --preen to have it"
 NOT_BUILT = "there is no automatic {repair}"
 NOT_ALONE = "{repair} is right only together with {needed}, which is left out"
+EVIDENCE = frozenset({"index", *TREES.values()})
+"""The areas whose content a broker derives from the log."""
 NOT_UNDERSTOOD = "{repair} would change what this version does not understand; --only {repair} forces it"
 
 
@@ -168,7 +172,17 @@ def _objection(scene: PlanScene, action: Action, repair: Repair, *, preen: bool,
     """Why the law keeps an action out of the plan; "" where it does not."""
     if unknown_in(scene, action, repair) and not forced:
         return NOT_UNDERSTOOD
+    if {*areas_changed(action, repair)} & EVIDENCE and scene.once(is_log_unreadable) and not forced:
+        return NO_LOG
     return NOT_PREEN if preen and not action.preen else ""
+
+
+def is_log_unreadable(scene: PlanScene) -> bool:
+    """Whether the log has bytes, and none of them are a record: the wrong file, another format, destroyed."""
+    return (
+        any(finding.rule == RuleName.LOG_NO_RECORDS for finding in scene.findings)
+        and read_log_end(scene.store) is None
+    )
 
 
 def _key(action: Action) -> Key:

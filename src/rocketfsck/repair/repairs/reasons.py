@@ -13,6 +13,10 @@ IMPOSSIBLE = "no directory can have the topic's name, so that no broker can make
 NEGATIVE = "no queue has a negative queueId: the record is damaged, and its own queue misses it"
 CONTESTED = "what this queue should hold is not in the log alone: it lacks messages, or has two for one place"
 HIDDEN = "a BLANK hides records that the queue may need: plan again once this plan is applied"
+NO_LOG = (
+    "no sound record is left in the log, and queues and index are the best evidence of what it held: salvage "
+    "the log, or copy it back, before {repair}; --only {repair} forces it"
+)
 NO_FILE = "something that is no file has the name of a file of the queue: move it away and plan again"
 LINKED = "a symbolic link is there, or leads there: a repair changes neither links nor what they lead to"
 DEAD_LINK = "a symbolic link to nowhere is where it belongs: mount what it leads to, or remove the link"

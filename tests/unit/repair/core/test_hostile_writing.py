@@ -269,6 +269,27 @@ def test_a_plan_for_a_directory_that_is_no_store(damaged: Path, victim: Path, in
     }
 
 
+def test_a_directory_that_is_no_store_is_refused_before_it_is_listed(damaged: Path, tmp_path: Path) -> None:
+    """Whatever is below it may be without end; here it is too deep for any path."""
+    deep = tmp_path / "deep"
+    deep.mkdir()
+    descriptor = os.open(deep, os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 255, dir_fd=descriptor)
+        inner = os.open("d" * 255, os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)
+    plan = Plan(
+        replace(describe_store(open_store(damaged)), root=str(deep)),
+        "quick",
+        "0",
+        (Action("move-stray", "precious", ""),),
+    )
+    with pytest.raises(UsageError, match="is no message store"):
+        apply_plan(plan, in_place=True, check=False)
+
+
 def test_a_directory_of_the_store_becomes_a_link_while_it_is_repaired(
     damaged: Path, victim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
