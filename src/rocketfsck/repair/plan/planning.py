@@ -172,7 +172,8 @@ def _objection(scene: PlanScene, action: Action, repair: Repair, *, preen: bool,
     """Why the law keeps an action out of the plan; "" where it does not."""
     if unknown_in(scene, action, repair) and not forced:
         return NOT_UNDERSTOOD
-    if {*areas_changed(action, repair)} & EVIDENCE and scene.once(is_log_unreadable) and not forced:
+    derived = not EVIDENCE.isdisjoint(areas_changed(action, repair))
+    if derived and not forced and scene.once(is_log_unreadable):
         return NO_LOG
     return NOT_PREEN if preen and not action.preen else ""
 
