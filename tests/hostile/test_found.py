@@ -523,6 +523,35 @@ FOUND = {
         (Mutation("swap", FIRST, {"other": "batchconsumequeue/Ib/0/00000000000000000920"}),),
         (CHECK, Scenario("repair", (), told=True)),
     ),
+    "a queue file of a TiB of holes, and units behind the log": Case(
+        982346,
+        "4.9.8-ghosttail",
+        (
+            Mutation("truncate", "consumequeue/Gt0/0/00000000000000001000", {"size": 1 << 40}),
+            Mutation("set", FIRST, {"pos": 65495, "data": "cbd43184"}, "blank.magicCode"),
+        ),
+        (CHECK, Scenario("repair", (), told=True)),
+    ),
+    "a commit log file of a TiB of holes, and a wrong BLANK": Case(
+        985189,
+        "wide-5.1.4",
+        (
+            Mutation("remove", SECOND, {}),
+            Mutation("set", FIRST, {"pos": 1964, "data": "7fffffff"}, "blank.magicCode"),
+            Mutation("truncate", FIRST, {"size": 1 << 40}),
+        ),
+        (CHECK, Scenario("repair", ())),
+    ),
+    "neither checkpoint nor an orderly stop, and damage": Case(
+        977129,
+        "expired-4.9.8",
+        (
+            Mutation("set", "commitlog/00000000000000006144", {"pos": 785, "data": "cbd43194"}),
+            Mutation("write", "abort", {"data": "2d310a"}),
+            Mutation("remove", "checkpoint", {}),
+        ),
+        (CHECK, Scenario("repair", (), told=True)),
+    ),
     "a whole record in another place, the last before damage": Case(
         933032,
         "propcrc-5.3.3",

@@ -177,14 +177,16 @@ def plan_save_index(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
     files = {finding.where.file for finding in one_by_one(findings)}
     headers = readable_headers(file for file in scene.store.indexes if file.relative in files)
     ends = [header.end_timestamp for _, header in headers]
-    if ends and scene.store.checkpoint is not None:
+    there = scene.store.checkpoint is not None
+    written = any(RULES[finding.rule].repair == "write-checkpoint" for finding in scene.findings)
+    if ends and (there or written):
         yield answer(
             "save-index",
             CHECKPOINT_NAME,
             "let indexMsgTimestamp be the end of the newest index file, so that the next start keeps it",
             findings,
             arguments={"index_msg_timestamp": max(ends)},
-            preconditions=whole_file(scene, CHECKPOINT_NAME),
+            preconditions=whole_file(scene, CHECKPOINT_NAME) if there else (),
             write_size=8,
         )
 
@@ -335,7 +337,14 @@ ROWS: tuple[Repair, ...] = (
         traits=("checkpoint_fields",),
         needs=("rebuild-index",),  # whose newest time is one of its fields
     ),
-    Repair("save-index", 530, "keep index files from being deleted", plan_save_index, act_save_index),
+    Repair(
+        "save-index",
+        530,
+        "keep index files from being deleted",
+        plan_save_index,
+        act_save_index,
+        needs=("write-checkpoint",),
+    ),
     Repair(
         "finish-recovery",
         800,

@@ -157,7 +157,7 @@ def _cut(
                 valid=name != "cut-log" or bool(frames) or bool(records),
             ),
         ],
-        write_size=file.size - start,
+        write_size=min(file.size - start, file.allocated_size),  # a hole stays one
     )
 
 
