@@ -10,6 +10,7 @@ Files are taken in the order of what they hold; that of their names is looked at
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import Closing
 
+Number = TypeVar("Number", int, Longs)
+
 NUMBER_BITS = 32
 COLUMN_COUNT = 5
 EDGE_COUNT = 32
@@ -31,8 +34,8 @@ MAX_SORTED = 1 << 21
 """Entries that are put in order in memory (40 bytes each); of files with more the order is taken as it is."""
 
 
-def split_number(number: int) -> tuple[int, int]:
-    """The place in `Store.indexes` and the entry that a feed's number stands for."""
+def split_number(number: Number) -> tuple[Number, Number]:
+    """The places in `Store.indexes` and the entries that a feed's number, or a column of them, means."""
     return number >> NUMBER_BITS, number & ((1 << NUMBER_BITS) - 1)
 
 

@@ -60,7 +60,7 @@ def check_index_file(task: IndexFileTask) -> TaskResult:
     collector = context.collector()
     file = context.store.indexes[task.index]
     with IndexReader(file, context.store.geometry) as reader:
-        header_check = HeaderCheck(context, task.index, reader, collector)
+        header_check = HeaderCheck(context, reader, collector)
         used = header_check.settle()
         if context.level == "quick":
             extent = IndexExtent(used, *ends_of(reader, used))

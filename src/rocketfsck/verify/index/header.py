@@ -22,11 +22,10 @@ def ends_of(reader: IndexReader, used: int) -> tuple[int, int]:
 
 
 class HeaderCheck:
-    """The header of `store.indexes[number]`. `settle` first: it says which entries are in use."""
+    """The header of an index file. `settle` first: it says which entries are in use."""
 
-    def __init__(self, context: Context, number: int, reader: IndexReader, collector: Collector) -> None:
+    def __init__(self, context: Context, reader: IndexReader, collector: Collector) -> None:
         self.context = context
-        self.number = number
         self.reader = reader
         self.collector = collector
         self.relative = reader.file.relative

@@ -15,7 +15,7 @@ from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.scan.join.keyjoin import EntryCode, Mismatches
 from rocketfsck.store.model import Store
-from rocketfsck.verify.index.entryfeed import NUMBER_BITS
+from rocketfsck.verify.index.entryfeed import split_number
 from rocketfsck.verify.log.rows import LogRows
 
 LOOK_LIMIT = 1 << 18
@@ -78,8 +78,7 @@ def read_odd(store: Store, found: Mismatches, chosen: Longs, rows: LogRows, run_
     long = found.count[chosen] > run_limit
     long |= np.cumsum(np.where(long, 0, width)) > LOOK_LIMIT
     number, step = spread(chosen[~long], width[~long])
-    place = found.number[number] + step
-    index, entry = place >> NUMBER_BITS, place & ((1 << NUMBER_BITS) - 1)
+    index, entry = split_number(found.number[number] + step)
     order = np.argsort(rank_of(index, index), kind="stable")
     number, index, entry = number[order], index[order], entry[order]
     offset, key, begin, time_diff = (np.zeros(len(entry), np.int64) for _ in range(4))
