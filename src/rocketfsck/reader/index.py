@@ -263,16 +263,8 @@ class IndexReader(Closing):
     def last_not_zero(self, first: int = 0) -> int:
         """The last entry from `first` on that is not all zero; `first - 1` if there is none."""
         end = self.first_pos + ENTRY_SIZE * (self.last_entry + 1)
-        for start, stop in reversed(
-            list(self._reader.data_extents(self.first_pos + ENTRY_SIZE * first, end))
-        ):
-            while stop > start:
-                low = max(stop - ENTRY_SIZE * BLOCK_COUNT, start)
-                data = np.frombuffer(self._reader.read(low, stop - low), np.uint8)
-                if data.any():
-                    return (low + int(np.flatnonzero(data)[-1]) - self.first_pos) // ENTRY_SIZE
-                stop = low
-        return first - 1
+        last_pos = self._reader.used_end(self.first_pos + ENTRY_SIZE * first, end) - 1
+        return (last_pos - self.first_pos) // ENTRY_SIZE
 
     def find_offset(self, offset: int, last: int) -> int | None:
         """The first of the entries 1 to `last` that points to `offset` or behind it, `last + 1` for none.

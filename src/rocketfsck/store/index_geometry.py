@@ -33,15 +33,13 @@ from rocketfsck.formats.indexfile import (
     slot_pos,
 )
 from rocketfsck.store.model import GEOMETRY_DEFAULTS, IndexFile
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import CHUNK_SIZE, FileReader
 
 MAX_SCAN_SIZE = 1 << 29
 """At most so many bytes are read in search of a file's last byte that is not zero."""
 
 _SLOT = SLOT.packer()
 _ENTRY = ENTRY.packer()
-_CHUNK_SIZE = 1 << 20
-_ZEROS = bytes(_CHUNK_SIZE)
 _SAMPLE = 128
 _MAX_TRIED_FILES = 4
 _MAX_TRIED_SIZES = 3
@@ -136,7 +134,7 @@ def _by_header(
 def _by_slots(files: Sequence[IndexFile], words: int) -> _Fit | None:
     """The numbers that fit best whatever the headers say, from the newest file that has entries."""
     for file in reversed(files):
-        end = _last_data_pos(file)
+        end = _used_end(file) - 1
         if end < INDEX_HEADER_SIZE + SLOT_SIZE:
             continue
         best: _Fit | None = None
@@ -159,8 +157,8 @@ def _slots_and_last(file: IndexFile, end: int) -> Iterator[tuple[int, int]]:
     largest = 0
     try:
         with FileReader(file.location) as reader:
-            for pos in range(INDEX_HEADER_SIZE, min(end, MAX_SCAN_SIZE), _CHUNK_SIZE):
-                size = min(_CHUNK_SIZE, end - pos) // SLOT_SIZE * SLOT_SIZE
+            for pos in range(INDEX_HEADER_SIZE, min(end, MAX_SCAN_SIZE), CHUNK_SIZE):
+                size = min(CHUNK_SIZE, end - pos) // SLOT_SIZE * SLOT_SIZE
                 values = np.frombuffer(reader.read(pos, size), ">i4").astype(np.int64)
                 if not len(values):
                     return
@@ -222,7 +220,7 @@ def _candidates(
             seen.add(entries)
             yield words - 5 * entries, entries
     for file, count in (counted[-1], counted[0]):
-        end = _last_data_pos(file)
+        end = _used_end(file) - 1
         # Entry count - 1 starts at most 19 bytes before `end` and is 20-byte aligned from the file's end.
         behind = (file.size - end - 1) // ENTRY_SIZE if end >= 0 else 0
         entries = count + behind
@@ -231,23 +229,13 @@ def _candidates(
             yield words - 5 * entries, entries
 
 
-def _last_data_pos(file: IndexFile) -> int:
-    """Position of the last byte that is not zero; -1 if there is none, or it is too far from the end."""
-    budget = MAX_SCAN_SIZE
+def _used_end(file: IndexFile) -> int:
+    """Where a file's zeros at its end begin; 0 if it is all zeros, cannot be read, or they are too many."""
     try:
         with FileReader(file.location) as reader:
-            for start, end in reversed(list(reader.data_extents())):
-                pos = end
-                while pos > start and budget > 0:
-                    size = min(_CHUNK_SIZE, pos - start)
-                    pos -= size
-                    budget -= size
-                    chunk = reader.read(pos, size)
-                    if chunk != (_ZEROS if size == _CHUNK_SIZE else bytes(size)):
-                        return pos + len(chunk.rstrip(b"\0")) - 1
+            return reader.used_end(limit=MAX_SCAN_SIZE)
     except StoreError:
-        return -1
-    return -1
+        return 0
 
 
 def _score(file: IndexFile, count: int, slots: int, entries: int) -> float:

@@ -27,6 +27,8 @@ MAX_READ_SIZE = 1 << 30
 CHUNK_SIZE = 1 << 20
 """Bytes that whoever copies or goes through a file has in memory."""
 
+_ZEROS = bytes(CHUNK_SIZE)
+
 _FILE_KINDS = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a FIFO"),
@@ -200,6 +202,22 @@ class FileReader(Closing):
         for low, high in self.data_extents(start, end):
             for pos in range(low, high, CHUNK_SIZE):
                 yield pos, self.read(pos, min(CHUNK_SIZE, high - pos))
+
+    def used_end(self, start: int = 0, end: int | None = None, *, limit: int | None = None) -> int:
+        """The position behind the last byte of `start:end` that is not zero; `start` if there is none.
+
+        Holes are not read. The search ends, as if there were none, after `limit` bytes of zeros.
+        """
+        left = self.size if limit is None else limit
+        for low, high in reversed(list(self.data_extents(start, end))):
+            while high > low and left > 0:
+                size = min(CHUNK_SIZE, high - low)
+                high -= size
+                left -= size
+                chunk = self.read(high, size)
+                if chunk != (_ZEROS if size == CHUNK_SIZE else bytes(size)):
+                    return high + len(chunk.rstrip(b"\0"))
+        return start
 
 
 def read_at(path: PathLike, pos: int, size: int) -> bytes:

@@ -177,3 +177,16 @@ def test_chunks_leave_holes_out_and_stay_in_the_range(tmp_path: Path) -> None:
         ]
         assert list(reader.data_chunks(start + 10, start + 13)) == [(start + 10, b"xxx")]
         assert list(reader.data_chunks(40 << 20)) == []
+
+
+def test_used_end_is_where_the_last_zeros_begin(tmp_path: Path) -> None:
+    path = tmp_path / "sparse"
+    with path.open("wb") as stream:
+        stream.truncate(64 << 20)
+        stream.seek(8 << 20)
+        stream.write(b"x" + bytes(2 * reading.CHUNK_SIZE))
+    with FileReader(path) as reader:
+        assert reader.used_end() == (8 << 20) + 1
+        assert reader.used_end(9 << 20) == 9 << 20
+        assert reader.used_end(0, 8 << 20) == 0
+        assert reader.used_end(limit=reading.CHUNK_SIZE) == 0

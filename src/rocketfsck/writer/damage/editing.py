@@ -12,14 +12,13 @@ import stat
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import CHUNK_SIZE, FileReader
 from rocketfsck.writer.damage.model import Change, DamageError, Extent
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place, open_root
 
 MAX_CONTENT_SIZE = 16 << 20
 """Bytes of a config file or checkpoint that is damaged: memory holds it, and what its text says."""
-_CHUNK_SIZE = 1 << 20
 
 
 class Editor:
@@ -54,12 +53,7 @@ class Editor:
     def used_size(self, file: str) -> int:
         """Bytes of a file up to the last one that is not zero. Holes are not read."""
         with FileReader(self._path(file)) as reader:
-            for start, end in reversed(list(reader.data_extents())):
-                for low in range(end - 1 - (end - 1 - start) % _CHUNK_SIZE, start - 1, -_CHUNK_SIZE):
-                    kept = len(reader.read(low, min(low + _CHUNK_SIZE, end) - low).rstrip(b"\0"))
-                    if kept:
-                        return low + kept
-        return 0
+            return reader.used_end()
 
     def write(self, file: str, pos: int, data: bytes) -> None:
         """Overwrite bytes; the file does not grow."""
@@ -178,7 +172,7 @@ class Editor:
         with self._path(file).open("rb") as stream:
             stream.seek(start)
             left = end - start
-            while left > 0 and (chunk := stream.read(min(_CHUNK_SIZE, left))):
+            while left > 0 and (chunk := stream.read(min(CHUNK_SIZE, left))):
                 digest.update(chunk)
                 left -= len(chunk)
         return Extent(start, end, digest.hexdigest())
