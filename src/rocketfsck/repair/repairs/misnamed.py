@@ -150,7 +150,7 @@ def is_zero(scene: PlanScene, name: str, start: int = 0) -> bool:
 def is_zero_from(location: str, start: int) -> bool:
     """Whether a file holds nothing but zeros from a position on. Raises StoreError."""
     with FileReader(location) as reader:
-        return not any(any(data) for _, data in reader.data_chunks(start))
+        return reader.used_end(start) == start
 
 
 def is_misnamed(scene: PlanScene) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.magic import MAGIC_V1
 from rocketfsck.formats.places import (
     BODY_AT,
@@ -146,6 +147,12 @@ def copy_bytes(target: int, source: int, size: int) -> int:
 
 
 @inlined
+def copy_piece(target: int, pieces: int, bounds: Longs, number: int) -> int:
+    """Copies one of the pieces at address `pieces`; the place behind."""
+    return copy_bytes(target, pieces + bounds[number], bounds[number + 1] - bounds[number])
+
+
+@inlined
 def put_hex(at: int, value: int, digits: int) -> int:
     for index in range(digits):
         nibble = (value >> (4 * (digits - 1 - index))) & 15
@@ -238,9 +245,9 @@ def make_records(
 
         # topic and properties
         at = body + body_size
-        topic_size = words.topic_place[topic + 1] - words.topic_place[topic]
-        store_u8(at, topic_size)
-        at = copy_bytes(at + 1, words.topic_bytes + words.topic_place[topic], topic_size)
+        topic_at = at + 1
+        at = copy_piece(topic_at, words.topic_bytes, words.topic_place, topic)
+        store_u8(topic_at - 1, at - topic_at)
         properties = at + 2
         at = properties
         hashed = words.topic_hash[topic]
@@ -251,11 +258,7 @@ def make_records(
         for slot in range(len(words.order)):
             name = words.order[slot]
             if name == UNIQUE:
-                at = copy_bytes(
-                    at,
-                    words.name_bytes + words.name_place[name],
-                    words.name_place[name + 1] - words.name_place[name],
-                )
+                at = copy_piece(at, words.name_bytes, words.name_place, name)
                 start = at
                 at = copy_bytes(at, words.prefixes + 20 * producer, 20)
                 at = put_hex(at, born - state[S_MONTH_START], 8)
@@ -266,11 +269,7 @@ def make_records(
                 word_count = drawn_word_count(key, parameters.key_low, parameters.key_high)
                 if word_count == 0:
                     continue
-                at = copy_bytes(
-                    at,
-                    words.name_bytes + words.name_place[name],
-                    words.name_place[name + 1] - words.name_place[name],
-                )
+                at = copy_piece(at, words.name_bytes, words.name_place, name)
                 prefix = words.name_bytes + prefix_at
                 for place in range(word_count):
                     if place > 0:
@@ -285,22 +284,10 @@ def make_records(
             elif name == TAGS:
                 if tag == 0:
                     continue
-                at = copy_bytes(
-                    at,
-                    words.name_bytes + words.name_place[name],
-                    words.name_place[name + 1] - words.name_place[name],
-                )
-                at = copy_bytes(
-                    at,
-                    words.tag_bytes + words.tag_place[tag],
-                    words.tag_place[tag + 1] - words.tag_place[tag],
-                )
+                at = copy_piece(at, words.name_bytes, words.name_place, name)
+                at = copy_piece(at, words.tag_bytes, words.tag_place, tag)
             else:
-                at = copy_bytes(
-                    at,
-                    words.name_bytes + words.name_place[name],
-                    words.name_place[name + 1] - words.name_place[name],
-                )
+                at = copy_piece(at, words.name_bytes, words.name_place, name)
             store_u8(at, 2)
             at += 1
         if parameters.trailing == 0:
