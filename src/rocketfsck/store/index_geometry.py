@@ -38,6 +38,8 @@ from rocketfsck.store.reading import CHUNK_SIZE, FileReader
 MAX_SCAN_SIZE = 1 << 29
 """At most so many bytes are read in search of a file's last byte that is not zero."""
 
+_DEFAULTS = GEOMETRY_DEFAULTS["slot_count"], GEOMETRY_DEFAULTS["entry_count"]
+_DEFAULT_SIZE = index_file_size(*_DEFAULTS)
 _SLOT = SLOT.packer()
 _ENTRY = ENTRY.packer()
 _SAMPLE = 128
@@ -72,10 +74,8 @@ def infer_index_geometry(
     lengths = Counter(file.size for file in files if _words(file.size) >= 6)
     if not lengths:
         return IndexGuess(None, None, "no index file has a length that an index file can have")
-    defaults = GEOMETRY_DEFAULTS["slot_count"], GEOMETRY_DEFAULTS["entry_count"]
-    default_size = index_file_size(*defaults)
     sizes = sorted(
-        lengths, key=lambda length: (lengths[length], length == default_size, length), reverse=True
+        lengths, key=lambda length: (lengths[length], length == _DEFAULT_SIZE, length), reverse=True
     )
     if slot_count is not None or entry_count is not None:
         return _complete(sizes[0], slot_count, entry_count)
@@ -92,10 +92,9 @@ def _of_size(files: Sequence[IndexFile], total: int) -> IndexGuess:
     """What files of one length tell, which are some of `total`."""
     size = files[0].size
     words = _words(size)
-    defaults = GEOMETRY_DEFAULTS["slot_count"], GEOMETRY_DEFAULTS["entry_count"]
-    if size == index_file_size(*defaults):
+    if size == _DEFAULT_SIZE:
         note = f"{len(files)} of {total} files have the default length"
-        return IndexGuess(*defaults, note, proven=True, file_count=len(files))
+        return IndexGuess(*_DEFAULTS, note, proven=True, file_count=len(files))
     counted = [(file, count) for file in files if (count := _index_count(file)) > 1]
     found = _by_header(files, counted, words)
     if found is None:

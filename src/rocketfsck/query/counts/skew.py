@@ -13,10 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.indexfile import (
-    ENTRY_SIZE,
-    expected_used_slots,
-)
+from rocketfsck.formats.indexfile import ENTRY_SIZE, expected_used_slots
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.reader.index import Entries, IndexReader
 from rocketfsck.reader.records import LogReader

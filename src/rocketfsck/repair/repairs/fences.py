@@ -167,14 +167,20 @@ def _fence_ranges(scene: PlanScene, file: MappedFile) -> list[tuple[Finding, Spa
 def length_left(scene: PlanScene, file: MappedFile) -> int:
     """The bytes of a file after `resize-segment`, which may take away the zeros behind its right length."""
     whole = scene.store.geometry.commitlog_file_size
-    asked = file.size > whole and any(
-        finding.rule == RuleName.SEGMENT_LENGTH
-        and finding.where.file == file.relative
-        and number(finding.expected, "size") == whole
-        for finding in one_by_one(scene.findings)
-    )
-    shortened = asked and not is_unsettled(scene) and is_zero(scene, file.relative, whole)
-    return whole if shortened else file.size
+    if file.size > whole:
+        for finding in one_by_one(scene.findings):
+            if finding.rule == RuleName.SEGMENT_LENGTH and finding.where.file == file.relative:
+                size = resized(scene, finding)
+                if size == whole:
+                    return size
+    return file.size
+
+
+def resized(scene: PlanScene, finding: Finding) -> int | None:
+    """The length that `resize-segment` gives the file of a finding; None where it leaves it as it is."""
+    size = number(finding.expected, "size")
+    settled = size > 0 and not scene.once(is_unsettled)
+    return size if settled and is_zero(scene, finding.where.file, size) else None
 
 
 def _last_unit(scene: PlanScene, file: MappedFile, start: int, limit: int) -> int:

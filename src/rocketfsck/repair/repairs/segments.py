@@ -22,7 +22,7 @@ from rocketfsck.repair.repairs.answers import (
     rules_in,
     whole_file,
 )
-from rocketfsck.repair.repairs.fences import end_file, fence_file
+from rocketfsck.repair.repairs.fences import end_file, fence_file, resized
 from rocketfsck.repair.repairs.leftovers import act_set_aside
 from rocketfsck.repair.repairs.misnamed import (
     claims,
@@ -71,7 +71,7 @@ def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
     for finding in one_by_one(findings):
         if finding.rule == RuleName.SEGMENTS_NEVER_FILLED:
             continue
-        name, size = finding.where.file, number(finding.expected, "size")
+        name = finding.where.file
         area = name.partition("/")[0]
         file = log_file(scene.store, name)
         empty = finding.rule == RuleName.EMPTY_LAST_SEGMENT or number(finding.found, "size", -1) == 0
@@ -80,7 +80,8 @@ def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
             continue
         if area in _QUEUE_AREAS and queue_of(finding) is not None and _is_cut_inside(scene, finding):
             cut_queues_too = True
-        if size <= 0 or not is_zero(scene, name, size):
+        size = resized(scene, finding)
+        if size is None:
             continue
         yield answer(
             "resize-segment",
