@@ -26,6 +26,7 @@ from rocketfsck.cli.show.text import visible
 from rocketfsck.cli.storepath import resolved
 from rocketfsck.documents import json_text
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.store.reading import named_errors
 
 SCHEMA_VERSION = 1
 """Version of the JSON objects; it grows when a field changes its meaning or goes, not when one is added."""
@@ -226,11 +227,9 @@ def open_output(path: Path | None, *, binary: bool, forbidden: Sequence[Path] = 
     part = f".{path.name[:200]}.{secrets.token_hex(8)}.part"
     folder = os.path.realpath(path.parent)
     written = False
-    try:
+    with named_errors(path, "cannot be written"):
         shelf = open_root(folder, only=frozenset({part, path.name}))
         descriptor = fileops.create_file(shelf / part)
-    except OSError as error:
-        raise StoreError(f"cannot be written: {error.strerror}", path=str(path)) from error
     try:
         with _stream_of(descriptor, binary) as stream:
             yield stream

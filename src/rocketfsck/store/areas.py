@@ -33,7 +33,7 @@ from rocketfsck.store.model import (
     StrayReason,
 )
 from rocketfsck.store.places.locations import is_remote, path_of
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import FileReader, named_errors
 from rocketfsck.store.settings import setting_path
 
 CONFIG_DATABASES = frozenset({"topics", "subscriptionGroups", "consumerOffsets", "rdb", "users", "acls"})
@@ -73,12 +73,8 @@ def is_directory(path: Path) -> bool:
 
 def absolute_path(path: Path) -> Path:
     """The path from the file system's root on; StoreError if there is no working directory any more."""
-    try:
+    with named_errors(path, "is relative to a directory that is gone"):
         return path.absolute()
-    except OSError as error:
-        raise StoreError(
-            f"is relative to a directory that is gone: {error.strerror}", path=str(path)
-        ) from error
 
 
 def is_rocksdb_name(name: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from rocketfsck.documents import from_document, parse_text, printable
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.store.reading import read_whole
+from rocketfsck.store.reading import named_errors, read_whole
 
 T = TypeVar("T")
 MAX_SIZE = 1 << 28
@@ -35,7 +35,7 @@ def read_kept(kind: type[T], path: Path, what: str) -> T:
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace a file by one with `text`, synced: a crash leaves the old or the new. Raises StoreError."""
-    try:
+    with named_errors(path, "cannot be written"):
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         temporary = Path(name)
         try:
@@ -52,5 +52,3 @@ def write_atomically(path: Path, text: str) -> None:
             os.fsync(directory)
         finally:
             os.close(directory)
-    except OSError as error:
-        raise StoreError(f"cannot be written: {error.strerror}", path=str(path)) from error

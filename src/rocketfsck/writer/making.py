@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import UsageError
+from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.disk.publish import SideFile, building_directory, clear_side_file
 from rocketfsck.writer.input.rows import MessageSource
 from rocketfsck.writer.manifest import (
@@ -80,30 +81,29 @@ def make_store(
     side: list[SideFile] = []
     made = False
     try:
-        on_put = None
-        if messages_path is not None:
-            side.append(SideFile(messages_path, "ascii"))
-            on_put = _line_writer(side[0], options)
-        if report_path is not None:
-            side.append(SideFile(report_path, "ascii"))
-        with building_directory(target, replace=False, sync=options.sync) as building:
-            writer = new_writer(building, options)
-            known = fill(writer, on_put)
-            finish(writer)
-            written = describe(writer, target)
+        with named_errors(target, "cannot write the store"):
+            on_put = None
+            if messages_path is not None:
+                side.append(SideFile(messages_path, "ascii"))
+                on_put = _line_writer(side[0], options)
             if report_path is not None:
-                with_sha256 = manifest is not ManifestLevel.BRIEF
-                document = manifest_document(
-                    written, options, source, building, known, with_sha256=with_sha256
-                )
-                write_document(side[-1].stream, document)
-            for file in side:
-                file.complete(sync=options.sync)
-            for file in side:  # before the store appears: it never is without them
-                file.publish()
-        made = True
-    except OSError as error:
-        raise StoreError(f"cannot write the store: {error.strerror or error}", path=str(target)) from error
+                side.append(SideFile(report_path, "ascii"))
+            with building_directory(target, replace=False, sync=options.sync) as building:
+                writer = new_writer(building, options)
+                known = fill(writer, on_put)
+                finish(writer)
+                written = describe(writer, target)
+                if report_path is not None:
+                    with_sha256 = manifest is not ManifestLevel.BRIEF
+                    document = manifest_document(
+                        written, options, source, building, known, with_sha256=with_sha256
+                    )
+                    write_document(side[-1].stream, document)
+                for file in side:
+                    file.complete(sync=options.sync)
+                for file in side:  # before the store appears: it never is without them
+                    file.publish()
+            made = True
     finally:
         for file in side:
             file.close()

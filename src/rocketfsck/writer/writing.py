@@ -12,11 +12,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import UsageError
 from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.markers import encode_abort
 from rocketfsck.formats.record import BLANK_HEADER_SIZE, MAGIC_BLANK, Record, decode_record, read_frame
 from rocketfsck.store.model import Store
+from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.commitlog import CommitLog
 from rocketfsck.writer.disk.confined import place_at
 from rocketfsck.writer.disk.models import inherit_traits
@@ -55,26 +56,24 @@ def write_store(
     if overwrite and append:
         raise UsageError("a store is overwritten or appended to, not both")
     check_options(options)
-    try:
+    with named_errors(target, "cannot write the store"):
         clear_leftovers(target)
-    except OSError as error:
-        raise StoreError(f"cannot write the store: {error.strerror or error}", path=str(target)) from error
     store = _existing(target, options, overwrite=overwrite, append=append)
-    try:
-        with building_directory(target, replace=overwrite or append, sync=options.sync) as building:
-            if store is None:
-                writer = new_writer(building, options)
-            else:
-                clone_store(store, building)
-                writer = resumed_writer(building, store, options)
-                restart(writer, Restart())
-            put_all(writer, messages, on_put)
-            finish(writer)
-            if target.is_dir():  # what brokers may do with the store's files they may do with the new ones
-                inherit_traits(place_at(building), os.fspath(target), same_content=append)
-            return describe(writer, target)
-    except OSError as error:
-        raise StoreError(f"cannot write the store: {error.strerror or error}", path=str(target)) from error
+    with (
+        named_errors(target, "cannot write the store"),
+        building_directory(target, replace=overwrite or append, sync=options.sync) as building,
+    ):
+        if store is None:
+            writer = new_writer(building, options)
+        else:
+            clone_store(store, building)
+            writer = resumed_writer(building, store, options)
+            restart(writer, Restart())
+        put_all(writer, messages, on_put)
+        finish(writer)
+        if target.is_dir():  # what brokers may do with the store's files they may do with the new ones
+            inherit_traits(place_at(building), os.fspath(target), same_content=append)
+        return describe(writer, target)
 
 
 def _existing(target: Path, options: WriteOptions, *, overwrite: bool, append: bool) -> Store | None:

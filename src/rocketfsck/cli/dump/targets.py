@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rocketfsck.cli.dump.kinds import KINDS
 from rocketfsck.cli.storepath import resolved
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.store.reading import named_errors
 
 if TYPE_CHECKING:
     from rocketfsck.store import Store
@@ -140,10 +141,8 @@ def _is_store_part(name: str) -> bool:
 
 
 def _loose_files(directory: Path, kind: str | None, hints: StoreHints) -> list[Target]:
-    try:
+    with named_errors(directory, "cannot be listed"):
         files = sorted(entry for entry in directory.iterdir() if entry.is_file())
-    except OSError as error:
-        raise StoreError(f"cannot be listed: {error.strerror}", path=str(directory)) from error
     if not files:
         raise StoreError("is no store and in none, and there are no files in it", path=str(directory))
     return [file_target(file, None if kind == ALL else kind, hints) for file in files]

@@ -26,9 +26,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export.file import DataFile, FileShape, FileWriter
 from rocketfsck.pipeline.export.layout import Cell, date_text, days_of
+from rocketfsck.store.reading import named_errors
 
 MEMORY_SIZE = 256 << 20
 MAX_CELLS = 10_000
@@ -285,17 +285,18 @@ class Spill:
             self._folder = tempfile.TemporaryDirectory(prefix="rocketfsck-export-")
         path = self._path(self._count)
         number = 0
-        try:
-            with pa.OSFile(str(path), "wb") as stream, pa.ipc.new_file(stream, self._schema) as writer:
-                for item in waiting.values():
-                    if not item.rows:
-                        continue
-                    writer.write_batch(pa.concat_batches(item.rows))
-                    item.spilled.append((self._count, number))
-                    item.rows, item.size = [], 0
-                    number += 1
-        except OSError as error:
-            raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
+        with (
+            named_errors(path, "cannot be written"),
+            pa.OSFile(str(path), "wb") as stream,
+            pa.ipc.new_file(stream, self._schema) as writer,
+        ):
+            for item in waiting.values():
+                if not item.rows:
+                    continue
+                writer.write_batch(pa.concat_batches(item.rows))
+                item.spilled.append((self._count, number))
+                item.rows, item.size = [], 0
+                number += 1
         self._count += 1
 
     def give(self, item: Waiting) -> Iterator[pa.RecordBatch]:

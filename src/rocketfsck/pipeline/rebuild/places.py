@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
-from rocketfsck.store.reading import named_errors
+from rocketfsck.store.reading import named_errors, os_error_text
 from rocketfsck.writer.disk.confined import open_root
 
 REMOVALS = 5
@@ -49,5 +49,5 @@ def publish(source: Path, target: Path) -> Path:
             source.rename(target)
     except OSError as error:
         if not target.is_dir():
-            raise StoreError(f"cannot be named: {error.strerror or error}", path=str(target)) from error
+            raise StoreError(f"cannot be named: {os_error_text(error)}", path=str(target)) from error
     return target

@@ -17,7 +17,7 @@ import os
 import secrets
 import struct
 import zlib
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -41,10 +41,8 @@ class SpillWriter(Closing):
         self.path = path
         self._part = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
         self._pos = 0
-        try:
+        with self._writing():
             self._file = self._part.open("xb", buffering=0)
-        except OSError as error:
-            raise self._refused(error) from error
 
     def close(self) -> None:
         self._file.close()
@@ -67,13 +65,11 @@ class SpillWriter(Closing):
     def write(self, data: memoryview | bytes) -> int:
         """Write bytes; where they stand. Raises StoreError."""
         pos, view = self._pos, memoryview(data)
-        try:
+        with self._writing():
             while view:
                 written = self._file.write(view)
                 view = view[written:]
                 self._pos += written
-        except OSError as error:
-            raise self._refused(error) from error
         return pos
 
     def publish(self, footer: dict[str, Longs]) -> None:
@@ -83,13 +79,11 @@ class SpillWriter(Closing):
         pos = self.write(data)
         self.write(_TAIL.pack(MAGIC, pos, len(data), zlib.crc32(data), len(shapes)))
         self._file.close()
-        try:
+        with self._writing():
             self._part.replace(self.path)
-        except OSError as error:
-            raise self._refused(error) from error
 
-    def _refused(self, error: OSError) -> StoreError:
-        return StoreError(f"cannot be written: {error.strerror or error}", path=str(self.path))
+    def _writing(self) -> AbstractContextManager[None]:
+        return named_errors(self.path, "cannot be written")
 
 
 class SpillReader(Closing):

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Bytes
 from rocketfsck.formats.indexfile import (
     ENTRY_SIZE,
@@ -37,7 +36,7 @@ from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.scan.build.entries import put_entries
 from rocketfsck.scan.build.rows import KeyRows, rows_from
 from rocketfsck.store.model import IndexFile, Store
-from rocketfsck.store.reading import FileReader, Progress
+from rocketfsck.store.reading import FileReader, Progress, named_errors
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 
@@ -256,10 +255,8 @@ class IndexBuilder:
             self._close(self._current)
         for number, file in enumerate(self.files):
             path = self.directory / file.name
-            try:
+            with named_errors(path, "cannot be named"):
                 fileops.rename(place_at(self._building_path(number)), place_at(path))
-            except OSError as error:
-                raise StoreError(f"cannot be named: {error.strerror or error}", path=str(path)) from error
 
     def _building_path(self, number: int) -> Path:
         return self.directory / f"{number:06d}.building"

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.magic import BORN_HOST_V6, STORE_HOST_V6
@@ -28,7 +27,7 @@ from rocketfsck.repair.log.filler import filler_records
 from rocketfsck.repair.salvage.layout import Placement
 from rocketfsck.scan.columns import Trait
 from rocketfsck.store.openfiles import Readers
-from rocketfsck.store.reading import Closing
+from rocketfsck.store.reading import Closing, named_errors
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 
@@ -147,7 +146,7 @@ class LogWriter(Closing):
         file_size = self.placement.file_size
         start = offset // file_size * file_size
         path = self.directory / offset_to_filename(start)
-        try:
+        with named_errors(path, "cannot be written"):
             if start != self._start:
                 self._close()
                 self._descriptor = fileops.open_part(place_at(path))
@@ -155,8 +154,6 @@ class LogWriter(Closing):
                 if os.fstat(self._descriptor).st_size != file_size:
                     os.ftruncate(self._descriptor, file_size)
             fileops.write_all(self._descriptor, data, offset - start)
-        except OSError as error:
-            raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
 
     def _close(self) -> None:
         if self._descriptor >= 0:

@@ -19,7 +19,7 @@ from pathlib import Path
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import FileReader, named_errors
 from rocketfsck.writer.damage.editing import Editor
 from rocketfsck.writer.damage.job import Job, Taken
 from rocketfsck.writer.damage.model import Act, Change, Damage, DamageError, DamageReport
@@ -86,12 +86,12 @@ def damage_store(
     check_apart(origin, place)
     if write_truth and truth_path(place).exists():
         raise UsageError(f"{truth_path(place)} exists")
-    try:
-        with building_directory(place, replace=False, sync=False) as building:
-            copy_store(origin, building)
-            acts = _run(building, chosen, seed, opening)
-    except OSError as error:
-        raise StoreError(f"cannot be written: {error.strerror or error}", path=str(place)) from error
+    with (
+        named_errors(place, "cannot be written"),
+        building_directory(place, replace=False, sync=False) as building,
+    ):
+        copy_store(origin, building)
+        acts = _run(building, chosen, seed, opening)
     report = DamageReport(str(origin), str(place), seed, acts)
     if write_truth:
         _write_truth(place, report)
@@ -176,10 +176,8 @@ def _spoken_for(changes: Sequence[Change]) -> list[Taken]:
 
 def _write_truth(target: Path, report: DamageReport) -> None:
     path = truth_path(target)
-    try:
+    with named_errors(path, "cannot be written"):
         write_whole(path, (json.dumps(report.to_json(), indent=2) + "\n").encode("utf-8"))
-    except OSError as error:
-        raise StoreError(f"cannot be written: {error.strerror or error}", path=str(path)) from error
 
 
 _MAX_DEPTH = 64
@@ -201,10 +199,8 @@ def copy_store(source: Path, target: Path) -> None:
 
     Raises StoreError where something cannot be read or written, or directory links lead in a circle.
     """
-    try:
+    with named_errors(source, "cannot be copied"):
         _copy_directory(os.fspath(source), os.fspath(target), (), 0)
-    except OSError as error:
-        raise StoreError(f"cannot be copied: {error.strerror or error}", path=str(source)) from error
 
 
 def _copy_directory(source: str, target: str, above: tuple[tuple[int, int], ...], depth: int) -> None:
