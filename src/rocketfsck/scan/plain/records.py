@@ -94,14 +94,16 @@ def scan_records(
         if isinstance(frame, Stop):
             stop = frame
             break
-        row, words, queues = _read_row(view, pos, frame, file_pos, base_offset, file_size, options, table)
+        key_start = first_key + len(keys)
+        row, words, queues = _read_row(
+            view, pos, frame, file_pos, base_offset, file_size, options, table, key_start
+        )
         if len(keys) + len(words) > key_limit or len(dispatches) + len(queues) > dispatch_limit:
             stop = Stop.BATCH_FULL
             break
-        key_start = first_key + len(keys)
         keys += [(word[0], first_row + len(rows), *word[1:]) for word in words]
         dispatches += [(first_row + len(rows), *queue) for queue in queues]
-        rows.append((*row[:-2], key_start, len(words), *row[-2:]))
+        rows.append(row)
         pos += frame[0]
     _append(batch, rows, keys, dispatches)
     return pos, stop
@@ -178,9 +180,10 @@ def _read_row(
     file_size: int,
     options: ScanOptions,
     table: QueueTable,
+    key_start: int,
 ) -> tuple[Row, list[Row], list[Row]]:
-    """The record's columns without its key rows' place, its keys as (hash, pos, size, kind), and its further
-    queues as (row in the table, queueOffset)."""
+    """The record's columns in the order of `RECORD_DTYPES`, its keys as (hash, pos, size, kind), and its
+    further queues as (row in the table, queueOffset). `key_start` is the row of its first key."""
     total_size, store_timestamp_pos, body, topic, topic_end, properties, properties_end = frame
     (_, magic_code, body_crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp) = (
         _FIXED.unpack_from(view, pos)
@@ -289,6 +292,8 @@ def _read_row(
         queue_index,
         batch_size,
         inner_base,
+        key_start,
+        len(words),
         int(faults),
         int(traits),
     )
