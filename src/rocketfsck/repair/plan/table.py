@@ -23,10 +23,10 @@ class Repair:
 
     `name` is what a plan calls its actions, what `--only` and `--except` take, and what rules give as their
     `repair`. `order` says when its actions come in a plan: small first (names and lengths of files, then the
-    log, then what is rebuilt from it, then checkpoint and config). `plan` makes actions of the findings whose
-    rules ask for this repair: it yields nothing for those it cannot answer, and may yield actions of other
-    repairs that answer them better. `act` carries out one action on the working tree; it raises StoreError
-    and changes nothing where the tree is not what the action expects.
+    log, then what is rebuilt from it, then checkpoint and config); no two have the same. `plan` makes actions
+    of the findings whose rules ask for this repair: it yields nothing for those it cannot answer, and may
+    yield actions of other repairs that answer them better. `act` carries out one action on the working tree;
+    it raises StoreError and changes nothing where the tree is not what the action expects.
 
     What the law of safety asks (`repair.plan.law`): `writes_by` names everything that the acts write by
     (`repair.plan.basis.BASES`), `traits` the traits of the broker's version among it; `areas` are the parts
