@@ -23,7 +23,7 @@ from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats import consumequeue, indexfile, innerbatch, messageid, record, rocks
+from rocketfsck.formats import consumequeue, indexfile, innerbatch, messageid, record, rocks, rocksconfig
 from rocketfsck.formats.layout import Layout, registry
 from rocketfsck.formats.properties import property_pairs
 
@@ -85,6 +85,9 @@ FIXED = {
     "timer_check": ("rocketmq_timercheck",),
     "rocksdb_consumequeue_unit": ("rocketmq_rocksdb_consumequeue", "Unit"),
     "rocksdb_consumequeue_offset": ("rocketmq_rocksdb_consumequeue", "Bound"),
+    "rocksdb_timer_value": ("rocketmq_rocksdb_rows", "TimerValue"),
+    "rocksdb_trans_value": ("rocketmq_rocksdb_rows", "TransValue"),
+    "rocksdb_data_version": ("rocketmq_rocksdb_rows", "DataVersion"),
     "tiered_index_header": ("rocketmq_tiered_index", "Header"),
     "tiered_compacted_item": ("rocketmq_tiered_index", "CompactedItem"),
     "tiered_compacted_slot": ("rocketmq_tiered_index", "CompactedSlot"),
@@ -330,6 +333,22 @@ def _their_bound_key(data: bytes) -> tuple[Any, ...]:
     return found.name.topic, found.queue_id, found.bound == b"max"
 
 
+_read_offset_key = reader("rocketmq_rocksdb_rows", "OffsetKey")
+
+
+def _our_offset_key(data: bytes) -> tuple[Any, ...]:
+    found = rocksconfig.decode_config_key(data)
+    if not isinstance(found, rocksconfig.OffsetKey):
+        raise FormatError("another key", offset=0)
+    return astuple(found)
+
+
+def _their_offset_key(data: bytes) -> tuple[Any, ...]:
+    found = _read_offset_key(data)
+    return found.table, found.group.name, found.topic.name, found.queue_id
+
+
+OFFSET_KEY = Structure(_our_offset_key, _their_offset_key)
 UNIT_KEY = Structure(lambda data: astuple(rocks.decode_unit_key(data)), _their_unit_key)
 BOUND_KEY = Structure(lambda data: astuple(rocks.decode_bound_key(data)), _their_bound_key)
 

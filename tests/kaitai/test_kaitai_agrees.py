@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rocketfsck.formats import rocks
+from rocketfsck.formats import rocks, rocksconfig
 from rocketfsck.formats.epoch import EpochEntry, decode_epochs, encode_epochs
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
@@ -27,6 +27,7 @@ from tests.kaitai.structures import (
     LAYOUTS,
     LOG,
     OFFSET_ID,
+    OFFSET_KEY,
     PROPERTIES,
     RECORD,
     UNIQUE_ID,
@@ -306,7 +307,11 @@ def test_rocksdb_keys(count: int) -> None:
         rocks.encode_unit_key(rocks.UnitKey(topic, 3, 1 << 40)) for topic in (b"TopicTest", b"", b"a\x01b")
     ]
     bounds = [rocks.encode_bound_key(rocks.BoundKey(b"TopicTest", 3, is_max)) for is_max in (True, False)]
-    for structure, originals in ((UNIT_KEY, units), (BOUND_KEY, bounds)):
+    offsets = [
+        rocksconfig.encode_config_key(rocksconfig.OffsetKey(table, b"group", b"TopicTest", 7))
+        for table in rocksconfig.OFFSET_TABLES
+    ]
+    for structure, originals in ((UNIT_KEY, units), (BOUND_KEY, bounds), (OFFSET_KEY, offsets)):
         assert not any(isinstance(assert_agree(structure, data), Refusal) for data in originals)
         accepted, rejected = check_mutants(structure, originals, count, "keys")
         assert accepted > 0

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketfsck.errors import FormatError
+from rocketfsck.formats import rocksconfig, rocksmessages
 from rocketfsck.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from rocketfsck.formats.config import InlineList, decode_config, encode_config
 from rocketfsck.formats.consumequeue import (
@@ -228,6 +229,48 @@ def test_rocksdb_unit_keys(key: UnitKey) -> None:
 @given(st.builds(BoundKey, TOPICS, I32, st.booleans()))
 def test_rocksdb_bound_keys(key: BoundKey) -> None:
     assert decode_bound_key(encode_bound_key(key)) == key
+
+
+TEXTS = st.binary(max_size=40).filter(lambda text: b"@" not in text)
+"""Topics, groups and unique keys: no "@" is in them."""
+
+
+@given(st.data())
+def test_rocksdb_index_keys(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from([b"K", b"T", b"U"]))
+    text = b"" if kind == b"U" else data.draw(st.binary(max_size=40))
+    key = rocksmessages.IndexKey(
+        data.draw(I64), data.draw(TEXTS), kind, text, data.draw(TEXTS), data.draw(I64)
+    )
+    assert rocksmessages.decode_index_key(rocksmessages.encode_index_key(key)) == key
+
+
+@given(st.builds(rocksmessages.TimerKey, I64, st.binary(max_size=40)))
+def test_rocksdb_timer_keys(key: rocksmessages.TimerKey) -> None:
+    assert rocksmessages.decode_timer_key(rocksmessages.encode_timer_key(key)) == key
+
+
+@given(st.builds(rocksmessages.TransKey, I64, TEXTS, TEXTS))
+def test_rocksdb_trans_keys(key: rocksmessages.TransKey) -> None:
+    assert rocksmessages.decode_trans_key(rocksmessages.encode_trans_key(key)) == key
+
+
+@given(st.builds(rocksmessages.PopKey, I64, TEXTS, TEXTS, I32, I64))
+def test_rocksdb_pop_keys(key: rocksmessages.PopKey) -> None:
+    assert rocksmessages.decode_pop_key(rocksmessages.encode_pop_key(key)) == key
+
+
+@given(
+    st.builds(rocksconfig.OffsetKey, st.sampled_from(sorted(rocksconfig.OFFSET_TABLES)), TOPICS, TOPICS, I32)
+    | st.builds(
+        rocksconfig.ConfigKey,
+        st.sampled_from([rocksconfig.Table.TOPIC, rocksconfig.Table.SUBSCRIPTION_GROUP]),
+        TOPICS,
+    )
+    | st.builds(rocksconfig.ConfigKey, st.sampled_from(rocksconfig.Table), st.none())
+)
+def test_rocksdb_config_keys(key: rocksconfig.ConfigKey | rocksconfig.OffsetKey) -> None:
+    assert rocksconfig.decode_config_key(rocksconfig.encode_config_key(key)) == key
 
 
 @given(st.integers(0, (1 << 63) - 1))

@@ -17,9 +17,11 @@ from rocketfsck.formats.markers import decode_abort
 from rocketfsck.formats.timer import TIMER_CHECK
 from rocketfsck.reader.heads import head_at
 from rocketfsck.store import Store, identify_file
-from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, StoreFile
+from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, Other, OtherKind, StoreFile
 from rocketfsck.store.reading import FileReader
 
+COUNTED_SIZE = 64 << 20
+"""The rows of a larger database are estimated, not counted."""
 _EMPTY_FILES = 4  # files at a queue's end that may hold nothing yet
 
 
@@ -81,6 +83,7 @@ def store_facts(store: Store) -> dict[str, Any]:
                 "topic": other.topic,
                 "queue_id": other.queue_id,
                 **_sizes(other.files),
+                **(database_facts(other) if other.kind is OtherKind.ROCKSDB and other.files else {}),
             }
             for other in store.others
         ],
@@ -89,6 +92,19 @@ def store_facts(store: Store) -> dict[str, Any]:
             for stray in store.strays
         ],
     }
+
+
+def database_facts(other: Other) -> dict[str, Any]:
+    """How many rows each family of a database has; of a large one that is estimated."""
+    from rocketfsck.store.rocks.reading import count_rows, estimate_rows
+
+    size = sum(file.size for file in other.files)
+    try:
+        if size <= COUNTED_SIZE:
+            return {"families": count_rows(other), "estimated": False}
+        return {"families": estimate_rows(other), "estimated": True}
+    except StoreError as error:
+        return {"families": None, "error": str(error)}
 
 
 def _sizes(files: Sequence[StoreFile]) -> dict[str, int]:

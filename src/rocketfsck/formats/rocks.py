@@ -4,8 +4,10 @@
                 value := phyOffset size tagsCode storeTime
     offset CF:  key   := topicLen 0x01 topic 0x01 ("max" | "min") 0x01 queueId
                 value := phyOffset cqOffset
+                         | phyOffset                of DISPATCHED_KEY: the end of the last record with units
 
-The database itself is RocksDB's; only what the broker puts into it is here.
+The database itself is RocksDB's (`rocksfiles`); only what the broker puts into it is here. Its other
+databases: `rocksmessages`, `rocksconfig`.
 """
 
 from __future__ import annotations
@@ -57,6 +59,10 @@ class BoundKey:
     is_max: bool
 
 
+DISPATCHED_TOPIC = b"CHECKPOINT_TOPIC"
+"""Of the bound of this topic the value has 8 bytes: the physical offset up to which records have units."""
+
+
 def _topic_prefix(topic: bytes) -> bytes:
     return _I32.pack(len(topic)) + _SEPARATOR + topic + _SEPARATOR
 
@@ -100,3 +106,6 @@ def decode_bound_key(key: bytes) -> BoundKey:
 def encode_bound_key(key: BoundKey) -> bytes:
     """The bytes of a key of the `offset` column family."""
     return _topic_prefix(key.topic) + _BOUNDS[not key.is_max] + _SEPARATOR + _I32.pack(key.queue_id)
+
+
+DISPATCHED_KEY = encode_bound_key(BoundKey(DISPATCHED_TOPIC, 0, True))

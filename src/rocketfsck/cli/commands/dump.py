@@ -10,7 +10,7 @@ import click
 
 from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.dump.item import Item
-from rocketfsck.cli.dump.kinds import KINDS, Kind, load_kind
+from rocketfsck.cli.dump.kinds import DATABASE, KINDS, Kind, is_database, load_kind
 from rocketfsck.cli.dump.source import BodyForm, Source, Wanted
 from rocketfsck.cli.dump.targets import ALL, StoreHints, Target, find_targets, store_root
 from rocketfsck.cli.output import Column, open_rows
@@ -32,7 +32,9 @@ from rocketfsck.errors import UsageError
 
 @click.command(cls=Command)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=StorePath())
-@click.option("--kind", type=click.Choice([*KINDS, ALL]), help="What PATH is, or which files of a store.")
+@click.option(
+    "--kind", type=click.Choice([*KINDS, DATABASE, ALL]), help="What PATH is, or which files of a store."
+)
 @click.option("--topic", help="Only this topic.")
 @click.option("--queue", "queue_id", type=int, metavar="ID", help="Only this queueId.")
 @click.option("--tag", help="Only messages with this TAGS value.")
@@ -81,6 +83,8 @@ def command(
     targets = [
         target for path in paths for target in find_targets(path, kind, hints) if _concerns(target, wanted)
     ]
+    if as_hex and any(is_database(target.kind) for target in targets):
+        raise UsageError("--hex is for files: rows of a RocksDB have no place in one")
     kinds = {name: load_kind(name, wanted) for name in {target.kind for target in targets}}
     if len(kinds) > 1 and answer.form in ("csv", "arrow", "parquet"):
         raise UsageError(
@@ -99,7 +103,7 @@ def command(
         columns = _columns(kinds)
         head = {"kind": "rocketfsck.dump", "paths": list(map(str, paths))}
         with open_rows(stream, answer.form, columns, head) as writer:
-            for source, item in run.items(targets, kinds, bar):
+            for source, _, item in run.items(targets, kinds, bar):
                 row = {"kind": item.kind, "file": source.name, "start": item.start, "end": item.end}
                 writer.write(row | dict(item.values))
 
@@ -147,7 +151,8 @@ class _Run:
         for target in targets:
             if self.left == 0:
                 return
-            with FileReader(target.path) as reader:
+            opened = target.path if target.database is None else target.database.files[0].path
+            with FileReader(opened) as reader:
                 yield (
                     target,
                     Source(
@@ -160,6 +165,7 @@ class _Run:
                         property_parser=self._parser(target),
                         slot_count=self.slot_count if self.slot_count is not None else target.slot_count,
                         entry_count=self.entry_count if self.entry_count is not None else target.entry_count,
+                        database=target.database,
                     ),
                 )
 
@@ -191,12 +197,12 @@ class _Run:
 
     def items(
         self, targets: list[Target], kinds: dict[str, Kind], bar: Progress
-    ) -> Iterator[tuple[Source, Item]]:
+    ) -> Iterator[tuple[Source, Kind, Item]]:
         done = 0
         bar.update(0, sum(target.path.stat().st_size for target in targets))
         for target, source in self.sources(targets):
             for item in self.file_items(source, kinds[target.kind], bar, done):
-                yield source, item
+                yield source, kinds[target.kind], item
             done += source.size
 
     def text(
@@ -211,13 +217,11 @@ class _Run:
     ) -> Iterator[str]:
         from rocketfsck.cli.dump.render import TextRenderer, heading, hex_item_lines
 
-        shown_name: str | None = None
+        shown_name: tuple[str, str] | None = None
         renderer: TextRenderer | None = None
-        by_name = {target.name: kinds[target.kind] for target in targets}
-        for source, item in self.items(targets, kinds, bar):
-            kind = by_name[source.name]
-            if source.name != shown_name:
-                shown_name = source.name
+        for source, kind, item in self.items(targets, kinds, bar):
+            if (source.name, kind.name) != shown_name:
+                shown_name = (source.name, kind.name)
                 renderer = TextRenderer(kind, palette, verbose=verbose, body=self.wanted.body != "none")
                 yield heading(source, kind, palette)
             assert renderer is not None

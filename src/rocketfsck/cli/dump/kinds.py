@@ -29,8 +29,29 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "timercheck": ("timer progress file", "timers"),
     "dledger-data": ("DLedger data file", "dledger"),
     "dledger-index": ("DLedger index file", "dledger"),
+    "rocksdb-units": ("RocksDB with queue units", "databases"),
+    "rocksdb-bounds": ("RocksDB with queue bounds", "databases"),
+    "rocksdb-index": ("RocksDB index", "databases"),
+    "rocksdb-timer": ("RocksDB with timers", "databases"),
+    "rocksdb-trans": ("RocksDB with transactions", "databases"),
+    "rocksdb-pop": ("RocksDB with POP records", "databases"),
+    "rocksdb-config": ("RocksDB with configs", "databases"),
+    "rocksdb-rows": ("RocksDB of no known kind", "databases"),
 }
 """By --kind's name: the title and the module that reads it."""
+
+DATABASE = "rocksdb"
+"""--kind's name for every kind whose name begins so: all rows of all databases."""
+
+
+def is_database(kind: str) -> bool:
+    """Whether what is shown are rows of a database, not bytes of a file."""
+    return kind.startswith(DATABASE)
+
+
+def fits(kind: str, wanted: str) -> bool:
+    """Whether a kind is, or is one of, what --kind asks for."""
+    return wanted == kind or (wanted == DATABASE and is_database(kind))
 
 
 @dataclass(frozen=True, slots=True)

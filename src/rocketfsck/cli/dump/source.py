@@ -11,6 +11,7 @@ from rocketfsck.store.reading import FileReader
 
 if TYPE_CHECKING:
     from rocketfsck.store import Store
+    from rocketfsck.store.model import Other
 
 BodyForm = Literal["none", "text", "hex", "base64"]
 CHUNK_SIZE = 1 << 16
@@ -85,7 +86,8 @@ class Source:
     """An open file. `name` is what it is called in the output, `start_offset` its place in its stream.
 
     `topic` and `queue_id` are its queue's where it is of one. `store` is the store that it is in, None for a
-    file on its own; then `slot_count` and `entry_count` may say what an index file's geometry is.
+    file on its own; then `slot_count` and `entry_count` may say what an index file's geometry is. `database`
+    is there where rows of a database are shown, and then there is no `reader`.
     """
 
     reader: FileReader
@@ -97,9 +99,12 @@ class Source:
     property_parser: Literal["split", "scan"] = "scan"
     slot_count: int | None = None
     entry_count: int | None = None
+    database: Other | None = None
 
     @property
     def size(self) -> int:
+        if self.database is not None:
+            return sum(file.size for file in self.database.files)
         return self.reader.size
 
     def read(self, pos: int, size: int) -> bytes:

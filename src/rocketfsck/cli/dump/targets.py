@@ -11,17 +11,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocketfsck.cli.dump.kinds import KINDS
+from rocketfsck.cli.dump.kinds import DATABASE, KINDS, fits, is_database
 from rocketfsck.cli.storepath import resolved
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.reading import named_errors
 
 if TYPE_CHECKING:
     from rocketfsck.store import Store
-    from rocketfsck.store.model import MappedFile, StoreFile
+    from rocketfsck.store.model import MappedFile, Other, StoreFile
 
 ALL = "all"
 ROOT_NAMES = ("commitlog", "consumequeue", "batchconsumequeue", "index", "config")
+PART_NAMES = (
+    "consumequeue_ext",
+    "consumequeue_rocksdb",
+    "rocksdbstore",
+    "kvStore",
+    "timerlog",
+    "compaction",
+)
+"""Further directories of a store, which do not make one by themselves."""
+
 KIND_OF_FILE = {
     "consumequeue_ext": "consumequeue-ext",
     "abort": "text",
@@ -48,7 +58,7 @@ KIND_OF_OTHER = {
     "compaction-cq": "batchconsumequeue",
     "compaction-checkpoint": "config",
 }
-"""Kinds of `store.OtherKind` and how they are dumped; the others are databases that nothing here reads."""
+"""Kinds of `store.OtherKind` and how they are dumped, but for databases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,7 @@ class Target:
     """One file to dump. `store` is there if a directory was asked for, and was opened as a store.
 
     `how` says how the kind of a single file is known; `slot_count` and `entry_count` are an index file's.
+    With `database` the rows of that database are dumped, and `path` is its directory.
     """
 
     path: Path
@@ -68,6 +79,7 @@ class Target:
     how: str = ""
     slot_count: int | None = None
     entry_count: int | None = None
+    database: Other | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +118,8 @@ class StoreHints:
 def find_targets(path: Path, kind: str | None, hints: StoreHints) -> list[Target]:
     """The files to dump, in the order of the store. Raises StoreError or UsageError."""
     if not path.is_dir():
-        if kind == ALL:
-            raise UsageError("--kind all is for a store or a directory in one")
+        if kind is not None and (kind == ALL or is_database(kind)):
+            raise UsageError(f"--kind {kind} is for a store or a directory in one")
         return [file_target(path, kind, hints)]
     base = resolved(path)
     root = store_root(base)
@@ -117,10 +129,11 @@ def find_targets(path: Path, kind: str | None, hints: StoreHints) -> list[Target
     targets = [
         target
         for target in store_targets(hints.open(path if root == base else root))
-        if wanted in (ALL, target.kind) and (root == base or resolved(target.path).is_relative_to(base))
+        if (wanted == ALL or fits(target.kind, wanted))
+        and (root == base or resolved(target.path).is_relative_to(base))
     ]
     if not targets:
-        what = "file" if wanted == ALL else KINDS[wanted][0]
+        what = "file" if wanted == ALL else "RocksDB" if wanted == DATABASE else KINDS[wanted][0]
         raise StoreError(f"there is no {what} in it that can be dumped", path=str(path))
     return targets
 
@@ -137,7 +150,7 @@ def store_root(directory: Path) -> Path | None:
 
 
 def _is_store_part(name: str) -> bool:
-    return name in (*ROOT_NAMES, "consumequeue_ext", "timerlog", "compaction") or name.startswith("dledger-")
+    return name in (*ROOT_NAMES, *PART_NAMES) or name.startswith("dledger-")
 
 
 def _loose_files(directory: Path, kind: str | None, hints: StoreHints) -> list[Target]:
@@ -199,9 +212,22 @@ def store_targets(store: Store) -> Iterator[Target]:
     for other in store.others:
         other_kind = KIND_OF_OTHER.get(other.kind)
         if other_kind is None:
+            yield from _database_targets(other, store)
             continue
         if other.mapped_files is not None:
             yield from mapped(other.mapped_files.files, other_kind, other.topic, other.queue_id)
         else:
             for file in other.files:
                 yield from single(file, other_kind)
+
+
+def _database_targets(other: Other, store: Store) -> Iterator[Target]:
+    """A database: a target for each kind of rows that it has."""
+    if other.kind != "rocksdb" or not other.files:
+        return
+    from rocketfsck.cli.dump.databases import CONTENTS
+    from rocketfsck.store.rocks.families import contents_of
+
+    for kind, contents in CONTENTS.items():
+        if contents & contents_of(other.relative):
+            yield Target(other.path, other.relative, kind, store=store, database=other)

@@ -119,6 +119,9 @@ class Other(Files):
     file: str
     topic: str | None
     queue_id: int | None
+    families: NotRequired[dict[str, int] | None]
+    estimated: NotRequired[bool]
+    error: NotRequired[str]
 
 
 @said

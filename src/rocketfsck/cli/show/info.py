@@ -204,6 +204,11 @@ def _small(facts: Facts, palette: Palette) -> Iterator[str]:
         yield ""
         yield palette.bold("Beside them")
         yield from (f"  {line}" for line in aligned(rows, right=(2,)))
+    databases = [other for other in facts["others"] if "families" in other]
+    if databases:
+        yield ""
+        yield palette.bold("Rows of the databases")
+        yield from (f"  {line}" for line in aligned(map(_families, databases)))
     if facts["strays"]:
         yield ""
         yield palette.bold(palette.warning("Strays: no broker reads these where they are"))
@@ -217,6 +222,15 @@ def _small(facts: Facts, palette: Palette) -> Iterator[str]:
             for stray in facts["strays"]
         )
         yield from (f"  {line}" for line in aligned(strays, right=(2,)))
+
+
+def _families(database: Facts) -> list[str]:
+    """A database: how many rows its families have."""
+    if database["families"] is None:
+        return [visible(database["file"]), _sentence(database["error"])]
+    about = "about " if database["estimated"] else ""
+    counts = (f"{visible(name)} {about}{count:,}" for name, count in database["families"].items())
+    return [visible(database["file"]), ", ".join(counts)]
 
 
 def _geometry(geometry: Facts, palette: Palette, columns: int) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""RocksDB databases in a store, read by `rocksdict` in a process of its own. Reference 11.4."""

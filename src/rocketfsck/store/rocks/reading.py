@@ -1,0 +1,234 @@
+"""Rows of a RocksDB in a store: from a scratch directory with links, by a child process with limits.
+
+    scratch := CURRENT MANIFEST-n (copies)  n.sst n.blob n.log (symbolic links)
+
+RocksDB writes beside what it opens, even for reading; so the store's directory is never opened. What it says
+becomes a `RocksError` that names the file. Reference 11.4.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Collection, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
+from typing import IO, Literal
+
+import numpy as np
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.store.model import Other
+from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.reading import read_whole
+from rocketfsck.store.rocks import child
+
+Mode = Literal["strict", "tolerant", "estimate"]
+
+INSTALL = "pip install 'rocketfsck[rocksdb]'"
+MANIFEST_LIMIT = 256 << 20
+PATIENCE = 60.0
+"""Seconds without a byte from the child after which it is given up."""
+BATCH_LIMIT = 1 << 30
+PIPE_SIZE = 1 << 20
+
+_LINKED = re.compile(r"\d+\.(sst|blob|log)")
+_COPIED = re.compile(r"CURRENT|MANIFEST-\d+")
+_NAMED = re.compile(r"\d{6,}\.(?:sst|log|blob)|MANIFEST-\d+|CURRENT")
+_CHILD = Path(child.__file__)
+
+
+class RocksError(StoreError):
+    """A database, or a part of it, cannot be read. `file` names the file at fault, if known."""
+
+    def __init__(self, message: str, *, path: str, file: str | None = None) -> None:
+        super().__init__(message, path=path)
+        self.message = message
+        self.file = file
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of a family in the order of their keys: all keys in one text, all values in another, and
+    where each begins (one number more than rows)."""
+
+    family: str
+    keys: bytes
+    key_starts: Longs
+    values: bytes
+    value_starts: Longs
+
+    def __len__(self) -> int:
+        return len(self.key_starts) - 1
+
+    def pairs(self) -> Iterator[tuple[bytes, bytes]]:
+        """Key and value of each row."""
+        keys, values = self.key_starts.tolist(), self.value_starts.tolist()
+        for row in range(len(keys) - 1):
+            yield self.keys[keys[row] : keys[row + 1]], self.values[values[row] : values[row + 1]]
+
+
+def why_not_readable(other: Other) -> str | None:
+    """Why nothing of a database can be read here, whatever is in it; None where it can be tried."""
+    if is_remote(other.path):
+        return "a RocksDB on another machine is not read: copy the store to this one"
+    if find_spec("rocksdict") is None:
+        return f"reading RocksDB needs rocksdict: {INSTALL}"
+    return None
+
+
+def read_rows(
+    other: Other, families: Collection[str] = (), *, mode: Mode = "tolerant", patience: float = PATIENCE
+) -> Generator[Rows]:
+    """Yield the rows of the families asked for (none: of all); of each family that is there at least one
+    batch.
+
+    Raises RocksError, also in the midst, where RocksDB cannot go on, takes too long, or dies; StoreError
+    where the scratch directory cannot be made.
+    """
+    if (reason := why_not_readable(other)) is not None:
+        raise RocksError(reason, path=str(other.path))
+    with _scratch(other) as directory, _child(directory, mode, families, patience) as stream:
+        try:
+            yield from _batches(stream, families)
+        except _ChildError as failure:
+            raise _explained(failure, directory, other) from None
+
+
+def count_rows(other: Other, *, patience: float = PATIENCE) -> dict[str, int]:
+    """The number of rows of each family, counted. Raises as `read_rows`."""
+    counts: dict[str, int] = {}
+    for rows in read_rows(other, patience=patience):
+        counts[rows.family] = counts.get(rows.family, 0) + len(rows)
+    return counts
+
+
+def estimate_rows(other: Other, *, patience: float = PATIENCE) -> dict[str, int]:
+    """About how many rows each family has, as RocksDB itself estimates. Raises as `read_rows`."""
+    if (reason := why_not_readable(other)) is not None:
+        raise RocksError(reason, path=str(other.path))
+    counts: dict[str, int] = {}
+    with _scratch(other) as directory, _child(directory, "estimate", (), patience) as stream:
+        try:
+            while (head := child.HEAD.unpack(stream.exactly(child.HEAD.size)))[0] == child.FAMILY:
+                counts[os.fsdecode(stream.exactly(head[2]))] = head[3]
+            if head[0] == child.ERROR:
+                raise _ChildError(stream.exactly(head[2]).decode("utf-8", "replace"))
+        except _ChildError as failure:
+            raise _explained(failure, directory, other) from None
+    return counts
+
+
+def _explained(failure: _ChildError, directory: Path, other: Other) -> RocksError:
+    """The error as the user can use it: with the store's names."""
+    text = failure.text.replace(str(directory), other.relative)
+    named = _NAMED.search(text)
+    return RocksError(text, path=str(other.path), file=named[0] if named else None)
+
+
+class _ChildError(Exception):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = " ".join(text.split())
+
+
+@contextmanager
+def _scratch(other: Other) -> Iterator[Path]:
+    try:
+        directory = Path(tempfile.mkdtemp(prefix="rocketfsck-"))
+    except OSError as error:
+        raise StoreError(
+            f"no scratch directory can be made: {error.strerror}", path=tempfile.gettempdir()
+        ) from error
+    try:
+        for file in other.files:
+            if _LINKED.fullmatch(file.name):
+                (directory / file.name).symlink_to(os.path.realpath(file.path))
+            elif _COPIED.fullmatch(file.name):
+                (directory / file.name).write_bytes(read_whole(file.path, MANIFEST_LIMIT))
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def _child(directory: Path, mode: Mode, families: Collection[str], patience: float) -> Iterator[_Stream]:
+    names = [os.fsencode(name) for name in families]
+    process = subprocess.Popen(
+        [sys.executable, "-P", str(_CHILD), str(directory), mode, *names],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert process.stdout is not None
+    stream = _Stream(process, process.stdout, patience)
+    try:
+        yield stream
+    finally:
+        stream.selector.close()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def _batches(stream: _Stream, families: Collection[str]) -> Iterator[Rows]:
+    name, count = "", -1
+    while True:
+        kind, rows, key_size, value_size = child.HEAD.unpack(stream.exactly(child.HEAD.size))
+        if max(key_size, value_size) > BATCH_LIMIT:
+            raise _ChildError(f"a row of more than {BATCH_LIMIT} bytes")
+        if count == 0 and kind != child.ROWS and kind != child.ERROR and (not families or name in families):
+            yield Rows(name, b"", np.zeros(1, np.int64), b"", np.zeros(1, np.int64))
+        if kind == child.END:
+            return
+        if kind == child.ERROR:
+            raise _ChildError(stream.exactly(key_size).decode("utf-8", "replace"))
+        if kind == child.FAMILY:
+            name, count = os.fsdecode(stream.exactly(key_size)), 0
+            continue
+        starts = [_starts(stream.exactly(4 * rows)) for _ in range(2)]
+        keys = stream.exactly(key_size)
+        yield Rows(name, keys, starts[0], stream.exactly(value_size), starts[1])
+        count += rows
+
+
+def _starts(sizes: bytes) -> Longs:
+    found = np.frombuffer(sizes, "<u4")
+    starts = np.zeros(len(found) + 1, np.int64)
+    np.cumsum(found, out=starts[1:])
+    return starts
+
+
+class _Stream:
+    """The output of a child, waited for no longer than `patience` seconds at a time."""
+
+    def __init__(self, process: subprocess.Popen[bytes], pipe: IO[bytes], patience: float) -> None:
+        self.process = process
+        self.descriptor = pipe.fileno()
+        self.patience = patience
+        self.selector = DefaultSelector()
+        self.selector.register(self.descriptor, EVENT_READ)
+
+    def exactly(self, size: int) -> bytes:
+        """The next `size` bytes. Raises _ChildError if they do not come."""
+        parts: list[bytes] = []
+        missing = size
+        while missing:
+            if not self.selector.select(self.patience):
+                raise _ChildError(f"RocksDB did not go on within {self.patience:g} s")
+            part = os.read(self.descriptor, min(missing, PIPE_SIZE))
+            if not part:
+                status = self.process.wait()
+                raise _ChildError(f"RocksDB ended the process that read it (status {status})")
+            parts.append(part)
+            missing -= len(part)
+        return b"".join(parts)

@@ -1,0 +1,141 @@
+"""dump and info of stores with RocksDB databases."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rocketfsck.store.rocks import reading
+
+from tests.conftest import Directory
+from tests.unit.cli.conftest import Cli
+
+
+def test_units_of_a_queue(cli: Cli, real_dir: Directory) -> None:
+    store = real_dir("5.5.0-rocksdb-cq")
+    told = ("--kind", "rocksdb-units", "--topic", "RockTx", "--queue", 1, "--format", "jsonl")
+    rows = cli("dump", store, *told).rows()
+    assert [row["cqOffset"] for row in rows] == [0, 1]
+    assert rows[0] == {
+        "schema_version": 1,
+        "kind": "unit",
+        "file": "consumequeue",
+        "start": 0,
+        "end": 0,
+        "family": "default",
+        "topic": "RockTx",
+        "queueId": 1,
+        "cqOffset": 0,
+        "phyOffset": 27657,
+        "size": 363,
+        "tagsCode": 88,
+        "storeTime": 1795333973444,
+    }
+    (row,) = cli("dump", store, *told, "--queue-offset", "1").rows()
+    assert row["phyOffset"] == 30070
+    assert [row] == cli("dump", store, *told, "--offset-from", 30000).rows()
+    assert [row] == cli("dump", store, *told, "--time-from", 1795333973445).rows()
+
+
+def test_index_by_key_and_tag(cli: Cli, real_dir: Directory) -> None:
+    store = real_dir("5.5.0-rocksdb-all")
+    told = ("--kind", "rocksdb-index", "--format", "jsonl")
+    every = cli("dump", store, *told).rows()
+    assert len(every) == 502
+    assert [row["name"] for row in every if row["kind"] == "mark"] == ["lastOffsetPy", "lastStoreTimeStamp"]
+    keyed = cli("dump", store, *told, "--key", "tx-0").rows()
+    assert {row["text"] for row in keyed} == {"tx-0"}
+    tags = {row["text"] for row in every if row.get("type") == "T"}
+    tag = min(tags)
+    tagged = cli("dump", store, *told, "--tag", tag).rows()
+    assert tagged == [row for row in every if row.get("type") == "T" and row["text"] == tag]
+
+
+def test_all_databases_of_a_directory(cli: Cli, real_dir: Directory) -> None:
+    config = real_dir("5.5.0-rocksdb-cq") / "config"
+    rows = cli("dump", config, "--kind", "rocksdb", "--format", "jsonl").rows()
+    assert {row["file"] for row in rows} == {
+        f"config/{name}" for name in ("topics", "subscriptionGroups", "consumerOffsets")
+    }
+    content = {row["name"]: row["content"] for row in rows}
+    assert content["RMQ_SYS_TRANS_HALF_TOPIC@CID_RMQ_SYS_TRANS"] == {"offsetTable": {"0": 20}}
+    part = real_dir("5.5.0-rocksdb-all") / "rocksdbstore"
+    assert {row["kind"] for row in cli("dump", part, "--kind", "rocksdb", "--format", "jsonl").rows()} == {
+        *("entry", "mark", "timer")
+    }
+
+
+def test_text_has_a_head_for_each_kind(cli: Cli, real_dir: Directory) -> None:
+    ended = cli("dump", real_dir("5.5.0-rocksdb-cq"), "--kind", "rocksdb")
+    assert "consumequeue: RocksDB with queue units, 67872 bytes" in ended.out
+    assert "consumequeue: RocksDB with queue bounds, 67872 bytes" in ended.out
+
+
+def test_a_database_of_no_known_kind(cli: Cli, real_dir: Directory, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(real_dir("5.5.0-rocksdb-config-v2"), root, ignore=shutil.ignore_patterns("timerwheel"))
+    shutil.copytree(root / "config" / "rdb", root / "myown")
+    rows = cli("dump", root, "--kind", "rocksdb-rows", "--format", "jsonl").rows()
+    assert len(rows) == 13
+    assert all(row["kind"] == "row" for row in rows)
+
+
+def test_a_row_that_cannot_be_read(cli: Cli, real_dir: Directory, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(real_dir("5.5.0-rocksdb-config-v2"), root, ignore=shutil.ignore_patterns("timerwheel"))
+    shutil.rmtree(root / "kvStore", ignore_errors=True)
+    shutil.rmtree(root / "rocksdbstore")
+    shutil.copytree(root / "config" / "rdb", root / "rocksdbstore")
+    rows = cli("dump", root, "--kind", "rocksdb-index", "--format", "jsonl").rows()
+    assert {row["kind"] for row in rows} == {"unreadable"}
+    assert all(row["error"] and row["key_b64"] for row in rows)
+    assert not cli("dump", root, "--kind", "rocksdb-index", "--topic", "x", "--format", "jsonl").rows()
+
+
+def test_what_does_not_go_together(cli: Cli, real_dir: Directory) -> None:
+    store = real_dir("5.5.0-rocksdb-cq")
+    assert cli("dump", store, "--kind", "rocksdb", "--hex").code == 16
+    assert cli("dump", store / "consumequeue" / "CURRENT", "--kind", "rocksdb").code == 16
+    assert cli("dump", store, "--kind", "rocksdb-pop").code == 8
+    assert cli("dump", real_dir("5.5.0-long"), "--kind", "rocksdb-units").code == 8
+    assert cli("dump", store, "--kind", "rocksdb-timer", "--topic", "x").code == 16
+
+
+def test_a_damaged_database_is_an_error(cli: Cli, real_dir: Directory, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(real_dir("5.5.0-rocksdb-cq"), root, ignore=shutil.ignore_patterns("timerwheel"))
+    (root / "consumequeue" / "000010.sst").unlink()
+    ended = cli("dump", root, "--kind", "rocksdb-units")
+    assert ended.code == 8
+    assert "000010.sst" in ended.err
+    said = cli("info", root)
+    assert said.code == 0
+    assert "000010.sst" in said.out
+
+
+def test_info_counts_rows(cli: Cli, real_dir: Directory) -> None:
+    store = real_dir("5.5.0-rocksdb-cq")
+    ended = cli("info", store)
+    assert "consumequeue               default 227, offset 1,115" in ended.out
+    document = json.loads(cli("info", store, "--format", "json").out)
+    (queues,) = (other for other in document["others"] if other["file"] == "consumequeue")
+    assert queues["families"] == {"default": 227, "offset": 1115}
+    assert queues["estimated"] is False
+
+
+def test_info_estimates_large_databases(
+    cli: Cli, real_dir: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketfsck.cli.storefacts.COUNTED_SIZE", 0)
+    ended = cli("info", real_dir("5.5.0-rocksdb-cq"))
+    assert "default about 227" in ended.out
+
+
+def test_info_without_rocksdict(cli: Cli, real_dir: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "find_spec", lambda _name: None)
+    ended = cli("info", real_dir("5.5.0-rocksdb-cq"))
+    assert ended.code == 0
+    assert "pip install 'rocketfsck[rocksdb]'" in ended.out
