@@ -170,10 +170,6 @@ class Layout:
         low = names.index(first) if first else 0
         return self.fields[low : names.index(last) + 1 if last else None]
 
-    def native_dtype(self) -> np.dtype[np.void]:
-        """The same fields in the machine's byte order."""
-        return self.dtype().newbyteorder("=")
-
     def arrow_schema(self) -> pa.Schema:
         """The Arrow schema: integers by width, byte fields as binary."""
         import pyarrow as pa

@@ -57,7 +57,7 @@ def test_numpy_reads_what_construct_reads(layout: Layout) -> None:
     values = layout.parse(data)
     assert layout.build(values) == data
     row = np.frombuffer(data, layout.dtype())[0]
-    native = np.frombuffer(data, layout.dtype()).astype(layout.native_dtype())[0]
+    native = np.frombuffer(data, layout.dtype()).astype(layout.dtype().newbyteorder("="))[0]
     for field in layout.fields:
         expected = values[field.name]
         for found in (row[field.name], native[field.name]):

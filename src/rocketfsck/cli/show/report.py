@@ -12,7 +12,7 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.report import NotChecked, Report
 from rocketfsck.verify.rules.catalog import RULES, describe
-from rocketfsck.verify.rules.rule import FAMILIES, Rule
+from rocketfsck.verify.rules.rule import Rule
 from rocketfsck.verify.tasks.task import Checked
 
 SHOWN_PLACES = {Severity.ERROR: 10, Severity.WARNING: 5, Severity.INFO: 1}
@@ -252,8 +252,3 @@ def _filler_units(finding: Finding) -> int:
 
 
 _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
-
-
-def family_title(rule: Rule) -> str:
-    """The heading under which a rule is listed."""
-    return f"{rule.family}  {FAMILIES[rule.family]}"

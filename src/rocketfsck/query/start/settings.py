@@ -84,7 +84,7 @@ def _not_read(store: Store, settings: Settings, dialect: Dialect) -> tuple[str, 
     asked = (
         (
             dialect.dledger and settings.flag("enableDLegerCommitLog", has_dledger),
-            "its commit log is DLedger's",
+            LOG_REASON,
         ),
         (dialect.rocksdb_consumequeue and (told_rocksdb or double), QUEUES_REASON),
         *((True, reason) for reason in _log_elsewhere(store)),
