@@ -19,6 +19,8 @@ def databases(store: Store) -> Iterator[tuple[Other, bool]]:
     """The RocksDB at the root that hold consume queues, or may hold them; and whether the name is known."""
     for other in store.others:
         at_root = other.kind is OtherKind.ROCKSDB and "/" not in other.relative
+        if other.relative in store.lifted.databases:
+            continue
         if at_root and other.files and other.relative not in OTHER_DATABASES:
             yield other, other.relative in QUEUE_DATABASES
 

@@ -14,8 +14,8 @@ Reference 1.1 and 1.2. Facts without judgement: a file of a wrong length is in i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -44,6 +44,7 @@ __all__ = [
     "ExtQueue",
     "Geometry",
     "IndexFile",
+    "Lifted",
     "LiveState",
     "LockState",
     "MappedFile",
@@ -258,13 +259,22 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class Lifted:
+    """Databases (by their path below the root) whose content the store's queues and configs have, and the
+    directories with files of it, by the name of the one below the root in whose place they are."""
+
+    databases: frozenset[str] = frozenset()
+    areas: Mapping[str, Path] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Store:
     """A store directory as it was found; nothing in it was opened for writing.
 
     `delay_levels` is the text of `messageDelayLevel`. `notes` say what was decided while it was opened:
     which directories were taken for the commitlog and why, which settings could not be followed. `told` is
     what the caller said, as it was said. `directories` are those of `commitlog`, `consumequeue`, `index` and
-    their like that are there, with files or without.
+    their like that are there, with files or without. `lifted` is set by `store.rocks.lifting` only.
     """
 
     root: Path
@@ -287,6 +297,7 @@ class Store:
     notes: tuple[Evidence, ...] = ()
     told: Told = Told()
     directories: frozenset[str] = frozenset()
+    lifted: Lifted = Lifted()
 
     @property
     def dialect(self) -> Dialect:

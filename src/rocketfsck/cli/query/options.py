@@ -53,8 +53,12 @@ class Asked:
     traced: bool = False
 
     def open(self) -> Store:
-        """The store, read-only."""
-        return self.told.open(f"query {click.get_current_context().info_name}", self.path)
+        """The store, read-only, with the queues and configs of its databases until the command ends."""
+        from rocketfsck.store.rocks.lifting import lifted
+
+        context = click.get_current_context()
+        store = self.told.open(f"query {context.info_name}", self.path)
+        return context.with_resource(lifted(store)).store
 
     @property
     def max_body_size(self) -> int:

@@ -98,7 +98,7 @@ def load_files(
         size = rounded_file_size(store.geometry.batch_file_size, BATCH_UNIT_SIZE)
         kinds.append(("batchconsumequeue", "batch", size))
     for area, kind, size in kinds:
-        above = areas.get(area, store.root / area)
+        above = areas.get(area) or store.lifted.areas.get(area, store.root / area)
         for topic, queue_id in _queue_directories(above):
             directory = f"{area}/{topic}/{queue_id}"
             told = kind_of(topic)

@@ -15,6 +15,7 @@ from rocketfsck.formats.configviews import topic_configs
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.query.start.load import entries_of
+from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.listing import EntryKind
 from rocketfsck.store.model import OtherKind, QueueKind, Settings, Store, StrayReason
 from rocketfsck.store.reading import FileReader, read_whole
@@ -86,17 +87,23 @@ def _not_read(store: Store, settings: Settings, dialect: Dialect) -> tuple[str, 
             dialect.dledger and settings.flag("enableDLegerCommitLog", has_dledger),
             LOG_REASON,
         ),
-        (dialect.rocksdb_consumequeue and (told_rocksdb or double), QUEUES_REASON),
+        (dialect.rocksdb_consumequeue and (told_rocksdb or double) and not _are_lifted(store), QUEUES_REASON),
         *((True, reason) for reason in _log_elsewhere(store)),
     )
     return tuple(reason for applies, reason in asked if applies)
 
 
+def _are_lifted(store: Store) -> bool:
+    """Whether the store's queues have what a database of queues holds."""
+    return not store.lifted.databases.isdisjoint(QUEUE_DATABASES)
+
+
 def _rocksdb_queues(store: Store) -> bool:
     """Whether a RocksDB stands where brokers keep one for consume queues (5.2.0+, 5.3.2+)."""
     names = {other.relative for other in store.others if other.kind is OtherKind.ROCKSDB}
+    names -= store.lifted.databases
     names |= {stray.relative for stray in store.strays if stray.relative == "consumequeue_rocksdb"}
-    return not names.isdisjoint(("consumequeue", "consumequeue_rocksdb"))
+    return not names.isdisjoint(QUEUE_DATABASES)
 
 
 def _log_elsewhere(store: Store) -> list[str]:
@@ -149,7 +156,7 @@ def read_start_checkpoint(store: Store) -> Checkpoint:
 def topic_kinds(store: Store) -> tuple[dict[str, QueueKind], bool]:
     """The kind of queue of every topic in topics.json that says one, and whether there is such a file."""
     for config in store.configs:
-        if config.relative == "config/topics.json":
+        if config.name == "topics.json" and config.relative.startswith("config/"):
             try:
                 found = topic_configs(decode_config(read_whole(config.path, _MAX_CONFIG_SIZE)))
             except FormatError:

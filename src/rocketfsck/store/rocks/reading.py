@@ -141,7 +141,8 @@ class _ChildError(Exception):
 
 
 @contextmanager
-def _scratch(other: Other) -> Iterator[Path]:
+def scratch_directory() -> Iterator[Path]:
+    """A directory of our own, removed at the end; raises StoreError if none can be made."""
     try:
         directory = Path(tempfile.mkdtemp(prefix="rocketfsck-"))
     except OSError as error:
@@ -149,14 +150,20 @@ def _scratch(other: Other) -> Iterator[Path]:
             f"no scratch directory can be made: {error.strerror}", path=tempfile.gettempdir()
         ) from error
     try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def _scratch(other: Other) -> Iterator[Path]:
+    with scratch_directory() as directory:
         for file in other.files:
             if _LINKED.fullmatch(file.name):
                 (directory / file.name).symlink_to(os.path.realpath(file.path))
             elif _COPIED.fullmatch(file.name):
                 (directory / file.name).write_bytes(read_whole(file.path, MANIFEST_LIMIT))
         yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 @contextmanager
