@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rocketfsck.formats.layout import Layout, registry
 from rocketfsck.repair.plan.planning import all_repairs, repairs_of, rules_of
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import Row
 from rocketfsck.verify.rules.catalog import FAMILIES, RULES
 from rocketfsck.verify.rules.rule import Rule
 
@@ -98,7 +98,7 @@ def _repair_link(name: str) -> str:
     return f"[{name}]({REPAIRS_PAGE}#{name})"
 
 
-def repairs_page(repairs: Iterable[Repair]) -> str:
+def repairs_page(repairs: Iterable[Row]) -> str:
     """The page of all repairs, in the order in which a plan has them."""
     listed = list(repairs)
     lines = [

@@ -13,7 +13,7 @@ import base64
 import binascii
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -24,18 +24,6 @@ BYTES, UNITS = "_b64", "_utf16"
 
 _INT_LIMIT = 1 << 63
 T = TypeVar("T")
-
-
-class Words:
-    """A value that is one text in a document. `parse` raises ValueError for what `str` cannot have made."""
-
-    __slots__ = ()
-    PATTERN = ""
-    """What the text looks like: a regular expression, as JSON Schema has them."""
-
-    @classmethod
-    def parse(cls, text: str) -> Any:
-        raise NotImplementedError
 
 
 def printable(text: str) -> str:
@@ -93,8 +81,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, str):
         suffix, text = encode_text(value)
         return {suffix: text} if suffix else text
-    if isinstance(value, Words):
-        return str(value)
     if is_dataclass(value):
         return to_document(value)
     if isinstance(value, Mapping):
@@ -104,14 +90,23 @@ def plain(value: Any) -> Any:
     return value
 
 
-def from_document(kind: type[T], document: Any, what: str, *, exact: bool = True) -> T:
+def from_document(
+    kind: type[T],
+    document: Any,
+    what: str,
+    *,
+    exact: bool = True,
+    complete: Callable[[T, Any], T] = lambda value, _members: value,
+) -> T:
     """The dataclass that `to_document` was given; raises UsageError with the place of what is wrong.
 
     `what` is what the document should be, in a word or two. Unless `exact`, it may have members that the
-    dataclass has not, and lack some that have a default.
+    dataclass has not, and lack some that have a default. `complete` reads what the type of a member does not
+    say, out of the members with their texts under their own names; it raises ValueError.
     """
     try:
-        value: T = convert(kind, folded(document, ""))
+        members = folded(document, "")
+        value: T = complete(convert(kind, members), members)
         wrong = _difference(document, plain(value), "") if exact else ""
     except (ValueError, RecursionError) as error:
         wrong = str(error)
@@ -125,7 +120,7 @@ def convert(kind: Any, value: Any) -> Any:
     import msgspec  # most commands read no document
 
     try:
-        return msgspec.convert(value, kind, dec_hook=_special)
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         said, _, place = str(error).partition(" - at `$")
         where = place.rstrip("`").removeprefix(".")
@@ -133,34 +128,23 @@ def convert(kind: Any, value: Any) -> Any:
         raise ValueError(f"{where}: {said}" if where else said) from error
 
 
-def _special(kind: type, value: Any) -> Any:
-    if isinstance(value, kind):
-        return value
-    if not isinstance(value, str) or not issubclass(kind, Words):
-        raise ValueError("not a text")
-    return kind.parse(value)
-
-
-def folded(value: Any, place: str, *, named: bool = True) -> Any:
-    """JSON values with every text under its own name; raises ValueError for text that has another form.
-
-    Unless `named`, the names of members are left as they are.
-    """
+def folded(value: Any, place: str) -> Any:
+    """JSON values with every text under its own name; raises ValueError for text that has another form."""
     if isinstance(value, dict):
         if len(value) == 1 and (suffix := next(iter(value))) in (BYTES, UNITS):
             return _text(value[suffix], suffix, place)
         members: dict[str, Any] = {}
         for name, inner in value.items():
-            may = named and isinstance(inner, str)  # a number's name may end so, too
+            may = isinstance(inner, str)  # a number's name may end so, too
             suffix = next((end for end in (BYTES, UNITS) if may and name.endswith(end)), "")
             base = name.removesuffix(suffix)
             inside = f"{place}.{base}" if place else base
             if base in members:
                 raise ValueError(f"{inside} is there twice")
-            members[base] = _text(inner, suffix, inside) if suffix else folded(inner, inside, named=named)
+            members[base] = _text(inner, suffix, inside) if suffix else folded(inner, inside)
         return members
     if isinstance(value, list):
-        return [folded(inner, f"{place}[{number}]", named=named) for number, inner in enumerate(value)]
+        return [folded(inner, f"{place}[{number}]") for number, inner in enumerate(value)]
     if isinstance(value, str):
         return _text(value, "", place)
     if isinstance(value, int) and not -_INT_LIMIT <= value < _INT_LIMIT:

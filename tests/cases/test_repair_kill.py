@@ -25,6 +25,7 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.results import ApplyReport
 from rocketfsck.repair.apply.undoing import undo
+from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action, Plan
 from rocketfsck.repair.plan.opening import describe_store
 from rocketfsck.repair.plan.scene import ActScene
@@ -144,7 +145,7 @@ def make_store(root: Path) -> None:
         os.utime(path, ns=(MTIME, MTIME), follow_symlinks=False)
 
 
-def change_all(scene: ActScene, _action: Action) -> None:
+def change_all(scene: ActScene, _action: Action, _arguments: Arguments) -> None:
     """One of every kind of change."""
     tree = scene.tree
     tree.write("commitlog/00000000000000004096", 5, b"NEW")
@@ -162,7 +163,7 @@ def change_all(scene: ActScene, _action: Action) -> None:
     tree.create("index", 3)
 
 
-REPAIRS = {"change": Repair("change", 1, "", lambda _scene, _findings: (), change_all)}
+REPAIRS = {"change": Repair("change", 1, "", lambda _scene, _findings: (), change_all, Arguments)}
 
 
 @pytest.fixture(autouse=True)

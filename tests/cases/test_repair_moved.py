@@ -18,6 +18,7 @@ import pytest
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.undoing import undo
+from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action, Plan
 from rocketfsck.repair.plan.opening import describe_store
 from rocketfsck.repair.plan.scene import ActScene
@@ -137,22 +138,22 @@ def test_a_move_between_a_kill_and_its_end(store: Path, move: Move, in_place: bo
         assert content(state(there)) == new
 
 
-def only_bytes(scene: ActScene, _action: Action) -> None:
+def only_bytes(scene: ActScene, _action: Action, _arguments: Arguments) -> None:
     scene.tree.write("commitlog/00000000000000004096", 5, b"NEW")
 
 
-def only_times(scene: ActScene, _action: Action) -> None:
+def only_times(scene: ActScene, _action: Action, _arguments: Arguments) -> None:
     scene.tree.set_mtime("commitlog/00000000000000004096", 7)
 
 
-def nothing(_scene: ActScene, _action: Action) -> None:
+def nothing(_scene: ActScene, _action: Action, _arguments: Arguments) -> None:
     pass
 
 
 @pytest.mark.parametrize("act", [only_bytes, only_times, nothing])
 @MODES
 def test_repairs_that_change_little(
-    store: Path, in_place: bool, act: Callable[[ActScene, Action], None]
+    store: Path, in_place: bool, act: Callable[[ActScene, Action, Arguments], None]
 ) -> None:
     """Old and new are told apart where names and lengths are the same, too."""
     old, plan = state(store), plan_for(store)
@@ -273,14 +274,14 @@ def test_a_link_in_the_store_stays_a_link(store: Path) -> None:
         undo(store)
 
 
-def move_target(scene: ActScene, _action: Action) -> None:
+def move_target(scene: ActScene, _action: Action, _arguments: Arguments) -> None:
     scene.tree.set_aside("commitlog/stray")
 
 
 def test_what_a_link_leads_to_is_not_moved(store: Path) -> None:
     (store / "consumequeue" / "t" / "0" / "00000000000000000040").symlink_to("../../../commitlog/stray")
     old = state(store)
-    repairs = {"change": Repair("change", 1, "", lambda _scene, _findings: (), move_target)}
+    repairs = {"change": Repair("change", 1, "", lambda _scene, _findings: (), move_target, Arguments)}
     for in_place in (False, True):
         with pytest.raises(StoreError, match="leads here"):
             apply_plan(plan_for(store), in_place=in_place, check=False, repairs=repairs)

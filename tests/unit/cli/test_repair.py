@@ -14,6 +14,7 @@ from rocketfsck.cli.show.repair import apply_lines, loss_text, plan_lines, undo_
 from rocketfsck.repair.apply.ledger import Account, Ledger
 from rocketfsck.repair.apply.matching import OffsetRange
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport
+from rocketfsck.repair.plan.arguments import NewName
 from rocketfsck.repair.plan.document import parse_plan
 from rocketfsck.repair.plan.model import (
     Action,
@@ -169,7 +170,7 @@ def test_hostile_names_do_not_reach_the_terminal() -> None:
     loss = Loss(HOSTILE, 3, HOSTILE, 1, 5, 9, 7, 8, HOSTILE)
     gain = Gain(HOSTILE, 3, HOSTILE, 1, 5, 9, 7, 8)
     action = Action(
-        HOSTILE, HOSTILE, HOSTILE, {}, ("a",), (HOSTILE,), (), (loss,) * 20, {HOSTILE: 2}, 9,
+        HOSTILE, HOSTILE, HOSTILE, NewName(HOSTILE), ("a",), (HOSTILE,), (), (loss,) * 20, {HOSTILE: 2}, 9,
         sources=(Extent(HOSTILE, 0, 1, HOSTILE),), regained=(gain,) * 20,
         assumptions=tuple(Assumption(HOSTILE, HOSTILE, how, HOSTILE) for how in ("bytes", "assumed")),
         notices=(Notice(HOSTILE, 2),),

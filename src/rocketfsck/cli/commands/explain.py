@@ -19,7 +19,7 @@ from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import UsageError
 
 if TYPE_CHECKING:
-    from rocketfsck.repair.plan.table import Repair
+    from rocketfsck.repair.plan.table import Row
     from rocketfsck.verify.rules.faultclasses import FaultClass
     from rocketfsck.verify.rules.rule import Rule
 
@@ -142,7 +142,7 @@ def _class_row(known: FaultClass) -> dict[str, Any]:
     }
 
 
-def _repair_row(known: Repair) -> dict[str, Any]:
+def _repair_row(known: Row) -> dict[str, Any]:
     from rocketfsck.repair.plan.planning import rules_of
 
     empty: dict[str, Any] = dict.fromkeys((column.name for column in COLUMNS), None)
@@ -155,7 +155,7 @@ def _repair_row(known: Repair) -> dict[str, Any]:
 
 
 def _list(
-    rules: list[Rule], classes: list[FaultClass], repairs: list[Repair], palette: Palette
+    rules: list[Rule], classes: list[FaultClass], repairs: list[Row], palette: Palette
 ) -> Iterator[str]:
     from rocketfsck.cli.show.report import paint
     from rocketfsck.verify.rules.rule import FAMILIES
@@ -232,7 +232,7 @@ def _full(rules: list[Rule], classes: list[FaultClass], palette: Palette, column
         )
 
 
-def _repairs(repairs: list[Repair], palette: Palette, columns: int) -> Iterator[str]:
+def _repairs(repairs: list[Row], palette: Palette, columns: int) -> Iterator[str]:
     """A repair in full: what it does, what it answers, and what it must know to be provably safe."""
     from rocketfsck.repair.plan.planning import rules_of
 

@@ -189,7 +189,7 @@ def command(
 
 def _assumed(store: Store, rebuilt: Rebuilt) -> tuple[Assumption, ...]:
     """What was built by and is not known."""
-    from rocketfsck.repair.plan.basis import queue_arguments
+    from rocketfsck.repair.plan.arguments import QueuesToBuild
     from rocketfsck.repair.plan.law import assumed_by_rebuilding
     from rocketfsck.repair.plan.model import Action
     from rocketfsck.repair.plan.planning import all_repairs
@@ -197,8 +197,8 @@ def _assumed(store: Store, rebuilt: Rebuilt) -> tuple[Assumption, ...]:
     table = all_repairs()
     rows = []
     if rebuilt.queues is not None and rebuilt.queues.queues:
-        listed = queue_arguments({(queue.topic, queue.queue_id) for queue in rebuilt.queues.queues})
-        rows.append((table["rebuild-queue"], Action("", "consumequeue", "", {"queues": listed})))
+        built = QueuesToBuild(tuple((queue.topic, queue.queue_id) for queue in rebuilt.queues.queues))
+        rows.append((table["rebuild-queue"], Action("", "consumequeue", "", built)))
     if rebuilt.index is not None and rebuilt.index.files:
         rows.append((table["rebuild-index"], Action("", "index", "")))
     if rebuilt.checkpoint:

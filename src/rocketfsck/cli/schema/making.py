@@ -6,9 +6,9 @@ Members of a dataclass are always there, those that have a default, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -42,6 +42,16 @@ _RECORDS: set[str] = set()
 K = TypeVar("K", bound=type)
 
 
+class _Choice(NamedTuple):
+    by: str
+    member: str
+    among: Mapping[str, type]
+
+
+_CHOICES: dict[str, _Choice] = {}
+"""The types of which the member `by` says which type, among some, the other `member` has."""
+
+
 def said(kind: K) -> K:
     """A class below `TypedDict` that says what is in a document."""
     _RECORDS.add(kind.__name__)
@@ -68,6 +78,12 @@ def record(name: str, /, *kinds: type, **members: Any) -> type:
     )
 
 
+def chosen(kind: type, by: str, member: str, among: Mapping[str, type]) -> type:
+    """The type of a dataclass whose member `by` is a name that says which type the other `member` has."""
+    _CHOICES[kind.__name__] = _Choice(by, member, among)
+    return record(kind.__name__, kind, **{by: Literal[tuple(among)], member: Any})
+
+
 def maybe(kind: Any) -> Any:
     """The type of a member that may be left out."""
     return kind | UnsetType
@@ -84,9 +100,15 @@ def row(name: str, columns: Iterable[Column], /, **members: Any) -> type:
 
 def schema_of(kind: Any, title: str, description: str) -> dict[str, Any]:
     """The JSON Schema of a type."""
-    (found,), parts = msgspec.json.schema_components(
-        [kind], schema_hook=lambda _kind: {"type": "string"}, ref_template="#/$defs/{name}"
-    )
+    (found,), parts = _components([kind])
+    for name in parts.keys() & _CHOICES.keys():
+        choice = _CHOICES[name]
+        refs, more = _components(choice.among.values())
+        parts |= more
+        parts[name]["anyOf"] = [
+            {"properties": {choice.by: {"const": value}, choice.member: ref}}
+            for value, ref in zip(choice.among, refs, strict=True)
+        ]
     defs = {name: _finished(part, sparse=name == "Where") for name, part in sorted(parts.items())}
     return {
         "$schema": DIALECT,
@@ -95,6 +117,13 @@ def schema_of(kind: Any, title: str, description: str) -> dict[str, Any]:
         **_finished(found),
         "$defs": {**defs, "text": _ODD_TEXT},
     }
+
+
+def _components(kinds: Iterable[Any]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
+    """What each type is, and the parts that they refer to by name; a path is a text."""
+    return msgspec.json.schema_components(
+        kinds, schema_hook=lambda _kind: {"type": "string"}, ref_template="#/$defs/{name}"
+    )
 
 
 def _finished(part: Any, *, sparse: bool = False) -> Any:
@@ -113,6 +142,8 @@ def _inner(name: str, inner: Any) -> Any:
     if name in ("items", "additionalProperties") and isinstance(inner, dict) and _is_text(inner):
         others = [kind for kind in inner.get("anyOf", ()) if not _is_text(kind)]
         return {"anyOf": [{"$ref": "#/$defs/text"}, *others]} if others else {"$ref": "#/$defs/text"}
+    if name == "prefixItems":
+        return [_inner("items", item) for item in inner]
     return _finished(inner)
 
 
@@ -133,6 +164,7 @@ def _object(part: dict[str, Any], sparse: bool) -> dict[str, Any]:
         "properties": {name: _finished(inner) for name, inner in members.items()} | odd,
         "required": [name for name in required if name not in texts],
         **({"allOf": choices} if choices else {}),
+        **({"anyOf": _finished(part["anyOf"])} if "anyOf" in part else {}),
         "additionalProperties": False,
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypedDict, get_type_hints
 
-from rocketfsck.cli.schema.making import maybe, members_of, record, said
+from rocketfsck.cli.schema.making import chosen, maybe, members_of, record, said
 from rocketfsck.formats.checkpoint import Checkpoint
 from rocketfsck.formats.indexfile import IndexHeader
 from rocketfsck.query.start.model import Start
@@ -14,7 +14,8 @@ from rocketfsck.repair.apply.ledger import Ledger
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport
 from rocketfsck.repair.build.run import Rebuilt
 from rocketfsck.repair.compare.compare import Comparison
-from rocketfsck.repair.plan.model import Assumption, Plan
+from rocketfsck.repair.plan.model import Action, Assumption, Plan
+from rocketfsck.repair.repairs import ALL
 from rocketfsck.store.model import GEOMETRY_DEFAULTS
 from rocketfsck.verify.finding import Facts, SeverityName, Where
 from rocketfsck.verify.report import Coverage, Report
@@ -217,7 +218,8 @@ def simulate() -> Any:
 
 def plan() -> Any:
     """A plan."""
-    return _document("plan", Plan)
+    arguments = {row.name: row.arguments for row in ALL}
+    return _document("plan", Plan, actions=list[chosen(Action, "name", "arguments", arguments)])  # type: ignore[misc]
 
 
 def apply() -> Any:

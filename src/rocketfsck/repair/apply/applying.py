@@ -35,7 +35,7 @@ from rocketfsck.repair.plan.document import plan_digest
 from rocketfsck.repair.plan.law import confirmed
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.planning import all_repairs
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import Row
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Settings
 from rocketfsck.store.reading import Progress, os_error_text
@@ -54,7 +54,7 @@ def apply_plan(
     keep: bool = True,
     check: bool = True,
     progress: Progress | None = None,
-    repairs: Mapping[str, Repair] | None = None,
+    repairs: Mapping[str, Row] | None = None,
     assume: Iterable[str] = (),
     settings: Settings | None = None,
     outside: Sequence[Path | str] = (),
@@ -78,6 +78,8 @@ def apply_plan(
     for action in plan.actions:
         if action.name not in table:
             raise UsageError(f"the plan has an action {printable(action.name)!r}, which is no repair")
+        if type(action.arguments) is not table[action.name].arguments:
+            raise UsageError(f"the plan gives {action.name} the arguments of another repair")
     root = real_root(plan.store.root)
     named = tuple(sorted({real_root(path) for path in outside}))
     work = Work(

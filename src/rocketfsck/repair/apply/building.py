@@ -32,7 +32,7 @@ from rocketfsck.repair.plan.law import all_assumptions, total_notices
 from rocketfsck.repair.plan.model import Action, Extent, Plan
 from rocketfsck.repair.plan.opening import open_planned
 from rocketfsck.repair.plan.scene import ActScene, hash_bytes
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import Row
 from rocketfsck.store.model import Settings, Store, StoreFile
 from rocketfsck.store.reading import Progress
 from rocketfsck.verify.options import CheckOptions
@@ -57,7 +57,7 @@ class Work:
     root: str
     in_place: bool
     work_dir: Path | None
-    repairs: Mapping[str, Repair]
+    repairs: Mapping[str, Row]
     now_timestamp: int
     settings: Settings | None = None
     named: tuple[str, ...] = ()
@@ -151,7 +151,7 @@ def build(
     refuse_changed(then, work)
     scene = ActScene(tree, lambda: open_as_planned(work, tree.root, tree, area))
     for action in work.plan.actions:
-        work.repairs[action.name].act(scene, action)
+        work.repairs[action.name].act(scene, action, action.arguments)
     report = ApplyReport(
         work.root,
         work.mode,

@@ -31,13 +31,13 @@ from rocketfsck.repair.heal.records import (
     SlotPart,
     heal_group,
 )
+from rocketfsck.repair.plan.arguments import CopiedRanges, LogCut, Range
 from rocketfsck.repair.plan.law import judge
 from rocketfsck.repair.plan.model import Action, Conflict, Extent, Loss, Notice, Plan
 from rocketfsck.repair.plan.opening import describe_store
 from rocketfsck.repair.plan.planning import all_repairs
 from rocketfsck.repair.plan.scene import PlanScene, hash_bytes
 from rocketfsck.repair.repairs.answers import whole_file
-from rocketfsck.repair.repairs.heal import spans_text
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queueends import cut_queues
 from rocketfsck.store.model import MappedFile, Store
@@ -190,12 +190,12 @@ def _heal_action(
         name,
         f"take {what} at {spans[0][0]} to {spans[-1][1]} from the copy in {origin}"
         + (", in a file made for them" if file is None else ""),
-        arguments={
-            "ranges": spans_text((low, high) for low, high, _ in spans),
-            "start_offset": start,
-            "size": size,
-            "store_timestamp": max(part.store_timestamp for part in parts),
-        },
+        CopiedRanges(
+            tuple(Range(low, high) for low, high, _ in spans),
+            start,
+            size,
+            max(part.store_timestamp for part in parts),
+        ),
         preconditions=tuple(checked),
         losses=tuple(loss for part in parts for loss in part.losses),
         gains={"record": count} if count else {},
@@ -229,7 +229,7 @@ def _cuts(scene: PlanScene, chosen: Chosen) -> Iterator[Action]:
             "set the file aside: it lies behind the end of the preferred copy"
             if whole
             else f"cut the log at {cut}, where that of the preferred copy ends",
-            arguments={"start_offset": start, "whole_file": True} if whole else {"start_offset": start},
+            arguments=LogCut(start, whole_file=whole),
             preconditions=whole_file(scene, file.relative)
             if whole
             else (scene.extent(file.relative, start - low, file.size),),

@@ -54,7 +54,7 @@ class TriedStore:
         """Do what actions say."""
         table = all_repairs()
         for action in actions:
-            table[action.name].act(ActScene(self._tree, self.reopen), action)
+            table[action.name].act(ActScene(self._tree, self.reopen), action, action.arguments)
 
     def reopen(self) -> Store:
         """The store as it is now."""

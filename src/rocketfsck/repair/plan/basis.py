@@ -11,30 +11,24 @@ A reader gives None where what is written does not depend on the value. The law 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from rocketfsck.documents import convert
-from rocketfsck.errors import UsageError
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS_TEXT, SCHEDULE_TOPIC
 from rocketfsck.formats.dialect import dialect_of
 from rocketfsck.reader.unitblocks import Kind, kinds_of
 from rocketfsck.reader.units import UnitReader
+from rocketfsck.repair.plan.arguments import Name, QueuesToBuild
 from rocketfsck.repair.plan.model import Action, Assumption, How
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.geometry import SETTINGS, rounded
 from rocketfsck.store.model import GEOMETRY_DEFAULTS, Store
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.verify.store.config import is_system_topic
 from rocketfsck.verify.store.configfiles import load_configs
 from rocketfsck.verify.unknown import area_of
 
-Name = tuple[str, int]
-EVERY = "*"
-"""In an action's list of queues: all that the store or its log has."""
 VERSION = "version"
 _BLOCK_COUNT = 1 << 15
 
@@ -79,24 +73,11 @@ class Basis:
         return rounded(self.name, text) if self.name in SETTINGS else " ".join(text.split())
 
 
-def queue_arguments(names: set[Name] | None) -> str:
-    """The queues of an action as one of its arguments; None: all."""
-    return EVERY if names is None else json.dumps(sorted(map(list, names)))
-
-
 def queues_of(action: Action) -> set[Name] | None:
-    """The queues that an action builds; None for all. Empty for an action that builds none.
-
-    Raises UsageError for a text that `queue_arguments` cannot have made: a plan may come from anybody.
-    """
-    listed = action.arguments.get("queues", "[]")
-    if listed == EVERY or not isinstance(listed, str):
-        return None
-    try:
-        return set(convert(list[Name], json.loads(listed)))
-    except (ValueError, RecursionError) as error:
-        text = f"{action.name} {printable(action.target)}: the plan's list of queues is not one"
-        raise UsageError(text) from error
+    """The queues that an action builds; None for all. Empty for an action that builds none."""
+    if not isinstance(action.arguments, QueuesToBuild):
+        return set()
+    return None if action.arguments.queues is None else set(action.arguments.queues)
 
 
 def known_size(store: Store, name: str) -> Assumption:
@@ -131,7 +112,7 @@ def _size(name: str) -> Reader:
 
     def read(scene: Known, action: Action) -> Assumption | None:
         area = "commitlog" if action.target.startswith("/") else area_of(action.target)
-        if "queues" in action.arguments:
+        if isinstance(action.arguments, QueuesToBuild):
             matters = name in _sizes_of_queues(scene.store, queues_of(action))
         else:
             matters = area == _AREA_OF_SIZE[name]
@@ -163,8 +144,8 @@ def _delay_levels(scene: Known, action: Action) -> Assumption | None:
     built = {name for name in names if name[0] == SCHEDULE_TOPIC}
     if not built:
         return None
-    told = action.arguments.get("delay_levels")
-    levels = told if isinstance(told, str) else store.delay_levels
+    told = action.arguments.delay_levels if isinstance(action.arguments, QueuesToBuild) else None
+    levels = store.delay_levels if told is None else told
     if store.delay_levels_source == "given":
         return Assumption("delay_levels", levels, "given", "the user, or broker.conf, says so")
     silent = {name for name in built if not _has_units(store, name)}

@@ -1,21 +1,23 @@
 """Plans as JSON, and back. Reading is strict: a plan says exactly what it must, or it is refused.
 
-    {"kind": "rocketfsck.plan", "schema_version": 3, "store": {...}, "level": ..., "actions": [...], ...}
+    {"kind": "rocketfsck.plan", "schema_version": 4, "store": {...}, "level": ..., "actions": [...], ...}
 
 Every member of the dataclasses of `repair.plan.model` is there under its name, and nothing else
-(`rocketfsck.documents`).
+(`rocketfsck.documents`). The arguments of an action are of the class that the row of its repair names.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rocketfsck.documents import from_document, json_text, parse_text, printable, to_document
+from rocketfsck.documents import convert, from_document, json_text, parse_text, printable, to_document
 from rocketfsck.errors import UsageError
-from rocketfsck.repair.plan.model import SCHEMA_VERSION, Plan
+from rocketfsck.repair.plan.model import SCHEMA_VERSION, Action, Plan
+from rocketfsck.repair.plan.planning import all_repairs
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.documents import MAX_SIZE
 from rocketfsck.verify.rules.catalog import RULES
@@ -38,29 +40,50 @@ def plan_digest(plan: Plan) -> str:
     return hashlib.sha256(json.dumps(plan_to_json(plan), sort_keys=True).encode("ascii")).hexdigest()
 
 
-def plan_from_json(document: Any) -> Plan:
-    """The plan that `plan_to_json` wrote; raises UsageError with the path of the member for anything else."""
+def plan_from_json(document: Any, name: str = "plan") -> Plan:
+    """The plan that `plan_to_json` wrote; raises UsageError with the path of the member for anything else.
+
+    `name` is what the error calls the plan.
+    """
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise UsageError(f"not a plan: there is no member kind with the value {KIND!r}")
     version = document.get("schema_version")
     if version != SCHEMA_VERSION or isinstance(version, bool):
         shown = printable(json_text(version))[:40]
         raise UsageError(f"a plan of schema version {shown}; this program reads {SCHEMA_VERSION}")
-    plan = from_document(Plan, {name: value for name, value in document.items() if name != "kind"}, "plan")
+    members = {member: value for member, value in document.items() if member != "kind"}
+    plan = from_document(Plan, members, name, complete=_with_arguments)
     for number, action in enumerate(plan.actions):
-        for name in ("preconditions", "sources"):
-            for index, extent in enumerate(getattr(action, name)):
+        place = f"{name}: actions[{number}]"
+        for member in ("preconditions", "sources"):
+            for index, extent in enumerate(getattr(action, member)):
                 if extent.start < 0 or (extent.end is not None and extent.end < extent.start):
-                    raise UsageError(f"plan: actions[{number}].{name}[{index}]: no range of bytes")
+                    raise UsageError(f"{place}.{member}[{index}]: no range of bytes")
         for index, extent in enumerate(action.sources):
             if not extent.file.startswith("/") or extent.end is None or extent.sha256 is None:
-                raise UsageError(f"plan: actions[{number}].sources[{index}]: no bytes of a file elsewhere")
+                raise UsageError(f"{place}.sources[{index}]: no bytes of a file elsewhere")
         if action.write_size < 0:
-            raise UsageError(f"plan: actions[{number}].write_size is negative")
+            raise UsageError(f"{place}.write_size is negative")
     unknown = sorted({*plan.counts, *(item.rule for item in plan.unanswered)} - set(RULES))
     if unknown:
-        raise UsageError(f"plan: there is no rule {printable(unknown[0])!r}")
+        raise UsageError(f"{name}: there is no rule {printable(unknown[0])!r}")
     return plan
+
+
+def _with_arguments(plan: Plan, document: Any) -> Plan:
+    """The plan whose actions have their arguments; raises ValueError for those that an action cannot have."""
+    given = [action["arguments"] for action in document["actions"]]
+    return replace(plan, actions=tuple(map(_with_own_arguments, range(len(given)), plan.actions, given)))
+
+
+def _with_own_arguments(number: int, action: Action, given: Any) -> Action:
+    table = all_repairs()
+    if action.name not in table:
+        raise ValueError(f"actions[{number}].name: {action.name!r} is no repair")
+    try:
+        return replace(action, arguments=convert(table[action.name].arguments, given))
+    except ValueError as error:
+        raise ValueError(f"actions[{number}].arguments of {action.name}: {error}") from error
 
 
 def read_plan(path: Path) -> Plan:
@@ -70,4 +93,4 @@ def read_plan(path: Path) -> Plan:
 
 def parse_plan(data: bytes, name: str = "plan") -> Plan:
     """The plan in a JSON text; raises UsageError."""
-    return plan_from_json(parse_text(data, name))
+    return plan_from_json(parse_text(data, name), printable(name))

@@ -22,7 +22,7 @@ from rocketfsck.errors import UsageError
 from rocketfsck.repair.plan.basis import BASES, VERSION, StoreAlone, assumptions_of
 from rocketfsck.repair.plan.model import Action, Assumption, Notice, Plan
 from rocketfsck.repair.plan.scene import PlanScene
-from rocketfsck.repair.plan.table import Repair, is_near
+from rocketfsck.repair.plan.table import Row, is_near
 from rocketfsck.store.model import Settings, Store
 from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.verify.unknown import area_of, unknown_areas
@@ -179,7 +179,7 @@ def all_assumptions(actions: Iterable[Action]) -> tuple[Assumption, ...]:
     return tuple(found.values())
 
 
-def judge(scene: PlanScene, action: Action, repair: Repair) -> Action:
+def judge(scene: PlanScene, action: Action, repair: Row) -> Action:
     """The action with what it writes by, what is noticed of it, and whether it is provably safe."""
     assumptions = assumptions_of(scene, action, repair.writes_by, repair.traits)
     unknown = unknown_in(scene, action, repair)
@@ -195,7 +195,7 @@ def judge(scene: PlanScene, action: Action, repair: Repair) -> Action:
 
 
 def dependents(
-    actions: Iterable[Action], left_out: Iterable[Action], table: Mapping[str, Repair]
+    actions: Iterable[Action], left_out: Iterable[Action], table: Mapping[str, Row]
 ) -> list[tuple[Action, str]]:
     """The actions that rely on others that are left out, each with the name of what it needs.
 
@@ -225,7 +225,7 @@ def dependents(
     return found
 
 
-def assumed_by_rebuilding(store: Store, rows: Iterable[tuple[Repair, Action]]) -> tuple[Assumption, ...]:
+def assumed_by_rebuilding(store: Store, rows: Iterable[tuple[Row, Action]]) -> tuple[Assumption, ...]:
     """What building parts of a store anew takes for granted, by the repairs that build the same."""
     actions = [
         replace(action, assumptions=assumptions_of(StoreAlone(store), action, row.writes_by, row.traits))
@@ -234,13 +234,13 @@ def assumed_by_rebuilding(store: Store, rows: Iterable[tuple[Repair, Action]]) -
     return tuple(item for item in all_assumptions(actions) if item.how == "assumed")
 
 
-def unknown_in(scene: PlanScene, action: Action, repair: Repair) -> int:
+def unknown_in(scene: PlanScene, action: Action, repair: Row) -> int:
     """How many findings say that an area of the action holds what this version does not understand."""
     unknown = unknown_areas(scene.findings)
     return sum(len(unknown.get(area, ())) for area in areas_changed(action, repair))
 
 
-def areas_changed(action: Action, repair: Repair) -> tuple[str, ...]:
+def areas_changed(action: Action, repair: Row) -> tuple[str, ...]:
     """The areas that an action changes, or takes from."""
     own = "commitlog" if action.target.startswith("/") else area_of(action.target)
     return repair.areas or (own,)

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rocketfsck.repair.plan.arguments import NONE, Arguments
 from rocketfsck.verify.rules.rule import Level
 
-SCHEMA_VERSION = 3
-
-Scalar = int | str | bool | None
+SCHEMA_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +119,10 @@ class Action:
     """One act of a repair: a row of the table of actions, with all that it needs to be carried out.
 
     `name` is the row's; `target` the file or directory it is about, relative to the root ("" is the store).
-    `arguments` are plain values that determine, with the store, every byte that is written. `why` are the
-    fingerprints of the findings it answers and `rules` their rules' ids. `preconditions` are checked before
-    anything is changed. `gains` counts what becomes readable again, by what it is. `write_size` is in bytes
-    and may be an upper bound. `note` is one sentence.
+    `arguments` are of the class that the row names; they determine, with the store, every byte that is
+    written. `why` are the fingerprints of the findings it answers and `rules` their rules' ids.
+    `preconditions` are checked before anything is changed. `gains` counts what becomes readable again, by
+    what it is. `write_size` is in bytes and may be an upper bound. `note` is one sentence.
 
     `assumptions` are all values that the action writes by, `notices` what will be noticed of it. `preen` says
     that the action is provably safe. The law (`repair.plan.law`) decides that; planners leave it as it is.
@@ -135,7 +134,7 @@ class Action:
     name: str
     target: str
     note: str
-    arguments: Mapping[str, Scalar] = field(default_factory=dict)
+    arguments: Arguments = NONE
     why: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     preconditions: tuple[Extent, ...] = ()

@@ -19,7 +19,7 @@ from rocketfsck.repair.plan.law import CLEARING, areas_changed, dependents, judg
 from rocketfsck.repair.plan.model import Action, Extent, Plan, Unanswered
 from rocketfsck.repair.plan.opening import describe_store
 from rocketfsck.repair.plan.scene import PlanScene
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import Row
 from rocketfsck.repair.repairs import ALL
 from rocketfsck.repair.repairs.answers import queue_of
 from rocketfsck.repair.repairs.reasons import CONTESTED, DEAD_LINK, HIDDEN, LINKED, NO_LOG, REASONS
@@ -52,7 +52,7 @@ EVIDENCE = frozenset({"index", *TREES.values()})
 NOT_UNDERSTOOD = "{repair} would change what this version does not understand; --only {repair} forces it"
 
 
-def all_repairs() -> Mapping[str, Repair]:
+def all_repairs() -> Mapping[str, Row]:
     """The rows of the table of repairs by name."""
     return {repair.name: repair for repair in ALL}
 
@@ -63,7 +63,7 @@ def repairs_of(rule: str) -> tuple[str, ...]:
     return tuple(row.name for row in all_repairs().values() if row.name == named or rule in row.answers)
 
 
-def rules_of(repair: Repair) -> tuple[str, ...]:
+def rules_of(repair: Row) -> tuple[str, ...]:
     """The rules whose breaches a repair can answer."""
     return tuple(
         rule.id for rule in RULES.values() if rule.repair == repair.name or rule.id in repair.answers
@@ -77,7 +77,7 @@ def make_plan(
     preen: bool = False,
     only: Collection[str] = (),
     except_: Collection[str] = (),
-    repairs: Mapping[str, Repair] | None = None,
+    repairs: Mapping[str, Row] | None = None,
 ) -> Plan:
     """What is to be done about the findings of a report.
 
@@ -168,7 +168,7 @@ def _by_repair(findings: Iterable[Finding], only: Collection[str]) -> dict[str, 
     return groups
 
 
-def _objection(scene: PlanScene, action: Action, repair: Repair, *, preen: bool, forced: bool) -> str:
+def _objection(scene: PlanScene, action: Action, repair: Row, *, preen: bool, forced: bool) -> str:
     """Why the law keeps an action out of the plan; "" where it does not."""
     if unknown_in(scene, action, repair) and not forced:
         return NOT_UNDERSTOOD
@@ -188,7 +188,7 @@ def is_log_unreadable(scene: PlanScene) -> bool:
 
 def _key(action: Action) -> Key:
     """What is the same in actions that are one."""
-    return (action.name, action.target, *sorted(action.arguments.items()))
+    return (action.name, action.target, action.arguments)
 
 
 def _merged(actions: Iterable[Action]) -> list[Action]:
@@ -213,7 +213,7 @@ def _joined(same: Sequence[Action]) -> Action:
     )
 
 
-def _absorbed(actions: Sequence[Action], table: Mapping[str, Repair]) -> list[Action]:
+def _absorbed(actions: Sequence[Action], table: Mapping[str, Row]) -> list[Action]:
     """The actions without those that others leave nothing to do for; these answer their findings, too."""
     left = list(actions)
     for action in actions:
@@ -233,7 +233,7 @@ def _absorbed(actions: Sequence[Action], table: Mapping[str, Repair]) -> list[Ac
     return left
 
 
-def _ordered(actions: Iterable[Action], table: Mapping[str, Repair]) -> tuple[Action, ...]:
+def _ordered(actions: Iterable[Action], table: Mapping[str, Row]) -> tuple[Action, ...]:
     return tuple(sorted(actions, key=lambda action: (table[action.name].order, action.name, action.target)))
 
 

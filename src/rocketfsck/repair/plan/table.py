@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action
 
 if TYPE_CHECKING:
@@ -13,20 +14,24 @@ if TYPE_CHECKING:
     from rocketfsck.verify.finding import Finding
 
 
+A = TypeVar("A", bound=Arguments)
+
+
 def _target(action: Action) -> Collection[str]:
     return (action.target,)
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(Generic[A]):
     """One way to repair.
 
     `name` is what a plan calls its actions, what `--only` and `--except` take, and what rules give as their
     `repair`. `order` says when its actions come in a plan: small first (names and lengths of files, then the
     log, then what is rebuilt from it, then checkpoint and config); no two have the same. `plan` makes actions
     of the findings whose rules ask for this repair: it yields nothing for those it cannot answer, and may
-    yield actions of other repairs that answer them better. `act` carries out one action on the working tree;
-    it raises StoreError and changes nothing where the tree is not what the action expects.
+    yield actions of other repairs that answer them better. `act` carries out one action on the working tree
+    by its arguments, which are of the class `arguments`; it raises StoreError and changes nothing where the
+    tree is not what the action expects.
 
     What the law of safety asks (`repair.plan.law`): `writes_by` names everything that the acts write by
     (`repair.plan.basis.BASES`), `traits` the traits of the broker's version among it; `areas` are the parts
@@ -50,7 +55,8 @@ class Repair:
     order: int
     summary: str
     plan: Callable[[PlanScene, Sequence[Finding]], Iterable[Action]]
-    act: Callable[[ActScene, Action], None]
+    act: Callable[[ActScene, Action, A], None]
+    arguments: type[A]
     areas: tuple[str, ...] = ()
     writes_by: tuple[str, ...] = ()
     traits: tuple[str, ...] = ()
@@ -59,6 +65,10 @@ class Repair:
     needs_beside: tuple[str, ...] = ()
     moot_after: tuple[str, ...] = ()
     places: Callable[[Action], Collection[str]] = _target
+
+
+Row = Repair[Any]
+"""A repair with arguments of any class."""
 
 
 def is_near(place: str, name: str) -> bool:

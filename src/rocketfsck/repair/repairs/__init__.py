@@ -10,7 +10,7 @@ heal                  what comes from another copy       config                t
 
 from __future__ import annotations
 
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import Row
 from rocketfsck.repair.repairs import (
     checkpoint,
     commitlog,
@@ -24,7 +24,7 @@ from rocketfsck.repair.repairs import (
     segments,
 )
 
-ALL: tuple[Repair, ...] = tuple(
+ALL: tuple[Row, ...] = tuple(
     sorted(
         (
             *misnamed.ROWS,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rocketfsck.documents import printable
-from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.repair.plan.basis import Name
-from rocketfsck.repair.plan.model import Action, Extent, Loss, Notice, Scalar
+from rocketfsck.errors import StoreError
+from rocketfsck.repair.plan.arguments import NONE, Arguments, Name
+from rocketfsck.repair.plan.model import Action, Extent, Loss, Notice
 from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
@@ -29,7 +28,7 @@ def answer(
     note: str,
     findings: Iterable[Finding],
     *,
-    arguments: Mapping[str, Scalar] | None = None,
+    arguments: Arguments = NONE,
     preconditions: Sequence[Extent] = (),
     losses: Sequence[Loss] = (),
     gains: Mapping[str, int] | None = None,
@@ -42,7 +41,7 @@ def answer(
         name,
         target,
         note,
-        dict(arguments or {}),
+        arguments,
         tuple(dict.fromkeys(finding.fingerprint for finding in kept)),
         tuple(sorted({finding.rule for finding in kept})),
         tuple(preconditions),
@@ -77,24 +76,9 @@ def one_by_one(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def number(values: Mapping[str, Any], name: str, default: int = 0) -> int:
-    """A value of a finding or an action that should be an integer."""
+    """A value of a finding that should be an integer."""
     value = values.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) else default
-
-
-def text(values: Mapping[str, Any], name: str) -> str:
-    """A value of a finding or an action that should be text."""
-    value = values.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def number_list(action: Action, name: str) -> list[int]:
-    """An argument that lists numbers; raises UsageError for another text: a plan may come from anybody."""
-    try:
-        return [int(part) for part in text(action.arguments, name).split()]
-    except ValueError as error:
-        place = f"{action.name} {printable(action.target)}"
-        raise UsageError(f"{place}: the plan's {name} are not numbers") from error
 
 
 def record_count(scene: PlanScene, file: str) -> int:

@@ -9,10 +9,10 @@ reference 4.8, 5, 6.4.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from rocketfsck.errors import FormatError, StoreError, UsageError
+from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, CHECKPOINT_SIZE, Checkpoint, encode_checkpoint
 from rocketfsck.formats.epoch import EpochEntry, decode_epochs, encode_epochs
 from rocketfsck.formats.javatext import parse_int32, parse_int64
@@ -21,16 +21,24 @@ from rocketfsck.reader.heads import begins_record
 from rocketfsck.reader.index import readable_headers
 from rocketfsck.repair.build.checkpoint import build_checkpoint, read_checkpoint
 from rocketfsck.repair.log.edit import read_log_end
+from rocketfsck.repair.plan.arguments import (
+    TIMER_FIELDS,
+    Arguments,
+    CheckpointTail,
+    Epochs,
+    IndexTime,
+    TimerValue,
+    TimerValues,
+)
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import Repair, Row
 from rocketfsck.repair.repairs.answers import (
     answer,
     by_file,
     notice,
     number,
     one_by_one,
-    text,
     whole_file,
 )
 from rocketfsck.repair.repairs.misnamed import is_unsettled
@@ -45,8 +53,6 @@ from rocketfsck.verify.rules.rule import LEVELS
 from rocketfsck.verify.unknown import unknown_areas
 
 CHECKPOINT_NAME = "checkpoint"
-ZERO_TAIL = "zero_tail"
-"""Argument of write-checkpoint: write zeros behind the fields, where there is damage."""
 EPOCH_LIMIT = 16 << 20
 _BROKEN = frozenset(
     {
@@ -109,17 +115,15 @@ def write_checkpoint(scene: PlanScene) -> Action:
         CHECKPOINT_NAME,
         "write the checkpoint that fits the ends of the log, the queues and the index",
         why,
-        arguments={ZERO_TAIL: True}
-        if any(finding.rule == RuleName.CHECKPOINT_TAIL for finding in why)
-        else {},
+        arguments=CheckpointTail(any(finding.rule == RuleName.CHECKPOINT_TAIL for finding in why)),
         preconditions=whole_file(scene, CHECKPOINT_NAME) if scene.store.checkpoint is not None else (),
         write_size=CHECKPOINT_SIZE,
     )
 
 
-def act_checkpoint(scene: ActScene, action: Action) -> None:
+def act_checkpoint(scene: ActScene, _action: Action, arguments: CheckpointTail) -> None:
     """Write all fields from what the tree holds now."""
-    put_checkpoint(scene, build_checkpoint(scene.reopen()), zero_tail=bool(action.arguments.get(ZERO_TAIL)))
+    put_checkpoint(scene, build_checkpoint(scene.reopen()), zero_tail=arguments.zero_tail)
 
 
 def put_checkpoint(scene: ActScene, checkpoint: Checkpoint, *, zero_tail: bool = False) -> None:
@@ -161,7 +165,7 @@ def plan_finish(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
     )
 
 
-def act_finish(scene: ActScene, action: Action) -> None:
+def act_finish(scene: ActScene, action: Action, _arguments: Arguments) -> None:
     """Write the checkpoint, set `abort` aside."""
     put_checkpoint(scene, build_checkpoint(scene.reopen()))
     scene.tree.set_aside(action.target)
@@ -185,16 +189,16 @@ def plan_save_index(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
             CHECKPOINT_NAME,
             "let indexMsgTimestamp be the end of the newest index file, so that the next start keeps it",
             findings,
-            arguments={"index_msg_timestamp": max(ends)},
+            arguments=IndexTime(max(ends)),
             preconditions=whole_file(scene, CHECKPOINT_NAME) if there else (),
             write_size=8,
         )
 
 
-def act_save_index(scene: ActScene, action: Action) -> None:
+def act_save_index(scene: ActScene, _action: Action, arguments: IndexTime) -> None:
     """Raise indexMsgTimestamp."""
     before = read_checkpoint(scene.reopen())
-    wanted = max(number(action.arguments, "index_msg_timestamp"), before.index_msg_timestamp)
+    wanted = max(arguments.index_msg_timestamp, before.index_msg_timestamp)
     put_checkpoint(scene, replace(before, index_msg_timestamp=wanted))
 
 
@@ -217,7 +221,7 @@ def plan_epochs(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
             name,
             note,
             found,
-            arguments={"epochs": " ".join(f"{entry.epoch}-{entry.start_offset}" for entry in entries)},
+            arguments=Epochs(tuple(entries)),
             preconditions=whole_file(scene, name),
             losses=[Loss("entry", dropped, kept_in="set aside")] if dropped else [],
             notices=[notice("epochs-dropped", dropped), notice("settings-older", 1)],
@@ -269,17 +273,11 @@ def _backup(store: Store, name: str) -> list[EpochEntry]:
     return []
 
 
-def act_epochs(scene: ActScene, action: Action) -> None:
+def act_epochs(scene: ActScene, action: Action, arguments: Epochs) -> None:
     """Set the old file aside and write the new one."""
-    listed = [item.split("-") for item in text(action.arguments, "epochs").split()]
-    try:
-        pairs = [(int(epoch), int(start)) for epoch, start in listed]
-    except ValueError as error:
-        raise UsageError("rewrite-epochs: the plan's epochs are not epoch-startOffset") from error
-    entries = [EpochEntry(epoch, start) for epoch, start in pairs]
     scene.tree.set_aside(action.target)
-    if entries:
-        data = encode_epochs(entries)
+    if arguments.epochs:
+        data = encode_epochs(arguments.epochs)
         scene.tree.create(action.target, len(data))
         scene.tree.write(action.target, 0, data)
 
@@ -295,14 +293,14 @@ def plan_timer(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
             name,
             "give timercheck its length, and fields that go no further than the store",
             found,
-            arguments=values,
+            arguments=TimerValues(values),
             preconditions=whole_file(scene, name),
             write_size=TIMER_CHECK_SIZE,
             notices=[notice("timer-moved", max(len(values), 1))],
         )
 
 
-def _timer_values(store: Store, findings: Iterable[Finding]) -> dict[str, int]:
+def _timer_values(store: Store, findings: Iterable[Finding]) -> tuple[TimerValue, ...]:
     values: dict[str, int] = {}
     for finding in findings:
         field = finding.found.get("field")
@@ -311,29 +309,28 @@ def _timer_values(store: Store, findings: Iterable[Finding]) -> dict[str, int]:
     if "lastReadTimeMs" in values:
         end = read_log_end(store)
         values["lastReadTimeMs"] = end.store_timestamp if end is not None else 0
-    return values
+    return tuple(TimerValue(field, values[field]) for field in TIMER_FIELDS if field in values)
 
 
-def act_timer(scene: ActScene, action: Action) -> None:
+def act_timer(scene: ActScene, action: Action, arguments: TimerValues) -> None:
     """Set the length, write the fields."""
     if scene.tree.size(action.target) != TIMER_CHECK_SIZE:
         scene.tree.resize(action.target, TIMER_CHECK_SIZE)
-    fields: Mapping[str, int] = {
-        name: number(action.arguments, name) for name in action.arguments if name != "size"
-    }
-    for name, value in fields.items():
-        scene.tree.write(action.target, TIMER_CHECK.offset(name), value.to_bytes(8, "big", signed=True))
+    for item in arguments.fields:
+        data = item.value.to_bytes(8, "big", signed=True)
+        scene.tree.write(action.target, TIMER_CHECK.offset(item.field), data)
 
 
-ROWS: tuple[Repair, ...] = (
-    Repair("rewrite-epochs", 500, "keep the epochs that fit the log", plan_epochs, act_epochs),
-    Repair("reset-timer", 510, "bound the timer's progress by the store", plan_timer, act_timer),
+ROWS: tuple[Row, ...] = (
+    Repair("rewrite-epochs", 500, "keep the epochs that fit the log", plan_epochs, act_epochs, Epochs),
+    Repair("reset-timer", 510, "bound the timer's progress by the store", plan_timer, act_timer, TimerValues),
     Repair(
         "write-checkpoint",
         520,
         "write the checkpoint that fits",
         plan_checkpoint,
         act_checkpoint,
+        CheckpointTail,
         traits=("checkpoint_fields",),
         needs=("rebuild-index",),  # whose newest time is one of its fields
     ),
@@ -343,6 +340,7 @@ ROWS: tuple[Repair, ...] = (
         "keep index files from being deleted",
         plan_save_index,
         act_save_index,
+        IndexTime,
         needs=("write-checkpoint",),
     ),
     Repair(
@@ -351,6 +349,7 @@ ROWS: tuple[Repair, ...] = (
         "set abort aside, all is recovered",
         plan_finish,
         act_finish,
+        Arguments,
         areas=("abort", "checkpoint"),
         traits=("checkpoint_fields",),
         answers=(RuleName.INDEX_FILE_DOOMED, RuleName.RECOVERY_SCANS_ALL),

@@ -22,9 +22,10 @@ from rocketfsck.repair.log.edit import (
     losses_of,
 )
 from rocketfsck.repair.log.records import lost_records, without_records
+from rocketfsck.repair.plan.arguments import BlankPlace, FencedFile, Fences, LogCut, NewSize
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import Repair, Row
 from rocketfsck.repair.repairs.answers import (
     ahead_of_all,
     answer,
@@ -98,7 +99,7 @@ def _set_aside(scene: PlanScene, file: MappedFile, findings: Sequence[Finding]) 
         file.relative,
         "set the file aside: it lies behind the end of the log and holds no sound record",
         findings,
-        arguments={"start_offset": base, "whole_file": True},
+        arguments=LogCut(base, whole_file=True),
         preconditions=[scene.extent(file.relative)],
         losses=[Loss("byte", file.size, start_offset=base, end_offset=base + file.size, kept_in=KEPT)],
     )
@@ -142,7 +143,7 @@ def _cut(
         file.relative,
         note,
         findings,
-        arguments={"start_offset": base + start},
+        arguments=LogCut(base + start),
         preconditions=[scene.extent(file.relative, max(start - 1, 0), end)],
         losses=[
             *(record.loss for record in records),
@@ -176,7 +177,7 @@ def _trim(scene: PlanScene, file: MappedFile, start: int) -> Iterator[Action]:
             file.relative,
             f"give the file its {size} bytes; what is taken away is zeros by then",
             found,
-            arguments={"size": size},
+            arguments=NewSize(size),
             preconditions=whole_file(scene, file.relative),
         )
 
@@ -194,21 +195,21 @@ def plan_write_blank(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[
         yield from end_file(scene, file)
 
 
-def act_trim(scene: ActScene, action: Action) -> None:
+def act_trim(scene: ActScene, action: Action, arguments: NewSize) -> None:
     """Set the length; only zeros are taken away."""
     file = acted_log_file(scene.reopen(), action)
-    size = number(action.arguments, "size")
+    size = arguments.size
     if not is_zero_from(file.location, size):
         raise StoreError(f"is not zero behind its length {size}", path=action.target)
     scene.tree.resize(file.relative, size)
 
 
-def act_cut(scene: ActScene, action: Action) -> None:
+def act_cut(scene: ActScene, action: Action, arguments: LogCut) -> None:
     """Zeros from an offset to the end of its file; or the whole file set aside."""
     file = acted_log_file(scene.reopen(), action)
     base = file.start_offset or 0
-    start = number(action.arguments, "start_offset") - base
-    if action.arguments.get("whole_file"):
+    start = arguments.start_offset - base
+    if arguments.whole_file:
         scene.tree.set_aside(file.relative)
         return
     if not 0 <= start <= file.size:
@@ -217,7 +218,7 @@ def act_cut(scene: ActScene, action: Action) -> None:
     scene.tree.zero(file.relative, start, file.size)
 
 
-ROWS: tuple[Repair, ...] = (
+ROWS: tuple[Row, ...] = (
     ONE_BIT,
     Repair(
         "fence-gap",
@@ -225,6 +226,7 @@ ROWS: tuple[Repair, ...] = (
         "make and fence a commit log file that is missing",
         plan_gaps,
         act_fence_gap,
+        FencedFile,
         writes_by=("commitlog_file_size",),
         traits=_FILLER_TRAITS,
         answers=(RuleName.UNIT_IN_MISSING_SEGMENT,),
@@ -235,6 +237,7 @@ ROWS: tuple[Repair, ...] = (
         "write zeros over old bytes behind the log's end",
         plan_zero_stale_tail,
         act_cut,
+        LogCut,
     ),
     Repair(
         "cut-log",
@@ -242,6 +245,7 @@ ROWS: tuple[Repair, ...] = (
         "cut the log behind its last whole record",
         plan_cut_log,
         act_cut,
+        LogCut,
         answers=(RuleName.LOG_NO_RECORDS,),
     ),
     Repair(
@@ -250,6 +254,7 @@ ROWS: tuple[Repair, ...] = (
         "take away the zeros that a cut left behind a file's length",
         lambda _scene, _findings: (),  # cuts plan it
         act_trim,
+        NewSize,
         writes_by=("commitlog_file_size",),
         answers=(RuleName.SEGMENT_LENGTH,),
         needs=("zero-stale-tail", "cut-log"),
@@ -260,6 +265,7 @@ ROWS: tuple[Repair, ...] = (
         "fence damage so that what follows stays readable",
         plan_salvage_log,
         act_fence,
+        Fences,
         traits=_FILLER_TRAITS,
         answers=(RuleName.LOG_TORN_TAIL, RuleName.BLANK_MISSING, RuleName.UNIT_OF_DAMAGED_RECORD),
         needs_beside=("resize-segment",),
@@ -270,6 +276,7 @@ ROWS: tuple[Repair, ...] = (
         "end a commit log file with its BLANK",
         plan_write_blank,
         act_write_blank,
+        BlankPlace,
         writes_by=("commitlog_file_size",),
         answers=(RuleName.LOG_TORN_TAIL, RuleName.LOG_NO_RECORDS, RuleName.SEGMENT_ZERO_INSIDE),
         needs_beside=("resize-segment",),  # a BLANK goes to the end of its file

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.reader.units import UnitReader
-from rocketfsck.repair.plan.basis import Name
+from rocketfsck.repair.plan.arguments import DelayLevels, Name
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.repairs.answers import answer, notice, whole_file
@@ -56,7 +56,7 @@ def delay_follows(scene: PlanScene, ends: Mapping[Name, int]) -> Iterator[Action
             name,
             f"bring the offsets of {len(levels)} delay levels into their queues, which end earlier",
             [],
-            arguments={"levels": " ".join(map(str, sorted(levels)))},
+            arguments=DelayLevels(tuple(sorted(levels))),
             preconditions=whole_file(scene, name),
             notices=[notice("delay-moved", len(levels))],
         )

@@ -14,23 +14,32 @@ from rocketfsck.formats.config import encode_config, valid_prefix
 from rocketfsck.formats.configviews import data_version
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id
 from rocketfsck.repair.build.config import build_topics, close_text, read_config
+from rocketfsck.repair.plan.arguments import (
+    ConfigOrigin,
+    ConfigSource,
+    DelayLevels,
+    NewSize,
+    QueueType,
+    TopicType,
+    TopicTypes,
+)
 from rocketfsck.repair.plan.model import Action, Loss, Notice
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair
-from rocketfsck.repair.repairs.answers import answer, notice, number, one_by_one, text, whole_file
+from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.repairs.answers import answer, notice, number, one_by_one, whole_file
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.queues.file import check_queues
 from rocketfsck.verify.rules.catalog import RULES
-from rocketfsck.verify.store.config import QUEUE_KINDS, QUEUE_TYPE
+from rocketfsck.verify.store.config import QUEUE_TYPE
 from rocketfsck.verify.store.configfiles import MAX_SIZE, VIEWS
 from rocketfsck.verify.tasks.task import Context, QueuesTask
 
 _BACKUP = ".bak"
 _TOPICS = "config/topics.json"
-_TYPES = {kind: name for name, kind in QUEUE_KINDS.items()}
+_TYPES: Mapping[str, QueueType] = {"file": "SimpleCQ", "batch": "BatchCQ"}
 
 
 def plan_restore(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
@@ -47,7 +56,7 @@ def plan_restore(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
             name,
             note,
             [item for item in one_by_one(findings) if item.where.file.removesuffix(_BACKUP) == name],
-            arguments={"source": source},
+            arguments=ConfigOrigin(source),
             preconditions=[
                 *(whole_file(scene, name) if present else ()),
                 *(whole_file(scene, name + _BACKUP) if source == "backup" else ()),
@@ -68,7 +77,7 @@ def _is_restored(scene: PlanScene, name: str) -> bool:
     )
 
 
-def _noticed(source: str, finding: Finding) -> Notice | None:
+def _noticed(source: ConfigSource, finding: Finding) -> Notice | None:
     """What a restored file makes noticed: nothing where brokers would load the same .bak by themselves."""
     if source != "backup":
         return notice("settings-made-up", 1)
@@ -83,7 +92,7 @@ def _size(scene: PlanScene, name: str) -> int:
     return next((file.size for file in scene.store.configs if file.relative == name), 0)
 
 
-def _source(scene: PlanScene, finding: Finding, name: str) -> tuple[str, bytes, str] | None:
+def _source(scene: PlanScene, finding: Finding, name: str) -> tuple[ConfigSource, bytes, str] | None:
     """Where a new file can come from, its bytes, and what to say."""
     store = scene.store
     backup = _backup_of(store, name)
@@ -132,16 +141,16 @@ def _has_shape(name: str, value: Any) -> bool:
     return True
 
 
-def act_restore(scene: ActScene, action: Action) -> None:
+def act_restore(scene: ActScene, action: Action, arguments: ConfigOrigin) -> None:
     """Set the file aside and write the new one."""
     store = scene.reopen()
-    name, source = action.target, text(action.arguments, "source")
-    data: bytes | None = None
+    name, source = action.target, arguments.source
+    data: bytes | None
     if source == "backup":
         data = _backup_of(store, name)
     elif source == "beginning":
         data = close_text(read_whole(store.root / name, MAX_SIZE))
-    elif source == "log":
+    else:
         data = build_topics(store)
     if data is None:
         raise StoreError("has nothing any more that it could be made of", path=name)
@@ -167,15 +176,15 @@ def plan_cut(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
             finding.where.file,
             f"cut the file behind its value, to {size} bytes",
             [finding],
-            arguments={"size": size},
+            arguments=NewSize(size),
             preconditions=whole_file(scene, finding.where.file),
             losses=[Loss("byte", number(finding.found, "extra_size"), valid=False)],
         )
 
 
-def act_cut(scene: ActScene, action: Action) -> None:
+def act_cut(scene: ActScene, action: Action, arguments: NewSize) -> None:
     """Cut the file."""
-    scene.tree.resize(action.target, number(action.arguments, "size"))
+    scene.tree.resize(action.target, arguments.size)
 
 
 def plan_delay(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
@@ -188,13 +197,13 @@ def plan_delay(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
             name,
             f"bring the offsets of {len(mine)} delay levels into their queues",
             mine,
-            arguments={"levels": " ".join(str(number(finding.found, "level")) for finding in mine)},
+            arguments=DelayLevels(tuple(number(finding.found, "level") for finding in mine)),
             preconditions=whole_file(scene, name),
             notices=[notice("delay-moved", len(mine))],
         )
 
 
-def act_delay(scene: ActScene, action: Action) -> None:
+def act_delay(scene: ActScene, action: Action, arguments: DelayLevels) -> None:
     """Clamp the offsets to what the queues hold now. The .bak is not touched."""
     store = scene.reopen()
     name = action.target
@@ -202,10 +211,10 @@ def act_delay(scene: ActScene, action: Action) -> None:
     table = value.get("offsetTable") if isinstance(value, dict) else None
     if not isinstance(table, dict):
         raise StoreError("has no offsets any more", path=name)
-    for level in text(action.arguments, "levels").split():
-        low, high = _bounds(store, delay_queue_id(int(level)))
+    for level in arguments.levels:
+        low, high = _bounds(store, delay_queue_id(level))
         for key in list(table):
-            if str(key) == level:
+            if str(key) == str(level):
                 table[key] = min(max(int(table[key]), low), high)
     put_file(scene, name, encode_config(value))
 
@@ -226,25 +235,28 @@ def plan_queue_type(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
             name,
             f"let queue.type of {len(topics)} topics be that of their queues",
             mine,
-            arguments={topic: _TYPES[next(iter(kinds[topic]))] for topic in topics},
+            arguments=TopicTypes(
+                tuple(TopicType(topic, _TYPES[next(iter(kinds[topic]))]) for topic in topics)
+            ),
             preconditions=whole_file(scene, name),
             notices=[notice("queue-kind-set", len(topics))],
         )
 
 
-def act_queue_type(scene: ActScene, action: Action) -> None:
+def act_queue_type(scene: ActScene, action: Action, arguments: TopicTypes) -> None:
     """Write the attributes."""
     value = read_config(scene.tree.place(action.target), MAX_SIZE)
     table = value.get("topicConfigTable") if isinstance(value, dict) else None
     if not isinstance(table, dict):
         raise StoreError("has no topics any more", path=action.target)
-    for topic, kind in action.arguments.items():
+    for item in arguments.topics:
+        topic = item.topic
         if not isinstance(table.get(topic), dict):
             raise StoreError(f"has no topic {topic} any more", path=action.target)
         attributes = table[topic].get("attributes")
         kept = dict(attributes) if isinstance(attributes, dict) else {}
         name = QUEUE_TYPE if QUEUE_TYPE in kept else f"+{QUEUE_TYPE}"
-        table[topic]["attributes"] = {**kept, name: kind}
+        table[topic]["attributes"] = {**kept, name: item.queue_type}
     put_file(scene, action.target, encode_config(value))
 
 
@@ -258,16 +270,24 @@ def _bounds(store: Store, queue_id: int) -> tuple[int, int]:
     return 0, 0
 
 
-ROWS: tuple[Repair, ...] = (
-    Repair("restore-config", 700, "restore a config file", plan_restore, act_restore),
-    Repair("set-queue-type", 705, "let topics.json name the kind of queues", plan_queue_type, act_queue_type),
-    Repair("cut-config", 710, "cut a config file behind its value", plan_cut, act_cut),
+ROWS: tuple[Row, ...] = (
+    Repair("restore-config", 700, "restore a config file", plan_restore, act_restore, ConfigOrigin),
+    Repair(
+        "set-queue-type",
+        705,
+        "let topics.json name the kind of queues",
+        plan_queue_type,
+        act_queue_type,
+        TopicTypes,
+    ),
+    Repair("cut-config", 710, "cut a config file behind its value", plan_cut, act_cut, NewSize),
     Repair(
         "set-delay-offset",
         720,
         "bring delay offsets into their queues",
         plan_delay,
         act_delay,
+        DelayLevels,
         needs=("cut-queue",),
     ),
 )

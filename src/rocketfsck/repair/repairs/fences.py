@@ -22,6 +22,7 @@ from rocketfsck.repair.log.edit import (
     write_blank,
     write_fence,
 )
+from rocketfsck.repair.plan.arguments import BlankPlace, Fence, FencedFile, Fences
 from rocketfsck.repair.plan.model import Action, Extent, Loss, Notice
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.repairs.answers import (
@@ -35,7 +36,6 @@ from rocketfsck.repair.repairs.answers import (
     number,
     one_by_one,
     rules_in,
-    text,
 )
 from rocketfsck.repair.repairs.index import rebuild_indexes
 from rocketfsck.repair.repairs.misnamed import claims, hidden_record, is_unsettled, is_zero
@@ -88,11 +88,10 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
         f"fill {sum(high - low for low, high in spans)} bytes of damage from {base + spans[0][0]} on with "
         "filler records, so that what follows stays readable",
         why,
-        arguments={
-            "ranges": " ".join(f"{base + low}-{base + high}" for low, high in spans),
-            "store_timestamps": " ".join(str(time_at(store, base + low)) for low, _ in spans),
-            "version": str(store.dialect.version),
-        },
+        arguments=Fences(
+            tuple(Fence(base + low, base + high, time_at(store, base + low)) for low, high in spans),
+            str(store.dialect.version),
+        ),
         preconditions=[
             scene.extent(file.relative, min(low, file.size), min(high, file.size)) for low, high in spans
         ],
@@ -217,7 +216,7 @@ def end_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
         file.relative,
         f"end the file with a BLANK at {base + pos}, so that readers go on in the next",
         why,
-        arguments={"start_offset": base + pos},
+        arguments=BlankPlace(base + pos),
         preconditions=[scene.extent(file.relative, pos, end)] if pos < end else [],
         write_size=BLANK_HEADER_SIZE,
         notices=[notice("file-ends-early", 1)] if tails else [],
@@ -253,13 +252,7 @@ def fence_missing_files(scene: PlanScene, following: MappedFile, finding: Findin
             name,
             "make a file of filler records in the place of the missing one, so that offsets go on",
             [finding, *_lost_units(scene, [(first, limit)])],
-            arguments={
-                "start_offset": start,
-                "end_offset": end,
-                "size": size,
-                "store_timestamp": timestamp,
-                "version": str(store.dialect.version),
-            },
+            arguments=FencedFile(start, end, size, timestamp, str(store.dialect.version)),
             preconditions=[] if moved else [Extent(name, 0, None, None)],
             losses=losses_of(inside),
             write_size=size,
@@ -287,43 +280,38 @@ def acted_log_file(store: Store, action: Action) -> MappedFile:
     return file
 
 
-def act_fence(scene: ActScene, action: Action) -> None:
+def act_fence(scene: ActScene, action: Action, arguments: Fences) -> None:
     """Fill the ranges with filler records."""
     store = scene.reopen()
     file = acted_log_file(store, action)
     base = file.start_offset or 0
-    ranges = [part.split("-") for part in text(action.arguments, "ranges").split()]
-    times = text(action.arguments, "store_timestamps").split()
-    for (low, high), timestamp in zip(ranges, times, strict=True):
-        start, end = int(low), int(high)
+    for fence in arguments.fences:
+        start, end = fence.start_offset, fence.end_offset
         if not base <= start < end <= base + file.size:
             raise StoreError(f"does not hold the offsets {start} to {end}", path=action.target)
         keep_bytes(scene.tree, file.relative, (start - base, end - base))
-        version = text(action.arguments, "version")
-        write_fence(scene.tree, store, file, start, end, version=version, timestamp=int(timestamp))
+        version, timestamp = arguments.version, fence.store_timestamp
+        write_fence(scene.tree, store, file, start, end, version=version, timestamp=timestamp)
 
 
-def act_fence_gap(scene: ActScene, action: Action) -> None:
+def act_fence_gap(scene: ActScene, action: Action, arguments: FencedFile) -> None:
     """Make the file that is missing, filled with filler records to its BLANK."""
-    start, size = number(action.arguments, "start_offset"), number(action.arguments, "size")
+    start, end, timestamp = arguments.start_offset, arguments.end_offset, arguments.store_timestamp
     if scene.tree.exists(action.target):
         raise StoreError("exists", path=action.target)
-    scene.tree.create(action.target, size)
+    scene.tree.create(action.target, arguments.size)
     store = scene.reopen()
     file = acted_log_file(store, action)
-    timestamp = number(action.arguments, "store_timestamp", 1)
-    version = text(action.arguments, "version")
-    end = number(action.arguments, "end_offset")
     if end > start:
-        write_fence(scene.tree, store, file, start, end, version=version, timestamp=timestamp)
+        write_fence(scene.tree, store, file, start, end, version=arguments.version, timestamp=timestamp)
     write_blank(scene.tree, file.relative, end - start)
     scene.tree.set_mtime(file.relative, timestamp * 1_000_000)
 
 
-def act_write_blank(scene: ActScene, action: Action) -> None:
+def act_write_blank(scene: ActScene, action: Action, arguments: BlankPlace) -> None:
     """Write the BLANK."""
     file = acted_log_file(scene.reopen(), action)
-    pos = number(action.arguments, "start_offset") - (file.start_offset or 0)
+    pos = arguments.start_offset - (file.start_offset or 0)
     if not 0 <= pos <= blank_pos_of(file.size):
         raise StoreError("has no room for a BLANK there", path=action.target)
     write_blank(scene.tree, file.relative, pos)

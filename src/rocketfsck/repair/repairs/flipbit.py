@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.places import BODY_CRC_AT
 from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE, property_crc_trailer
+from rocketfsck.repair.plan.arguments import FlippedByte
 from rocketfsck.repair.plan.model import Action, Notice
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair
-from rocketfsck.repair.repairs.answers import number
 from rocketfsck.repair.repairs.misnamed import is_misnamed
 from rocketfsck.repair.repairs.onebit import CRC_MASK, FlippedBit, find_flipped_bit_in_file
 from rocketfsck.rulenames import RuleName
@@ -67,13 +67,7 @@ def _actions(scene: PlanScene, reader: FileReader, finding: Finding, start: int,
                 target=file,
                 note=f"flip bit {bit.mask.bit_length() - 1} of byte {byte_pos} back, in the {what} of the "
                 f"record at byte {pos}; the odds that other damage looks like this: {odds_text(bit.odds)}",
-                arguments={
-                    "record_pos": pos,
-                    "pos": byte_pos,
-                    "before": before,
-                    "after": before ^ bit.mask,
-                    "odds": odds_text(bit.odds),
-                },
+                arguments=FlippedByte(pos, byte_pos, before, before ^ bit.mask, odds_text(bit.odds)),
                 why=(finding.fingerprint,),
                 rules=(finding.rule,),
                 preconditions=(scene.extent(file, pos, pos + record.total_size),),
@@ -121,11 +115,9 @@ def _property_crc_agrees(reader: FileReader, record: LargeRecord, byte_pos: int,
     return trailer == property_crc_trailer(crc & CRC_MASK)
 
 
-def flip_back(scene: ActScene, action: Action) -> None:
+def flip_back(scene: ActScene, action: Action, arguments: FlippedByte) -> None:
     """Write the byte with the bit turned back. Raises StoreError where another byte stands there."""
-    pos, before, after = (number(action.arguments, name, -1) for name in ("pos", "before", "after"))
-    if pos < 0 or not 0 <= before <= 0xFF or not 0 <= after <= 0xFF:
-        raise StoreError("the plan does not say which byte is to be changed", path=action.target)
+    pos, before, after = arguments.pos, arguments.before, arguments.after
     if scene.tree.read(action.target, pos, 1) != bytes([before]):
         raise StoreError(f"is not {before:#04x} any more", path=action.target, offset=pos)
     scene.tree.write(action.target, pos, bytes([after]))
@@ -137,4 +129,5 @@ ONE_BIT = Repair(
     summary="Turn the one bit back that explains a wrong body CRC.",
     plan=plan_flips,
     act=flip_back,
+    arguments=FlippedByte,
 )

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.log.edit import COPY_SIZE, keep_bytes
+from rocketfsck.repair.plan.arguments import CopiedRanges, LogCut
 from rocketfsck.repair.plan.model import Action, Extent
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair
-from rocketfsck.repair.repairs.answers import number, text
+from rocketfsck.repair.plan.table import Repair, Row
 from rocketfsck.repair.repairs.commitlog import act_cut
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding
@@ -24,32 +24,20 @@ from rocketfsck.verify.finding import Finding
 Span = tuple[int, int]
 
 
-def spans_text(ranges: Iterable[Span]) -> str:
-    """Ranges as an argument of an action."""
-    return " ".join(f"{start}-{end}" for start, end in ranges)
-
-
-def spans_of(action: Action, size: int) -> list[Span]:
+def spans_of(action: Action, arguments: CopiedRanges) -> list[Span]:
     """The ranges of an action, as positions in its file; StoreError for what cannot be."""
-    spans: list[Span] = []
-    for part in text(action.arguments, "ranges").split():
-        low, _, high = part.partition("-")
-        if not (low.isascii() and low.isdigit() and high.isascii() and high.isdigit()):
-            raise StoreError(f"has no range {part!a}", path=action.target)
-        spans.append((int(low), int(high)))
-    start = number(action.arguments, "start_offset")
-    moved = [(low - start, high - start) for low, high in spans]
-    bounds = [0, *(place for span in moved for place in span), size]
+    start = arguments.start_offset
+    moved = [(span.start_offset - start, span.end_offset - start) for span in arguments.ranges]
+    bounds = [0, *(place for span in moved for place in span), arguments.size]
     if any(low >= high for low, high in moved) or bounds != sorted(bounds):
         raise StoreError("has no such ranges", path=action.target)
     return moved
 
 
-def act_heal(scene: ActScene, action: Action) -> None:
+def act_heal(scene: ActScene, action: Action, arguments: CopiedRanges) -> None:
     """Copy the ranges from the other store. What was there is set aside in one file."""
-    tree, name = scene.tree, action.target
-    size = number(action.arguments, "size")
-    spans = spans_of(action, size)
+    tree, name, size = scene.tree, action.target, arguments.size
+    spans = spans_of(action, arguments)
     sizes = [high - low for low, high in spans]
     if not spans or sizes != [(extent.end or 0) - extent.start for extent in action.sources]:
         raise StoreError("has ranges of another length than what is taken for them", path=name)
@@ -63,7 +51,7 @@ def act_heal(scene: ActScene, action: Action) -> None:
     for (start, _), extent in zip(spans, action.sources, strict=True):
         _take(scene, name, start, extent)
     if made:
-        tree.set_mtime(name, number(action.arguments, "store_timestamp") * 1_000_000)
+        tree.set_mtime(name, arguments.store_timestamp * 1_000_000)
 
 
 def _take(scene: ActScene, name: str, pos: int, source: Extent) -> None:
@@ -83,14 +71,15 @@ def _nothing(_scene: PlanScene, _findings: Sequence[Finding]) -> Iterable[Action
     return ()
 
 
-ROWS: tuple[Repair, ...] = (
+ROWS: tuple[Row, ...] = (
     Repair(
         "heal-log",
         180,
         "take ranges of the log from another copy",
         _nothing,
         act_heal,
+        CopiedRanges,
         writes_by=("commitlog_file_size",),
     ),
-    Repair("heal-cut", 185, "cut the log where the other copy's ends", _nothing, act_cut),
+    Repair("heal-cut", 185, "cut the log where the other copy's ends", _nothing, act_cut, LogCut),
 )

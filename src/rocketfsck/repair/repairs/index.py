@@ -24,9 +24,10 @@ from rocketfsck.formats.indexfile import (
 )
 from rocketfsck.reader.index import read_entry, readable_headers
 from rocketfsck.repair.build import build_index, relink_index_file
+from rocketfsck.repair.plan.arguments import HEADER_FIELDS, Arguments, HeaderValue, HeaderValues, IndexPart
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import Repair, Row
 from rocketfsck.repair.repairs.answers import (
     answer,
     by_file,
@@ -34,7 +35,6 @@ from rocketfsck.repair.repairs.answers import (
     notice,
     number,
     one_by_one,
-    text,
     whole_file,
 )
 from rocketfsck.repair.repairs.misnamed import is_misnamed
@@ -114,9 +114,9 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
         + (f", from {start.from_offset} on" if start is not None else "")
         + f" ({len(files)} files are there)",
         why,
-        arguments={}
+        arguments=IndexPart()
         if start is None
-        else {"from_offset": start.from_offset, "first_file": files[0].name if files else ""},
+        else IndexPart(start.from_offset, files[0].name if files else ""),
         preconditions=[extent for file in relied for extent in whole_file(scene, file.relative)],
         losses=losses,
         gains={"record": records} if records else {},
@@ -219,14 +219,12 @@ def _index_file(scene: PlanScene, name: str) -> IndexFile | None:
     return next((file for file in scene.store.indexes if file.relative == name), None)
 
 
-def act_rebuild(scene: ActScene, action: Action) -> None:
+def act_rebuild(scene: ActScene, _action: Action, arguments: IndexPart) -> None:
     """Build index/ in a scratch directory; files that come out the same stay."""
     store = scene.reopen()
     scratch = scene.tree.scratch()
     names = [file.name for file in store.indexes]
-    partly = "from_offset" in action.arguments
-    from_offset = number(action.arguments, "from_offset") if partly else None
-    build_index(store, scratch, from_offset=from_offset, time_zone=_EARLIEST_ZONE)
+    build_index(store, scratch, from_offset=arguments.from_offset, time_zone=_EARLIEST_ZONE)
     made = scratch / "index"
     built = sorted(path.name for path in made.iterdir()) if made.is_dir() else []
     kept = [
@@ -234,8 +232,8 @@ def act_rebuild(scene: ActScene, action: Action) -> None:
         for name in built
         if name in names and _same(os.fspath(made / name), scene.tree.place(f"index/{name}"))
     ]
-    first = text(action.arguments, "first_file")
-    gone = [name for name in names if not partly or (first and name >= first)]
+    first = arguments.first_file
+    gone = [name for name in names if arguments.from_offset is None or (first and name >= first)]
     for name in sorted({*gone, *(name for name in names if name in built)}):
         if name not in kept:
             scene.tree.set_aside(f"index/{name}")
@@ -255,7 +253,7 @@ def _same(first: str, second: str) -> bool:
         )
 
 
-def act_relink(scene: ActScene, action: Action) -> None:
+def act_relink(scene: ActScene, action: Action, _arguments: Arguments) -> None:
     """Write the file anew out of its own entries. Its time stays."""
     store = scene.reopen()
     file = next((item for item in store.indexes if item.relative == action.target), None)
@@ -286,7 +284,10 @@ def plan_header(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
             name,
             f"write {', '.join(sorted(values))} as the entries and records say",
             found,
-            arguments=values,
+            arguments=HeaderValues(
+                tuple(HeaderValue(field, values[field]) for field in HEADER_FIELDS if field in values),
+                empty_entry0="entry0" in values,
+            ),
             preconditions=[scene.extent(name, 0, min(INDEX_HEADER_SIZE, file.size))],
             write_size=INDEX_HEADER_SIZE,
         )
@@ -318,7 +319,7 @@ def _fields(scene: PlanScene, findings: Iterable[Finding]) -> dict[str, int]:
     return values
 
 
-def act_header(scene: ActScene, action: Action) -> None:
+def act_header(scene: ActScene, action: Action, arguments: HeaderValues) -> None:
     """Write the fields."""
     store = scene.reopen()
     data = scene.tree.read(action.target, 0, INDEX_HEADER_SIZE)
@@ -326,26 +327,25 @@ def act_header(scene: ActScene, action: Action) -> None:
         decode_header(data)
     except FormatError as error:
         raise StoreError("has no header", path=action.target) from error
-    for field in HEADER.fields:
-        if field.name in action.arguments:
-            size = 4 if field.name in _COUNTS else 8
-            value = number(action.arguments, field.name)
-            try:
-                data = value.to_bytes(size, "big", signed=True)
-            except OverflowError as error:
-                raise StoreError(f"{field.name} cannot be {value}", path=action.target) from error
-            scene.tree.write(action.target, HEADER.offset(field.name), data)
-    if "entry0" in action.arguments:
+    for item in arguments.fields:
+        size = 4 if item.field in _COUNTS else 8
+        try:
+            data = item.value.to_bytes(size, "big", signed=True)
+        except OverflowError as error:
+            raise StoreError(f"{item.field} cannot be {item.value}", path=action.target) from error
+        scene.tree.write(action.target, HEADER.offset(item.field), data)
+    if arguments.empty_entry0:
         scene.tree.write(action.target, entry_pos(0, store.geometry.slot_count), bytes(ENTRY_SIZE))
 
 
-ROWS: tuple[Repair, ...] = (
+ROWS: tuple[Row, ...] = (
     Repair(
         "rebuild-index",
         400,
         "build the index again from the log",
         plan_rebuild,
         act_rebuild,
+        IndexPart,
         areas=("index", "commitlog"),
         writes_by=_SIZES,
         traits=("counts_entries_in_hash_slot_count",),
@@ -367,6 +367,7 @@ ROWS: tuple[Repair, ...] = (
         "make links, slots and header of an index file anew",
         lambda _s, _f: (),
         act_relink,
+        Arguments,
         answers=tuple(sorted(LINKS)),
         moot_after=("rebuild-index",),
         writes_by=_SIZES,
@@ -378,6 +379,7 @@ ROWS: tuple[Repair, ...] = (
         "write counts and ranges of an index file's header",
         plan_header,
         act_header,
+        HeaderValues,
         moot_after=("rebuild-index",),
         writes_by=_SIZES,
         traits=("counts_entries_in_hash_slot_count",),

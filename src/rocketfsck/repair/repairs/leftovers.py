@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rocketfsck.reader.units import UnitReader
+from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import Repair, Row
 from rocketfsck.repair.repairs.answers import (
     answer,
     by_file,
@@ -110,20 +111,28 @@ def _empty_indexes(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Ac
             )
 
 
-def act_set_aside(scene: ActScene, action: Action) -> None:
+def act_set_aside(scene: ActScene, action: Action, _arguments: Arguments) -> None:
     """Move the file or directory out of the tree."""
     if scene.tree.exists(action.target):
         scene.tree.set_aside(action.target)
 
 
-ROWS: tuple[Repair, ...] = (
+ROWS: tuple[Row, ...] = (
     Repair(
         "remove-ghost-queue",
         300,
         "set aside a queue that nothing belongs to",
         plan_ghosts,
         act_set_aside,
+        Arguments,
         answers=(RuleName.QUEUE_KIND_TWICE,),
     ),
-    Repair("remove-empty-file", 325, "set aside files that nothing is in", plan_empty_files, act_set_aside),
+    Repair(
+        "remove-empty-file",
+        325,
+        "set aside files that nothing is in",
+        plan_empty_files,
+        act_set_aside,
+        Arguments,
+    ),
 )

@@ -15,10 +15,11 @@ from itertools import pairwise
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.repair.log.edit import frames_in
+from rocketfsck.repair.plan.arguments import NewName, RecordPositions
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair
-from rocketfsck.repair.repairs.answers import answer, log_file, one_by_one, record_count, text
+from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.repairs.answers import answer, log_file, one_by_one, record_count
 from rocketfsck.repair.repairs.offsets import act_offsets, set_offsets, single_offsets, stands_right
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import RecordBatch
@@ -244,20 +245,17 @@ def plan_rename(scene: PlanScene, _findings: Sequence[Finding] = ()) -> Iterator
             renamed.old,
             f"its records say that it is {renamed.new.rpartition('/')[2]}: give it that name{many}",
             [*own, *rest],
-            arguments={"circle": " ".join(map(_base, names))}
-            if renamed.circle
-            else {"new_name": renamed.new},
+            arguments=NewName(circle=tuple(map(_base, names))) if renamed.circle else NewName(renamed.new),
             preconditions=[scene.extent(name, 0, min(renamed.size, 1 << 20)) for name in names],
         )
 
 
-def act_rename(scene: ActScene, action: Action) -> None:
+def act_rename(scene: ActScene, action: Action, arguments: NewName) -> None:
     """Give the file its name, or all files of a circle theirs."""
-    bases = text(action.arguments, "circle").split()
-    if not bases:
-        scene.tree.rename(action.target, text(action.arguments, "new_name"))
+    if not arguments.circle:
+        scene.tree.rename(action.target, arguments.new_name)
         return
-    names = [action.target.removesuffix(_base(action.target)) + base for base in bases]
+    names = [action.target.removesuffix(_base(action.target)) + base for base in arguments.circle]
     between = f"{names[-1]}.renamed"
     scene.tree.rename(names[-1], between)
     for old, new in reversed(list(pairwise(names))):
@@ -279,13 +277,14 @@ def plan_offsets(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
     )
 
 
-ROWS: tuple[Repair, ...] = (
+ROWS: tuple[Row, ...] = (
     Repair(
         "rename-segment",
         100,
         "give a commit log file its right name",
         plan_offsets,
         act_rename,
+        NewName,
         writes_by=("commitlog_file_size",),
         answers=(RuleName.FOREIGN_FILE, RuleName.FOREIGN_FILE_HARMLESS, RuleName.FOREIGN_NUMBER),
     ),
@@ -295,6 +294,7 @@ ROWS: tuple[Repair, ...] = (
         "write where records stand into them",
         lambda _s, _f: (),
         act_offsets,
+        RecordPositions,
         answers=(RuleName.RECORD_PHYSICAL_OFFSET,),
     ),
 )

@@ -13,9 +13,10 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.magic import MIN_RECORD_SIZE
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
 from rocketfsck.repair.log.edit import LARGEST_FRAME, PHYSICAL_OFFSET_POS, frames_in
+from rocketfsck.repair.plan.arguments import RecordPositions
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.repairs.answers import answer, by_file, log_file, number_list, one_by_one
+from rocketfsck.repair.repairs.answers import answer, by_file, log_file, one_by_one
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.reading import read_at
 from rocketfsck.verify.finding import Finding
@@ -66,7 +67,7 @@ def set_offsets(scene: PlanScene, findings: Sequence[Finding], *, gained: bool =
             name,
             f"write the physicalOffset of {len(places)} records: they stand where their queues say",
             found,
-            arguments={"positions": " ".join(map(str, places))},
+            arguments=RecordPositions(tuple(places)),
             preconditions=[
                 scene.extent(name, finding.where.start or 0, finding.where.end) for finding in found
             ],
@@ -84,14 +85,13 @@ def set_offsets(scene: PlanScene, findings: Sequence[Finding], *, gained: bool =
         )
 
 
-def act_offsets(scene: ActScene, action: Action) -> None:
+def act_offsets(scene: ActScene, action: Action, arguments: RecordPositions) -> None:
     """Write where the records stand into them."""
     file = log_file(scene.reopen(), action.target)
     if file is None:
         raise StoreError("is no commit log file any more", path=action.target)
-    places = number_list(action, "positions")
-    if not all(0 <= pos <= file.size - MIN_RECORD_SIZE for pos in places):
+    if not all(0 <= pos <= file.size - MIN_RECORD_SIZE for pos in arguments.positions):
         raise StoreError("has no record at a place that the plan names", path=action.target)
-    for pos in places:
+    for pos in arguments.positions:
         offset = (file.start_offset or 0) + pos
         scene.tree.write(action.target, pos + PHYSICAL_OFFSET_POS, offset.to_bytes(8, "big"))

@@ -12,10 +12,10 @@ from rocketfsck.errors import StoreError
 from rocketfsck.reader.unitblocks import Kind, kinds_of
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.log.edit import read_log_end
-from rocketfsck.repair.plan.basis import Name
+from rocketfsck.repair.plan.arguments import LogEnd, Name, UnitsFrom
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import Repair, Row
 from rocketfsck.repair.repairs.answers import (
     answer,
     goes_on_after,
@@ -101,7 +101,7 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
             f"write zeros over the {last - first} last units of {queue.topic}/{queue.queue_id}: they point "
             "behind the end of the log",
             why,
-            arguments={"end_offset": end},
+            arguments=LogEnd(end),
             preconditions=[extent for file in files for extent in whole_file(scene, file.relative)],
             losses=[
                 Loss(
@@ -147,11 +147,11 @@ def plan_cut(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
     yield from cut_queues(scene)
 
 
-def act_cut_queue(scene: ActScene, action: Action) -> None:
+def act_cut_queue(scene: ActScene, action: Action, arguments: LogEnd) -> None:
     """Zeros over the units; files that are left without any set aside."""
     store = scene.reopen()
     queue = _queue_at(store, action.target)
-    end = number(action.arguments, "end_offset")
+    end = arguments.end_offset
     known = read_log_end(store)
     if known is not None and known.end_offset > end:
         raise StoreError(f"the log goes on behind {end}", path=action.target)
@@ -196,7 +196,7 @@ def plan_zero_units(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
             directory,
             f"write zeros over old units behind the end of {queue.topic}/{queue.queue_id}",
             same,
-            arguments={"queue_offset": first},
+            arguments=UnitsFrom(first),
             preconditions=[extent for file in files for extent in whole_file(scene, file.relative)],
             losses=[
                 Loss(
@@ -216,23 +216,24 @@ def plan_zero_units(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
             yield replace(action, why=(*action.why, *own), rules=(*action.rules, RuleName.UNIT_STALE))
 
 
-def act_zero_units(scene: ActScene, action: Action) -> None:
+def act_zero_units(scene: ActScene, action: Action, arguments: UnitsFrom) -> None:
     """Zeros from a queue offset to the end of the queue's files."""
     queue = _queue_at(scene.reopen(), action.target)
-    pos = number(action.arguments, "queue_offset") * queue.unit_size
+    pos = arguments.queue_offset * queue.unit_size
     for file in queue.files:
         start = file.start_offset or 0
         if start + file.size > pos:
             scene.tree.zero(file.relative, max(pos - start, 0), file.size)
 
 
-ROWS: tuple[Repair, ...] = (
+ROWS: tuple[Row, ...] = (
     Repair(
         "cut-queue",
         310,
         "cut units that point behind the log",
         plan_cut,
         act_cut_queue,
+        LogEnd,
         answers=(RuleName.UNIT_OF_DAMAGED_RECORD,),
         # where the log ends after them: a start that takes up what they leave out has no units for it
         needs=("zero-stale-tail", "cut-log"),
@@ -244,6 +245,7 @@ ROWS: tuple[Repair, ...] = (
         "write zeros over old units behind a queue",
         plan_zero_units,
         act_zero_units,
+        UnitsFrom,
         moot_after=("move-stray",),
     ),
 )

@@ -18,10 +18,11 @@ from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.unitblocks import Kind, kinds_of
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.build import build_queues
-from rocketfsck.repair.plan.basis import Name, queue_arguments, queues_of
+from rocketfsck.repair.plan.arguments import Name, QueuesToBuild
+from rocketfsck.repair.plan.basis import queues_of
 from rocketfsck.repair.plan.model import Action, Extent, Loss
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import Repair, Row
 from rocketfsck.repair.repairs.answers import (
     answer,
     files_of_queues,
@@ -30,7 +31,6 @@ from rocketfsck.repair.repairs.answers import (
     number,
     one_by_one,
     queue_of,
-    text,
 )
 from rocketfsck.repair.repairs.committed import committed_behind
 from rocketfsck.repair.repairs.leftovers import plan_wrong_trees
@@ -115,8 +115,7 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
         "consumequeue",
         _note(names, every, queues),
         why,
-        arguments={"queues": queue_arguments(None if every else names)}
-        | ({"delay_levels": levels} if levels else {}),
+        arguments=QueuesToBuild(None if every else tuple(sorted(names)), levels),
         preconditions=[*files_of_queues(scene, queues), *_log_end(scene)],
         losses=losses,
         gains={"record": count} if count else {},
@@ -144,20 +143,20 @@ def _note(names: set[Name], every: bool, queues: Sequence[ConsumeQueue]) -> str:
     return f"build {len(names)} queues again from the log"
 
 
-def _told_levels(scene: PlanScene) -> str:
-    """`messageDelayLevel` as the units of the schedule topic tell it; "" where it is the default or given."""
+def _told_levels(scene: PlanScene) -> str | None:
+    """`messageDelayLevel` as the units of the schedule topic tell it; None: nothing else than is known."""
     told = {
         number(finding.found, "level"): number(finding.found, "delay")
         for finding in one_by_one(scene.findings)
         if finding.rule == RuleName.DELAY_LEVELS_INFERRED
     }
     if not told or scene.store.delay_levels_source == "given":
-        return ""
+        return None
     levels = {**DEFAULT_DELAY_LEVELS, **told}
     if any(delay % 1000 or delay <= 0 for delay in levels.values()) or set(levels) != set(
         range(1, len(levels) + 1)
     ):
-        return ""
+        return None
     return " ".join(f"{levels[level] // 1000}s" for level in sorted(levels))
 
 
@@ -224,10 +223,10 @@ def _log_end(scene: PlanScene) -> list[Extent]:
     return found
 
 
-def act_rebuild(scene: ActScene, action: Action) -> None:
+def act_rebuild(scene: ActScene, action: Action, arguments: QueuesToBuild) -> None:
     """Build the queues in a scratch directory, and let the tree have what differs."""
     store = scene.reopen()
-    if levels := text(action.arguments, "delay_levels"):
+    if levels := arguments.delay_levels:
         parse_delay_levels(levels)
         store = replace(store, delay_levels=levels, delay_levels_source="given")
     wanted = queues_of(action)
@@ -305,13 +304,14 @@ def _places(action: Action) -> set[str]:
     return {*directories, *(f"{directory}/{offset_to_filename(0)}" for directory in directories)}
 
 
-ROWS: tuple[Repair, ...] = (
+ROWS: tuple[Row, ...] = (
     Repair(
         "rebuild-queue",
         330,
         "build queues again from the log",
         plan_rebuild,
         act_rebuild,
+        QueuesToBuild,
         areas=_AREAS,
         writes_by=(
             "consumequeue_file_size",

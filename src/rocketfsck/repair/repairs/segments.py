@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rocketfsck.repair.log.edit import first_record_of, read_log_end
+from rocketfsck.repair.plan.arguments import Arguments, NewSize
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import Repair, Row
 from rocketfsck.repair.repairs.answers import (
     answer,
     log_file,
@@ -88,7 +89,7 @@ def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
             name,
             f"give the file its {size} bytes; only zeros are added or taken away",
             [other for other in one_by_one(findings) if other.where.file == name],
-            arguments={"size": size},
+            arguments=NewSize(size),
             preconditions=whole_file(scene, name),
             write_size=size,
         )
@@ -142,9 +143,9 @@ def _set_aside_empty(scene: PlanScene, finding: Finding) -> Action:
     )
 
 
-def act_resize(scene: ActScene, action: Action) -> None:
+def act_resize(scene: ActScene, action: Action, arguments: NewSize) -> None:
     """Set the length."""
-    scene.tree.resize(action.target, number(action.arguments, "size"))
+    scene.tree.resize(action.target, arguments.size)
 
 
 def plan_twins(scene: PlanScene, _findings: Sequence[Finding]) -> Iterator[Action]:
@@ -191,7 +192,7 @@ def plan_times(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
         )
 
 
-def act_times(scene: ActScene, action: Action) -> None:
+def act_times(scene: ActScene, _action: Action, _arguments: Arguments) -> None:
     """A file was last written when the first record of the next one came."""
     store = scene.reopen()
     following: int | None = None
@@ -205,18 +206,18 @@ def act_times(scene: ActScene, action: Action) -> None:
         if following is not None and following > 0:
             scene.tree.set_mtime(file.relative, following * 1_000_000)
         following = found.store_timestamp
-    del action
 
 
-ROWS: tuple[Repair, ...] = (
-    Repair("move-stray", 110, "set aside what does not belong", plan_stray, act_set_aside),
-    Repair("move-zero-twin", 120, "set aside an all-zero twin", plan_twins, act_set_aside),
+ROWS: tuple[Row, ...] = (
+    Repair("move-stray", 110, "set aside what does not belong", plan_stray, act_set_aside, Arguments),
+    Repair("move-zero-twin", 120, "set aside an all-zero twin", plan_twins, act_set_aside, Arguments),
     Repair(
         "remove-empty-segment",
         130,
         "set aside a file of no bytes",
         plan_resize,
         act_set_aside,
+        Arguments,
         answers=(RuleName.SEGMENT_LENGTH,),
     ),
     Repair(
@@ -225,10 +226,20 @@ ROWS: tuple[Repair, ...] = (
         "give a file its length",
         plan_resize,
         act_resize,
+        NewSize,
         writes_by=("commitlog_file_size", "consumequeue_file_size", "batch_file_size", "ext_file_size"),
         # zeros in the middle of the log, behind which nothing is read any more
         needs_beside=("salvage-log", "write-blank"),
     ),
-    Repair("remove-extension", 150, "set aside extension files of no queue", plan_extension, act_set_aside),
-    Repair("restore-times", 900, "set times of modification by the records", plan_times, act_times),
+    Repair(
+        "remove-extension",
+        150,
+        "set aside extension files of no queue",
+        plan_extension,
+        act_set_aside,
+        Arguments,
+    ),
+    Repair(
+        "restore-times", 900, "set times of modification by the records", plan_times, act_times, Arguments
+    ),
 )

@@ -14,7 +14,7 @@ from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.filename import filename_to_offset, is_directory_name, offset_to_filename
 from rocketfsck.repair.area.links import dead_link_above, pin_on, pins_of
 from rocketfsck.repair.area.manifests import outside_directories
-from rocketfsck.repair.plan.basis import Name
+from rocketfsck.repair.plan.arguments import Name
 from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.repairs.answers import number, one_by_one, queue_of
 from rocketfsck.repair.repairs.reasons import DEAD_LINK, IMPOSSIBLE, LINKED, NEGATIVE, NO_FILE, NO_TEXT

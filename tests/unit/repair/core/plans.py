@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
+from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action, Notice, Plan
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.plan.scene import ActScene, PlanScene
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import Repair, Row
 from rocketfsck.store import open_store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store
 
 LOG = "commitlog/00000000000000000000"
+
+
+@dataclass(frozen=True, slots=True)
+class GoodStore(Arguments):
+    path: str
 
 
 def aside(scene: PlanScene, findings: Sequence[Finding]) -> Iterable[Action]:
@@ -34,7 +41,7 @@ def aside(scene: PlanScene, findings: Sequence[Finding]) -> Iterable[Action]:
         )
 
 
-def act_aside(scene: ActScene, action: Action) -> None:
+def act_aside(scene: ActScene, action: Action, _arguments: Arguments) -> None:
     scene.tree.set_aside(action.target)
 
 
@@ -46,7 +53,7 @@ def units(scene: PlanScene, findings: Sequence[Finding]) -> Iterable[Action]:
             "rebuild-queue",
             file,
             "It is rebuilt.",
-            {"from": f"{scene.store.root}.good"},
+            GoodStore(f"{scene.store.root}.good"),
             tuple(finding.fingerprint for finding in same),
             tuple({finding.rule for finding in same}),
             (scene.extent(file),),
@@ -55,8 +62,8 @@ def units(scene: PlanScene, findings: Sequence[Finding]) -> Iterable[Action]:
         )
 
 
-def act_units(scene: ActScene, action: Action) -> None:
-    good = Path(str(action.arguments["from"]), action.target)
+def act_units(scene: ActScene, action: Action, arguments: GoodStore) -> None:
+    good = Path(arguments.path, action.target)
     if not good.exists():
         raise StoreError("nothing to rebuild from", path=action.target)
     place = scene.tree.scratch() / "file"
@@ -65,11 +72,11 @@ def act_units(scene: ActScene, action: Action) -> None:
     scene.tree.adopt(place, action.target)
 
 
-REPAIRS: Mapping[str, Repair] = {
+REPAIRS: Mapping[str, Row] = {
     repair.name: repair
     for repair in (
-        Repair("rebuild-queue", 20, "put queue files back", units, act_units),
-        Repair("move-stray", 10, "set strays aside", aside, act_aside),
+        Repair("rebuild-queue", 20, "put queue files back", units, act_units, GoodStore),
+        Repair("move-stray", 10, "set strays aside", aside, act_aside, Arguments),
     )
 }
 

@@ -22,9 +22,10 @@ from rocketfsck.repair.apply.ledger import Account, Ledger
 from rocketfsck.repair.apply.matching import OffsetRange
 from rocketfsck.repair.apply.results import ApplyReport
 from rocketfsck.repair.apply.undoing import undo
+from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action, Extent, Plan
 from rocketfsck.repair.plan.scene import ActScene
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import Row
 from rocketfsck.store import open_store
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store
@@ -45,7 +46,7 @@ def only(plan: Plan, **changes: object) -> Plan:
     return replace(plan, actions=(replace(actions[0], **changes),))  # type: ignore[arg-type]
 
 
-def with_act(act: object) -> Mapping[str, Repair]:
+def with_act(act: object) -> Mapping[str, Row]:
     return {**REPAIRS, "move-stray": replace(REPAIRS["move-stray"], act=act)}  # type: ignore[arg-type]
 
 
@@ -196,14 +197,14 @@ def test_a_result_that_is_not_better_is_not_published(damaged: Path, in_place: b
     before = snapshot(damaged)
     plan = plan_of(damaged)
 
-    def nothing(_scene: ActScene, _action: Action) -> None:
+    def nothing(_scene: ActScene, _action: Action, _arguments: Arguments) -> None:
         pass
 
     report = apply_plan(plan, repairs=with_act(nothing), in_place=in_place)
     assert not report.published and report.unmet and report.exit_code == 4 and report.kept == ""
     assert "still found" in report.problem
 
-    def worse(scene: ActScene, action: Action) -> None:
+    def worse(scene: ActScene, action: Action, _arguments: Arguments) -> None:
         scene.tree.set_aside(action.target)
         if not scene.tree.exists("commitlog/more.txt"):
             scene.tree.create("commitlog/more.txt", 5)
@@ -226,7 +227,7 @@ def test_valid_records_are_lost_only_as_planned(damaged: Path, in_place: bool) -
     before = snapshot(damaged)
     plan = only(plan_of(damaged, only=["move-stray"]))
 
-    def cut(scene: ActScene, action: Action) -> None:
+    def cut(scene: ActScene, action: Action, _arguments: Arguments) -> None:
         scene.tree.set_aside(action.target)
         last = next(name for name in scene.tree.names("commitlog") if name.isdigit())
         scene.tree.zero(f"commitlog/{last}", 0, 400)
@@ -291,8 +292,8 @@ def test_changes_by_others_are_not_overwritten(damaged: Path, in_place: bool) ->
     before = snapshot(damaged)
     plan = plan_of(damaged)
 
-    def intrude(scene: ActScene, action: Action) -> None:
-        REPAIRS["move-stray"].act(scene, action)
+    def intrude(scene: ActScene, action: Action, _arguments: Arguments) -> None:
+        REPAIRS["move-stray"].act(scene, action, action.arguments)
         (damaged / "abort").write_bytes(b"x")
 
     with pytest.raises(StoreError, match="changed while it was repaired: abort"):
@@ -463,7 +464,7 @@ def test_nothing_is_built_inside_the_store(damaged: Path) -> None:
     assert snapshot(damaged) == before
 
 
-def kinds(scene: ActScene, action: Action) -> None:
+def kinds(scene: ActScene, action: Action, _arguments: Arguments) -> None:
     """Files become directories, directories files, names change places."""
     tree = scene.tree
     tree.set_aside(action.target)

@@ -19,6 +19,7 @@ from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.area.journal import JOURNAL, find_areas, make_area
 from rocketfsck.repair.build.files import make_directory, write_part
+from rocketfsck.repair.plan.arguments import NewSize
 from rocketfsck.repair.plan.model import Action, Plan
 from rocketfsck.repair.plan.opening import describe_store
 from rocketfsck.store import open_store
@@ -232,8 +233,8 @@ ACTIONS = [
     Action("move-stray", "{victim}", ""),
     Action("move-stray", "../victim/precious", ""),
     Action("move-stray", "leak/precious", ""),
-    Action("resize-segment", "{victim}/00000000000000000000", "", {"size": 5}),
-    Action("resize-segment", "leak/00000000000000000000", "", {"size": 5}),
+    Action("resize-segment", "{victim}/00000000000000000000", "", NewSize(5)),
+    Action("resize-segment", "leak/00000000000000000000", "", NewSize(5)),
 ]
 
 

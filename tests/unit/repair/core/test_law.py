@@ -15,7 +15,8 @@ from rocketfsck.errors import UsageError
 from rocketfsck.formats.consumequeue import BATCH_UNIT
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS
 from rocketfsck.repair.apply.applying import apply_plan
-from rocketfsck.repair.plan.basis import BASES, StoreAlone, assumptions_of, queue_arguments
+from rocketfsck.repair.plan.arguments import DelayLevels, QueuesToBuild
+from rocketfsck.repair.plan.basis import BASES, StoreAlone, assumptions_of
 from rocketfsck.repair.plan.law import (
     KINDS,
     all_assumptions,
@@ -245,7 +246,7 @@ def test_what_needs_a_dependent_is_one_too() -> None:
 
 def test_what_makes_files_needs_what_is_in_the_way_set_aside() -> None:
     name = f"commitlog/{2048:020}"
-    queues = {"queues": queue_arguments({("T", 1)})}
+    queues = QueuesToBuild((("T", 1),))
     actions = [
         Action("fence-gap", name, ""),
         Action("rebuild-queue", "consumequeue", "", queues),
@@ -339,8 +340,8 @@ def test_delay_levels_of_its_own_raise_nothing_new(tmp_path: Path) -> None:
 
 def test_a_rebuilding_says_what_it_takes_for_granted(without_queues: Path) -> None:
     store = StoreAlone(open_store(without_queues))
-    names = {("SCHEDULE_TOPIC_XXXX", 2), ("T", 0)}
-    action = Action("", "consumequeue", "", {"queues": queue_arguments(names)})
+    queues = QueuesToBuild((("SCHEDULE_TOPIC_XXXX", 2), ("T", 0)))
+    action = Action("", "consumequeue", "", queues)
     found = {name: basis.read(store, action) for name, basis in BASES.items()}
     read = {name: item.how for name, item in found.items() if item is not None}
     assert read == {SIZE: "assumed", "delay_levels": "assumed"}
@@ -380,14 +381,14 @@ def test_offsets_of_delay_levels_follow_a_queue_that_is_cut(store_copy: Director
     file.write_bytes(file.read_bytes()[:3950].ljust(65536, b"\0"))
     plan = plan_of(open_store(root))
     (action,) = [item for item in plan.actions if item.name == "set-delay-offset"]
-    assert action.arguments["levels"] and not action.preen
+    assert isinstance(action.arguments, DelayLevels) and action.arguments.levels and not action.preen
     assert [notice.kind for notice in action.notices] == ["delay-moved"]
     report = apply_plan(plan)
     assert report.published and not report.fresh
 
 
 def test_what_all_queues_are_written_by(store_dir: Directory, tmp_path: Path) -> None:
-    every = Action("", "consumequeue", "", {"queues": queue_arguments(None)})
+    every = Action("", "consumequeue", "", QueuesToBuild(None))
     row = all_repairs()["rebuild-queue"]
     store = open_store(store_dir("4.9.8-cqext"))
     read = {item.name: item.how for item in assumptions_of(StoreAlone(store), every, row.writes_by, ())}

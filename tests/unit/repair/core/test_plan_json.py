@@ -5,15 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Meta
 
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.formats.indexfile import HEADER
+from rocketfsck.formats.timer import TIMER_CHECK
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.plan.arguments import (
+    HEADER_FIELDS,
+    TIMER_FIELDS,
+    Arguments,
+    NewSize,
+    QueuesToBuild,
+    QueueType,
+)
 from rocketfsck.repair.plan.basis import queues_of
 from rocketfsck.repair.plan.document import (
     parse_plan,
@@ -35,11 +48,12 @@ from rocketfsck.repair.plan.model import (
     PlannedStore,
     Unanswered,
 )
-from rocketfsck.repair.repairs.answers import answer, number_list
-from rocketfsck.repair.repairs.checkpoint import act_epochs
+from rocketfsck.repair.repairs import ALL
 from rocketfsck.verify.documents import read_document
+from rocketfsck.verify.store.config import QUEUE_KINDS
 
 HOSTILE = "\udcff\x1b[31m\x7f"
+ARGUMENTS = r"plan: actions\[0\].arguments of rebuild-queue: "
 PLAN = Plan(
     PlannedStore(
         f"/srv/{HOSTILE}",
@@ -56,10 +70,10 @@ PLAN = Plan(
     "0.1.0",
     (
         Action(
-            "x",
+            "rebuild-queue",
             "consumequeue/\ud800/0",
             "note",
-            {"a": 1, "b": "\udc80", "c": None, "d": True},
+            QueuesToBuild((("a", 1), (HOSTILE, 2)), "\udc80"),
             ("aa",),
             ("CL002",),
             (Extent("f", 0, None, None), Extent("f", 1, 2, "00")),
@@ -79,7 +93,34 @@ PLAN = Plan(
     7,
 )
 TEXT = st.text(st.characters(), max_size=8)
-SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-(1 << 63), (1 << 63) - 1), TEXT)
+LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+def values(kind: Any) -> st.SearchStrategy[Any]:
+    """Any value of a type that arguments have."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        limits = next(item for item in inner if isinstance(item, Meta))
+        return values(inner[0]).filter(
+            lambda value: 0 <= value <= (1 << 63 if limits.le is None else limits.le)
+        )
+    if origin is Literal:
+        return st.sampled_from(inner)
+    if origin is tuple and inner[-1] is Ellipsis:
+        return st.lists(values(inner[0]), max_size=3).map(tuple)
+    if origin is tuple:
+        return st.tuples(*map(values, inner))
+    if origin in (Union, UnionType):
+        return st.one_of(*map(values, inner))
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = get_type_hints(kind, include_extras=True)
+        return st.builds(kind, **{item.name: values(hints[item.name]) for item in fields(kind)})
+    return {int: LONGS, str: TEXT, bool: st.booleans(), NoneType: st.none()}[kind]
+
+
+NAMED_ARGUMENTS = st.sampled_from(ALL).flatmap(
+    lambda row: st.tuples(st.just(row.name), values(row.arguments))
+)
 
 
 def test_a_plan_comes_back_equal() -> None:
@@ -90,11 +131,27 @@ def test_a_plan_comes_back_equal() -> None:
     assert json.loads(text)["store"]["commitlog_paths"][1] == {"_b64": "L/4="}
 
 
-@given(TEXT, st.dictionaries(st.from_regex(r"[a-z_]{1,6}", fullmatch=True), SCALARS, max_size=4))
-def test_any_text_and_any_argument_comes_back(text: str, arguments: dict[str, Any]) -> None:
-    action = replace(PLAN.actions[0], target=text, note=text, arguments=arguments, why=(text,))
+@given(TEXT, NAMED_ARGUMENTS)
+def test_any_text_and_any_argument_comes_back(text: str, named: tuple[str, Arguments]) -> None:
+    name, arguments = named
+    action = replace(PLAN.actions[0], name=name, target=text, note=text, arguments=arguments, why=(text,))
     plan = replace(PLAN, actions=(action,))
-    assert parse_plan(plan_text(plan).encode()) == plan
+    document = json.loads(plan_text(plan))
+    assert plan_from_json(document) == plan
+    for member in document["actions"][0]["arguments"]:
+        less = deepcopy(document)
+        del less["actions"][0]["arguments"][member]
+        with pytest.raises(UsageError, match="plan: actions"):
+            plan_from_json(less)
+    document["actions"][0]["arguments"]["unknown"] = None
+    with pytest.raises(UsageError, match=r"plan: actions\[0\].arguments.unknown is no member"):
+        plan_from_json(document)
+
+
+def test_names_of_fields_are_those_of_the_files() -> None:
+    assert tuple(field.name for field in HEADER.fields) == HEADER_FIELDS
+    assert tuple(field.name for field in TIMER_CHECK.fields) == TIMER_FIELDS
+    assert {*get_args(QueueType)} == {*QUEUE_KINDS}
 
 
 def test_digest_is_of_the_content() -> None:
@@ -129,7 +186,8 @@ def drop(*path: Any) -> Change:
     ("change", "says"),
     [
         (put("kind", value="rocketfsck.check"), "not a plan"),
-        (put("schema_version", value=4), "schema version 4"),
+        (put("schema_version", value=5), "schema version 5"),
+        (put("schema_version", value=3), "schema version 3"),
         (put("schema_version", value=2), "schema version 2"),
         (put("schema_version", value=1), "schema version 1"),
         (put("schema_version", value=True), "schema version true"),
@@ -157,13 +215,27 @@ def drop(*path: Any) -> Change:
         ),
         (put("actions", 0, "write_size", value=-1), "write_size is negative"),
         (put("actions", 0, "write_size", value=1.0), "write_size: expected `int`, got `float`"),
-        (put("actions", 0, "arguments", "a", value=1.5), r"arguments.*: expected .*null`, got `float`"),
-        (put("actions", 0, "arguments", "a", value=[]), r"arguments.*: expected .*null`, got `array`"),
         (put("actions", 0, "arguments", value=[]), "arguments: expected `object`, got `array`"),
-        (put("actions", 0, "arguments", "a", value={"_b64": "YQ=="}), "not in its one form"),
-        (put("actions", 0, "arguments", "a", value={"_b64": "?"}), "not base64"),
-        (put("actions", 0, "arguments", "a", value={"_b64": 5}), "not a text"),
-        (put("actions", 0, "arguments", "a", value="\ud800"), "surrogates"),
+        (put("actions", 0, "arguments", "queues", value="*"), f"{ARGUMENTS}queues: expected `array | null`"),
+        (
+            put("actions", 0, "arguments", "queues", value=[["a"]]),
+            rf"{ARGUMENTS}queues\[0\]: expected .*length 2",
+        ),
+        (
+            put("actions", 0, "arguments", "queues", 0, 1, value=1.0),
+            rf"{ARGUMENTS}queues\[0\]\[1\]: .*`float`",
+        ),
+        (put("actions", 0, "arguments", "queues", 0, 1, value=True), r"queues\[0\]\[1\]: .*`bool`"),
+        (put("actions", 0, "arguments", "queues", 0, 0, value={"_b64": "YQ=="}), "not in its one form"),
+        (put("actions", 0, "arguments", "queues", 0, 0, value={"_b64": "?"}), "not base64"),
+        (put("actions", 0, "arguments", "queues", 0, 0, value={"_b64": 5}), "not a text"),
+        (put("actions", 0, "arguments", "queues", 0, 0, value="\ud800"), "surrogates"),
+        (put("actions", 0, "arguments", "delay_levels", value=5), "delay_levels is there twice"),
+        (put("actions", 0, "arguments", "more", value=5), r"actions\[0\].arguments.more is no member"),
+        (drop("actions", 0, "arguments", "queues"), f"{ARGUMENTS[:-1]} .*missing required field `queues`"),
+        (put("actions", 0, "name", value="cut-log"), "cut-log: .*missing required field `start_offset`"),
+        (put("actions", 0, "name", value="cut"), r"plan: actions\[0\].name: 'cut' is no repair"),
+        (put("actions", 0, "name_b64", value="/w=="), "name is there twice"),
         (put("actions", 0, "note_b64", value="/w=="), "note is there twice"),
         (put("actions", 0, "preconditions", 1, "end", value="2"), r"end: expected `int \| null`, got `str`"),
         (put("actions", 0, "preconditions", 1, "end", value=0), r"preconditions\[1\]: no range"),
@@ -228,24 +300,55 @@ def test_files(tmp_path: Path) -> None:
     assert read_document(path)["kind"] == "rocketfsck.plan"
 
 
-def test_lists_of_queues() -> None:
-    def read(listed: str) -> set[tuple[str, int]] | None:
-        return queues_of(Action("rebuild-queue", "consumequeue", "", {"queues": listed}))
-
-    assert read("*") is None
-    assert read("[]") == set()
-    assert read('[["a", 1], ["\\udcff", 2]]') == {("a", 1), ("\udcff", 2)}
-    others = ("", "5", "{}", '{"a": 1}', '["ab"]', "[[1, 1]]", '[["a", true]]', '[["a", 1.0]]')
-    for hostile in (*others, "[" * 99_999):
-        with pytest.raises(UsageError, match="list of queues"):
-            read(hostile)
+RANGE = {"start_offset": 0, "end_offset": 7}
+FENCE = {**RANGE, "store_timestamp": 1}
 
 
-def test_lists_in_plans_from_anybody() -> None:
-    scene: Any = None
-    for listed in ("a", "1 b", "1.5", "1-2-3", "-"):
-        action = answer("x", "commitlog/0", "", [], arguments={"positions": listed, "epochs": listed})
-        with pytest.raises(UsageError, match="not numbers"):
-            number_list(action, "positions")
-        with pytest.raises(UsageError, match="not epoch-startOffset"):
-            act_epochs(scene, action)
+@pytest.mark.parametrize(
+    ("name", "arguments", "says"),
+    [
+        ("cut-log", {"start_offset": -1, "whole_file": False}, "start_offset: expected `int` >= 0"),
+        ("cut-log", {"start_offset": 5, "whole_file": 1}, "whole_file: expected `bool`"),
+        ("resize-segment", {"size": "5"}, "size: expected `int`, got `str`"),
+        ("set-physical-offset", {"positions": "1 2"}, "positions: expected `array`"),
+        ("set-physical-offset", {"positions": [1, -2]}, r"positions\[1\]: expected `int` >= 0"),
+        ("rewrite-epochs", {"epochs": ["1-2"]}, r"epochs\[0\]: expected `object`"),
+        ("salvage-log", {"fences": [FENCE, RANGE], "version": "5.3.3"}, r"fences\[1\]: .*`store_timestamp`"),
+        ("salvage-log", {"fences": [{**FENCE, "x": 1}], "version": "5.3.3"}, r"fences\[0\].x is no member"),
+        (
+            "rewrite-index-header",
+            {"fields": [{"field": "magic", "value": 1}], "empty_entry0": False},
+            "'magic'",
+        ),
+        (
+            "reset-timer",
+            {"fields": [{"field": "../x", "value": 1}]},
+            r"fields\[0\].field: invalid enum value",
+        ),
+        ("restore-config", {"source": "elsewhere"}, "source: invalid enum value 'elsewhere'"),
+        ("set-queue-type", {"topics": [{"topic": "T", "queue_type": "x"}]}, "queue_type: invalid enum value"),
+        ("flip-bit", {"record_pos": 0, "pos": 0, "before": 0, "after": 256, "odds": ""}, "after: .* <= 255"),
+        ("move-stray", {"size": 1}, "arguments.size is no member"),
+    ],
+)
+def test_arguments_in_plans_from_anybody(
+    name: str, arguments: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    document = plan_to_json(PLAN)
+    document["actions"][0] |= {"name": name, "arguments": arguments}
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(UsageError, match=f"^{path}: actions.*{says}"):
+        read_plan(path)
+
+
+def test_arguments_of_another_repair_are_refused() -> None:
+    action = Action("cut-log", "commitlog/0", "", NewSize(5))
+    with pytest.raises(UsageError, match="gives cut-log the arguments of another repair"):
+        apply_plan(replace(PLAN, actions=(action,)))
+
+
+def test_which_queues_an_action_builds() -> None:
+    assert queues_of(Action("rebuild-queue", "consumequeue", "", QueuesToBuild(None))) is None
+    assert queues_of(Action("rebuild-queue", "consumequeue", "", QueuesToBuild((("a", 1),)))) == {("a", 1)}
+    assert queues_of(Action("move-stray", "consumequeue/x", "")) == set()

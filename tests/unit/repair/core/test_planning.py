@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import UsageError
+from rocketfsck.repair.plan.arguments import Arguments, NewSize
 from rocketfsck.repair.plan.model import Action, Extent, Notice
 from rocketfsck.repair.plan.opening import describe_store, open_planned
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.plan.scene import PlanScene, hash_bytes
-from rocketfsck.repair.plan.table import Repair
+from rocketfsck.repair.plan.table import Repair, Row
 from rocketfsck.store import open_store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.options import CheckOptions, Subset
@@ -84,11 +85,11 @@ def test_reports_of_something_else_are_refused(damaged: Path) -> None:
         make_plan(open_store(damaged), report, repairs=REPAIRS)
 
 
-def _table(actions: Sequence[Action]) -> dict[str, Repair]:
+def _table(actions: Sequence[Action]) -> dict[str, Row]:
     def plan(_scene: PlanScene, _findings: Sequence[Finding]) -> Iterable[Action]:
         return actions
 
-    return {"move-stray": Repair("move-stray", 1, "", plan, REPAIRS["move-stray"].act)}
+    return {"move-stray": Repair("move-stray", 1, "", plan, REPAIRS["move-stray"].act, Arguments)}
 
 
 def test_the_same_action_is_planned_once_and_bugs_are_told(damaged: Path) -> None:
@@ -100,8 +101,8 @@ def test_the_same_action_is_planned_once_and_bugs_are_told(damaged: Path) -> Non
     assert action.why == ("a", "b") and action.write_size == 9 and not action.preen
     assert action.preconditions == one.preconditions
     with pytest.raises(AssertionError, match="two actions move-stray overlap in 'f'"):
-        make_plan(store, report, repairs=_table([one, replace(one, arguments={"x": 1})]))
-    behind = replace(one, arguments={"x": 1}, preconditions=(Extent("f", 5, 9, ""),))
+        make_plan(store, report, repairs=_table([one, replace(one, arguments=NewSize(1))]))
+    behind = replace(one, arguments=NewSize(1), preconditions=(Extent("f", 5, 9, ""),))
     safe = tuple(replace(action, preen=True) for action in (one, behind))
     assert make_plan(store, report, repairs=_table([one, behind])).actions == safe
     overlapping = replace(one, target="g", preconditions=(Extent("g", 0, 5, ""), Extent("g", 4, 8, "")))

@@ -16,6 +16,7 @@ from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.results import ApplyReport
 from rocketfsck.repair.apply.startjudge import StartComparison, compare_starts, predict_rebuilt, start_problem
+from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action, Loss
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.plan.scene import ActScene
@@ -40,7 +41,7 @@ def test_a_repair_that_starts_worse_is_not_published(damaged: Path, in_place: bo
         shutil.rmtree(path)
     before = snapshot(damaged)
 
-    def spoil(scene: ActScene, _action: Action) -> None:
+    def spoil(scene: ActScene, _action: Action, _arguments: Arguments) -> None:
         scene.tree.create("commitlog/more", 5)
 
     report = apply_plan(plan, repairs=with_act(spoil), in_place=in_place, check=check)

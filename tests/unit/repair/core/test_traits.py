@@ -19,6 +19,7 @@ from rocketfsck.errors import UsageError
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
+from rocketfsck.repair.plan.arguments import Arguments
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.scene import ActScene
 from rocketfsck.repair.salvage.salvage import SalvageOptions, find_records
@@ -62,9 +63,9 @@ def traits(root: Path) -> dict[str, Traits]:
     return {str(path.relative_to(root)): traits_of(str(path)) for path in (root, *sorted(root.rglob("*")))}
 
 
-def make_more(scene: ActScene, action: Action) -> None:
+def make_more(scene: ActScene, action: Action, _arguments: Arguments) -> None:
     """A file and a directory that the store does not have, and a directory that replaces one."""
-    REPAIRS["move-stray"].act(scene, action)
+    REPAIRS["move-stray"].act(scene, action, action.arguments)
     made = scene.tree.scratch() / "config"
     made.mkdir()
     for name in scene.tree.names("config"):

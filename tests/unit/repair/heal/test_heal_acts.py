@@ -16,7 +16,8 @@ from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.heal.follow import _wanted
 from rocketfsck.repair.heal.plan import HealOptions, plan_heal
 from rocketfsck.repair.heal.tree import TriedStore
-from rocketfsck.repair.plan.model import Action, Extent, Scalar
+from rocketfsck.repair.plan.arguments import CopiedRanges, Range
+from rocketfsck.repair.plan.model import Action, Extent
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.views.messages import read_messages
 from rocketfsck.store import open_store
@@ -38,9 +39,9 @@ def other(tmp_path: Path) -> Path:
     return path
 
 
-def action(other: Path, ranges: str, *, digest: str = "", size: int = len(DATA)) -> Action:
+def action(other: Path, *ranges: tuple[int, int], digest: str = "", size: int = len(DATA)) -> Action:
     sha256 = digest or hashlib.sha256(DATA[:size]).hexdigest()
-    arguments: dict[str, Scalar] = {"ranges": ranges, "start_offset": 0, "size": 65536}
+    arguments = CopiedRanges(tuple(Range(*pair) for pair in ranges), 0, 65536, 0)
     return Action("heal-log", LOG, "", arguments, sources=(Extent(str(other), 0, size, sha256),))
 
 
@@ -54,7 +55,7 @@ def view(store_dir: Directory, tmp_path: Path) -> TriedStore:
 def test_bytes_are_taken_and_the_old_ones_kept(view: TriedStore, other: Path, store_dir: Directory) -> None:
     root = store_dir("5.1.3-basic")
     before = (root / LOG).read_bytes()
-    view.carry_out([action(other, f"1000-{1000 + len(DATA)}")])
+    view.carry_out([action(other, (1000, 1000 + len(DATA)))])
     tried = Path(view.reopen().root) / LOG
     assert tried.read_bytes() == before[:1000] + DATA + before[1000 + len(DATA) :]
     assert tried.stat().st_mtime_ns == (root / LOG).stat().st_mtime_ns
@@ -66,26 +67,27 @@ def test_bytes_are_taken_and_the_old_ones_kept(view: TriedStore, other: Path, st
 @pytest.mark.parametrize(
     ("ranges", "says"),
     [
-        ("", "another length"),
-        ("1000-1022", "another length"),
-        ("1000-1010 1010-1023", "another length"),
-        ("1000", "no range"),
-        ("x-y", "no range"),
-        ("-5-18", "no range"),
-        ("1023-1000", "no such ranges"),
-        ("65530-65553", "no such ranges"),
-        ("2000-2010 1000-1013", "no such ranges"),
+        ((), "another length"),
+        (((1000, 1022),), "another length"),
+        (((1000, 1010), (1010, 1023)), "another length"),
+        (((1000, 1000),), "no such ranges"),
+        (((-5, 18),), "no such ranges"),
+        (((1023, 1000),), "no such ranges"),
+        (((65530, 65553),), "no such ranges"),
+        (((2000, 2010), (1000, 1013)), "no such ranges"),
     ],
 )
-def test_ranges_that_cannot_be(view: TriedStore, other: Path, ranges: str, says: str) -> None:
+def test_ranges_that_cannot_be(
+    view: TriedStore, other: Path, ranges: tuple[tuple[int, int], ...], says: str
+) -> None:
     with pytest.raises(StoreError, match=says):
-        view.carry_out([action(other, ranges)])
+        view.carry_out([action(other, *ranges)])
     assert (Path(view.reopen().root) / LOG).is_symlink()  # still the store's own
 
 
 def test_what_changes_while_it_is_read(view: TriedStore, other: Path) -> None:
     with pytest.raises(StoreError, match="changed while it was read"):
-        view.carry_out([action(other, f"0-{len(DATA)}", digest="00")])
+        view.carry_out([action(other, (0, len(DATA)), digest="00")])
 
 
 def test_a_view_says_what_the_store_says(view: TriedStore, store_dir: Directory) -> None:
@@ -138,7 +140,7 @@ def test_no_room(store_dir: Directory, tmp_path: Path, monkeypatch: pytest.Monke
     store = open_store(store_dir("5.1.3-basic"))
     monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_bavail=1, f_frsize=4096))
     with pytest.raises(StoreError, match="4096 are free; name another place with --work-dir"):
-        TriedStore(store, tmp_path, [action(other, "0-23")])
+        TriedStore(store, tmp_path, [action(other, (0, 23))])
 
 
 def test_a_place_that_cannot_be_written(

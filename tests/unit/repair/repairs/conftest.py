@@ -66,7 +66,7 @@ class Patient:
         return open_store(self.tree.root, version=self.version)
 
     def act(self, action: Action) -> None:
-        all_repairs()[action.name].act(self.scene(), action)
+        all_repairs()[action.name].act(self.scene(), action, action.arguments)
 
     def mend(self, **options: object) -> tuple[Plan, Report]:
         """Plan, act in the tree, check what came of it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ from rocketfsck.repair.log.edit import (
     write_fence,
 )
 from rocketfsck.repair.log.filler import filler_records
-from rocketfsck.repair.plan.model import Scalar
+from rocketfsck.repair.plan.arguments import Arguments, BlankPlace, Fence, Fences, LogCut
 from rocketfsck.repair.repairs.answers import merge_ranges
 from rocketfsck.store.model import ConsumeQueue, MappedFileQueue
 from rocketfsck.writer.damage import damage_store
@@ -192,16 +191,19 @@ def test_acts_refuse_what_is_not_as_planned(name: str, patient: Patients) -> Non
     [gap] = [action for action in sick.plan().actions if action.name == "fence-gap"]
     base = dataclasses.replace(gap, name=name)
     there = dataclasses.replace(base, target=FILE)
-    gone = dataclasses.replace(base, target="commitlog/00000000000000131072", arguments={"ranges": ""})
-    wrong: dict[str, Mapping[str, Scalar]] = {
-        "salvage-log": {
-            "ranges": f"{SEGMENT - 10}-{SEGMENT + 10}",
-            "store_timestamps": "1",
-            "version": "4.4.0",
-        },
-        "write-blank": {"start_offset": SEGMENT - 4},
-        "cut-log": {"start_offset": SEGMENT + 1},
-        "zero-stale-tail": {"start_offset": -1},
+    right: dict[str, Arguments] = {
+        "salvage-log": Fences((), "4.4.0"),
+        "write-blank": BlankPlace(0),
+        "cut-log": LogCut(0),
+        "zero-stale-tail": LogCut(0),
+        "fence-gap": gap.arguments,
+    }
+    gone = dataclasses.replace(base, target="commitlog/00000000000000131072", arguments=right[name])
+    wrong: dict[str, Arguments] = {
+        "salvage-log": Fences((Fence(SEGMENT - 10, SEGMENT + 10, 1),), "4.4.0"),
+        "write-blank": BlankPlace(SEGMENT - 4),
+        "cut-log": LogCut(SEGMENT + 1),
+        "zero-stale-tail": LogCut(-1),
         "fence-gap": gap.arguments,
     }
     with pytest.raises(StoreError):

@@ -11,6 +11,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.config import decode_config, encode_config
 from rocketfsck.formats.configviews import topic_configs
 from rocketfsck.repair.build.config import build_topics, close_text, read_config
+from rocketfsck.repair.plan.arguments import ConfigOrigin, DelayLevels, TopicType, TopicTypes
 from rocketfsck.repair.plan.model import Action
 
 from tests.unit.repair.repairs.conftest import Patients, bad, names
@@ -67,7 +68,7 @@ def test_a_lost_topics_file_is_made_of_the_log(patient: Patients) -> None:
     sick.file(TOPICS).write_bytes(bytes(100))
     sick.file(f"{TOPICS}.bak").unlink(missing_ok=True)
     plan, after = sick.mend()
-    assert names(plan) == ["restore-config"] and plan.actions[0].arguments["source"] == "log"
+    assert names(plan) == ["restore-config"] and plan.actions[0].arguments == ConfigOrigin("log")
     assert not plan.actions[0].preen
     assert not bad(after)
     assert TOPICS in sick.aside()
@@ -89,7 +90,7 @@ def test_the_beginning_of_a_cut_file_is_kept(patient: Patients) -> None:
     sick.file(OFFSETS).write_bytes(data[: len(data) // 2])
     sick.file(f"{OFFSETS}.bak").unlink()
     plan, after = sick.mend()
-    assert [action.arguments.get("source") for action in plan.actions] == ["beginning"]
+    assert [action.arguments for action in plan.actions] == [ConfigOrigin("beginning")]
     assert not bad(after)
     whole, part = decode_config(data), decode_config(sick.mended(OFFSETS).read_bytes())
     assert part["offsetTable"] and part["offsetTable"].items() <= whole["offsetTable"].items()
@@ -115,11 +116,11 @@ def test_a_backup_that_is_newer_but_of_another_shape_is_not_taken(patient: Patie
 def test_acts_refuse_what_is_gone(patient: Patients) -> None:
     sick = patient("4.9.8-delay")
     for action in (
-        Action("restore-config", "config/none.json", "", {"source": "backup"}),
-        Action("restore-config", "config/none.json", "", {"source": ""}),
-        Action("set-delay-offset", "config/none.json", "", {"levels": "1"}),
-        Action("set-queue-type", "config/none.json", "", {"T": "SimpleCQ"}),
-        Action("set-queue-type", TOPICS, "", {"NoSuchTopic": "SimpleCQ"}),
+        Action("restore-config", "config/none.json", "", ConfigOrigin("backup")),
+        Action("restore-config", "config/none.json", "", ConfigOrigin("beginning")),
+        Action("set-delay-offset", "config/none.json", "", DelayLevels((1,))),
+        Action("set-queue-type", "config/none.json", "", TopicTypes((TopicType("T", "SimpleCQ"),))),
+        Action("set-queue-type", TOPICS, "", TopicTypes((TopicType("NoSuchTopic", "SimpleCQ"),))),
     ):
         with pytest.raises(StoreError):
             sick.act(action)

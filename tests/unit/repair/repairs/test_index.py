@@ -9,6 +9,7 @@ import pytest
 
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
+from rocketfsck.repair.plan.arguments import HeaderValue, HeaderValues, IndexPart
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.planning import all_repairs, make_plan
 from rocketfsck.repair.plan.scene import PlanScene
@@ -26,7 +27,8 @@ def test_only_the_files_from_the_first_wrong_one_on(patient: Patients) -> None:
     sick.put(files[-1].relative, 40 + 4 * sick.open().geometry.slot_count + 20, b"\x11" * 12)
     plan, after = sick.mend()
     [action] = [item for item in plan.actions if item.name == "rebuild-index"]
-    assert action.arguments["first_file"] != files[0].name
+    assert isinstance(action.arguments, IndexPart)
+    assert action.arguments.first_file != files[0].name
     assert not bad(after)
     assert {name: sick.mended(name).read_bytes() for name in before} == before
 
@@ -98,7 +100,8 @@ def test_acts_refuse_what_is_gone(patient: Patients) -> None:
         sick.act(Action("relink-index", "index/none", ""))
     sick.file("index/20250101000000000").write_bytes(b"")
     with pytest.raises(StoreError):
-        sick.act(Action("rewrite-index-header", "index/20250101000000000", "", {"indexCount": 1}))
+        values = HeaderValues((HeaderValue("indexCount", 1),))
+        sick.act(Action("rewrite-index-header", "index/20250101000000000", "", values))
 
 
 def test_header_counts_are_left_to_a_rebuilding_where_one_is_due(patient: Patients) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import struct
 
 import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT
-from rocketfsck.repair.plan.basis import EVERY
+from rocketfsck.repair.plan.arguments import LogEnd, QueuesToBuild, UnitsFrom
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.repairs.answers import queue_of
 from rocketfsck.repair.repairs.queueends import tail_behind
@@ -91,7 +90,7 @@ def test_findings_that_only_count_ask_for_all_queues(patient: Patients) -> None:
     from rocketfsck.repair.plan.planning import make_plan
 
     [action] = make_plan(sick.open(), report).actions
-    assert action.arguments["queues"] == EVERY
+    assert action.arguments == QueuesToBuild(None)
     sick.act(action)
     assert not {queue.topic for queue in sick.reopen().queues} ^ {queue.topic for queue in sick.open().queues}
 
@@ -147,13 +146,13 @@ def test_a_cut_that_leaves_whole_files_behind_sets_them_aside(patient: Patients)
 
 def test_acts_refuse_a_queue_that_is_gone_and_a_log_that_grew(patient: Patients) -> None:
     sick = patient("5.3.3-basic")
-    for name in ("cut-queue", "zero-stale-units"):
+    for name, arguments in (("cut-queue", LogEnd(0)), ("zero-stale-units", UnitsFrom(0))):
         with pytest.raises(StoreError, match="no queue"):
-            sick.act(Action(name, "consumequeue/None/0", ""))
+            sick.act(Action(name, "consumequeue/None/0", "", arguments))
     with pytest.raises(StoreError, match="goes on"):
-        sick.act(Action("cut-queue", "consumequeue/GammaZip/0", "", {"end_offset": 100}))
+        sick.act(Action("cut-queue", "consumequeue/GammaZip/0", "", LogEnd(100)))
     end = sick.open().commitlog.end_offset or 0
-    sick.act(Action("cut-queue", "consumequeue/GammaZip/0", "", {"end_offset": end}))
+    sick.act(Action("cut-queue", "consumequeue/GammaZip/0", "", LogEnd(end)))
 
 
 def test_delays_are_those_that_the_other_units_tell(patient: Patients) -> None:
@@ -171,7 +170,7 @@ def test_delays_are_those_that_the_other_units_tell(patient: Patients) -> None:
     sick.put(queue.files[0].relative, rows[0] + 8, (77).to_bytes(4, "big"))
     plan, after = sick.mend()
     [action] = plan.actions
-    assert action.arguments["delay_levels"]
+    assert isinstance(action.arguments, QueuesToBuild) and action.arguments.delay_levels
     assert not bad(after)
     assert sick.mended(queue.files[0].relative).read_bytes() == bytes(data)
 
@@ -195,7 +194,7 @@ def test_the_list_of_queues_is_exact(patient: Patients) -> None:
     sick = patient("4.9.8-multiseg")
     sick.put(SEG + "/00000000000000000000", 20, bytes(20))
     [action] = sick.plan().actions
-    assert json.loads(str(action.arguments["queues"])) == [["Seg0", 0]]
+    assert action.arguments == QueuesToBuild((("Seg0", 0),))
     assert action.preen and not action.losses
     assert dict(action.gains) == {"record": 1}
     assert dataclasses.replace(action, note="") != action

@@ -10,6 +10,7 @@ import pytest
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.properties import CRC32, parse_properties
 from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.plan.arguments import FlippedByte
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.plan.scene import ActScene, PlanScene, hash_bytes
@@ -56,11 +57,16 @@ def plan(scene: PlanScene) -> list[Action]:
     return list(ONE_BIT.plan(scene, scene.findings))
 
 
+def told(action: Action) -> FlippedByte:
+    assert isinstance(action.arguments, FlippedByte)
+    return action.arguments
+
+
 def act(store: Path, action: Action) -> None:
     def reopen() -> Store:
         return open_store(store)
 
-    ONE_BIT.act(ActScene(Tree(store), reopen), action)  # type: ignore[arg-type]
+    ONE_BIT.act(ActScene(Tree(store), reopen), action, told(action))  # type: ignore[arg-type]
 
 
 def messages(store: Path) -> tuple[Path, list[Message]]:
@@ -91,10 +97,10 @@ def test_a_flipped_bit_is_turned_back(name: str, where: str, store_copy: Directo
     flip(path, pos, mask)
     scene = scene_of(store)
     (action,) = plan(scene)
-    assert action.arguments["pos"] == pos
+    assert told(action).pos == pos
     assert not action.preen
     assert action.target == f"commitlog/{path.name}"
-    assert action.arguments["odds"] == f"1 in {round(2**31 / (8 * message.body_size + 32)):,}"
+    assert told(action).odds == f"1 in {round(2**31 / (8 * message.body_size + 32)):,}"
     (extent,) = action.preconditions
     assert (extent.start, extent.end) == (message.pos, message.pos + message.total_size)
     assert extent.sha256 == hash_bytes(str(path), message.pos, message.pos + message.total_size)
@@ -114,7 +120,7 @@ def test_neighbours_in_one_finding_get_an_action_each(store_copy: Directory) -> 
         flip(path, message.body_pos + 1, 0x10)
     scene = scene_of(store)
     actions = plan(scene)
-    assert [action.arguments["record_pos"] for action in actions] == [m.pos for m in found[first : first + 2]]
+    assert [told(action).record_pos for action in actions] == [m.pos for m in found[first : first + 2]]
     assert len({action.why for action in actions}) == 1
     for action in actions:
         act(store, action)
@@ -163,9 +169,7 @@ def test_nothing_is_written_over_other_bytes(store_copy: Directory) -> None:
     flip(path, found[3].body_pos, 0x01)
     (action,) = plan(scene_of(store))
     before = path.read_bytes()
-    wrong = replace(
-        action, arguments={**action.arguments, "before": int(str(action.arguments["before"])) ^ 2}
-    )
+    wrong = replace(action, arguments=replace(told(action), before=told(action).before ^ 2))
     with pytest.raises(StoreError, match="is not"):
         act(store, wrong)
     assert path.read_bytes() == before
@@ -180,7 +184,7 @@ def test_a_body_larger_than_a_header_and_a_chunk(tmp_path: Path) -> None:
         stream.seek(message.body_pos + 2_000_000)
         stream.write(bytes([body[2_000_000] ^ 0x20]))
     (action,) = plan(scene_of(store))
-    assert action.arguments["pos"] == message.body_pos + 2_000_000
+    assert told(action).pos == message.body_pos + 2_000_000
 
 
 def test_many_bits_of_one_file_are_one_plan(store_copy: Directory) -> None:

@@ -1,0 +1,269 @@
+"""What each action is given beside its target: plain values that determine, with the store, what is written.
+
+The row of a repair names the class of its actions' arguments, and a plan is read by these types: what is
+missing, unknown, of another type or out of range is refused before anything is looked at. Whether the values
+fit the store is for the acts to say.
+
+Offsets are physical offsets in the log unless they are called queue offsets; ranges are half-open; sizes and
+positions are in bytes; timestamps are in ms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, get_args
+
+from msgspec import Meta
+
+from rocketfsck.formats.epoch import EpochEntry
+
+Natural = Annotated[int, Meta(ge=0)]
+Byte = Annotated[int, Meta(ge=0, le=255)]
+Name = tuple[str, int]
+"""A queue: its topic and its queueId."""
+ConfigSource = Literal["backup", "beginning", "log"]
+QueueType = Literal["SimpleCQ", "BatchCQ"]
+HeaderField = Literal[
+    "beginTimestamp", "endTimestamp", "beginPhyOffset", "endPhyOffset", "hashSlotCount", "indexCount"
+]
+TimerField = Literal[
+    "lastReadTimeMs",
+    "lastTimerLogFlushPos",
+    "lastTimerQueueOffset",
+    "masterTimerQueueOffset",
+    "stateVersion",
+    "timestamp",
+    "counter",
+]
+HEADER_FIELDS: tuple[HeaderField, ...] = get_args(HeaderField)
+TIMER_FIELDS: tuple[TimerField, ...] = get_args(TimerField)
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What an action is given; most are given nothing more than their target."""
+
+
+NONE = Arguments()
+
+
+@dataclass(frozen=True, slots=True)
+class NewSize(Arguments):
+    """The length that a file gets."""
+
+    size: Natural
+
+
+@dataclass(frozen=True, slots=True)
+class NewName(Arguments):
+    """The name that a file gets, relative to the root; "" for a `circle`.
+
+    `circle` has the last parts of the names of files of which each has the name of another: each gets the
+    name behind its own, the last one the first.
+    """
+
+    new_name: str = ""
+    circle: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPositions(Arguments):
+    """Where records begin in the file."""
+
+    positions: tuple[Natural, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FlippedByte(Arguments):
+    """The byte at `pos`, in the record at `record_pos`, before and after a bit of it is turned back.
+
+    `odds` says how likely other damage looks like that.
+    """
+
+    record_pos: Natural
+    pos: Natural
+    before: Byte
+    after: Byte
+    odds: str
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Bytes of the log."""
+
+    start_offset: Natural
+    end_offset: Natural
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedRanges(Arguments):
+    """Ranges of the file at `start_offset` that come from another copy, one from each source of the action.
+
+    The file gets `size` bytes where it has fewer. One that is made gets the time `store_timestamp`.
+    """
+
+    ranges: tuple[Range, ...]
+    start_offset: Natural
+    size: Natural
+    store_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogCut(Arguments):
+    """Where zeros begin that reach to the end of the file; `whole_file`: the file is set aside instead."""
+
+    start_offset: Natural
+    whole_file: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BlankPlace(Arguments):
+    """Where the BLANK begins."""
+
+    start_offset: Natural
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A range that filler records take, and their storeTimestamp."""
+
+    start_offset: Natural
+    end_offset: Natural
+    store_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fences(Arguments):
+    """The fences of a file, and the broker version whose records the fillers are."""
+
+    fences: tuple[Fence, ...]
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class FencedFile(Arguments):
+    """A file of `size` bytes at `start_offset`: filler records up to `end_offset`, and a BLANK."""
+
+    start_offset: Natural
+    end_offset: Natural
+    size: Natural
+    store_timestamp: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd(Arguments):
+    """Where the log ends."""
+
+    end_offset: Natural
+
+
+@dataclass(frozen=True, slots=True)
+class UnitsFrom(Arguments):
+    """The first unit that becomes zeros."""
+
+    queue_offset: Natural
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesToBuild(Arguments):
+    """The queues that are built; None: all that the store or its log has.
+
+    `delay_levels` is `messageDelayLevel` as a broker.conf has it; None: as the store has it.
+    """
+
+    queues: tuple[Name, ...] | None
+    delay_levels: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPart(Arguments):
+    """The first record that is indexed anew, and the name of the first index file that is made anew.
+
+    `from_offset` is None where all files are; `first_file` is "" where only entries behind the last file are
+    missing.
+    """
+
+    from_offset: int | None = None
+    first_file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderValue:
+    """A field of an index file's header and its right value."""
+
+    field: HeaderField
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderValues(Arguments):
+    """Fields of an index file's header that are written; `empty_entry0`: entry 0 becomes zeros, too."""
+
+    fields: tuple[HeaderValue, ...]
+    empty_entry0: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TimerValue:
+    """A field of timercheck and its new value."""
+
+    field: TimerField
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimerValues(Arguments):
+    """Fields of timercheck that are written."""
+
+    fields: tuple[TimerValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointTail(Arguments):
+    """Whether zeros are written behind the fields of the checkpoint, where there is damage."""
+
+    zero_tail: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTime(Arguments):
+    """The least that indexMsgTimestamp becomes."""
+
+    index_msg_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Epochs(Arguments):
+    """The entries that the epoch file gets; without any it is set aside."""
+
+    epochs: tuple[EpochEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigOrigin(Arguments):
+    """What a config file is made of: its .bak, its own beginning, or the log and the queues."""
+
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class TopicType:
+    """A topic and the kind of its queues."""
+
+    topic: str
+    queue_type: QueueType
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTypes(Arguments):
+    """The topics whose queue.type is written."""
+
+    topics: tuple[TopicType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DelayLevels(Arguments):
+    """The delay levels whose offsets are brought into their queues."""
+
+    levels: tuple[int, ...]
