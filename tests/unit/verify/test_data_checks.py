@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -95,7 +96,11 @@ def test_results_survive_being_written_down(name: str, store_dir: Directory) -> 
     context = context_of(store_dir(name))
     results = results_of(context)
     again = tuple(
-        [None if result is None else from_json(to_json(result)) for result in part] for part in results
+        [
+            None if result is None else from_json(type(result), json.loads(json.dumps(to_json(result))))
+            for result in part
+        ]
+        for part in results
     )
     assert merged(context, again) == merged(context, results)  # type: ignore[arg-type]
 
@@ -328,11 +333,13 @@ def test_unindexed_runs_beyond_the_limit(copy: Copy, monkeypatch: pytest.MonkeyP
     (store.root / store.files("index")[1]).unlink()
     context = context_of(store.root)
     first = check_log_file(LogFileTask(context, 0))
+    assert first.summary is not None
     assert len(first.summary.entries.unindexed) <= 1
     file = store.files("commitlog")[0]
     for pos, record in store.records(file)[::4][:5]:
         store.write(file, pos, b"\xee" * record.total_size)
     again = check_log_file(LogFileTask(context, 0))
+    assert again.summary is not None
     assert again.summary.entries.not_kept_count > 0
 
 

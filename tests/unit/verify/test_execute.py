@@ -14,16 +14,21 @@ import pytest
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.index.file import IndexResult
+from rocketfsck.verify.log.file import LogResult
 from rocketfsck.verify.options import CheckOptions, Subset
+from rocketfsck.verify.queues.file import QueuesResult
 from rocketfsck.verify.tasks import execute as module
 from rocketfsck.verify.tasks import planning
 from rocketfsck.verify.tasks.execute import Executed, execute, run_unit
+from rocketfsck.verify.tasks.jsonform import from_json
 from rocketfsck.verify.tasks.planning import GROUP_COUNT, Unit, group_queues, plan_units
 from rocketfsck.verify.tasks.resume import ResumeState, identity_of
 from rocketfsck.verify.tasks.task import (
     TASK_MINIMUM,
     Checked,
     Context,
+    IndexFileTask,
     LogFileTask,
     QueuesTask,
     TaskResult,
@@ -46,6 +51,13 @@ def maker(tmp_path: Path) -> Maker:
     return made
 
 
+RESULTS: dict[type, type[TaskResult]] = {
+    LogFileTask: LogResult,
+    QueuesTask: QueuesResult,
+    IndexFileTask: IndexResult,
+}
+
+
 class Kernel:
     """Counts the tasks that are run; says of each how many bytes it has."""
 
@@ -55,7 +67,8 @@ class Kernel:
     def __call__(self, unit: Unit) -> TaskResult | StoreError:
         self.ran.append(unit.key)
         finding = Finding("ST041", Where(file=unit.files[0]), {"reason": unit.key})
-        return TaskResult((finding,), {"ST041": 1}, Checked(1, unit.byte_count), summary={"key": unit.key})
+        result = RESULTS[type(unit.task)]
+        return result((finding,), {"ST041": 1}, Checked(1, unit.byte_count))
 
 
 @pytest.fixture
@@ -106,7 +119,9 @@ def test_groups_of_queues_are_bounded_and_cover_all(maker: Maker, monkeypatch: p
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_all_tasks_run_and_results_are_in_store_order(maker: Maker, kernel: Kernel, jobs: int) -> None:
     ran = run(maker, jobs=jobs)
-    assert [result.summary["key"] for result in ran.results if result] == [unit.key for unit in ran.units]
+    assert [result.findings[0].found["reason"] for result in ran.results if result] == [
+        unit.key for unit in ran.units
+    ]
     assert ran.coverage.complete
     assert ran.not_checked == ()
     assert len(kernel.ran) == 4
@@ -239,9 +254,9 @@ def test_state_of_another_store_or_level_is_refused(maker: Maker, kernel: Kernel
         "",
         "[]",
         "{}",
-        '{"schema_version": 2, "identity": "ID", "tasks": []}',
-        '{"schema_version": 2, "identity": "ID", "tasks": {"k": {}}}',
-        '{"schema_version": 2, "identity": "ID", "tasks": {"k": 5}}',
+        '{"schema_version": 3, "identity": "ID", "tasks": []}',
+        '{"schema_version": 3, "identity": "ID", "tasks": {"k": {}}}',
+        '{"schema_version": 3, "identity": "ID", "tasks": {"k": 5}}',
     ],
 )
 def test_what_is_no_state_is_refused(tmp_path: Path, text: str) -> None:
@@ -255,8 +270,8 @@ def test_state_that_is_a_directory_or_holds_other_values_is_refused(tmp_path: Pa
     with pytest.raises(UsageError, match="cannot be read"):
         ResumeState(tmp_path, "ID")
     path = tmp_path / "state"
-    entry = {"k": {"stamp": "s", "result": {"$map": {}}}}
-    whole = {"schema_version": 2, "identity": "ID", "tasks": entry}
+    entry = {"k": {"stamp": "s", "result": {"checked": 5}}}
+    whole = {"schema_version": 3, "identity": "ID", "tasks": entry}
     path.write_text(json.dumps(whole))
     with pytest.raises(UsageError, match="was changed since a check wrote it"):
         ResumeState(path, "ID")
@@ -265,8 +280,8 @@ def test_state_that_is_a_directory_or_holds_other_values_is_refused(tmp_path: Pa
     state = ResumeState(path, "ID")
     assert state.result("k", "other") is None
     assert state.result("none", "s") is None
-    with pytest.raises(UsageError, match="something else"):
-        state.result("k", "s")
+    with pytest.raises(UsageError, match="not a result that a check has written"):
+        from_json(LogResult, state.result("k", "s"))
 
 
 def test_nothing_is_written_into_the_store(maker: Maker) -> None:

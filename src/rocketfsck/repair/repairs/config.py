@@ -265,7 +265,7 @@ def _bounds(store: Store, queue_id: int) -> tuple[int, int]:
     for index, queue in enumerate(store.queues):
         if (queue.topic, queue.queue_id) == (SCHEDULE_TOPIC, queue_id):
             facts = check_queues(QueuesTask(Context(store, "cross", 0), index, index + 1)).facts[0]
-            low, high = facts.min_live_offset, facts.max_offset  # type: ignore[union-attr]
+            low, high = facts.min_live_offset, facts.max_offset
             return (high if low is None else low), high
     return 0, 0
 

@@ -54,8 +54,16 @@ class IndexExtent:
     first_time: int = -1
 
 
-def check_index_file(task: IndexFileTask) -> TaskResult:
-    """Check `store.indexes[index]`. Facts: one IndexFacts; summary: an IndexExtent."""
+@dataclass(frozen=True, slots=True)
+class IndexResult(TaskResult):
+    """What the check of one index file found."""
+
+    facts: tuple[IndexFacts, ...] = ()
+    summary: IndexExtent | None = None
+
+
+def check_index_file(task: IndexFileTask) -> IndexResult:
+    """Check `store.indexes[index]`. Facts: one IndexFacts."""
     context = task.context
     collector = context.collector()
     file = context.store.indexes[task.index]
@@ -80,7 +88,7 @@ def check_index_file(task: IndexFileTask) -> TaskResult:
             full=header.index_count >= reader.entry_count,
         )
     checked = Checked(1, byte_count, entry_count=used)
-    return TaskResult(collector.findings, collector.counts, checked, (facts,), extent)
+    return IndexResult(collector.findings, collector.counts, checked, (facts,), extent)
 
 
 class _IndexWalk:

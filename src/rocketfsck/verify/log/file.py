@@ -84,13 +84,21 @@ class LogSummary:
     skipped: dict[str, int] = field(default_factory=dict)
 
 
-def check_log_file(task: LogFileTask) -> TaskResult:
-    """Check `store.commitlog.files[index]`. Facts: one LogFacts; summary: a LogSummary.
+@dataclass(frozen=True, slots=True)
+class LogResult(TaskResult):
+    """What the check of one commit log file found; at the level `quick` there is no summary."""
+
+    facts: tuple[LogFacts, ...] = ()
+    summary: LogSummary | None = None
+
+
+def check_log_file(task: LogFileTask) -> LogResult:
+    """Check `store.commitlog.files[index]`. Facts: one LogFacts.
 
     At the level `quick` nothing of the content is looked at. Raises StoreError where it cannot be read.
     """
     if task.context.level == "quick":
-        return TaskResult(checked=Checked(1, 0))
+        return LogResult(checked=Checked(1, 0))
     file = task.context.store.commitlog.files[task.index]
     collector = task.context.collector()
     with FileReader(file.path) as reader:
@@ -130,7 +138,7 @@ class _LogWalk:
         self.known_queues: set[tuple[str, int]] | None = None
         self.skipped: dict[str, int] = {}
 
-    def run(self) -> TaskResult:
+    def run(self) -> LogResult:
         store = self.context.store
         options = ScanOptions(self.full, self.parser, store.geometry.commitlog_file_size)
         end = self.base + self.reader.size
@@ -309,7 +317,7 @@ class _LogWalk:
                 facts = {"queue_count": _count(names), "offset_count": _count(offsets)}
                 self.collector.find(RuleName.MULTI_DISPATCH_LISTS, rows.place(row), facts)
 
-    def _finish(self) -> TaskResult:
+    def _finish(self) -> LogResult:
         self.judge.finish()
         self.clocks.finish(self.collector)
         self.bodies.finish()
@@ -332,7 +340,7 @@ class _LogWalk:
             self.base, size, live_end, bad, spans, units, entries, self.fence_offset, self.skipped
         )
         checked = Checked(1, size, judge.live_count, entry_count=0)
-        return TaskResult(
+        return LogResult(
             self.collector.findings, self.collector.counts, checked, (self._facts(units),), summary
         )
 

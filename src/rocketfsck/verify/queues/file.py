@@ -40,8 +40,16 @@ class QueueExtent:
     stale: tuple[tuple[int, int], ...]
 
 
-def check_queues(task: QueuesTask) -> TaskResult:
-    """Check `store.queues[start:end]`. Facts: a QueueFacts a queue; summary: a QueueExtent a queue."""
+@dataclass(frozen=True, slots=True)
+class QueuesResult(TaskResult):
+    """What the check of some queues found, with the extent of each of them."""
+
+    facts: tuple[QueueFacts, ...] = ()
+    summary: tuple[QueueExtent, ...] = ()
+
+
+def check_queues(task: QueuesTask) -> QueuesResult:
+    """Check `store.queues[start:end]`. Facts: a QueueFacts a queue."""
     context = task.context
     collector = context.collector()
     checked = Checked()
@@ -53,7 +61,7 @@ def check_queues(task: QueuesTask) -> TaskResult:
         facts.append(walk.facts())
         extents.append(walk.extent())
         checked += walk.checked()
-    return TaskResult(collector.findings, collector.counts, checked, tuple(facts), tuple(extents))
+    return QueuesResult(collector.findings, collector.counts, checked, tuple(facts), tuple(extents))
 
 
 class _QueueWalk:

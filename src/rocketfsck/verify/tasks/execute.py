@@ -6,15 +6,17 @@ A task that cannot read what it needs becomes an operational entry under "not ch
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rocketfsck.engine import Engine
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.reading import Progress
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Coverage, NotChecked
-from rocketfsck.verify.tasks.planning import Unit
+from rocketfsck.verify.tasks.jsonform import from_json
+from rocketfsck.verify.tasks.planning import Task, Unit
 from rocketfsck.verify.tasks.resume import ResumeState, identity_of
 from rocketfsck.verify.tasks.task import (
     Context,
@@ -36,21 +38,25 @@ class Executed:
 
 def run_unit(unit: Unit) -> TaskResult | StoreError:
     """The kernel: one task, whatever its kind. What keeps it from reading is returned, not raised."""
-    task = unit.task
     try:
-        if isinstance(task, LogFileTask):
-            from rocketfsck.verify.log.file import check_log_file
-
-            return check_log_file(task)
-        if isinstance(task, IndexFileTask):
-            from rocketfsck.verify.index.file import check_index_file
-
-            return check_index_file(task)
-        from rocketfsck.verify.queues.file import check_queues
-
-        return check_queues(task)
+        return _check_of(unit.task)[0](unit.task)
     except StoreError as error:
         return error
+
+
+def _check_of(task: Task) -> tuple[Callable[[Any], TaskResult], type[TaskResult]]:
+    """What checks a task, and what its result is."""
+    if isinstance(task, LogFileTask):
+        from rocketfsck.verify.log.file import LogResult, check_log_file
+
+        return check_log_file, LogResult
+    if isinstance(task, IndexFileTask):
+        from rocketfsck.verify.index.file import IndexResult, check_index_file
+
+        return check_index_file, IndexResult
+    from rocketfsck.verify.queues.file import QueuesResult, check_queues
+
+    return check_queues, QueuesResult
 
 
 def execute(
@@ -72,7 +78,8 @@ def execute(
     total, done = sum(sizes[index] for index in chosen), 0
     waiting: list[int] = []
     for index, unit in enumerate(units):  # what earlier parts found counts, too: the last makes it whole
-        results[index] = state.result(unit.key, unit.stamp)
+        if (kept := state.result(unit.key, unit.stamp)) is not None:
+            results[index] = from_json(_check_of(unit.task)[1], kept)
     for index in chosen:
         if results[index] is None:
             waiting.append(index)

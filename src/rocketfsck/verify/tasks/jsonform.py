@@ -1,107 +1,52 @@
-"""Values <-> JSON, exactly: for the files in which an interrupted check writes down what it has done.
+"""Results of tasks <-> JSON, exactly: for the files in which an interrupted check keeps what it has done.
 
-    int, float, str, bool, None    as they are        list of [...]   a tuple
-    {"$bytes": base64}             bytes              {"$map": {...}} a dict with str keys
-    {"$array": [dtype, shape, base64]}                a NumPy array
-    {"$type": "module:Class", field: value, ...}      a dataclass
-    {"$enum": ["module:Class", value]}                a member of an enumeration
-
-Only dataclasses and enumerations of this package are made from a file, so that a file made by somebody else
-can at worst be refused.
+The types of a result say what is what; an array is [dtype, shape, base64]. `rocketfsck.documents` is not used
+here: it knows no arrays, and its forms of text that is no UTF-8 are for readers outside of this package.
 """
 
 from __future__ import annotations
 
 import base64
-import dataclasses
-import importlib
-from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from rocketfsck.errors import UsageError
+from rocketfsck.verify.tasks.task import TaskResult
 
-_HOMES = ("rocketfsck.verify.", "rocketfsck.scan.", "rocketfsck.store.", "rocketfsck.rulenames")
 _ARRAY_KINDS = "biuf"
-_SPECIAL = frozenset({"$bytes", "$map", "$array", "$enum"})
+R = TypeVar("R", bound=TaskResult)
 
 
-def to_json(value: Any) -> Any:
-    """The JSON form of a value; raises TypeError for a kind that has none."""
-    if isinstance(value, Enum):
-        return {"$enum": [_name_of(type(value)), value.value]}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
+def to_json(result: TaskResult) -> Any:
+    """The JSON form of a result; raises TypeError for one that has none."""
+    return msgspec.to_builtins(result, enc_hook=_array_to_json)
+
+
+def from_json(kind: type[R], value: Any) -> R:
+    """The result of a JSON form; raises UsageError where `to_json` cannot have made it of such a result."""
+    try:
+        return msgspec.convert(value, kind, dec_hook=_array_from_json)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"not a result that a check has written: {error}") from error
+
+
+def _array_to_json(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, bytes):
-        return {"$bytes": base64.b64encode(value).decode("ascii")}
-    if isinstance(value, tuple | list):
-        return [to_json(item) for item in value]
-    if isinstance(value, np.ndarray):
-        data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode("ascii")
-        return {"$array": [value.dtype.str, list(value.shape), data]}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"$type": _name_of(type(value)), **fields}
-    if hasattr(value, "items"):
-        return {"$map": {_text(key): to_json(item) for key, item in value.items()}}
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in _ARRAY_KINDS:
+        raise TypeError(f"{type(value).__name__} has no JSON form")
+    data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode("ascii")
+    return [value.dtype.str, list(value.shape), data]
 
 
-def from_json(value: Any) -> Any:
-    """The value of a JSON form; raises UsageError where `to_json` cannot have made it."""
-    if isinstance(value, list):
-        return tuple(from_json(item) for item in value)
-    if not isinstance(value, dict):
-        return value
+def _array_from_json(_kind: type, value: Any) -> Any:
     try:
-        if "$type" in value:
-            kind = _class_of(value["$type"])
-            if not dataclasses.is_dataclass(kind):
-                raise ValueError(f"{kind.__name__} is not a record")
-            return kind(**{name: from_json(item) for name, item in value.items() if name != "$type"})
-        if len(value) != 1 or not _SPECIAL.issuperset(value):
-            raise ValueError("an object of no known kind")
-        ((tag, content),) = value.items()
-        return _special(tag, content)
-    except (ValueError, TypeError, AttributeError, LookupError, ImportError) as error:
-        raise UsageError(f"not a value that a check has written: {error}") from error
-
-
-def _special(tag: str, content: Any) -> Any:
-    if tag == "$bytes":
-        return base64.b64decode(content, validate=True)
-    if tag == "$map":
-        return {_text(key): from_json(item) for key, item in content.items()}
-    if tag == "$enum":
-        kind = _class_of(content[0])
-        if not issubclass(kind, Enum):
-            raise ValueError(f"{kind.__name__} is not an enumeration")
-        return kind(content[1])
-    kind_text, shape, data = content
-    dtype = np.dtype(kind_text)
-    if dtype.kind not in _ARRAY_KINDS:
-        raise ValueError(f"arrays of {dtype} are not written")
-    return np.frombuffer(base64.b64decode(data, validate=True), dtype).reshape([int(n) for n in shape]).copy()
-
-
-def _text(key: Any) -> str:
-    if not isinstance(key, str):
-        raise TypeError(f"a map's key is {type(key).__name__}, not text")
-    return key
-
-
-def _name_of(kind: type) -> str:
-    return f"{kind.__module__}:{kind.__qualname__}"
-
-
-def _class_of(name: Any) -> type:
-    module, _, qualname = _text(name).partition(":")
-    if not module.startswith(_HOMES):
-        raise ValueError(f"{name} is not of this package")
-    kind = getattr(importlib.import_module(module), qualname)
-    if not isinstance(kind, type) or kind.__module__ != module:
-        raise ValueError(f"{name} is not a type")
-    return kind
+        name, shape, data = msgspec.convert(value, tuple[str, tuple[int, ...], bytes])
+        dtype = np.dtype(name)
+        if dtype.kind not in _ARRAY_KINDS:
+            raise ValueError(f"arrays of {dtype} are not written")
+        return np.frombuffer(data, dtype).reshape(shape).copy()
+    except (TypeError, SyntaxError, OverflowError) as error:
+        raise ValueError(f"no array: {error}") from error

@@ -1,6 +1,6 @@
 """The state file of a check that can be interrupted: the results of the tasks that finished.
 
-    {"schema_version": 2, "identity": "<64 hex digits>", "digest": "<64 hex digits>",
+    {"schema_version": 3, "identity": "<64 hex digits>", "digest": "<64 hex digits>",
      "tasks": {"<key>": {"stamp": "<64 hex digits>", "result": ...}}}
 
 `identity` stands for the store (its real path, geometry, dialect) and for what the results depend on (level,
@@ -24,7 +24,7 @@ from rocketfsck.errors import UsageError
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.verify.documents import write_atomically
 from rocketfsck.verify.rules.rule import Level
-from rocketfsck.verify.tasks.jsonform import from_json, to_json
+from rocketfsck.verify.tasks.jsonform import to_json
 from rocketfsck.verify.tasks.task import TaskResult
 
 SAVE_INTERVAL = 10.0
@@ -43,7 +43,7 @@ class TaskState:
 class CheckState:
     """All that the file says."""
 
-    schema_version: Literal[2]
+    schema_version: Literal[3]
     identity: str
     digest: str = ""
     tasks: Mapping[str, TaskState] = field(default_factory=dict)
@@ -82,15 +82,11 @@ class ResumeState:
         if path is not None and path.exists():
             self._tasks = _read(path, identity)
 
-    def result(self, key: str, stamp: str) -> TaskResult | None:
-        """What a task found when its files were as they are now; None where it has to be run."""
+    def result(self, key: str, stamp: str) -> Any:
+        """What a task found when its files were as they are now, in the form of `jsonform`; None where it has
+        to be run."""
         entry = self._tasks.get(key)
-        if entry is None or entry.stamp != stamp:
-            return None
-        result = from_json(entry.result)
-        if not isinstance(result, TaskResult):
-            raise UsageError(f"{self._path}: holds something else than a result for {key}")
-        return result
+        return None if entry is None or entry.stamp != stamp else entry.result
 
     def add(self, key: str, stamp: str, result: TaskResult) -> None:
         """Remember a finished task; writes the file now and then. Raises StoreError if it cannot."""
@@ -104,7 +100,7 @@ class ResumeState:
         """Write the file, whole or not at all. Raises StoreError."""
         if self._path is None:
             return
-        state = CheckState(2, self._identity, _digest_of(self._tasks), self._tasks)
+        state = CheckState(3, self._identity, _digest_of(self._tasks), self._tasks)
         write_atomically(self._path, _json_of(state))
         self._saved = time.monotonic()
 

@@ -1,8 +1,8 @@
 """The contract between the driver (`verify.run`) and the checks of data files.
 
-    check_log_file(task: LogFileTask)     -> TaskResult      verify/log/file.py    facts: one LogFacts
-    check_queues(task: QueuesTask)        -> TaskResult      verify/queues/file.py facts: a QueueFacts a queue
-    check_index_file(task: IndexFileTask) -> TaskResult      verify/index/file.py  facts: one IndexFacts
+    check_log_file(task: LogFileTask)     -> LogResult       verify/log/file.py    facts: one LogFacts
+    check_queues(task: QueuesTask)        -> QueuesResult    verify/queues/file.py facts: a QueueFacts a queue
+    check_index_file(task: IndexFileTask) -> IndexResult     verify/index/file.py  facts: one IndexFacts
 
 are top-level functions of a small task; they read, judge and return findings, bounded by a `Collector`.
 What needs several files is judged afterwards, in the driver, from the results (in store order):
@@ -13,9 +13,9 @@ What needs several files is judged afterwards, in the driver, from the results (
 
 where `logs`, `queues` and `indexes` are `Sequence[TaskResult | None]`, one for each task in store order: None
 where the task was not run (subset, time limit, unreadable file), so "complete" is `None not in logs`.
-`TaskResult.summary` is the check's own: any dataclass (of a module of `rocketfsck`) of int, float, str, bool,
-bytes, None, NumPy arrays, and tuples and dicts (keys: str) of those, so that it can be written to a resume
-file (`verify.tasks.jsonform`).
+A result is a `TaskResult`, its `summary` the check's own: a dataclass of int, float, str, bool, bytes, None,
+NumPy arrays, and tuples and dicts (keys: str) of those. Its types say which, so that it can be written to a
+resume file and read again (`verify.tasks.jsonform`).
 """
 
 from __future__ import annotations

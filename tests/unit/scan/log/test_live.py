@@ -34,6 +34,7 @@ def check_ends(store: Store) -> None:
         base = file.start_offset or 0
         scan, _ = walk(file.path, base, store.commitlog.file_size)
         checked = check_log_file(LogFileTask(Context(store, "cross", NOW), index)).summary
+        assert checked is not None
         assert base + scan.end_pos == checked.start_offset + checked.live_end
 
 
