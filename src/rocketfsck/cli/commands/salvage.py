@@ -16,6 +16,7 @@ from rocketfsck.cli.progress import progress
 from rocketfsck.cli.show.start import bad_count, verdict_lines
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.cli.writeoptions import ByteSize
+from rocketfsck.documents import to_document
 from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS, UsageError
 from rocketfsck.rulenames import RuleName
 
@@ -156,13 +157,13 @@ def problems_of(report: Report) -> dict[str, int]:
 
 def salvage_json(salvage: Salvage, written: SalvagedStore | None) -> dict[str, Any]:
     """The whole result as one object."""
-    from rocketfsck.repair.salvage.ledger import SCHEMA_VERSION, queue_row
+    from rocketfsck.repair.salvage.ledger import SCHEMA_VERSION
 
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "kind": "rocketfsck.salvage",
         **salvage.head(),
-        "queues": [queue_row(queue) for queue in salvage.story.queues],
+        "queues": [to_document(queue) for queue in salvage.story.queues],
     }
     if written is not None:
         document |= plain_values({"into": str(written.path), "ledger": str(written.ledger_path)})

@@ -16,6 +16,7 @@ from rocketfsck.repair.build.run import Rebuilt
 from rocketfsck.repair.compare.compare import Comparison
 from rocketfsck.repair.plan.model import Action, Assumption, Plan
 from rocketfsck.repair.repairs import ALL
+from rocketfsck.repair.salvage.ledger import QueueAccount
 from rocketfsck.store.model import GEOMETRY_DEFAULTS
 from rocketfsck.verify.finding import Facts, SeverityName, Where
 from rocketfsck.verify.report import Coverage, Report
@@ -52,17 +53,6 @@ class StartSaid(TypedDict):
     harmful: bool | None
     headline: str
     urgent: list[Urgent]
-
-
-@said
-class QueueAccount(TypedDict):
-    topic: str
-    queue_id: int
-    taken_count: int
-    first_queue_offset: int
-    end_queue_offset: int
-    missing_count: int
-    missing: list[tuple[int, int]]
 
 
 @said

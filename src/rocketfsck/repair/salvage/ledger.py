@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.documents import named, to_document
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.filename import offset_to_filename
@@ -58,7 +59,7 @@ class QueueAccount:
     `missing_count` queue offsets between them have no record; `missing` are the first ranges of them.
     """
 
-    topic: bytes
+    topic: str
     queue_id: int
     taken_count: int
     first_queue_offset: int
@@ -133,7 +134,7 @@ def account_queues(found: Found, rows: Longs) -> list[QueueAccount]:
         topic, queue_id = found.table.names[int(queue[low])]
         accounts.append(
             QueueAccount(
-                topic,
+                topic.decode("utf-8", "surrogateescape"),
                 queue_id,
                 high - low,
                 int(offset[0]),
@@ -142,11 +143,11 @@ def account_queues(found: Found, rows: Longs) -> list[QueueAccount]:
                 missing,
             )
         )
-    return sorted(accounts, key=lambda account: (account.topic, account.queue_id))
+    return sorted(accounts, key=lambda account: (account.topic.encode("utf-8", "surrogateescape"), account.queue_id))
 
 
 def ledger_lines(story: Story, head: Mapping[str, Any]) -> Iterator[str]:
-    """Every line of the ledger, `head` first. Names that are not UTF-8 are base64, as `…_b64`."""
+    """Every line of the ledger, `head` first. Names that are not UTF-8 have the form of `rocketfsck.documents`."""
     yield _line("head", head)
     for source in story.sources:
         yield _line("source", {**_path(source), "size": source.size, "base_offset": source.base_offset})
@@ -164,20 +165,7 @@ def ledger_lines(story: Story, head: Mapping[str, Any]) -> Iterator[str]:
     for low, high in story.placement.fences:
         yield _line("fence", {"start_offset": low, "end_offset": high, **_target(story.placement, low)})
     for queue in story.queues:
-        yield _line("queue", queue_row(queue))
-
-
-def queue_row(queue: QueueAccount) -> dict[str, Any]:
-    """A queue's account as JSON says it."""
-    return {
-        **_name("topic", queue.topic),
-        "queue_id": queue.queue_id,
-        "taken_count": queue.taken_count,
-        "first_queue_offset": queue.first_queue_offset,
-        "end_queue_offset": queue.end_queue_offset,
-        "missing_count": queue.missing_count,
-        "missing": [list(item) for item in queue.missing],
-    }
+        yield _line("queue", to_document(queue))
 
 
 def _targets(story: Story) -> Longs:
@@ -228,7 +216,7 @@ def _run(story: Story, targets: Longs, start: int, stop: int) -> dict[str, Any]:
     }
     if stop - start == 1:
         row |= {
-            **_name("topic", found.topic(start)),
+            "topic": found.topic(start).decode("utf-8", "surrogateescape"),
             "queue_offset": int(found["queue_offset"][start]),
             "store_timestamp": int(found["store_timestamp"][start]),
         }
@@ -236,10 +224,8 @@ def _run(story: Story, targets: Longs, start: int, stop: int) -> dict[str, Any]:
         row["target"] = {"offset": int(targets[start]), **_target(story.placement, int(targets[start]))}
     elif fate is Fate.COPY:
         copied = int(confidence.first_copy[start])
-        row["copy_of"] = {
-            **_path(story.sources[int(found["source"][copied])]),
-            "start": int(found["pos"][copied]),
-        }
+        path = _path(story.sources[int(found["source"][copied])])
+        row["copy_of"] = named({**path, "start": int(found["pos"][copied])})
     return row
 
 
@@ -249,17 +235,9 @@ def _target(placement: Placement, offset: int) -> dict[str, Any]:
 
 
 def _path(item: SourceFile | SkippedFile) -> dict[str, Any]:
-    return _name("path", os.fsencode(item.path))
-
-
-def _name(name: str, value: bytes) -> dict[str, Any]:
-    try:
-        return {name: value.decode()}
-    except UnicodeDecodeError:
-        from base64 import b64encode
-
-        return {f"{name}_b64": b64encode(value).decode()}
+    return {"path": os.fspath(item.path)}
 
 
 def _line(kind: str, row: Mapping[str, Any]) -> str:
-    return json.dumps({"schema_version": SCHEMA_VERSION, "kind": f"rocketfsck.salvage.{kind}", **row})
+    """A line whose members are those of its kind: not a dataclass, since what does not apply is left out."""
+    return json.dumps({"schema_version": SCHEMA_VERSION, "kind": f"rocketfsck.salvage.{kind}", **named(row)})
