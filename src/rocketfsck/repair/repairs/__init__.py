@@ -4,8 +4,9 @@ misnamed, segments    names, lengths and strays          queues, queuemerge    c
 unbuildable           queues that are not built again
 commitlog             the log's tail cut or sealed       queueends             their ends cut or sealed
 fences                filler over damage, and BLANKs     leftovers             ghost queues and empty files
-checkpoint            checkpoint, abort, epochs, timer   index                 index files
-heal                  what comes from another copy       config                the files in config/
+checkpoint            checkpoint, abort, timer           epochs                epoch files
+index                 index files                        config                the files in config/
+heal                  what comes from another copy
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from rocketfsck.repair.repairs import (
     checkpoint,
     commitlog,
     config,
+    epochs,
     heal,
     index,
     leftovers,
@@ -35,6 +37,7 @@ ALL: tuple[Row, ...] = tuple(
             *queueends.ROWS,
             *queues.ROWS,
             *index.ROWS,
+            *epochs.ROWS,
             *checkpoint.ROWS,
             *config.ROWS,
         ),

@@ -134,7 +134,7 @@ def account_queues(found: Found, rows: Longs) -> list[QueueAccount]:
         topic, queue_id = found.table.names[int(queue[low])]
         accounts.append(
             QueueAccount(
-                topic.decode("utf-8", "surrogateescape"),
+                _text(topic),
                 queue_id,
                 high - low,
                 int(offset[0]),
@@ -143,11 +143,13 @@ def account_queues(found: Found, rows: Longs) -> list[QueueAccount]:
                 missing,
             )
         )
-    return sorted(accounts, key=lambda account: (account.topic.encode("utf-8", "surrogateescape"), account.queue_id))
+    return sorted(
+        accounts, key=lambda account: (account.topic.encode("utf-8", "surrogateescape"), account.queue_id)
+    )
 
 
 def ledger_lines(story: Story, head: Mapping[str, Any]) -> Iterator[str]:
-    """Every line of the ledger, `head` first. Names that are not UTF-8 have the form of `rocketfsck.documents`."""
+    """Every line of the ledger, `head` first. Names that are no UTF-8 are base64, as `…_b64`."""
     yield _line("head", head)
     for source in story.sources:
         yield _line("source", {**_path(source), "size": source.size, "base_offset": source.base_offset})
@@ -216,7 +218,7 @@ def _run(story: Story, targets: Longs, start: int, stop: int) -> dict[str, Any]:
     }
     if stop - start == 1:
         row |= {
-            "topic": found.topic(start).decode("utf-8", "surrogateescape"),
+            "topic": _text(found.topic(start)),
             "queue_offset": int(found["queue_offset"][start]),
             "store_timestamp": int(found["store_timestamp"][start]),
         }
@@ -235,7 +237,11 @@ def _target(placement: Placement, offset: int) -> dict[str, Any]:
 
 
 def _path(item: SourceFile | SkippedFile) -> dict[str, Any]:
-    return {"path": os.fspath(item.path)}
+    return {"path": _text(os.fsencode(item.path))}
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
 
 
 def _line(kind: str, row: Mapping[str, Any]) -> str:
