@@ -21,7 +21,7 @@ TABLES = {
 
 LONG = {
     "scan/compiled/records.py": (600, "one compiled pass over records: its parts share twenty variables"),
-    "verify/log/file.py": (380, "one walk: the order in which a batch passes the checks is what it says"),
+    "verify/log/file.py": (390, "one walk: the order in which a batch passes the checks is what it says"),
     "verify/queues/crossqueues.py": (400, "one question from both sides; each half needs the other's words"),
     "writer/disk/fileops.py": (400, "one function for each change that is made to a file system"),
     "writer/message/compose.py": (385, "one message on its way to bytes, in the brokers' order"),
