@@ -1,6 +1,6 @@
 """The NumPy dtypes of what is read and written by the array: big-endian, as on disk, made once.
 
-Reference 2.1, 2.14, 3.1, 3.6, 3.7, 4.1.
+Reference 1.8, 2.1, 2.14, 3.1, 3.6, 3.7, 4.1.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from rocketfsck.formats.consumequeue import BATCH_UNIT, EXT_UNIT, UNIT
 from rocketfsck.formats.dledger import DLEDGER_ENTRY, DLEDGER_INDEX
 from rocketfsck.formats.indexfile import ENTRY, SLOT
 from rocketfsck.formats.record import RECORD_HEADER
+from rocketfsck.formats.timer import TIMER_LOG_UNIT, TIMER_WHEEL_SLOT
 
 Dtype = np.dtype[Any]
 
@@ -30,6 +31,9 @@ RECORD_HEAD_DTYPE: Final[Dtype] = RECORD_HEADER.dtype(last="physicalOffset")
 DLEDGER_INDEX_DTYPE: Final[Dtype] = DLEDGER_INDEX.dtype()
 DLEDGER_HEAD_DTYPE: Final[Dtype] = np.dtype([("entry", DLEDGER_ENTRY.dtype()), ("record", RECORD_HEAD_DTYPE)])
 """A DLedger entry's header, and the head of the record in its body."""
+
+TIMER_SLOT_DTYPE: Final[Dtype] = TIMER_WHEEL_SLOT.dtype()
+TIMER_UNIT_DTYPE: Final[Dtype] = TIMER_LOG_UNIT.dtype()
 
 
 def unit_dtype(kind: str) -> Dtype:

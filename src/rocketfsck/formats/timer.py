@@ -13,8 +13,11 @@ from rocketfsck.formats.javatext import truncated_quotient
 from rocketfsck.formats.layout import I32, I64, Layout, declare, field
 from rocketfsck.formats.magic import MAGIC_BLANK
 
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+"""The topic of all messages that wait for a timer; queue 0."""
 SLOTS_TOTAL = 7 * 24 * 3600
 DEFAULT_PRECISION_MS = 1000
+PRECISIONS_MS = (100, 200, 500, 1000)
 
 TIMER_WHEEL_SLOT: Layout = declare(
     "timer_wheel_slot",

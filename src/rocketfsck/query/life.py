@@ -28,6 +28,7 @@ from rocketfsck.formats.magic import (
     is_indexed,
     transaction_type,
 )
+from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.query.answers import Answer, Found, Lead, Outcome, UnitState
 from rocketfsck.query.ids import find_by_id, find_unique_anywhere
 from rocketfsck.query.keys import Via
@@ -41,7 +42,6 @@ from rocketfsck.store.reading import Progress
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 CHECKED_OUT_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
-TIMER_TOPIC = "rmq_sys_wheel_timer"
 REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
 RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
 

@@ -6,6 +6,7 @@ there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from rocketfsck.errors import StoreError
@@ -45,14 +46,21 @@ class LogReader(OpenFiles):
 
     def index_keys(self, offset: int, parser: Parser) -> tuple[str, list[str]] | None:
         """Topic and index keys (UNIQ_KEY, then KEYS) of the record at `offset`; None if none starts there."""
+        read = self.properties(offset, parser)
+        if read is None:
+            return None
+        topic, properties = read
+        unique = [properties[UNIQ_KEY]] if UNIQ_KEY in properties else []
+        return topic, [*unique, *split_keys(properties.get(KEYS, ""))]
+
+    def properties(self, offset: int, parser: Parser) -> tuple[str, Mapping[str, str]] | None:
+        """Topic and properties of the record at `offset`; None if none starts there."""
         found = self._record(offset)
         if found is None:
             return None
         topic, rest = _topic_and_rest(found)
         size = max(int.from_bytes(rest[:2], "big", signed=True), 0)
-        properties = parse_properties(rest[2 : 2 + size], parser) or {}
-        unique = [properties[UNIQ_KEY]] if UNIQ_KEY in properties else []
-        return java_decode(topic), [*unique, *split_keys(properties.get(KEYS, ""))]
+        return java_decode(topic), parse_properties(rest[2 : 2 + size], parser) or {}
 
     def _record(self, offset: int) -> LargeRecord | None:
         """The record at `offset` without its body; None if none starts there, or its file cannot be read."""

@@ -40,6 +40,7 @@ from rocketfsck.verify.tasks.task import (
     QueuesTask,
     TaskResult,
 )
+from rocketfsck.verify.timers.check import check_timers
 
 __all__ = ["Progress", "check_store"]
 
@@ -48,6 +49,8 @@ _READ_OTHERS = frozenset(
     {
         OtherKind.EPOCH,
         OtherKind.TIMER_CHECK,
+        OtherKind.TIMER_LOG,
+        OtherKind.TIMER_WHEEL,
         OtherKind.ABORT_BACKUP,
         OtherKind.SETTINGS,
         OtherKind.DLEDGER_DATA,
@@ -183,6 +186,7 @@ def _judge(context: Context, known: Known, ran: Executed) -> Iterator[Finding | 
         yield from _guarded("consumequeue", merge_queues(context, queues, logs))
         yield from _guarded("index", merge_index_files(context, indexes, logs))
     yield from _guarded("dledger", check_dledger(context))
+    yield from _guarded("timerlog", check_timers(context, known.max_store_timestamp))
     yield from _guarded("", check_layout(context, known))
     yield from _guarded("checkpoint", check_checkpoint(context, known))
     yield from _guarded("config", check_config(context, known))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.consumequeue import BATCH_UNIT, EXT_UNIT, UNIT
@@ -93,7 +95,7 @@ def _walker(name: str, path: Path) -> Walk | None:
         "consumequeue_ext": _ext_units,
         "index": lambda data: _index(data, path),
         "checkpoint": lambda _: iter([(CHECKPOINT, 0, CHECKPOINT.size)]),
-        "timerwheel": lambda data: _rows(TIMER_WHEEL_SLOT, data[:4096]),
+        "timerwheel": lambda _: _used_slots(path),
         "timerlog": lambda data: _rows(TIMER_LOG_UNIT, data),
     }
     if base == "timercheck":
@@ -113,6 +115,14 @@ def _rows(layout: Layout, data: bytes) -> Iterator[tuple[Layout, int, int]]:
         yield layout, start, start + layout.size
         if not any(data[start:]):
             return
+
+
+def _used_slots(path: Path) -> Iterator[tuple[Layout, int, int]]:
+    """The slots of a wheel that are not zero: a few of a million."""
+    size = TIMER_WHEEL_SLOT.size
+    used = np.fromfile(path, np.uint8).nonzero()[0] // size
+    for number in np.unique(used).tolist():
+        yield TIMER_WHEEL_SLOT, number * size, number * size + size
 
 
 def _records(data: bytes) -> Iterator[tuple[Layout, int, int]]:

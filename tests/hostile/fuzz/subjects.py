@@ -20,7 +20,7 @@ from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.javatext import java_hash
 from rocketfsck.formats.properties import serialize_properties
 from rocketfsck.formats.record import decode_record, encode_record
-from rocketfsck.formats.timer import TIMER_CHECK, TIMER_LOG_UNIT, TIMER_WHEEL_SLOT
+from rocketfsck.formats.timer import TIMER_CHECK, TIMER_LOG_UNIT, TIMER_WHEEL_SLOT, timer_slot_of
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Geometry
 from rocketfsck.verify import CheckOptions, check_store
@@ -244,20 +244,24 @@ def _with_sides(folder: Path) -> Subject:
         (root / "config" / f"{name}.bak").write_text(json.dumps(document))
     (root / "epochFileCheckpoint").write_bytes(encode_epochs([EpochEntry(1, 0), EpochEntry(2, 2048)]))
     (root / "brokerIdentity").write_text("clusterName#brokerName#0")
-    check = {name.name: 0 for name in TIMER_CHECK.fields} | {"lastReadTimeMs": START, "timestamp": START}
+    with (root / "commitlog" / offset_to_filename(0)).open("rb") as log:
+        first_size = int.from_bytes(log.read(4), "big")
+    due = START + 900  # delivered: no message of the log waits for it
+    check = {name.name: 0 for name in TIMER_CHECK.fields}
+    check |= {"lastReadTimeMs": START + 60_000, "lastTimerLogFlushPos": 104, "timestamp": START}
     (root / "config" / "timercheck").write_bytes(TIMER_CHECK.build(check).ljust(4096, b"\0"))
     slot = TIMER_WHEEL_SLOT.build(
-        {"slotTime": START // 1000, "firstPos": 0, "lastPos": 52, "num": 2, "magic": 1}
+        {"slotTime": due // 1000, "firstPos": 0, "lastPos": 52, "num": 2, "magic": 0}
     )
     with (root / "timerwheel").open("wb") as wheel:
-        wheel.seek(32 * 7)
+        wheel.seek(32 * timer_slot_of(due))
         wheel.write(slot)
         wheel.truncate(38_707_200)
     units = b""
     for number in range(2):
         units += TIMER_LOG_UNIT.build({
-            "size": 52, "prevPos": 52 * number - (number == 0) - 52 * (number == 1), "magic": 1,
-            "currWriteTime": START, "delayedTime": 900, "offsetPy": 0, "sizePy": 131,
+            "size": 52, "prevPos": -1 if number == 0 else 0, "magic": 1,
+            "currWriteTime": START, "delayedTime": 900, "offsetPy": 0, "sizePy": first_size,
             "hashCodeOfRealTopic": java_hash("TopicA"), "reservedValue": 0,
         })  # fmt: skip
     (root / "timerlog").mkdir()

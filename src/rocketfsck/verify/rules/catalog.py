@@ -1,7 +1,7 @@
 """The table of all rules, and the words for a finding.
 
 Ids are a family's two letters and three digits, never reused: `ST` store and names, `CL` commit log,
-`CQ` consume queue, `IX` index, `CP` checkpoint and abort, `CF` config, `XR` cross-reference.
+`CQ` consume queue, `IX` index, `CP` checkpoint and abort, `CF` config, `TM` timer, `XR` cross-reference.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from rocketfsck.verify.rules import (
     dledger,
     index,
     store,
+    timer,
 )
 from rocketfsck.verify.rules.rule import FAMILIES, LEVELS, Level, Rule, Strictness
 
@@ -71,6 +72,7 @@ RULES: Mapping[str, Rule] = build_catalog(
         *config.RULES,
         *cross.RULES,
         *dledger.RULES,
+        *timer.RULES,
     ]
 )
 

@@ -15,7 +15,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.configviews import TopicConfig, split_topic_group
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, delay_queue_id, parse_delay_levels
 from rocketfsck.formats.properties import LMQ_PREFIX
-from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
+from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE, TIMER_TOPIC
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import OtherKind, Store, StoreFile, StrayReason
 from rocketfsck.store.reading import read_whole
@@ -26,7 +26,6 @@ from rocketfsck.verify.store.configfiles import Configs, load_configs
 from rocketfsck.verify.tasks.facts import Known, QueueFacts
 from rocketfsck.verify.tasks.task import Context
 
-TIMER_TOPIC = "rmq_sys_wheel_timer"
 SYSTEM_TOPICS = frozenset(
     {SCHEDULE_TOPIC, "TBW102", "SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT"}
 )

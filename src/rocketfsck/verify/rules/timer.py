@@ -1,0 +1,166 @@
+"""Rules TM on the timer wheel, the timer log and the messages that they hold (reference 1.8)."""
+
+from __future__ import annotations
+
+from rocketfsck.rulenames import RuleName
+from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.rules.rule import Rule
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id=RuleName.TIMER_WHEEL_LENGTH,
+        severity=Severity.ERROR,
+        template="{file} has {size} bytes, not {expected.size}: a broker does not start with it",
+        why=(
+            "The wheel has a fixed number of slots. A broker refuses one of another length, unless it is "
+            "empty: then it makes a new one."
+        ),
+        strictness="strict",
+        level="quick",
+        reference="1.8.1",
+        fault_class="H5",
+    ),
+    Rule(
+        id=RuleName.TIMER_SLOT_NUMBER,
+        severity=Severity.WARNING,
+        template=(
+            "slot {slot} of the timer wheel holds slotTime {slot_time}, which belongs to slot {expected.slot}"
+        ),
+        why=(
+            "A broker takes such a slot for an empty one: its messages are not delivered, unless a start "
+            "finds their units in the last files of the timer log."
+        ),
+        strictness="strict",
+        level="cross",
+        reference="1.8.1",
+        fault_class="H5",
+    ),
+    Rule(
+        id=RuleName.TIMER_SLOT_POSITION,
+        severity=Severity.WARNING,
+        template="slot {slot} of the timer wheel has {field} {value}; the timer log gives {expected.value}",
+        why=(
+            "A broker delivers a slot's messages from lastPos backwards. A start corrects lastPos from the "
+            "last files of the timer log, not from older ones."
+        ),
+        strictness="strict",
+        level="cross",
+        reference="1.8.1",
+        fault_class="H5",
+    ),
+    Rule(
+        id=RuleName.TIMER_SLOT_COUNT,
+        severity=Severity.WARNING,
+        template=(
+            "slot {slot} of the timer wheel has a count of {count}; the timer log has "
+            "{expected.count} of its messages"
+        ),
+        why="Units were lost or changed. A crash leaves a count that is too low, never one that is too high.",
+        strictness="strict",
+        level="cross",
+        reference="1.8.1",
+        fault_class="H5",
+    ),
+    Rule(
+        id=RuleName.TIMER_SLOT_COUNT_LOW,
+        severity=Severity.INFO,
+        template=(
+            "slot {slot} of the timer wheel has a count of {count}; the timer log has "
+            "{expected.count} of its messages"
+        ),
+        why=(
+            "A start after a crash puts the slots right, but not their counts. Only metrics are made of "
+            "these; every message is delivered."
+        ),
+        strictness="heuristic",
+        level="cross",
+        reference="1.8.1",
+        fault_class="H5",
+    ),
+    Rule(
+        id=RuleName.TIMER_SLOT_MISSING,
+        severity=Severity.WARNING,
+        template=(
+            "the timer wheel does not have the {count} messages that are due at {deliver_timestamp}: slot "
+            "{slot} holds another time"
+        ),
+        why=(
+            "A broker does not deliver what the wheel does not lead to, unless a start finds the units in "
+            "the last files of the timer log."
+        ),
+        strictness="strict",
+        level="cross",
+        reference="1.8.1",
+        fault_class="H5",
+    ),
+    Rule(
+        id=RuleName.TIMER_LOG_GAP,
+        severity=Severity.ERROR,
+        template="{byte_count} bytes of the timer log are {what}, although more follows",
+        why=(
+            "A start that comes upon such bytes cuts the timer log there. Messages behind them are "
+            "scheduled again from the timer topic, as far as the commit log still has them."
+        ),
+        strictness="strict",
+        level="cross",
+        reference="1.8.2",
+        fault_class="H5",
+    ),
+    Rule(
+        id=RuleName.TIMER_UNIT_LINK,
+        severity=Severity.WARNING,
+        template=(
+            "the timer unit at {unit_pos} has prevPos {prev_pos}; the unit before it in slotTime {slot_time} "
+            "is at {expected.prev_pos}"
+        ),
+        why=(
+            "A slot's units are found from the newest to the oldest by prevPos. Where a link is wrong, older "
+            "messages of the slot are not delivered, or others are."
+        ),
+        strictness="strict",
+        level="cross",
+        reference="1.8.2",
+        fault_class="H5",
+    ),
+    Rule(
+        id=RuleName.TIMER_UNIT_RECORD,
+        severity=Severity.ERROR,
+        template=(
+            "the timer unit at {unit_pos}, due at {deliver_timestamp}, leads to {physical_offset}: {reason}"
+        ),
+        why=(
+            "The message cannot be delivered. Brokers read the place again and again, or skip it "
+            "(timerSkipUnknownError)."
+        ),
+        strictness="strict",
+        level="cross",
+        reference="1.8.2",
+        fault_class="H5",
+    ),
+    Rule(
+        id=RuleName.TIMER_UNIT_CONTENT,
+        severity=Severity.ERROR,
+        template="the timer unit at {unit_pos} has {field} {value}; its message gives {expected.value}",
+        why="The message is delivered at another time than its producer set, or a deletion is not done.",
+        strictness="strict",
+        level="full",
+        reference="1.8.2",
+        fault_class="H5",
+    ),
+    Rule(
+        id=RuleName.TIMER_NOT_SCHEDULED,
+        severity=Severity.ERROR,
+        template=(
+            "the message at {physical_offset} is due at {deliver_timestamp}, and the timer log has no unit "
+            "for it"
+        ),
+        why=(
+            "config/timercheck says that the timer topic was read beyond this message. Without a unit it is "
+            "never delivered."
+        ),
+        strictness="strict",
+        level="cross",
+        reference="1.8.3",
+        fault_class="H5",
+    ),
+)
