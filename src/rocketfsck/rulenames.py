@@ -41,6 +41,8 @@ class RuleName(StrEnum):
     QUEUE_DATABASE = "ST043"
     UNKNOWN_DATABASE = "ST044"
     NEWER_INDEX = "ST045"
+    LOG_PLACES_INFERRED = "ST046"
+    LOG_PLACE_DOUBTFUL = "ST047"
 
     # commit log
     LOG_BOUNDARY_LOST = "CL001"

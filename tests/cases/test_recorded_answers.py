@@ -37,6 +37,8 @@ ASKED: tuple[tuple[str, State], ...] = (
     ("5.5.0-full-killed", "started"),
     ("5.5.0-long", "running"),
     ("5.5.0-long", "started"),
+    ("5.5.0-multipath", "running"),
+    ("5.5.0-multipath", "started"),
     ("5.5.0-pop-kv-killed", "running"),
     ("5.5.0-pop-kv-killed", "started"),
     ("5.5.0-rocksdb-all", "running"),

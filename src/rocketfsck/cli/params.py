@@ -229,7 +229,7 @@ def commitlog_path_option(function: Decorated) -> Decorated:
         "commitlog_paths",
         multiple=True,
         type=StorePath(),
-        help="A commit log directory outside the store; may be given several times.",
+        help="A commit log directory of another name or place; may be given several times.",
     )(function)
 
 

@@ -21,12 +21,10 @@ from rocketfsck.formats.filename import index_filename_time, java_parse_long
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.store.listing import Entry, EntryKind, Lister
 from rocketfsck.store.model import (
-    Evidence,
     IndexFile,
     MappedFile,
     Other,
     OtherKind,
-    Settings,
     Store,
     StoreFile,
     Stray,
@@ -34,7 +32,6 @@ from rocketfsck.store.model import (
 )
 from rocketfsck.store.places.locations import is_remote, path_of
 from rocketfsck.store.reading import FileReader, named_errors
-from rocketfsck.store.settings import setting_path
 
 CONFIG_DATABASES = frozenset({"topics", "subscriptionGroups", "consumerOffsets", "rdb", "users", "acls"})
 CONFIG_NAMES = frozenset({"transactionMetrics", "timermetrics"})
@@ -89,45 +86,6 @@ def is_database(directory: str) -> bool:
             return reader.read_upto(0, len(_MANIFEST)) == _MANIFEST
     except StoreError:
         return False
-
-
-def commitlog_directories(
-    root: Path, settings: Settings, given: Sequence[Path]
-) -> tuple[tuple[Path, ...], tuple[Evidence, ...]]:
-    """The directories that hold the commitlog, and why these; raises StoreError if a given one is none.
-
-    Settings of another machine often name directories that are not here: then the store's own is read. Those
-    of a store that is not on this machine name none of it.
-    """
-    if given:
-        for path in given:
-            if not is_directory(path):
-                raise StoreError("is not a directory", path=os.fspath(path))
-        return tuple(dict.fromkeys(map(absolute_path, given))), ()
-    own = root / "commitlog"
-    here = not is_remote(root)
-    found: list[Path] = []
-    notes: list[Evidence] = []
-    for key in ("storePathCommitLog", "readOnlyCommitLogStorePaths"):
-        for path in _split_paths(settings.values.get(key, "")):
-            if here and is_directory(path):
-                found.append(path)
-            else:
-                notes.append(Evidence(f"{key} names {path}", "there is no such directory here"))
-    if found:
-        notes.append(Evidence("the commitlog's directories", "broker.conf names them"))
-        return tuple(dict.fromkeys(found)), tuple(notes)
-    if notes:
-        notes.append(Evidence("the commitlog's directory", "the one in the store is read instead"))
-    return (own,), tuple(notes)
-
-
-def _split_paths(value: str) -> list[Path]:
-    """The paths in a setting with the separator `,`; brokers before 4.9.2 took all of it as one path."""
-    whole = setting_path(value)
-    if value and is_directory(whole):
-        return [whole]
-    return [setting_path(part.strip()) for part in value.split(",") if part.strip()]
 
 
 def list_commitlog(lister: Lister, directories: Sequence[Path]) -> list[MappedFile]:

@@ -100,6 +100,23 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class LogPlaces:
+    """The directories that are read as the commit log (`store.logpaths`), with notes on how they were found.
+
+    `inferred`: nobody named them, their files tell. `doubtful` are the names of directories in the root that
+    may be the log or a part of it, each with the reason why they are not read.
+    """
+
+    directories: tuple[Path, ...] = ()
+    notes: tuple[Evidence, ...] = ()
+    inferred: bool = False
+    doubtful: tuple[tuple[str, str], ...] = ()
+
+
+OWN_LOG = LogPlaces()
+
+
+@dataclass(frozen=True, slots=True)
 class DialectEvidence:
     """Which broker versions may have written the store last, and how that is known.
 

@@ -23,11 +23,13 @@ from typing import TYPE_CHECKING, Literal
 
 from rocketfsck.store.circumstances import (
     GEOMETRY_DEFAULTS,
+    OWN_LOG,
     DialectEvidence,
     Evidence,
     Geometry,
     LiveState,
     LockState,
+    LogPlaces,
     Settings,
     Source,
 )
@@ -47,6 +49,7 @@ __all__ = [
     "Lifted",
     "LiveState",
     "LockState",
+    "LogPlaces",
     "MappedFile",
     "MappedFileQueue",
     "Other",
@@ -273,7 +276,8 @@ class Store:
 
     `delay_levels` is the text of `messageDelayLevel`. `notes` say what was decided while it was opened:
     which directories were taken for the commitlog and why, which settings could not be followed. `told` is
-    what the caller said, as it was said. `directories` are those of `commitlog`, `consumequeue`, `index` and
+    what the caller said, as it was said. `log_places` say how the commitlog's
+    directories are known. `directories` are those of `commitlog`, `consumequeue`, `index` and
     their like that are there, with files or without. `lifted` is set by `store.rocks.lifting` only.
     """
 
@@ -296,6 +300,7 @@ class Store:
     delay_levels_source: Source
     notes: tuple[Evidence, ...] = ()
     told: Told = Told()
+    log_places: LogPlaces = OWN_LOG
     directories: frozenset[str] = frozenset()
     lifted: Lifted = Lifted()
 

@@ -17,7 +17,6 @@ from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.store.areas import (
     QueueFiles,
     absolute_path,
-    commitlog_directories,
     list_commitlog,
     list_configs,
     list_indexes,
@@ -29,12 +28,14 @@ from rocketfsck.store.dialect.infer import infer_dialect
 from rocketfsck.store.dialect.sampling import sample_commitlog
 from rocketfsck.store.geometry import read_geometry
 from rocketfsck.store.listing import Entry, EntryKind, Lister, list_directory, mapped_queue
+from rocketfsck.store.logpaths import commitlog_places
 from rocketfsck.store.model import (
     ConsumeQueue,
     Evidence,
     ExtQueue,
     Geometry,
     IndexFile,
+    LogPlaces,
     MappedFile,
     Other,
     OtherKind,
@@ -46,7 +47,7 @@ from rocketfsck.store.model import (
     StrayReason,
     Told,
 )
-from rocketfsck.store.others import list_other
+from rocketfsck.store.others import KNOWN_DIRECTORIES, list_other
 from rocketfsck.store.places.locations import NO_OPTIONS, is_remote, locate, options_for, path_of
 from rocketfsck.store.settings import read_settings
 
@@ -60,6 +61,7 @@ SINGLE_FILES = frozenset({"checkpoint", "abort", "lock"})
 
 _QUEUE_AREAS: tuple[tuple[str, QueueKind], ...] = (("consumequeue", "file"), ("batchconsumequeue", "batch"))
 _MAX_PEEKED = 64
+_NOT_LOGS = DIRECTORIES | KNOWN_DIRECTORIES
 
 
 @dataclass(slots=True)
@@ -112,11 +114,12 @@ def _open_store(base: Path, told: Told) -> Store:
     entries = list_directory(base)
     settings = Settings() if told.broker_conf is None else read_settings(told.broker_conf)
     lister = Lister(os.fspath(base), _tree(base))
-    directories, notes = commitlog_directories(base, settings, told.commitlog_paths)
+    places = commitlog_places(lister, entries, settings, told.commitlog_paths, _NOT_LOGS)
     if not told.commitlog_paths and _is_commitlog(entries):
-        directories = (base,)
-        notes = (Evidence("the directory is a commitlog", "it holds mapped files, and nothing of a store"),)
+        note = Evidence("the directory is a commitlog", "it holds mapped files, and nothing of a store")
+        places = LogPlaces((base,), (note,))
         entries = []
+    directories = places.directories
     parts = _list_parts(lister, entries, directories)
     geometry = _geometry(settings, parts)
     ext_queues = _ext_queues(parts, geometry)
@@ -153,8 +156,9 @@ def _open_store(base: Path, told: Told) -> Store:
         settings=settings,
         delay_levels=levels,
         delay_levels_source=levels_source,
-        notes=notes,
+        notes=places.notes,
         told=told,
+        log_places=places,
         directories=frozenset(parts.directories),
     )
 

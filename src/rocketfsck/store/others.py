@@ -38,6 +38,9 @@ COMPACTION_KINDS: Mapping[str, OtherKind] = {
     "compactionLog": OtherKind.COMPACTION_LOG,
     "compactionCq": OtherKind.COMPACTION_CQ,
 }
+KNOWN_DIRECTORIES = frozenset({*DIRECTORY_KINDS, "timerlog", "compaction"})
+"""Names of directories at the root that hold other things than a commit log."""
+
 COMPACTION_WORK = frozenset({"compacting", "replicating"})
 """Work directories inside a compaction queue: left behind by a crash."""
 

@@ -434,4 +434,29 @@ RULES: tuple[Rule, ...] = (
         reference="4.5",
         unknown=True,
     ),
+    Rule(
+        id=RuleName.LOG_PLACES_INFERRED,
+        severity=Severity.INFO,
+        template="the commit log is read from {directories}: their files are one, and no setting names them",
+        why=(
+            "A store does not record where its commit log is. A broker that starts without all of these "
+            "directories in storePathCommitLog misses their files, and cuts the log or deletes the queues."
+        ),
+        strictness="config",
+        level="quick",
+        reference="1.3",
+    ),
+    Rule(
+        id=RuleName.LOG_PLACE_DOUBTFUL,
+        severity=Severity.WARNING,
+        template="{file} may belong to the commit log and is not read: {reason}",
+        why=(
+            "Name all directories of the commit log with --commitlog-path, or the broker's settings with "
+            "--broker-conf. A copy that is none of the broker's own may lie anywhere but in the store."
+        ),
+        strictness="heuristic",
+        level="quick",
+        reference="1.3",
+        fault_class="C8",
+    ),
 )

@@ -38,6 +38,7 @@ def check_layout(context: Context, known: Known) -> Iterator[Finding | NotChecke
     """Everything that names, lengths and presence tell."""
     store = context.store
     yield from _check_presence(store)
+    yield from _check_log_places(store)
     yield from check_segments(context, known)
     yield from _check_ranges(store, known)
     yield from _check_queue_kinds(store)
@@ -61,6 +62,15 @@ def _check_presence(store: Store) -> Iterator[Finding]:
         yield Finding(RuleName.COMMITLOG_MISSING, Where(file="commitlog"), found)
     elif not (store.indexes or store.checkpoint or store.others or store.configs):
         yield Finding(RuleName.NOT_A_STORE, Where(), {"root": str(store.root)})
+
+
+def _check_log_places(store: Store) -> Iterator[Finding]:
+    places = store.log_places
+    if places.inferred:
+        named = ", ".join(directory.name for directory in places.directories)
+        yield Finding(RuleName.LOG_PLACES_INFERRED, Where(), {"directories": named})
+    for name, reason in places.doubtful:
+        yield Finding(RuleName.LOG_PLACE_DOUBTFUL, Where(file=name), {"reason": reason})
 
 
 def _empty_log_effect(clean: bool, dialect: Dialect) -> str:

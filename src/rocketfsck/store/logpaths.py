@@ -1,0 +1,198 @@
+"""Which directories hold the commit log, and how that is known.
+
+    given by the caller         taken as they are
+    named in broker.conf        storePathCommitLog, readOnlyCommitLogStorePaths; `,` between several
+    directories in the root     two or more whose files are one log, if nothing else can be meant
+    <root>/commitlog            the default
+
+A broker leaves no list of its paths (reference 1.3). Directories of other names are the log only where
+records begin their files, each at the place that it names; where no place is there twice; and where the
+directories take turns, or no place is missing and there is no `commitlog/`. A directory with such
+records that does not pass is doubtful: it is named and not read, and the caller must say what is meant.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
+from rocketfsck.formats.record import RECORD_HEADER
+from rocketfsck.store.areas import absolute_path, is_directory
+from rocketfsck.store.listing import Entry, EntryKind, Lister, list_directory
+from rocketfsck.store.model import Evidence, LogPlaces, Settings
+from rocketfsck.store.places.locations import is_remote, path_of
+from rocketfsck.store.reading import FileReader
+from rocketfsck.store.settings import setting_path
+
+SETTINGS = ("storePathCommitLog", "readOnlyCommitLogStorePaths")
+OWN = "commitlog"
+PROBED = 3
+"""Files whose first record is read at either end of a directory."""
+
+_HEAD = RECORD_HEADER.packer(last="physicalOffset")
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A directory in the root: starts and lengths of its files, and whether records prove it a log's."""
+
+    name: str
+    location: str
+    starts: tuple[int, ...]
+    sizes: tuple[int, ...]
+    proven: bool
+
+
+def commitlog_places(
+    lister: Lister, entries: Sequence[Entry], settings: Settings, given: Sequence[Path], known: frozenset[str]
+) -> LogPlaces:
+    """The directories of the commit log of the store that `lister` lists; `entries` are those of its root.
+
+    `known` are the names of directories that hold other things. Raises StoreError for one given that is none.
+    Settings of another machine often name directories that are not here: then the store's own are read.
+    """
+    if given:
+        for path in given:
+            if not is_directory(path):
+                raise StoreError("is not a directory", path=os.fspath(path))
+        return LogPlaces(tuple(dict.fromkeys(map(absolute_path, given))))
+    root = path_of(lister.root)
+    found, notes = _named(root, settings)
+    if found:
+        notes.append(Evidence("the commitlog's directories", "broker.conf names them"))
+        return LogPlaces(tuple(dict.fromkeys(found)), tuple(notes))
+    if settings.path is not None and not notes:  # it is the default that this broker goes by
+        return LogPlaces((root / OWN,))
+    inferred, doubtful = _infer(list(_candidates(lister, entries, known)), entries)
+    if inferred:
+        why = "their files continue one log, and records say so; no setting names them"
+        notes.append(Evidence(f"the commitlog is in {', '.join(inferred)}", why))
+        return LogPlaces(tuple(root / name for name in inferred), tuple(notes), inferred=True)
+    if notes:
+        notes.append(Evidence("the commitlog's directory", "the one in the store is read instead"))
+    notes += [Evidence(f"{name} may be the commitlog's", why) for name, why in doubtful]
+    return LogPlaces((root / OWN,), tuple(notes), doubtful=doubtful)
+
+
+def _named(root: Path, settings: Settings) -> tuple[list[Path], list[Evidence]]:
+    """The directories that settings name and that are here; and what was found out about the others."""
+    said = settings.values.get("storePathRootDir", "")
+    found: list[Path] = []
+    notes: list[Evidence] = []
+    for key in SETTINGS:
+        for path in _split_paths(settings.values.get(key, "")):
+            here = _in_root(path, said, root)
+            if here is not None:
+                found.append(here)
+            elif not is_remote(root) and is_directory(path):
+                found.append(path)
+            else:
+                notes.append(Evidence(f"{key} names {path}", "there is no such directory here"))
+    return found, notes
+
+
+def _in_root(path: Path, said: str, root: Path) -> Path | None:
+    """Where a path below storePathRootDir is in this store, which may be a copy; None: not there."""
+    if not said:
+        return None
+    try:
+        below = path.relative_to(setting_path(said.strip()))
+    except ValueError:
+        return None
+    place = root / below
+    return place if below.parts and ".." not in below.parts and is_directory(place) else None
+
+
+def _split_paths(value: str) -> list[Path]:
+    """The paths in a setting with the separator `,`; brokers before 4.9.2 took all of it as one path."""
+    whole = setting_path(value)
+    if value and is_directory(whole):
+        return [whole]
+    return [setting_path(part.strip()) for part in value.split(",") if part.strip()]
+
+
+def _candidates(lister: Lister, entries: Sequence[Entry], known: frozenset[str]) -> Iterator[_Candidate]:
+    """The directories in the root that hold mapped files, `commitlog` and those of unknown names."""
+    unknown = [
+        entry
+        for entry in entries
+        if entry.kind is EntryKind.DIRECTORY and entry.name not in known and entry.name != OWN
+    ]
+    own = [entry for entry in entries if entry.kind is EntryKind.DIRECTORY and entry.name == OWN]
+    for entry in (*own, *unknown) if unknown else ():
+        files = sorted(
+            (offset, file.size, file.path)
+            for file in _listed(lister, entry)
+            if file.kind is EntryKind.FILE and (offset := filename_to_offset(file.name)) is not None
+        )
+        if files:
+            starts, sizes, _ = zip(*files, strict=True)
+            proofs = [_begins_with(path, start) for start, _, path in {*files[:PROBED], *files[-PROBED:]}]
+            yield _Candidate(entry.name, entry.path, starts, sizes, True in proofs and False not in proofs)
+
+
+def _listed(lister: Lister, entry: Entry) -> list[Entry]:
+    try:
+        return list_directory(entry.path) if lister.tree is None else lister.tree.entries(entry.path)
+    except StoreError:
+        return []
+
+
+def _begins_with(path: str, start: int) -> bool | None:
+    """Whether the record that a file begins with says that it is at `start`; None: no record begins it."""
+    try:
+        with FileReader(path) as reader:
+            head = reader.read_upto(0, _HEAD.size)
+    except StoreError:
+        return None
+    if len(head) < _HEAD.size:
+        return None
+    _, magic, _, _, _, _, physical_offset = _HEAD.unpack(head)
+    return physical_offset == start if magic in (MAGIC_V1, MAGIC_V2) else None
+
+
+def _infer(
+    candidates: Sequence[_Candidate], entries: Sequence[Entry]
+) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """The directories that are the log, none without certainty; and the doubtful ones, with reasons."""
+    proven = [candidate for candidate in candidates if candidate.proven]
+    others = [candidate for candidate in proven if candidate.name != OWN]
+    if not others:
+        return (), ()
+    beside = any(entry.name == OWN for entry in entries)
+    own = {start for candidate in proven if candidate.name == OWN for start in candidate.starts}
+    starts = sorted(start for candidate in proven for start in candidate.starts)
+    size = Counter(length for candidate in proven for length in candidate.sizes).most_common(1)[0][0]
+    reason = ""
+    if beside and not own:
+        reason = "its files are a commit log, but commitlog/ is there, without any"
+    elif len(proven) < 2:
+        reason = "its files are a commit log, but it is the only such directory, and of another name"
+    elif len(set(starts)) < len(starts):
+        reason = "its files are a commit log, but some places are there twice"
+    elif not size or any((start - starts[0]) % size for start in starts):
+        reason = "its files are a commit log, but their places do not fit those of the others"
+    elif not _take_turns(proven) and (beside or any(b - a != size for a, b in pairwise(starts))):
+        reason = "its files are a commit log, but not certainly a part of the same as the others"
+    if not reason:
+        return tuple(candidate.name for candidate in proven), ()
+    copies = [other.name for other in others if own.issuperset(other.starts)]
+    return (), tuple((other.name, reason) for other in others if other.name not in copies)
+
+
+def _take_turns(candidates: Sequence[_Candidate]) -> bool:
+    """Whether the range of each directory overlaps with that of another."""
+    return all(
+        any(
+            other is not one and other.starts[0] < one.starts[-1] and one.starts[0] < other.starts[-1]
+            for other in candidates
+        )
+        for one in candidates
+    )
