@@ -233,6 +233,25 @@ class RuleName(StrEnum):
     LIGHT_LISTS_UNUSED = "XR037"
     INDEX_GONE = "XR040"
 
+    # RocksDB databases
+    DATABASE_FILE_MISSING = "RK001"
+    DATABASE_FILE_DAMAGED = "RK002"
+    DATABASE_LOG_CUT = "RK003"
+    DATABASE_UNREADABLE = "RK004"
+    DATABASE_ROW_ODD = "RK005"
+    ROW_DIFFERS = "RK006"
+    RECORD_WITHOUT_ROW = "RK007"
+    ROW_WITHOUT_RECORD = "RK008"
+    QUEUE_BOUND = "RK009"
+    DISPATCH_MARK = "RK010"
+    ROW_TIME = "RK011"
+    INDEX_ROW_DANGLING = "RK012"
+    INDEX_ROW_MISSING = "RK013"
+    MESSAGE_ROW = "RK014"
+    POP_ROW = "RK015"
+    DATABASE_CONFIG = "RK016"
+    DATABASE_CONFIG_NOTE = "RK017"
+
     @property
     def slug(self) -> str:
         """The name as it is printed: `log-boundary-lost`."""

@@ -17,8 +17,10 @@ from rocketfsck.errors import StoreError
 from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
 from rocketfsck.store.model import OtherKind, Store, StrayReason
 from rocketfsck.store.reading import Progress
+from rocketfsck.store.rocks.families import is_known
 from rocketfsck.verify.advice import continue_command, plan_command
 from rocketfsck.verify.baseline import read_baseline
+from rocketfsck.verify.databases.run import Databases, check_databases
 from rocketfsck.verify.diagnoses import diagnose, next_commands
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.options import CheckOptions
@@ -99,18 +101,20 @@ def check_store(
         log_elsewhere=has_log_elsewhere(store),
         queues_elsewhere=has_queues_elsewhere(store),
     )
-    items = [*_judge(context, known, ran)]
+    databases = check_databases(context, options, known, local=isinstance(engine, LocalEngine))
+    items = [*_judge(context, known, ran, databases)]
     every, suppressed = _sift(ran, items, selected, accepted, options.detail_limit)
     findings = tuple(sorted(every.findings, key=_report_order))
     version = str(store.dialect.version)
     diagnoses = diagnose(findings, str(store.root), store.told, version)
     commands = next_commands(diagnoses, findings, plan_command(store, options))
     rest = continue_command(store, options, ran.coverage)
-    left_out = [*ran.not_checked, *(item for item in items if isinstance(item, NotChecked)), *_parts(context)]
+    left_out = [*ran.not_checked, *(item for item in items if isinstance(item, NotChecked))]
+    left_out += _parts(context, databases.read)
     left_out += [
         NotChecked(finding.where.file, f"not understood: {describe(finding)}")
         for finding in findings
-        if finding.rule in UNKNOWN_RULES
+        if finding.rule in UNKNOWN_RULES and finding.where.file not in databases.read
     ]
     return Report(
         store=store_facts(store),
@@ -118,7 +122,7 @@ def check_store(
         tool_version=__version__,
         started_timestamp=now,
         seconds=round(time.monotonic() - started, 3),
-        checked=_checked(store, ran),
+        checked=_checked(store, ran, databases),
         coverage=ran.coverage,
         not_checked=tuple(dict.fromkeys([*left_out, *_apart(options, ran), *_levels(options)])),
         findings=findings,
@@ -173,7 +177,9 @@ def _needs_data(selected: frozenset[str]) -> bool:
     )
 
 
-def _judge(context: Context, known: Known, ran: Executed) -> Iterator[Finding | NotChecked]:
+def _judge(
+    context: Context, known: Known, ran: Executed, databases: Databases
+) -> Iterator[Finding | NotChecked]:
     """What is judged in the driver: what needs several files, and the small files."""
     by_kind = {name: _results(ran, kind) for name, kind in _KINDS}
     logs, queues, indexes = by_kind["commitlog"], by_kind["consumequeue"], by_kind["index"]
@@ -189,7 +195,11 @@ def _judge(context: Context, known: Known, ran: Executed) -> Iterator[Finding | 
     yield from _guarded("timerlog", check_timers(context, known.max_store_timestamp))
     yield from _guarded("", check_layout(context, known))
     yield from _guarded("checkpoint", check_checkpoint(context, known))
-    yield from _guarded("config", check_config(context, known))
+    yield from databases.items
+    if databases.configs is None:
+        yield from _guarded("config", check_config(context, known))
+    else:
+        yield from databases.configs
 
 
 def _results(ran: Executed, kind: type) -> list[TaskResult | None]:
@@ -228,7 +238,7 @@ def _sift(
     return kept, suppressed
 
 
-def _parts(context: Context) -> Iterator[NotChecked]:
+def _parts(context: Context, read: frozenset[str]) -> Iterator[NotChecked]:
     """Parts of the store that nothing here reads, or not at this level."""
     store = context.store
     if store.log_only:
@@ -237,6 +247,8 @@ def _parts(context: Context) -> Iterator[NotChecked]:
         if stray.reason is StrayReason.UNREADABLE:
             yield NotChecked(stray.relative, stray.detail or "cannot be read", operational=True)
     for other in store.others:
+        if other.kind is OtherKind.ROCKSDB and (other.relative in read or is_known(other.relative)):
+            continue
         if other.kind not in _READ_OTHERS:
             yield NotChecked(other.relative, f"{other.kind}: {_NOT_READ}")
         elif other.kind is OtherKind.DLEDGER_DATA and context.level != "quick":
@@ -261,7 +273,7 @@ def _levels(options: CheckOptions) -> Iterator[NotChecked]:
         yield NotChecked("", f"{above} rules belong to a higher level than {options.level}")
 
 
-def _checked(store: Store, ran: Executed) -> Mapping[str, Checked]:
+def _checked(store: Store, ran: Executed, databases: Databases) -> Mapping[str, Checked]:
     totals = {
         name: sum((result.checked for result in _results(ran, kind) if result is not None), Checked())
         for name, kind in _KINDS
@@ -269,6 +281,8 @@ def _checked(store: Store, ran: Executed) -> Mapping[str, Checked]:
     small = [file for file in (store.checkpoint, store.abort, store.lock) if file is not None]
     totals["checkpoint"] = Checked(len(small), sum(file.size for file in small))
     totals["config"] = Checked(len(store.configs), sum(file.size for file in store.configs))
+    if databases.read:
+        totals["databases"] = databases.checked
     return totals
 
 

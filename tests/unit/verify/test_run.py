@@ -257,9 +257,9 @@ def test_what_is_listed_and_not_read_is_said(tmp_path: Path) -> None:
     maker = Maker(tmp_path)
     maker.checkpoint()
     maker.file("timerwheel", b"", 1000)
-    maker.file("kvStore/CURRENT", b"x")
+    maker.file("tiered_index_file/1", b"x")
     report = check(maker.root)
-    assert [item.what for item in report.not_checked] == ["kvStore", "timerwheel"]
+    assert [item.what for item in report.not_checked] == ["tiered_index_file", "timerwheel"]
     assert all("not checked by this version" in item.reason for item in report.not_checked)
     assert report.exit_code == 0
 

@@ -68,7 +68,8 @@ class OddRow:
 @dataclass(slots=True)
 class SpilledQueue:
     """One queue of a database. `first`, `last`: queue offsets of its rows, all of them; `row_count`: those
-    inside its bounds, the last of which is `last_inside`; `directory` has its files, if it has rows."""
+    inside its bounds, the last of which is `last_inside`; `hidden_offset` the greatest physical offset of
+    those before the least queue offset, -1 without any; `directory` has its files, if it has rows."""
 
     topic: str
     queue_id: int
@@ -79,6 +80,7 @@ class SpilledQueue:
     row_count: int = 0
     outside_count: int = 0
     last_inside: int | None = None
+    hidden_offset: int = -1
     directory: Path | None = None
 
     @property
@@ -215,6 +217,9 @@ class _Writer:
         queue.last = int(places[-1]) if queue.last is None else max(queue.last, int(places[-1]))
         low, high = queue.start, queue.end
         inside = places >= low
+        if not inside[0]:
+            offsets = values[~inside, :8].copy().view(">i8")[:, 0]
+            queue.hidden_offset = max(queue.hidden_offset, int(offsets.max()))
         if high is not None:
             inside &= places < high
         before = np.concatenate(([low if queue.last_inside is None else queue.last_inside], places[:-1]))

@@ -1,7 +1,8 @@
 """The table of all rules, and the words for a finding.
 
 Ids are a family's two letters and three digits, never reused: `ST` store and names, `CL` commit log,
-`CQ` consume queue, `IX` index, `CP` checkpoint and abort, `CF` config, `TM` timer, `XR` cross-reference.
+`CQ` consume queue, `IX` index, `CP` checkpoint and abort, `CF` config, `TM` timer, `XR` cross-reference,
+`RK` RocksDB databases.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from rocketfsck.verify.rules import (
     cross,
     dledger,
     index,
+    rocksdb,
     store,
     timer,
 )
@@ -73,6 +75,7 @@ RULES: Mapping[str, Rule] = build_catalog(
         *cross.RULES,
         *dledger.RULES,
         *timer.RULES,
+        *rocksdb.RULES,
     ]
 )
 

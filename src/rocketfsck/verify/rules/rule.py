@@ -27,6 +27,7 @@ FAMILIES: dict[str, str] = {
     "CF": "config",
     "TM": "timer",
     "XR": "cross-reference",
+    "RK": "RocksDB databases",
 }
 
 

@@ -391,9 +391,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.QUEUE_DATABASE,
         severity=Severity.INFO,
-        template=(
-            "{file} is a RocksDB of {file_count} files with consume queues: this version does not read them"
-        ),
+        template=("{file} is a RocksDB of {file_count} files with consume queues"),
         why=(
             "From 5.2.0 on a broker can keep its consume queues in RocksDB, instead of files or beside them. "
             "Queues without files are not missing then. No repair changes queues of files unless it is "

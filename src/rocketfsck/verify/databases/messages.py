@@ -1,0 +1,298 @@
+"""Rows of single messages against the commit log: index, timers, transactions; POP records by themselves.
+
+    index   every record with a unique key has a row for it, for each of its keys and for its tags, from the
+            first record that has any up to the mark `lastOffsetPy`; and no row is for anything else
+    timer   the record is there, of that size, with that unique key and delivery time
+    trans   the record is there, of that size, prepared for that topic
+    POP     the JSON says what the key says
+
+The index is compared by hashes of 64 bits, so that a row costs some 24 bytes; its rows are read a second
+time only to name those that no record explains. Reference 11.3, 11.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from rocketfsck.errors import FormatError
+from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from rocketfsck.formats.properties import split_keys
+from rocketfsck.formats.rocksmessages import (
+    HOUR_MS,
+    MARKS,
+    TYPE_KEY,
+    TYPE_TAG,
+    TYPE_UNIQUE,
+    IndexKey,
+    encode_i64,
+    encode_index_key,
+)
+from rocketfsck.rulenames import RuleName
+from rocketfsck.scan.machine.jit import compiled_wanted
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.views.messages import Message, read_messages
+from rocketfsck.store.model import Other, Store
+from rocketfsck.store.reading import FileReader
+from rocketfsck.store.rocks.families import Content, content_of
+from rocketfsck.store.rocks.reading import Rows, read_rows
+from rocketfsck.store.rocks.rows import decode_row
+from rocketfsck.store.rocks.spilling import OddRow
+from rocketfsck.verify.databases.files import odd_rows
+from rocketfsck.verify.finding import Facts, Finding, Where
+
+NAMED_LIMIT = 100
+"""Findings of one kind that a database can have."""
+
+
+@dataclass(slots=True)
+class _Index:
+    """The index rows by their hashes: what was put, and what the log explains."""
+
+    parts: list[np.ndarray[Any, Any]] = field(default_factory=list)
+    offsets: list[np.ndarray[Any, Any]] = field(default_factory=list)
+    mark: int | None = None
+    hashes: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    explained: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def finish(self) -> None:
+        """Sort what was taken."""
+        if self.parts:
+            self.hashes = np.sort(np.concatenate(self.parts))
+        self.explained = np.zeros(len(self.hashes), np.bool_)
+
+    @property
+    def first_offset(self) -> int:
+        """The least physical offset that any row has; beyond all where there are no rows."""
+        return min((int(part.min()) for part in self.offsets if len(part)), default=1 << 62)
+
+    def explain(self, wanted: list[int]) -> int:
+        """Mark the rows with these hashes; how many have none."""
+        missing = 0
+        for value in wanted:
+            at = int(np.searchsorted(self.hashes, np.uint64(value)))
+            if at < len(self.hashes) and int(self.hashes[at]) == value:
+                self.explained[at] = True
+            else:
+                missing += 1
+        return missing
+
+    def is_explained(self, value: int) -> bool:
+        """Whether the log explains a row; one that was not taken is odd, which is said already."""
+        at = int(np.searchsorted(self.hashes, np.uint64(value)))
+        return at >= len(self.hashes) or int(self.hashes[at]) != value or bool(self.explained[at])
+
+
+@dataclass(slots=True)
+class _Taken:
+    """What was read of a database: the index, the timers and transactions by physical offset, odd rows."""
+
+    index: _Index = field(default_factory=_Index)
+    messages: dict[int, list[tuple[str, dict[str, Any]]]] = field(default_factory=dict)
+    odd: list[OddRow] = field(default_factory=list)
+    odd_count: int = 0
+
+
+def check_messages(store: Store, other: Other) -> Iterator[Finding]:
+    """The rows of `rocksdbstore/` against the log, those of `kvStore/` by themselves.
+
+    Raises RocksError where the database cannot be read, StoreError where the log cannot.
+    """
+    taken = _Taken()
+    for rows in read_rows(other):
+        content = content_of(other.relative, rows.family)
+        if content is Content.INDEX:
+            _take_index(taken, rows)
+        elif content in (Content.TIMER, Content.TRANS):
+            _take_messages(taken, rows, content)
+        elif content is Content.POP:
+            yield from _check_pop(taken, other, rows)
+    yield from odd_rows(other.relative, taken.odd, taken.odd_count)
+    taken.index.finish()
+    if len(taken.index.hashes) or taken.messages:
+        yield from _against_log(store, other, taken)
+
+
+def _odd(taken: _Taken, family: str, key: bytes, reason: str) -> None:
+    taken.odd_count += 1
+    if len(taken.odd) < NAMED_LIMIT:
+        taken.odd.append(OddRow(family, key, reason))
+
+
+def _take_index(taken: _Taken, rows: Rows) -> None:
+    hashes, offsets = [], []
+    for key, value in rows.pairs():
+        try:
+            kind, values = decode_row(Content.INDEX, key, value)
+        except FormatError as error:
+            _odd(taken, rows.family, key, str(error))
+            continue
+        if kind == "mark":
+            if key == MARKS["default"][0]:
+                taken.index.mark = values["number"]
+            continue
+        hashes.append(_hash(key, value))
+        offsets.append(values["phyOffset"])
+    taken.index.parts.append(np.array(hashes, np.uint64))
+    taken.index.offsets.append(np.array(offsets, np.int64))
+
+
+def _hash(key: bytes, value: bytes) -> int:
+    return int.from_bytes(blake2b(key + value, digest_size=8).digest(), "big")
+
+
+def _take_messages(taken: _Taken, rows: Rows, content: Content) -> None:
+    for key, value in rows.pairs():
+        try:
+            kind, values = decode_row(content, key, value)
+        except FormatError as error:
+            _odd(taken, rows.family, key, str(error))
+            continue
+        if kind != "mark":
+            taken.messages.setdefault(values["phyOffset"], []).append((kind, values))
+
+
+def _check_pop(taken: _Taken, other: Other, rows: Rows) -> Iterator[Finding]:
+    """The JSON of each record against its key."""
+    for key, value in rows.pairs():
+        try:
+            _, values = decode_row(Content.POP, key, value)
+        except FormatError as error:
+            _odd(taken, rows.family, key, str(error))
+            continue
+        content = values["content"]
+        told = content if isinstance(content, dict) else {}
+        times = [told.get(name) for name in ("popTime", "invisibleTime")]
+        visible = sum(times) if all(isinstance(time, int) for time in times) else None  # type: ignore[arg-type]
+        pairs = (
+            ("visibleTime", values["visibleTime"], visible),
+            ("groupId", values["group"].decode("utf-8", "replace"), told.get("groupId")),
+            ("topicId", values["topic"].decode("utf-8", "replace"), told.get("topicId")),
+            ("queueId", values["queueId"], told.get("queueId", 0)),
+            ("offset", values["queueOffset"], told.get("offset", 0)),
+        )
+        wrong = [
+            f"{name} {in_key} in the key, {in_value} in the value"
+            for name, in_key, in_value in pairs
+            if in_key != in_value
+        ]
+        if wrong:
+            group, topic = pairs[1][1], pairs[2][1]
+            where = Where(
+                file=other.relative,
+                topic=topic,
+                queue_id=values["queueId"],
+                queue_offset=values["queueOffset"],
+            )
+            facts: Facts = {"database": other.relative, "group": group, "reason": wrong[0]}
+            yield Finding(RuleName.POP_ROW, where, facts)
+
+
+def _against_log(store: Store, other: Other, taken: _Taken) -> Iterator[Finding]:
+    """Walk the log once, and tell what it does not explain and what is not there."""
+    index = taken.index
+    first, last = index.first_offset, index.mark
+    if last is None:
+        last = max((int(part.max()) for part in index.offsets if len(part)), default=-1)
+    left = NAMED_LIMIT
+    for offset, message in _messages(store):
+        for kind, values in taken.messages.pop(offset, ()):
+            reason = _misfit(kind, values, message)
+            if reason is not None:
+                yield _message_finding(other, kind, values, reason)
+        if offset < first:
+            continue
+        missing = index.explain(_expected(message, offset))
+        if missing and offset <= last and left:
+            left -= 1
+            where = Where(file=other.relative, physical_offset=offset, topic=message.topic)
+            facts: Facts = {"database": other.relative, "row_count": missing}
+            yield Finding(RuleName.INDEX_ROW_MISSING, where, facts)
+    start = store.commitlog.start_offset or 0
+    for offset, rows in sorted(taken.messages.items()):
+        for kind, values in rows:
+            if offset >= start:
+                yield _message_finding(other, kind, values, "no record starts there")
+    if not index.explained.all():
+        yield from _unexplained(other, index, start)
+
+
+def _messages(store: Store) -> Iterator[tuple[int, Message]]:
+    for file in store.commitlog.files:
+        with FileReader(file.path) as reader:
+            options = ScanOptions(False, store.dialect.property_parser, store.commitlog.file_size)
+            base = file.start_offset or 0
+            for message in read_messages(
+                reader, base, options, compiled=compiled_wanted(reader.size), max_body_size=0, live_only=True
+            ):
+                yield base + message.pos, message
+
+
+def _expected(message: Message, offset: int) -> list[int]:
+    """The hashes of the rows that a broker puts for a record."""
+    properties = message.properties or {}
+    unique_key = properties.get("UNIQ_KEY", "")
+    if not unique_key or not message.topic or message.store_timestamp <= 0:
+        return []
+    if message.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
+        return []
+    texts = [(TYPE_KEY, key) for key in dict.fromkeys(split_keys(properties.get("KEYS", "")))]
+    if properties.get("TAGS"):
+        texts.append((TYPE_TAG, properties["TAGS"]))
+    texts.append((TYPE_UNIQUE, ""))
+    hour = message.store_timestamp // HOUR_MS * HOUR_MS
+    value = encode_i64(message.store_timestamp)
+    topic, unique = message.topic.encode("utf-8", "replace"), unique_key.encode("utf-8", "replace")
+    keys = (
+        encode_index_key(IndexKey(hour, topic, kind, text.encode("utf-8", "replace"), unique, offset))
+        for kind, text in texts
+    )
+    return [_hash(key, value) for key in keys]
+
+
+def _misfit(kind: str, values: dict[str, Any], message: Message) -> str | None:
+    """Why a timer or transaction is not of the record at its place; None if it is."""
+    properties = message.properties or {}
+    if message.total_size != values["size"]:
+        return f"it says {values['size']} bytes, the record has {message.total_size}"
+    unique_key = values["uniqKey"].decode("utf-8", "replace")
+    if kind == "timer":
+        if properties.get("UNIQ_KEY") != unique_key:
+            return "the record there has another unique key"
+        due = properties.get("TIMER_OUT_MS")
+        if due is not None and due != str(values["deliverTime"]):
+            return f"it is due at {values['deliverTime']}, the record says {due}"
+        return None
+    if properties.get("__transactionId__", properties.get("UNIQ_KEY")) != unique_key:
+        return "the record there has another unique key"
+    if properties.get("REAL_TOPIC", "").encode("utf-8", "replace") != values["topic"]:
+        return "the record there is for another topic"
+    return None
+
+
+def _message_finding(other: Other, kind: str, values: dict[str, Any], reason: str) -> Finding:
+    where = Where(file=other.relative, physical_offset=values["phyOffset"])
+    unique_key = values["uniqKey"].decode("utf-8", "replace")
+    facts: Facts = {"database": other.relative, "family": kind, "unique_key": unique_key, "reason": reason}
+    return Finding(RuleName.MESSAGE_ROW, where, facts)
+
+
+def _unexplained(other: Other, index: _Index, start: int) -> Iterator[Finding]:
+    """The index rows that no record explains, those of expired ones left out: by physical offset."""
+    found: dict[int, int] = {}
+    for rows in read_rows(other, ["default"]):
+        for key, value in rows.pairs():
+            if len(value) != 8 or key in MARKS["default"] or len(key) < 20:
+                continue
+            offset = int.from_bytes(key[-8:], "big", signed=True)
+            if offset >= start and not index.is_explained(_hash(key, value)):
+                found[offset] = found.get(offset, 0) + 1
+                if len(found) >= NAMED_LIMIT:
+                    break
+    for offset, count in sorted(found.items()):
+        where = Where(file=other.relative, physical_offset=offset)
+        yield Finding(RuleName.INDEX_ROW_DANGLING, where, {"database": other.relative, "row_count": count})

@@ -1,0 +1,286 @@
+"""Queues in a database against the commit log, both ways, and against their own bounds. Reference 3.9.
+
+The units were spilled to files of units (`store.rocks.spilling`), so that the checks of consume queue files
+go through them; what those find is said here of the database's rows, which no repair of files must touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from rocketfsck.engine import LocalEngine
+from rocketfsck.formats.rocks import ROCKS_UNIT
+from rocketfsck.rulenames import RuleName
+from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.log.tiling import scan_log_file
+from rocketfsck.scan.machine.jit import compiled_wanted
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.model import Lifted, Store
+from rocketfsck.store.reading import FileReader, read_at
+from rocketfsck.store.rocks.spilling import TIMES, Spill, SpilledQueue, consume_queues
+from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.queues.crossqueues import merge_queues
+from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.tasks.execute import execute
+from rocketfsck.verify.tasks.facts import Known, gather
+from rocketfsck.verify.tasks.planning import plan_units
+from rocketfsck.verify.tasks.task import Context, LogFileTask, QueuesTask
+
+DIFFERS = frozenset(
+    {
+        RuleName.UNIT_SIZE,
+        RuleName.UNIT_TAGS_CODE,
+        RuleName.UNIT_SHIFTED,
+        RuleName.LIGHT_UNITS_SHIFTED,
+        RuleName.UNIT_ORDER,
+        RuleName.UNIT_INVALID,
+    }
+)
+WITHOUT_RECORD = frozenset(
+    {
+        RuleName.UNIT_BEYOND_LOG,
+        RuleName.UNIT_GHOST,
+        RuleName.UNIT_IN_MISSING_SEGMENT,
+        RuleName.UNIT_OF_DAMAGED_RECORD,
+    }
+)
+WITHOUT_UNIT = frozenset({RuleName.RECORD_WITHOUT_UNIT, RuleName.QUEUE_MISSING})
+MISSING = "missing"
+TIME_LIMIT = 100
+"""Units with a wrong time that are named, by database."""
+
+
+def check_spill(
+    context: Context, options: CheckOptions, spill: Spill
+) -> tuple[list[Finding | NotChecked], Known]:
+    """The queues of a database against the log, and what is known of them afterwards."""
+    store = _store_of(context.store, spill)
+    inner = replace(context, store=store, level="cross")
+    plain = CheckOptions(level="cross", detail_limit=options.detail_limit)
+    units = plan_units(inner)
+    ran = execute(inner, plain, units, LocalEngine(1))
+    known = gather(
+        (fact for result in ran.results if result is not None for fact in result.facts),
+        [file.relative for file in store.commitlog.files],
+        ran.coverage.complete,
+        log_elsewhere=False,
+        queues_elsewhere=False,
+    )
+    results = list(zip(ran.units, ran.results, strict=True))
+    logs = [result for unit, result in results if isinstance(unit.task, LogFileTask)]
+    queues = [result for unit, result in results if isinstance(unit.task, QueuesTask)]
+    found = [finding for result in queues if result is not None for finding in result.findings]
+    found += [finding for result in logs if result is not None for finding in result.findings]
+    found += merge_queues(inner, queues, logs)
+    items: list[Finding | NotChecked] = [*ran.not_checked]
+    items += _said_of_rows(spill, found, known)
+    items += _bounds(context.store, spill, known)
+    items += _times(store, spill)
+    return items, known
+
+
+def _store_of(store: Store, spill: Spill) -> Store:
+    """The log with the queues of the database, and nothing else."""
+    queues = tuple(consume_queues(spill, store.geometry.consumequeue_file_size))
+    return replace(
+        store,
+        queues=queues,
+        ext_queues=(),
+        indexes=(),
+        others=(),
+        strays=(),
+        lifted=Lifted(frozenset({spill.database.relative})),
+    )
+
+
+def _said_of_rows(spill: Spill, found: Iterable[Finding], known: Known) -> Iterator[Finding]:
+    """The findings on units and records as findings on rows of the database."""
+    database = spill.database.relative
+    end = known.end_offset
+    dispatched = spill.dispatched
+    if dispatched is None:  # nothing was written yet, or the mark is lost, of which `_bounds` speaks
+        dispatched = 0 if not _has_rows(spill) else end or 0
+    for finding in found:
+        where = finding.where
+        place = Where(
+            file=database,
+            physical_offset=where.physical_offset,
+            topic=where.topic,
+            queue_id=where.queue_id,
+            queue_offset=where.queue_offset,
+        )
+        problem = RULES[finding.rule].slug
+        facts: dict[str, int | str | bool | None] = {
+            "database": database,
+            "problem": problem,
+            **finding.found,
+        }
+        if finding.rule in DIFFERS:
+            yield Finding(RuleName.ROW_DIFFERS, place, facts, finding.expected, finding.count)
+        elif finding.rule in WITHOUT_RECORD:
+            yield Finding(RuleName.ROW_WITHOUT_RECORD, place, facts, {}, finding.count)
+        elif finding.rule in WITHOUT_UNIT:
+            first = finding.found.get("first_offset", where.physical_offset)
+            if isinstance(first, int) and first < dispatched:
+                place = replace(place, physical_offset=first)
+                yield Finding(RuleName.RECORD_WITHOUT_ROW, place, facts, {}, finding.count)
+
+
+def _has_rows(spill: Spill) -> bool:
+    return any(queue.first is not None for queue in spill.queues.values())
+
+
+def _bounds(store: Store, spill: Spill, known: Known) -> Iterator[Finding]:
+    """The two rows of each queue against its units, and the mark against the log."""
+    database = spill.database.relative
+    log_start = store.commitlog.start_offset or 0
+    for _, queue in sorted(spill.queues.items()):
+        for name, value, reason in _bound_faults(queue, log_start):
+            where = Where(file=database, topic=queue.topic, queue_id=queue.queue_id, queue_offset=value)
+            shown = MISSING if value is None else value
+            facts: Facts = {"database": database, "bound": name, "value": shown, "reason": reason}
+            yield Finding(RuleName.QUEUE_BOUND, where, facts)
+    end = known.end_offset
+    mark = spill.dispatched
+    fault: str | None = None
+    if mark is None and _has_rows(spill):
+        fault = "a start dispatches the whole log again"
+    elif mark is not None and end is not None and known.complete and mark > end:
+        fault = f"the log ends at {end}"
+    elif mark is not None and mark < 0:
+        fault = "it is negative"
+    elif mark is not None and (last := _last_unit_end(spill)) > mark:
+        fault = f"there are units of records up to {last}"
+    if fault is not None:
+        facts = {"database": database, "value": MISSING if mark is None else mark, "reason": fault}
+        yield Finding(RuleName.DISPATCH_MARK, Where(file=database), facts)
+
+
+def _bound_faults(queue: SpilledQueue, log_start: int) -> Iterator[tuple[str, int | None, str]]:
+    """Name, value and fault of a queue's bounds."""
+    if queue.greatest is None:
+        if queue.first is not None:
+            yield "greatest", None, "but there are units"
+        return
+    greatest = queue.greatest
+    if greatest.physical_offset < log_start:
+        return  # all of it expired
+    unit = _unit_at(queue, greatest.queue_offset)
+    if unit is None:
+        yield "greatest", greatest.queue_offset, "there is no unit for it"
+    elif unit != greatest.physical_offset:
+        yield "greatest", greatest.queue_offset, f"its row says {greatest.physical_offset}, its unit {unit}"
+    least = queue.least
+    if least is None or least.physical_offset < log_start:
+        return  # brokers put it down late, and correct one that expired
+    unit = _unit_at(queue, least.queue_offset)
+    if least.queue_offset > greatest.queue_offset + 1:
+        yield "least", least.queue_offset, f"the greatest is {greatest.queue_offset}"
+    elif unit is not None and unit != least.physical_offset and least.physical_offset != log_start:
+        yield "least", least.queue_offset, f"its row says {least.physical_offset}, its unit {unit}"
+    elif queue.hidden_offset >= log_start:
+        yield "least", least.queue_offset, f"units before it lead to records, up to {queue.hidden_offset}"
+
+
+def _unit_at(queue: SpilledQueue, queue_offset: int) -> int | None:
+    """The physical offset of the unit at a queue offset; None where the database has none."""
+    if (
+        queue.directory is None
+        or queue.last_inside is None
+        or not queue.start <= queue_offset <= queue.last_inside
+    ):
+        return None
+    for path in sorted(queue.directory.iterdir(), reverse=True):
+        pos = queue_offset * 20 - int(path.name)
+        if pos >= 0:
+            data = read_at(path, pos, 12)
+            offset, size = int.from_bytes(data[:8], "big", signed=True), int.from_bytes(data[8:], "big")
+            return offset if size else None
+    return None
+
+
+def _last_unit_end(spill: Spill) -> int:
+    """Behind the record of the last unit of any queue."""
+    ends = [0]
+    for queue in spill.queues.values():
+        if queue.greatest is None or queue.last_inside != queue.greatest.queue_offset:
+            continue
+        ends.append(queue.greatest.physical_offset + 1)
+    return max(ends)
+
+
+def _times(store: Store, spill: Spill) -> Iterator[Finding]:
+    """The times of the units against the storeTimestamps of their records."""
+    queues = {
+        name: np.memmap(f"{queue.directory}{TIMES}", ">i8", "r")
+        for name, queue in spill.queues.items()
+        if queue.directory is not None and queue.row_count
+    }
+    bases = {name: _first_place(store, spill.queues[name]) for name in queues}
+    left = TIME_LIMIT
+    for found in _odd_times(store, queues, bases):
+        if left:
+            left -= 1
+            yield _time_finding(spill.database.relative, *found)
+
+
+def _first_place(store: Store, queue: SpilledQueue) -> int:
+    per_file = max(store.geometry.consumequeue_file_size // 20, 1)
+    return queue.start // per_file * per_file
+
+
+def _odd_times(
+    store: Store, queues: Mapping[tuple[str, int], np.ndarray], bases: Mapping[tuple[str, int], int]
+) -> Iterator[tuple[str, int, int, int, int, int]]:
+    """Units whose time is not their record's: queue, queue offset, physical offset, and both times."""
+    for file in store.commitlog.files:
+        table = QueueTable()
+        with FileReader(file.path) as reader:
+            options = ScanOptions(False, store.dialect.property_parser, store.commitlog.file_size)
+            batches = scan_log_file(
+                reader, file.start_offset or 0, options, table, compiled=compiled_wanted(reader.size)
+            )
+            for batch in batches:
+                if isinstance(batch, RecordBatch):
+                    yield from _odd_in_batch(batch, file.start_offset or 0, table, queues, bases)
+
+
+def _odd_in_batch(
+    batch: RecordBatch,
+    base_offset: int,
+    table: QueueTable,
+    queues: Mapping[tuple[str, int], np.ndarray],
+    bases: Mapping[tuple[str, int], int],
+) -> Iterator[tuple[str, int, int, int, int, int]]:
+    rows = batch["queue_index"]
+    for row in np.unique(rows):
+        topic, queue_id = table.names[int(row)]
+        name = (topic.decode("utf-8", "surrogateescape"), queue_id)
+        if name not in queues:
+            continue
+        times, mine = queues[name], np.flatnonzero(rows == row)
+        places = batch["queue_offset"][mine] - bases[name]
+        inside = (places >= 0) & (places < len(times))
+        mine, places = mine[inside], places[inside]
+        stored = batch["store_timestamp"][mine]
+        told = times[places].astype(np.int64)
+        for at in np.flatnonzero((told != stored) & (told != 0)).tolist():
+            place = int(places[at]) + bases[name]
+            offset = base_offset + int(batch["pos"][mine[at]])
+            yield (*name, place, offset, int(told[at]), int(stored[at]))
+
+
+def _time_finding(
+    database: str, topic: str, queue_id: int, place: int, offset: int, told: int, stored: int
+) -> Finding:
+    where = Where(file=database, physical_offset=offset, topic=topic, queue_id=queue_id, queue_offset=place)
+    return Finding(RuleName.ROW_TIME, where, {"database": database, "value": told}, {"value": stored})
+
+
+assert ROCKS_UNIT.offset("storeTime") == 20

@@ -1,0 +1,114 @@
+"""Checks all databases of a store: files, rows, both against the log, configs against the queues.
+
+    files of each database    by its manifest, at every level
+    rows                      at `cross` and above, where rocksdict is installed, on this machine
+
+The databases are read once the log and the queues of files are known, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from rocketfsck.errors import StoreError
+from rocketfsck.rulenames import RuleName
+from rocketfsck.store.elsewhere import OTHER_DATABASES
+from rocketfsck.store.model import Store
+from rocketfsck.store.rocks.families import databases_of, is_known
+from rocketfsck.store.rocks.lifting import Lifting, lifted
+from rocketfsck.store.rocks.reading import why_not_readable
+from rocketfsck.verify.databases.files import check_database_files, odd_rows, unreadable
+from rocketfsck.verify.databases.messages import check_messages
+from rocketfsck.verify.databases.queues import check_spill
+from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.store.config import check_config
+from rocketfsck.verify.tasks.facts import Known
+from rocketfsck.verify.tasks.task import Checked, Context
+
+LEVEL_REASON = "its rows are read at the level cross"
+PART_REASON = "its rows are read once every part of the store was checked, on this machine"
+
+Items = list[Finding | NotChecked]
+
+
+_NOTHING = Checked()
+
+
+@dataclass(frozen=True, slots=True)
+class Databases:
+    """What the check of the databases came to. `read`: those whose rows were gone through, by name;
+    `configs`: the items of the configs where databases hold some or the queues, None where they are in files
+    alone."""
+
+    items: tuple[Finding | NotChecked, ...] = ()
+    read: frozenset[str] = frozenset()
+    checked: Checked = _NOTHING
+    configs: tuple[Finding | NotChecked, ...] | None = None
+
+
+def check_databases(context: Context, options: CheckOptions, known: Known, *, local: bool) -> Databases:
+    """Check every database of the store. Raises StoreError where there is no room for what is unpacked.
+
+    `local`: the check runs on this machine. Without `known.complete` only the files are looked at.
+    """
+    store = context.store
+    found = list(databases_of(store))
+    if not found:
+        return Databases()
+    items: Items = list(check_database_files(store))
+    if context.level == "quick" or not known.complete or not local:
+        reason = LEVEL_REASON if context.level == "quick" else PART_REASON
+        items += [NotChecked(other.relative, reason) for other in found if is_known(other.relative)]
+        return Databases(tuple(items))
+    read: set[str] = set()
+    with lifted(store) as lifting:
+        failed = {other.relative: other for other in found}
+        items += [unreadable(store, failed[name], error) for name, error in lifting.failed.items()]
+        read |= lifting.store.lifted.databases
+        for name, odd in sorted(lifting.odd.items()):
+            items += odd_rows(name, odd, len(odd))
+        config_known = known
+        for spill in lifting.spills:
+            items += odd_rows(spill.database.relative, spill.odd, spill.odd_count)
+            said, inner = check_spill(context, options, spill)
+            items += said
+            whole = spill.dispatched is not None and spill.dispatched >= (inner.end_offset or 0)
+            if whole and lifting.store.lifted.areas:
+                config_known = inner
+        configs = tuple(_configs(context, lifting, config_known)) if read else None
+    for other in found:
+        if other.relative in OTHER_DATABASES:
+            items += _rows(store, other.relative, read)
+    files = [file for other in found if other.relative in read for file in other.files]
+    checked = Checked(len(files), sum(file.size for file in files))
+    return Databases(tuple(items), frozenset(read), checked, configs)
+
+
+def _rows(store: Store, name: str, read: set[str]) -> Iterator[Finding | NotChecked]:
+    """The rows of a database of messages."""
+    (other,) = (other for other in databases_of(store) if other.relative == name)
+    try:
+        if (reason := why_not_readable(other)) is not None:
+            yield NotChecked(name, reason)
+            return
+        yield from check_messages(store, other)
+        read.add(name)
+    except StoreError as error:
+        yield unreadable(store, other, error)
+
+
+def _configs(context: Context, lifting: Lifting, known: Known) -> Iterator[Finding | NotChecked]:
+    """The configs with those of databases among them; what is said of these is said of the database."""
+    inner = replace(context, store=lifting.store)
+    for item in check_config(inner, known):
+        if not isinstance(item, Finding) or item.where.file not in lifting.store.lifted.databases:
+            yield item
+        else:
+            severe = RULES[item.rule].severity > Severity.INFO
+            rule = RuleName.DATABASE_CONFIG if severe else RuleName.DATABASE_CONFIG_NOTE
+            problem = {"database": item.where.file, "problem": RULES[item.rule].slug}
+            yield Finding(rule, item.where, {**problem, **item.found}, item.expected)
