@@ -220,6 +220,13 @@ class TimerValues(Arguments):
 
 
 @dataclass(frozen=True, slots=True)
+class WheelPrecision(Arguments):
+    """The length of a slot of the timer wheel, in ms."""
+
+    precision_ms: Annotated[int, Meta(ge=1)]
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointTail(Arguments):
     """Whether zeros are written behind the fields of the checkpoint, where there is damage."""
 

@@ -17,9 +17,10 @@ from typing import Protocol
 
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS_TEXT, SCHEDULE_TOPIC
 from rocketfsck.formats.dialect import dialect_of
+from rocketfsck.formats.timer import DEFAULT_PRECISION_MS
 from rocketfsck.reader.unitblocks import Kind, kinds_of
 from rocketfsck.reader.units import UnitReader
-from rocketfsck.repair.plan.arguments import Name, QueuesToBuild
+from rocketfsck.repair.plan.arguments import Name, QueuesToBuild, WheelPrecision
 from rocketfsck.repair.plan.model import Action, Assumption, How
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.geometry import SETTINGS, rounded
@@ -27,6 +28,7 @@ from rocketfsck.store.model import GEOMETRY_DEFAULTS, Store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.store.config import is_system_topic
 from rocketfsck.verify.store.configfiles import load_configs
+from rocketfsck.verify.timers.check import PRECISION_SETTING, known_precision
 from rocketfsck.verify.unknown import area_of
 
 VERSION = "version"
@@ -184,6 +186,21 @@ def _queue_kinds(scene: Known, action: Action) -> Assumption | None:
     return Assumption("queue_kinds", "as the log shows", "assumed", text)
 
 
+def _timer_precision(scene: Known, action: Action) -> Assumption | None:
+    """The length of a slot of the timer wheel: as set, or as the slots that are left show it."""
+    if not isinstance(action.arguments, WheelPrecision):
+        return None
+    value, settings = action.arguments.precision_ms, scene.store.settings
+    if settings.get(PRECISION_SETTING) is not None:
+        return Assumption("timer_precision_ms", value, "given", f"broker.conf sets {PRECISION_SETTING}")
+    if known_precision(scene.store) == value:
+        return Assumption("timer_precision_ms", value, "bytes", "slots of the wheel and their units agree")
+    if settings.path is not None:
+        text = f"broker.conf does not set {PRECISION_SETTING}: the default"
+        return Assumption("timer_precision_ms", value, "given", text)
+    return Assumption("timer_precision_ms", value, "assumed", "no slot is left to tell: the default")
+
+
 def _version(scene: Known, traits: tuple[str, ...]) -> Assumption | None:
     """The version, where one of the traits matters to this store."""
     evidence = scene.store.dialect_evidence
@@ -245,6 +262,13 @@ BASES: Mapping[str, Basis] = {
             _delay_levels,
             ("messageDelayLevel",),
             DEFAULT_DELAY_LEVELS_TEXT,
+        ),
+        Basis(
+            "timer_precision_ms",
+            "length of a slot of the timer wheel, in ms",
+            _timer_precision,
+            (PRECISION_SETTING,),
+            str(DEFAULT_PRECISION_MS),
         ),
         Basis("queue_kinds", "topics that have queues of batches", _queue_kinds),
     )

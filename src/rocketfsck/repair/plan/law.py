@@ -64,6 +64,12 @@ KINDS: Mapping[str, NoticeKind] = {
             harmless=True,
         ),
         NoticeKind(
+            "timed-again",
+            "{count} time is on the timer wheel again: its messages are delivered when they are due",
+            "{count} times are on the timer wheel again: their messages are delivered when they are due",
+            harmless=True,
+        ),
+        NoticeKind(
             "fillers-delivered",
             "consumers without a tag filter (`*`) are given {count} filler record in place of a lost message",
             "consumers without a tag filter (`*`) are given {count} filler records in place of lost messages",

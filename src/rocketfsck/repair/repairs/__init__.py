@@ -6,7 +6,7 @@ commitlog             the log's tail cut or sealed       queueends             t
 fences                filler over damage, and BLANKs     leftovers             ghost queues and empty files
 checkpoint            checkpoint, abort, timer           epochs                epoch files
 index                 index files                        config                the files in config/
-heal                  what comes from another copy
+timers                the timer wheel                    heal      what comes from another copy
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from rocketfsck.repair.repairs import (
     queueends,
     queues,
     segments,
+    timers,
 )
 
 ALL: tuple[Row, ...] = tuple(
@@ -39,6 +40,7 @@ ALL: tuple[Row, ...] = tuple(
             *index.ROWS,
             *epochs.ROWS,
             *checkpoint.ROWS,
+            *timers.ROWS,
             *config.ROWS,
         ),
         key=lambda repair: repair.order,

@@ -71,7 +71,7 @@ def check_timers(context: Context, newest_timestamp: int | None) -> Iterator[Fin
 
     `newest_timestamp` is the newest storeTimestamp of the commit log (ms), if known.
     """
-    wheels = [file for other in context.store.others for file in other.files if is_wheel(file)]
+    wheels = wheel_files(context.store)
     for file in wheels:
         yield from check_length(file)
     log = timer_log(context.store)
@@ -82,6 +82,11 @@ def check_timers(context: Context, newest_timestamp: int | None) -> Iterator[Fin
             yield from capped_timers(context, stream, wheels, newest_timestamp)
     except StoreError as error:
         yield NotChecked(error.path or "timerlog", str(error), operational=True)
+
+
+def wheel_files(store: Store) -> list[StoreFile]:
+    """The timer wheel and its snapshots."""
+    return [file for other in store.others for file in other.files if is_wheel(file)]
 
 
 def is_wheel(file: StoreFile) -> bool:
@@ -191,15 +196,27 @@ def precision_of(store: Store, log: StreamReader, slots: Slots | None) -> int:
     told = parse_int64(store.settings.get(PRECISION_SETTING) or "")
     if told is not None and told in PRECISIONS_MS:
         return told
-    if slots is None:
-        return DEFAULT_PRECISION_MS
+    return (None if slots is None else _precision_in(log, slots)) or DEFAULT_PRECISION_MS
+
+
+def known_precision(store: Store) -> int | None:
+    """The length of a slot in ms as the wheel shows it; None where it shows none. Raises StoreError."""
+    log = timer_log(store)
+    wheels = [file for file in wheel_files(store) if file.size == TIMER_WHEEL_SIZE]
+    if log is None or not wheels:
+        return None
+    with StreamReader(log) as stream:
+        return _precision_in(stream, read_wheel(_newest_first(wheels)[0]))
+
+
+def _precision_in(log: StreamReader, slots: Slots) -> int | None:
     rows = slots[used_slots(slots)[:PROBED]]
     last, time = rows["lastPos"].astype(np.int64), rows["slotTime"].astype(np.int64)
     agree = {
         precision: int(np.count_nonzero(belongs(log, last, time, precision))) for precision in PRECISIONS_MS
     }
-    best = max(PRECISIONS_MS, key=lambda precision: agree[precision])
-    return best if agree[best] > agree[DEFAULT_PRECISION_MS] else DEFAULT_PRECISION_MS
+    best = max((DEFAULT_PRECISION_MS, *PRECISIONS_MS), key=lambda precision: agree[precision])
+    return best if agree[best] else None
 
 
 def _split(block: TimerBlock, floors: Sequence[int]) -> Iterator[TimerBlock]:

@@ -1,0 +1,158 @@
+"""The timer wheel written again from the timer log. Fault catalogue H5; reference 1.8.
+
+Only a log without gaps, whose links and messages are right, says what the wheel holds. Slots that the log
+does not lead to stay as they are, but for those that hold a time of another slot: these become empty, as a
+broker takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE
+from rocketfsck.formats.timer import MAGIC_DELETE, TIMER_WHEEL_SIZE, TIMER_WHEEL_SLOT_SIZE
+from rocketfsck.reader.timers import Gap, timer_units
+from rocketfsck.reader.units import StreamReader
+from rocketfsck.repair.plan.arguments import WheelPrecision
+from rocketfsck.repair.plan.model import Action
+from rocketfsck.repair.plan.scene import ActScene, PlanScene
+from rocketfsck.repair.plan.table import Repair, Row
+from rocketfsck.repair.repairs.answers import answer, by_file, notice, one_by_one, rules_in, whole_file
+from rocketfsck.rulenames import RuleName
+from rocketfsck.scan.spans import group_bounds
+from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
+from rocketfsck.store.model import Store
+from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.timers.check import precision_of, read_progress, timer_log, wheel_files
+from rocketfsck.verify.timers.wheel import Slots, read_wheel, used_slots
+
+WHEEL = "timerwheel"
+_LOG_RULES = frozenset(
+    {
+        RuleName.TIMER_LOG_GAP,
+        RuleName.TIMER_UNIT_LINK,
+        RuleName.TIMER_UNIT_RECORD,
+        RuleName.TIMER_UNIT_CONTENT,
+        RuleName.TIMER_NOT_SCHEDULED,
+    }
+)
+
+
+def plan_wheel(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
+    """The wheel itself, where its log is sound and nobody writes snapshots instead of it."""
+    store, log = scene.store, timer_log(scene.store)
+    has_snapshots = any(file.relative != WHEEL for file in wheel_files(store))
+    if log is None or store.abort is not None or has_snapshots or rules_in(scene) & _LOG_RULES:
+        return
+    logs = [file.relative for file in log.files]
+    for name, found in by_file(one_by_one(findings)).items():
+        if name != WHEEL:
+            continue
+        with StreamReader(log) as stream:
+            slots = _slots_of(store)
+            precision = precision_of(store, stream, slots)
+            wanted = expected_slots(store, stream, slots, precision)
+        changed = np.count_nonzero(changed_slots(slots, wanted))
+        missing = sum(finding.rule == RuleName.TIMER_SLOT_MISSING for finding in found)
+        yield answer(
+            "rebuild-timer-wheel",
+            WHEEL,
+            "write the slots of the timer wheel as the timer log has them",
+            found,
+            arguments=WheelPrecision(precision),
+            preconditions=[extent for file in (name, *logs) for extent in whole_file(scene, file)],
+            write_size=int(changed) * TIMER_WHEEL_SLOT_SIZE,
+            notices=[notice("timed-again", missing)],
+        )
+
+
+def act_wheel(scene: ActScene, action: Action, arguments: WheelPrecision) -> None:
+    """Write the slots that differ; a wheel of another length gets its own first."""
+    store = scene.reopen()
+    log = timer_log(store)
+    if log is None:
+        raise StoreError("there is no timer log", path=action.target)
+    with StreamReader(log) as stream:
+        slots = _slots_of(store)
+        wanted = expected_slots(store, stream, slots, arguments.precision_ms)
+    if scene.tree.size(action.target) != TIMER_WHEEL_SIZE:
+        scene.tree.resize(action.target, TIMER_WHEEL_SIZE)
+    changed = changed_slots(slots, wanted)
+    bounds = group_bounds(changed).tolist()
+    for first, last in pairwise(bounds):
+        if changed[first]:
+            scene.tree.write(action.target, first * TIMER_WHEEL_SLOT_SIZE, wanted[first:last].tobytes())
+
+
+def expected_slots(store: Store, log: StreamReader, slots: Slots, precision_ms: int) -> Slots:
+    """The slots as the log makes them. Raises StoreError for a log with a gap, or a wrong link."""
+    made = WheelReplay()
+    for item in timer_units(log):
+        if isinstance(item, Gap):
+            raise StoreError(f"the timer log has a gap at {item.start}", path=WHEEL)
+        units = item.units
+        deletes = (units["magic"] & MAGIC_DELETE) != 0
+        prev = units["prevPos"].astype(np.int64)
+        wrong, _ = made.put(item.pos, item.deliver_timestamp // precision_ms, prev, deletes, log.start)
+        if len(wrong):
+            raise StoreError(f"the timer unit at {int(item.pos[wrong[0]])} has a wrong prevPos", path=WHEEL)
+    wanted = slots.copy()
+    used = used_slots(slots)
+    time = wanted["slotTime"].astype(np.int64)
+    misplaced = used[time[used] % SLOT_COUNT != used]
+    wanted[misplaced] = np.zeros(1, TIMER_SLOT_DTYPE)
+    _fill(wanted, made, _to_be_filled(store, made, np.union1d(used, misplaced), precision_ms))
+    return wanted
+
+
+def _to_be_filled(store: Store, made: WheelReplay, used: Longs, precision_ms: int) -> Longs:
+    """The slots that the log leads to: those in use, and those whose time is still to come."""
+    progress = read_progress(store)
+    due = np.iinfo(np.int64).min + 1 if progress is None else -(-progress.read_timestamp // precision_ms)
+    pending = np.flatnonzero(made.time >= due)
+    return np.union1d(pending, used[made.last[used] >= 0])
+
+
+def _fill(wanted: Slots, made: WheelReplay, number: Longs) -> None:
+    """A slot's oldest unit and its count are known only if all its units are in the log."""
+    same = wanted["slotTime"][number] == made.time[number]
+    known = made.whole[number] | ~same
+    wanted["magic"][number[~same]] = 0
+    wanted["slotTime"][number] = made.time[number]
+    wanted["lastPos"][number] = made.last[number]
+    wanted["firstPos"][number[known]] = made.first[number[known]]
+    wanted["num"][number[known]] = made.count[number[known]]
+
+
+def changed_slots(slots: Slots, wanted: Slots) -> Flags:
+    """Which slots differ, by number."""
+    pairs = (rows.view(np.uint64).reshape(SLOT_COUNT, -1) for rows in (slots, wanted))
+    before, after = pairs
+    return np.asarray((before != after).any(axis=1), np.bool_)
+
+
+def _slots_of(store: Store) -> Slots:
+    """The slots of the wheel; none in use where it has another length."""
+    for file in wheel_files(store):
+        if file.relative == WHEEL and file.size == TIMER_WHEEL_SIZE:
+            return read_wheel(file)
+    return np.zeros(SLOT_COUNT, TIMER_SLOT_DTYPE)
+
+
+ROWS: tuple[Row, ...] = (
+    Repair(
+        "rebuild-timer-wheel",
+        505,
+        "write the timer wheel again from the timer log",
+        plan_wheel,
+        act_wheel,
+        WheelPrecision,
+        areas=("timerwheel", "timerlog"),
+        writes_by=("timer_precision_ms",),
+    ),
+)
