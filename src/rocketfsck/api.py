@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rocketfsck.errors import UsageError
 from rocketfsck.scan.columns import RECORD_DTYPES, RecordBatch
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter, read_messages
 from rocketfsck.store.model import MappedFile, QueueKind, Store
@@ -55,7 +55,7 @@ def iter_messages(
             yield from read_messages(
                 reader,
                 file.start_offset or 0,
-                _options(store, reader, read_bodies=True),
+                log_options(store, file, read_bodies=True),
                 wanted,
                 compiled=compiled_wanted(reader.size),
                 max_body_size=max_body_size,
@@ -89,7 +89,7 @@ def read_columns(
         table = QueueTable()
         base_offset = file.start_offset or 0
         with FileReader(file.path) as reader:
-            options = _options(store, reader, read_bodies=read_bodies)
+            options = log_options(store, file, read_bodies=read_bodies)
             for found in scan_log_file(
                 reader, base_offset, options, table, compiled=compiled_wanted(reader.size)
             ):
@@ -147,11 +147,3 @@ def _files(store: Store, begin_offset: int | None, end_offset: int | None) -> It
             end_offset is None or start < end_offset
         ):
             yield file
-
-
-def _options(store: Store, reader: FileReader, *, read_bodies: bool) -> ScanOptions:
-    return ScanOptions(
-        read_bodies=read_bodies,
-        property_parser=store.dialect.property_parser,
-        file_size=max(store.commitlog.file_size, reader.size),
-    )

@@ -16,6 +16,7 @@ from rocketfsck.formats.indexfile import HEADER, decode_header
 from rocketfsck.formats.markers import decode_abort
 from rocketfsck.formats.timer import TIMER_CHECK
 from rocketfsck.reader.heads import head_at
+from rocketfsck.scan.plain.entries import record_pos
 from rocketfsck.store import Store, identify_file
 from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, Other, OtherKind, StoreFile
 from rocketfsck.store.reading import FileReader
@@ -149,7 +150,9 @@ def log_facts(file: MappedFile) -> dict[str, Any]:
     }
     try:
         with FileReader(file.path) as reader:
-            facts["first_store_timestamp"] = first_store_timestamp(reader)
+            facts["first_store_timestamp"] = first_store_timestamp(
+                reader, record_pos(reader, 0) if file.in_entries else 0
+            )
     except StoreError as error:
         facts["error"] = str(error)
     return facts

@@ -16,13 +16,12 @@ from rocketfsck.scan.columns import Stop, new_batch
 from rocketfsck.scan.log.large import append_large_record, read_large_record
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import ScanOptions, log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, read_message
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.openfiles import OpenFiles
-from rocketfsck.store.reading import FileReader
 
 KEY_ROOM = 32768
 """More words than the 32767 bytes of a record's properties can hold."""
@@ -39,7 +38,7 @@ class LogView(OpenFiles):
 
     @cached_property
     def is_partial(self) -> bool:
-        """Whether records may be in a DLedger log, too, which is not read here."""
+        """Whether records may be in a DLedger log, too, that is not read here."""
         return has_log_elsewhere(self.store)
 
     @property
@@ -65,7 +64,7 @@ class LogView(OpenFiles):
             scan = LiveScan()
             base_offset = self.starts[number]
             reader = self.reader(number)
-            options = replace(self.options(reader), read_bodies=False)
+            options = log_options(self.store, self.files[number], read_bodies=False)
             for _ in scan.batches(
                 reader, base_offset, options, QueueTable(), compiled=compiled_wanted(reader.allocated_size)
             ):
@@ -86,13 +85,9 @@ class LogView(OpenFiles):
         """Remember where the live records of `files[number]` end: somebody has walked it."""
         self._live_ends[number] = self.starts[number] + end_pos
 
-    def options(self, reader: FileReader) -> ScanOptions:
-        """How a file of this store is scanned for whole messages."""
-        return ScanOptions(
-            read_bodies=True,
-            property_parser=self.store.dialect.property_parser,
-            file_size=max(self.store.commitlog.file_size, reader.size),
-        )
+    def options(self, number: int) -> ScanOptions:
+        """How `files[number]` is scanned for whole messages."""
+        return log_options(self.store, self.files[number], read_bodies=True)
 
     def place(self, physical_offset: int) -> tuple[MappedFile, int] | None:
         """The file that holds an offset, and the position in it; None where no file does."""
@@ -119,11 +114,11 @@ class LogView(OpenFiles):
     def _record(
         self, physical_offset: int, max_body_size: int, *, read_bodies: bool
     ) -> Message | Stop | None:
-        place = self.at(physical_offset)
-        if place is None:
+        number = self.file_at(physical_offset)
+        if number is None:
             return None
-        reader, pos = place
-        options = replace(self.options(reader), read_bodies=read_bodies)
+        reader, pos = self.reader(number), physical_offset - self.starts[number]
+        options = replace(self.options(number), read_bodies=read_bodies)
         record = read_large_record(reader, pos, options.file_size)
         if isinstance(record, Stop):
             return record

@@ -13,6 +13,7 @@ from rocketfsck.formats.layout import Buffer
 from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rocketfsck.formats.places import store_timestamp_place
 from rocketfsck.formats.record import BLANK_HEADER_SIZE, RECORD_HEADER, read_frame
+from rocketfsck.scan.plain.entries import record_pos
 from rocketfsck.store.model import MappedFile, MappedFileQueue
 from rocketfsck.store.openfiles import OpenFiles
 from rocketfsck.store.reading import FileReader
@@ -69,7 +70,7 @@ def whole_head_at(reader: FileReader, pos: int) -> RecordHead | None:
 def first_head(file: MappedFile) -> RecordHead | None:
     """The head of the record that a file begins with, as `whole_head_at`."""
     with FileReader(file.location) as reader:
-        return whole_head_at(reader, 0)
+        return whole_head_at(reader, record_pos(reader, 0) if file.in_entries else 0)
 
 
 def head_of(queue: MappedFileQueue, physical_offset: int) -> RecordHead | None:

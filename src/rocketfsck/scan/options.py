@@ -18,13 +18,15 @@ class ScanOptions:
     leaves them out. `property_parser` is the broker's own (reference 2.5, dialect D4). `file_size` is the
     configured length of a commit log file in bytes, 0 where a file's own length is the truth: it bounds the
     records, and says what a BLANK's totalSize must be. `body_range` are file positions, half-open: what lies
-    outside of them, but for a buffer's length, is walked without its bodies.
+    outside of them, but for a buffer's length, is walked without its bodies. `in_entries`: records are the
+    bodies of DLedger's entries (`scan.plain.entries`).
     """
 
     read_bodies: bool = True
     property_parser: PropertyParser = "scan"
     file_size: int = 0
     body_range: tuple[int, int] | None = None
+    in_entries: bool = False
 
     def at(self, start: int, end: int) -> ScanOptions:
         """The options for the file positions `start:end`."""
@@ -38,22 +40,35 @@ class LogItem:
     """What a task must know of a log file to read it: where it is, and how its records are read.
 
     Small and picklable. `base_offset` is the physical offset of its first byte, `file_size` the configured
-    length of a commit log file in bytes.
+    length of a commit log file in bytes. `in_entries` is the file's (`store.model.MappedFile`).
     """
 
     location: str
     base_offset: int
     file_size: int
     parser: PropertyParser
+    in_entries: bool = False
 
     def options(
         self, size: int, *, read_bodies: bool = False, body_range: tuple[int, int] | None = None
     ) -> ScanOptions:
         """How the file, which has `size` bytes now, is scanned."""
-        return ScanOptions(read_bodies, self.parser, max(self.file_size, size), body_range)
+        return ScanOptions(read_bodies, self.parser, max(self.file_size, size), body_range, self.in_entries)
 
 
 def log_item(store: Store, file: MappedFile) -> LogItem:
     """A commit log file of a store."""
     size = max(store.commitlog.file_size, file.size)
-    return LogItem(file.location, file.start_offset or 0, size, store.dialect.property_parser)
+    return LogItem(
+        file.location, file.start_offset or 0, size, store.dialect.property_parser, file.in_entries
+    )
+
+
+def log_options(store: Store, file: MappedFile, *, read_bodies: bool) -> ScanOptions:
+    """How a commit log file of a store is scanned."""
+    return ScanOptions(
+        read_bodies,
+        store.dialect.property_parser,
+        max(store.commitlog.file_size, file.size),
+        in_entries=file.in_entries,
+    )

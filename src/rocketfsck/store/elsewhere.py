@@ -1,5 +1,5 @@
-"""What is kept where this check does not look: consume queues in RocksDB, a commit log of DLedger's, and all
-but the log where somebody copied only that.
+"""What is kept where this check does not look: consume queues in RocksDB, a log of DLedger's that is not
+this store's for sure (`store.dledger`), and all but the log where somebody copied only that.
 
 What is not found in the files must then not be called lost. Reference 2.14, 3.9.
 """
@@ -31,5 +31,5 @@ def has_queues_elsewhere(store: Store) -> bool:
 
 
 def has_log_elsewhere(store: Store) -> bool:
-    """Whether the commit log goes on in DLedger's data files, behind the plain files if there are any."""
-    return any(other.kind is OtherKind.DLEDGER_DATA for other in store.others)
+    """Whether there are data files of DLedger's that are not read as this store's commit log."""
+    return not store.has_entries and any(other.kind is OtherKind.DLEDGER_DATA for other in store.others)

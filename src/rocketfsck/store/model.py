@@ -1,6 +1,7 @@
 """What a store directory holds, as values: files, queues, index files, geometry, dialect, strays.
 
     <root>/commitlog/<20 digits>                         Store.commitlog
+    <root>/dledger-<selfId>/data/<20 digits>             Store.commitlog, in_entries; Store.others, too
     <root>/consumequeue/<topic>/<queueId>/<20 digits>    Store.queues, kind "file"
     <root>/batchconsumequeue/<topic>/<queueId>/…         Store.queues, kind "batch"
     <root>/consumequeue_ext/<topic>/<queueId>/…          ConsumeQueue.ext, Store.ext_queues
@@ -93,9 +94,13 @@ class StoreFile:
 
 @dataclass(frozen=True, slots=True)
 class MappedFile(StoreFile):
-    """A file of a mapped file queue; `start_offset` is its name as a number (None: not 20 ASCII digits)."""
+    """A file of a mapped file queue; `start_offset` is its name as a number (None: not 20 ASCII digits).
+
+    `in_entries`: a file of DLedger's log, where every record is the body of an entry (reference 2.14).
+    """
 
     start_offset: int | None = None
+    in_entries: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,13 +314,18 @@ class Store:
         return self.dialect_evidence.dialect
 
     @property
+    def has_entries(self) -> bool:
+        """Whether the commit log is DLedger's, or goes on in its files behind the plain ones."""
+        return any(file.in_entries for file in self.commitlog.files)
+
+    @property
     def log_only(self) -> bool:
         """Whether the root is a directory of commitlog files alone, copied away from its store."""
         return self.commitlog.directories == (self.root,)
 
     def all_files(self) -> Iterator[StoreFile]:
         """Every regular file that belongs to the store, strays not among them."""
-        yield from self.commitlog.files
+        yield from (file for file in self.commitlog.files if not file.in_entries)  # `others` have those
         for queue in self.queues:
             yield from queue.files
         for ext in self.ext_queues:

@@ -26,6 +26,7 @@ from rocketfsck.store.brokerlock import read_live_state
 from rocketfsck.store.dialect.clue import Found
 from rocketfsck.store.dialect.infer import infer_dialect
 from rocketfsck.store.dialect.sampling import sample_commitlog
+from rocketfsck.store.dledger import dledger_files, with_dledger
 from rocketfsck.store.geometry import read_geometry
 from rocketfsck.store.listing import Entry, EntryKind, Lister, list_directory, mapped_queue
 from rocketfsck.store.logpaths import commitlog_places
@@ -125,6 +126,8 @@ def _open_store(base: Path, told: Told) -> Store:
     ext_queues = _ext_queues(parts, geometry)
     queues = _queues(parts, geometry, ext_queues)
     commitlog = mapped_queue(map(os.fspath, directories), geometry.commitlog_file_size, parts.commitlog)
+    commitlog, joined = with_dledger(commitlog, parts.others, settings)
+    notes += joined
     levels, levels_source = _delay_levels(settings, told.delay_levels)
     found = Found(
         sample=sample_commitlog(commitlog.files, parts.indexes, geometry.slot_count),
@@ -253,7 +256,7 @@ def _list_unused_commitlog(lister: Lister) -> None:
 
 def _geometry(settings: Settings, parts: _Parts) -> Geometry:
     streams: dict[str, list[Sequence[MappedFile]]] = {
-        "commitlog_file_size": [parts.commitlog],
+        "commitlog_file_size": [parts.commitlog or dledger_files(parts.others)],
         "consumequeue_file_size": [queue.files for queue in parts.queues.get("file", ())],
         "batch_file_size": [queue.files for queue in parts.queues.get("batch", ())],
         "ext_file_size": [queue.files for queue in parts.ext_queues],

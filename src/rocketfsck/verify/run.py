@@ -62,7 +62,10 @@ _READ_OTHERS = frozenset(
 LARGE_SIZE = 64 << 20
 """A file with more on the disk keeps a core busy for a while."""
 _NOT_READ = "listed, but its content is not checked by this version"
-_HALF_READ = "entries are compared with their index; the records in them are not checked by this version"
+_HALF_READ = (
+    "entries are compared with their index; nothing says whether they are this store's commit log, "
+    "so the records in them are not checked"
+)
 
 
 def check_store(
@@ -251,7 +254,7 @@ def _parts(context: Context, read: frozenset[str]) -> Iterator[NotChecked]:
             continue
         if other.kind not in _READ_OTHERS:
             yield NotChecked(other.relative, f"{other.kind}: {_NOT_READ}")
-        elif other.kind is OtherKind.DLEDGER_DATA and context.level != "quick":
+        elif other.kind is OtherKind.DLEDGER_DATA and has_log_elsewhere(store) and context.level != "quick":
             yield NotChecked(other.relative, f"{other.kind}: {_HALF_READ}")
 
 

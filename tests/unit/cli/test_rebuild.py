@@ -181,9 +181,9 @@ def test_queues_in_rocksdb_are_not_made_into_files(store: Store, capsys: pytest.
     assert _run(store, "index") == EXIT_CLEAN
 
 
-def test_a_log_of_dledger_is_refused(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_beside_one_of_dledger_is_refused(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     folder = store.root / "dledger-n0" / "data"
     folder.mkdir(parents=True)
     (folder / f"{0:020d}").write_bytes(bytes(64))
     assert _run(store, "index") == EXIT_USAGE
-    assert "the commit log is DLedger's" in capsys.readouterr().err
+    assert "nothing says whether its log is in them" in capsys.readouterr().err

@@ -85,12 +85,24 @@ def store(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     return made
 
 
-def test_a_sound_store_gives_nothing_and_says_what_is_not_checked(store: DLedger) -> None:
+def test_a_sound_store_gives_nothing_and_its_records_are_read(store: DLedger) -> None:
     assert len(list((store.root / DATA).iterdir())) > 1
     assert store.found() == []
-    told = {item.what: item.reason for item in store.check().report.not_checked}
+    report = store.check().report
+    assert not {DATA, INDEX} & {item.what for item in report.not_checked}
+    assert report.checked["commitlog"].record_count == 36
+    kinds = {total.kind for totals in report.regions.values() for total in totals}
+    assert kinds == {"records", "blank", "filler", "zero"}
+
+
+def test_the_log_of_several_nodes_is_not_chosen_from(store: DLedger) -> None:
+    other = store.root / "dledger-n1/data"
+    other.mkdir(parents=True)
+    (other / offset_to_filename(0)).write_bytes(bytes(DATA_SIZE))
+    report = store.check().report
+    told = {item.what: item.reason for item in report.not_checked}
     assert "compared with their index" in told[DATA]
-    assert INDEX not in told
+    assert report.checked["commitlog"].record_count == 0
     quick = Damage(store.root).check("quick").report
     assert not any("compared with their index" in item.reason for item in quick.not_checked)
 

@@ -44,6 +44,7 @@ def test_a_log_that_dledger_keeps_is_not_missing(store_copy: Copies, kept: int) 
     data.mkdir(parents=True)
     for path in sorted((root / "commitlog").iterdir())[kept:]:
         path.rename(data / path.name)
+    of_another_node(root)
     report = check(root)
     assert report.worst in (None, Severity.INFO), [finding.rule for finding in report.findings]
     assert "dledger-n0/data" in {item.what for item in report.not_checked}
@@ -54,7 +55,14 @@ def test_offsets_of_consumers_are_not_behind_where_the_log_is_elsewhere(store_co
     (root / "dledger-n0/data").mkdir(parents=True)
     path = root / "commitlog/00000000000000000000"
     path.rename(root / "dledger-n0/data" / path.name)
+    of_another_node(root)
     assert {finding.rule for finding in check(root).findings} <= {"CF010", "IX028"}
+
+
+def of_another_node(root: Path) -> None:
+    """Nothing says any more which of DLedger's files are the log of this store."""
+    (root / "dledger-n1/data").mkdir(parents=True)
+    (root / "dledger-n1/data/00000000000000000000").write_bytes(bytes(64))
 
 
 def database(root: Path, name: str) -> None:

@@ -196,7 +196,7 @@ def store_targets(store: Store) -> Iterator[Target]:
         if file is not None:
             yield Target(file.path, file.relative, kind, store=store)
 
-    yield from mapped(store.commitlog.files, "commitlog")
+    yield from mapped(tuple(file for file in store.commitlog.files if not file.in_entries), "commitlog")
     for queue in store.queues:
         kind = "consumequeue" if queue.kind == "file" else "batchconsumequeue"
         yield from mapped(queue.files, kind, queue.topic, queue.queue_id)

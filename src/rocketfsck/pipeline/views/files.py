@@ -7,6 +7,7 @@ at hides what is in it, so it ends the query, or is a row with `_corrupt_record`
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -59,7 +60,8 @@ def file_rows(store: Store, wanted: Wanted) -> Iterator[dict[str, Any]]:
 
     Raises StoreError for one that could not be looked at, unless `on_unreadable` is `row`.
     """
-    yield from _queue_rows("commitlog", store.commitlog)
+    plain = tuple(file for file in store.commitlog.files if not file.in_entries)  # `others` have the rest
+    yield from _queue_rows("commitlog", replace(store.commitlog, files=plain))
     for queue in store.queues:
         kind = "consumequeue" if queue.kind == "file" else "batchconsumequeue"
         yield from _queue_rows(kind, queue.mapped_files, queue.topic, queue.queue_id)

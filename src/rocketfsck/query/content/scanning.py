@@ -56,7 +56,7 @@ def scan_log(
             scan = LiveScan()
             # A reader of its own: whoever takes the messages may make the log close files in between.
             with FileReader(file.path) as reader:
-                options = replace(log.options(reader), read_bodies=check_bodies)
+                options = replace(log.options(number), read_bodies=check_bodies)
                 parser, shown_size = options.property_parser, max_body_size if with_bodies else 0
                 table = QueueTable()
                 compiled = compiled_wanted(reader.allocated_size)

@@ -66,11 +66,13 @@ def refuse_unanswered(store: Store, dialect: Dialect, *, queues: bool) -> None:
     """Raise NotCoveredError for a store whose commit log is kept in a form that is not read here, or with
     `queues` its queues: what a running broker answers cannot be told.
 
-    Queues that are kept in both forms have the same units.
+    Queues that are kept in both forms have the same units. DLedger's log is read (`store.dledger`).
     """
     settings = store.settings
     doubled = bool(store.queues) and not (settings.get("storeType") or "").startswith("defaultRocksDB")
-    left_out = () if queues and not doubled else (QUEUES_REASON,)
+    left_out = {LOG_REASON} if store.has_entries else set()
+    if doubled or not queues:
+        left_out.add(QUEUES_REASON)
     reasons = tuple(reason for reason in _not_read(store, settings, dialect) if reason not in left_out)
     if reasons:
         raise NotCoveredError(reasons, path=str(store.root), what="what a broker answers cannot be told")

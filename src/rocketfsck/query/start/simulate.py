@@ -9,6 +9,7 @@ nothing is written.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -99,6 +100,9 @@ def simulate_starts(
     dialects = [dialect_for(version) for version in versions]
     for dialect in dialects:
         refuse_unknown(store, settings, dialect)
+    if store.has_entries:  # a broker that does not know DLedger, or does not use it, reads commitlog/ alone
+        plain = tuple(file for file in store.commitlog.files if not file.in_entries)
+        store = replace(store, commitlog=replace(store.commitlog, files=plain))
     table = QueueTable()
     starts = [_Simulation(store, dialect, settings, losses, watch, areas, table) for dialect in dialects]
     for start in starts:

@@ -28,7 +28,7 @@ from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.log.regions import Region
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue, Store, StoreFile
 from rocketfsck.store.openfiles import OpenFiles
@@ -308,7 +308,7 @@ def _valid_records(store: Store, files: Iterable[MappedFile]) -> Rows:
     for file in files:
         base = file.start_offset or 0
         with FileReader(file.location) as reader:
-            options = ScanOptions(True, store.dialect.property_parser, store.geometry.commitlog_file_size)
+            options = log_options(store, file, read_bodies=True)
             compiled = compiled_wanted(reader.allocated_size)
             for found in scan_log_file(reader, base, options, QueueTable(), compiled=compiled):
                 if isinstance(found, Region):

@@ -23,8 +23,8 @@ from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.resumable import ResumableDirectory, State, resumable_directory
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.store.areas import demand_listed
-from rocketfsck.store.elsewhere import databases
-from rocketfsck.store.model import OtherKind, Store
+from rocketfsck.store.elsewhere import databases, has_log_elsewhere
+from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import Progress
 
@@ -88,8 +88,8 @@ def check_options(store: Store, options: RebuildOptions) -> None:
     demand_listed(store, {"commitlog"})
     if options.queues and any(known for _, known in databases(store)):
         raise UsageError("the store keeps its consume queues in RocksDB, which is not rebuilt")
-    if any(other.kind is OtherKind.DLEDGER_DATA for other in store.others):
-        raise UsageError("the commit log is DLedger's; only a plain one can be rebuilt from")
+    if has_log_elsewhere(store):
+        raise UsageError("the store has data files of DLedger's, and nothing says whether its log is in them")
     if options.only_missing and options.queues and writes_ext(store):
         raise UsageError(
             "the missing tail of queues with consumequeue_ext cannot be told: rebuild them as a whole"

@@ -26,7 +26,7 @@ from rocketfsck.scan.columns import Fault, RecordBatch, Stop
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.resync import Ground
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import ScanOptions, log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.threads.pieces import NOWHERE, Piece, pieces_of, scan_pieces, times_fall
 from rocketfsck.scan.threads.readahead import ReadAhead
@@ -133,7 +133,7 @@ class _Walk:
     def files(self) -> Iterator[None]:
         """Walk file after file, and stop behind each."""
         left = self.store.commitlog.files[self.done.file_count :]
-        if not self.compiled or self.jobs == 1:
+        if not self.compiled or self.jobs == 1 or self.store.has_entries:
             for file in left:
                 self.walk_alone(file, 0)
                 self._end(file)
@@ -215,7 +215,8 @@ class _Walk:
         base, live = file.start_offset or 0, LiveScan()
         turned_away = self.table.turned_away_count
         with FileReader(file.location) as reader:
-            for batch in live.batches(reader, base, self.options, self.table, compiled=self.compiled):
+            options = log_options(self.store, file, read_bodies=False)
+            for batch in live.batches(reader, base, options, self.table, compiled=self.compiled):
                 count = int(np.count_nonzero(batch["pos"] >= start))
                 if not count:
                     continue

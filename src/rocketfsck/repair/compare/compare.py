@@ -44,7 +44,7 @@ from rocketfsck.repair.compare.records import (
 from rocketfsck.scan.columns import new_batch
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.areas import demand_listed
 from rocketfsck.store.model import MappedFile, OtherKind, Store
@@ -155,8 +155,8 @@ def require_logs(*stores: Store) -> None:
     """
     for store in stores:
         demand_listed(store, {"commitlog"})
-        if not any(file.start_offset is not None for file in store.commitlog.files):
-            dledger = any(other.kind is OtherKind.DLEDGER_DATA for other in store.others)
+        dledger = any(other.kind is OtherKind.DLEDGER_DATA for other in store.others)
+        if store.has_entries or not any(file.start_offset is not None for file in store.commitlog.files):
             why = "; its records are in the log of DLedger, which cannot be compared" if dledger else ""
             raise UsageError(f"{store.root}: no commit log to compare{why}")
 
@@ -180,11 +180,7 @@ def _live_end_offset(store: Store, file: MappedFile) -> int:
     """The physical offset behind the last live record of a file; the file's own start where it has none."""
     base, scan = file.start_offset or 0, LiveScan()
     with FileReader(file.location) as reader:
-        options = ScanOptions(
-            read_bodies=False,
-            property_parser=store.dialect.property_parser,
-            file_size=max(store.commitlog.file_size, reader.size),
-        )
+        options = log_options(store, file, read_bodies=False)
         for _ in scan.batches(reader, base, options, QueueTable(), compiled=compiled_wanted(reader.size)):
             pass
     return base + scan.end_pos

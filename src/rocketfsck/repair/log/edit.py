@@ -28,7 +28,7 @@ from rocketfsck.repair.plan.model import Loss
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
 from rocketfsck.store.reading import FileReader
@@ -66,7 +66,7 @@ class QueueFrames:
 
 def live_rows(store: Store, file: MappedFile, table: QueueTable | None = None) -> Iterator[RecordBatch]:
     """The batches of a commit log file's live records; `table` takes their queues. Raises StoreError."""
-    options = ScanOptions(False, store.dialect.property_parser, store.geometry.commitlog_file_size)
+    options = log_options(store, file, read_bodies=False)
     with FileReader(file.path) as reader:
         compiled = compiled_wanted(reader.allocated_size)
         queues = QueueTable() if table is None else table

@@ -17,7 +17,7 @@ from rocketfsck.repair.plan.model import Loss
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct
 from rocketfsck.store.model import MappedFile, Store
@@ -38,7 +38,7 @@ def lost_records(store: Store, file: MappedFile, start: int, kept_in: str) -> li
     """The valid records of a commit log file from position `start` on, by queue. Raises StoreError."""
     base, table = file.start_offset or 0, QueueTable()
     parts: dict[int, list[tuple[Longs, Longs, Longs]]] = {}
-    options = ScanOptions(True, store.dialect.property_parser, store.geometry.commitlog_file_size)
+    options = log_options(store, file, read_bodies=True)
     with FileReader(file.path) as reader:
         compiled = compiled_wanted(reader.allocated_size)
         for batch in scan_log_file(reader, base, options, table, compiled=compiled):

@@ -22,7 +22,15 @@ from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.plan.table import Row
 from rocketfsck.repair.repairs import ALL
 from rocketfsck.repair.repairs.answers import queue_of
-from rocketfsck.repair.repairs.reasons import CONTESTED, DEAD_LINK, HIDDEN, LINKED, NO_LOG, REASONS
+from rocketfsck.repair.repairs.reasons import (
+    CONTESTED,
+    DEAD_LINK,
+    HIDDEN,
+    LINKED,
+    NO_LOG,
+    OF_DLEDGER,
+    REASONS,
+)
 from rocketfsck.repair.repairs.unbuildable import (
     blocked_directories,
     contested,
@@ -172,10 +180,17 @@ def _objection(scene: PlanScene, action: Action, repair: Row, *, preen: bool, fo
     """Why the law keeps an action out of the plan; "" where it does not."""
     if unknown_in(scene, action, repair) and not forced:
         return NOT_UNDERSTOOD
+    if scene.store.has_entries and any(map(is_of_dledger, areas_changed(action, repair))):
+        return OF_DLEDGER
     derived = not EVIDENCE.isdisjoint(areas_changed(action, repair))
     if derived and not forced and scene.once(is_log_unreadable):
         return NO_LOG
     return NOT_PREEN if preen and not action.preen else ""
+
+
+def is_of_dledger(area: str) -> bool:
+    """Whether an area holds the log of a store whose log is DLedger's, or what its recovery goes by."""
+    return area in ("", "commitlog", "checkpoint", "abort") or area.startswith("dledger-")
 
 
 def is_log_unreadable(scene: PlanScene) -> bool:

@@ -13,6 +13,10 @@ IMPOSSIBLE = "no directory can have the topic's name, so that no broker can make
 NEGATIVE = "no queue has a negative queueId: the record is damaged, and its own queue misses it"
 CONTESTED = "what this queue should hold is not in the log alone: it lacks messages, or has two for one place"
 HIDDEN = "a BLANK hides records that the queue may need: plan again once this plan is applied"
+OF_DLEDGER = (
+    "the commit log is DLedger's: no repair changes it, or what its recovery goes by; a copy of the whole "
+    "store of a healthy node of the group replaces it"
+)
 NO_LOG = (
     "no sound record is left in the log, and queues and index are the best evidence of what it held: salvage "
     "the log, or copy it back, before {repair}; --only {repair} forces it"

@@ -18,6 +18,12 @@ import weakref
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.dledger import (
+    ENTRY_HEADER_SIZE,
+    MAGIC_CONFIG_CHANGE,
+    MAGIC_NORMAL,
+)
+from rocketfsck.formats.dledger import MAGIC_BLANK as ENTRY_BLANK
 from rocketfsck.formats.magic import (
     BLANK_HEADER_SIZE,
     BORN_HOST_V6,
@@ -254,6 +260,7 @@ def _scan(
     file_size: int,
     split: bool,
     read_bodies: bool,
+    in_entries: bool,
     external: int,
     columns: int,
     row_capacity: int,
@@ -268,6 +275,7 @@ def _scan(
     key_row = counts[1]
     dispatch_row = counts[3]
     pos = start
+    first = start  # of the entry around the record, where there are any
     stop = _LIMIT
     while True:
         if pos >= end:
@@ -276,6 +284,26 @@ def _scan(
         if row >= row_capacity:
             stop = _BATCH_FULL
             break
+        if in_entries and end - pos >= BLANK_HEADER_SIZE:
+            entry_magic = load_i32(buffer + pos)
+            entry_size = load_i32(buffer + pos + MAGIC_CODE_AT)
+            if entry_size in (_V1, _V2, _BLANK):
+                pass  # a bare record
+            elif entry_magic == ENTRY_BLANK:
+                stop = _AT_BLANK
+                break
+            elif entry_magic >= MAGIC_NORMAL and entry_magic <= MAGIC_CONFIG_CHANGE:
+                least = ENTRY_HEADER_SIZE if entry_magic == MAGIC_NORMAL else entry_size
+                if least < ENTRY_HEADER_SIZE or max(least, ENTRY_HEADER_SIZE) > file_size - file_pos - pos:
+                    stop = _BAD_SIZE
+                    break
+                if end - pos < least:
+                    stop = _NEED_BYTES
+                    break
+                pos += least
+                if entry_magic != MAGIC_NORMAL:
+                    first = pos
+                    continue
         record = buffer + pos
         left = file_size - file_pos - pos
         given = end - pos
@@ -512,6 +540,13 @@ def _scan(
         )
         row += 1
         pos += total_size
+        first = pos
+    if pos != first:  # behind the header of an entry
+        pos = first
+        if stop in (_AT_ZERO, _AT_BLANK):
+            stop = _BAD_MAGIC
+        elif stop == _SHORT:
+            stop = _BAD_SIZE
     counts[0] = row
     counts[1] = key_row
     counts[3] = dispatch_row
@@ -567,6 +602,7 @@ def scan_records(
             file_size,
             options.property_parser == "split",
             options.read_bodies,
+            options.in_entries,
             external,
             scratch_address,
             len(batch.records["pos"]),

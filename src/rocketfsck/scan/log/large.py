@@ -99,7 +99,7 @@ def append_large_record(
         record.pos,
         base_offset,
         file_size,
-        replace(options, read_bodies=False),
+        replace(options, read_bodies=False, in_entries=False),
         batch,
         table,
     )

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rocketfsck.formats.places import HEADER_SIZE, PHYSICAL_OFFSET_AT
 from rocketfsck.scan.columns import Stop
 from rocketfsck.scan.log.headers import find_candidate
 from rocketfsck.scan.log.large import read_large_record
 from rocketfsck.scan.log.regions import REASON_OF_STOP, Reason, Region, RegionKind
+from rocketfsck.scan.plain.entries import framed_size, is_entry_blank, record_pos
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.reading import FileReader
 
@@ -30,7 +32,16 @@ _MAGIC_BYTES = tuple(_HEAD.pack(0, magic)[4:] for magic in (MAGIC_V1, MAGIC_V2, 
 class Ground:
     """The bytes of a file that are no records. All positions are file positions."""
 
-    def __init__(self, reader: FileReader, window: ReadAhead, base_offset: int, file_size: int) -> None:
+    def __init__(
+        self,
+        reader: FileReader,
+        window: ReadAhead,
+        base_offset: int,
+        file_size: int,
+        *,
+        in_entries: bool = False,
+    ) -> None:
+        self.in_entries = in_entries
         self.reader = reader
         self.window = window
         self.base_offset = base_offset
@@ -71,7 +82,9 @@ class Ground:
         return end
 
     def _after_blank(self, pos: int, other_base: int) -> Iterator[Region]:
-        total_size, _ = _HEAD.unpack(self.reader.read(pos, BLANK_HEADER_SIZE))
+        total_size, magic = _HEAD.unpack(self.reader.read(pos, BLANK_HEADER_SIZE))
+        if self.in_entries and magic != MAGIC_BLANK:
+            total_size = magic  # the words of DLedger's blank come the other way round
         fits = total_size in (self.size - pos, self.file_size - pos)
         filler = pos + BLANK_HEADER_SIZE
         found = None if fits else self.carve(filler, other_base)
@@ -82,13 +95,18 @@ class Ground:
             yield Region(filler, end, RegionKind.FILLER, reason)
 
     def _after_damage(self, pos: int, reason: Reason, other_base: int) -> Iterator[Region]:
-        head = self.reader.read_upto(pos, BLANK_HEADER_SIZE)
-        if len(head) < BLANK_HEADER_SIZE and not any(head):
+        entry = framed_size(self.reader, pos, self.base_offset, self.file_size) if self.in_entries else None
+        if entry is not None and self._goes_on(pos + entry, other_base):
+            yield Region(pos, pos + entry, RegionKind.MALFORMED, reason)
+            return
+        at = pos if entry is None else pos + ENTRY_HEADER_SIZE
+        head = self.reader.read_upto(at, BLANK_HEADER_SIZE)
+        if len(head) < BLANK_HEADER_SIZE and not any(head) and entry is None:
             # A short file may end anywhere in its zeros.
             yield Region(pos, self.size, RegionKind.ZERO)
             return
         total_size, magic_code = _HEAD.unpack(head) if len(head) == BLANK_HEADER_SIZE else (0, 0)
-        framed_end = pos + total_size if MIN_RECORD_SIZE <= total_size <= self.file_size - pos else None
+        framed_end = at + total_size if MIN_RECORD_SIZE <= total_size <= self.file_size - at else None
         found = self.carve(pos + 1, other_base)
         if found is not None:
             framed = framed_end is not None and self._goes_on(framed_end, other_base)
@@ -142,7 +160,9 @@ class Ground:
             if index >= 0:
                 window.start = index
                 if self._goes_on(window.file_pos + index, other_base):
-                    return window.file_pos + index
+                    found = window.file_pos + index
+                    lead = ENTRY_HEADER_SIZE if self.in_entries and found - ENTRY_HEADER_SIZE >= pos else 0
+                    return found - lead if lead and self._goes_on(found - lead, other_base) else found
                 window.start = index + 1
                 continue
             is_zero = nonzero_index(window.buffer, window.start, window.end) == window.end
@@ -162,6 +182,14 @@ class Ground:
 
     def _goes_on(self, pos: int, other_base: int) -> bool:
         """Whether a sound record that knows its own place, or a BLANK that fits, stands at `pos`."""
+        if self.in_entries:
+            if is_entry_blank(self.reader, pos, self.size, self.file_size):
+                return True
+            size = framed_size(self.reader, pos, self.base_offset, self.file_size)
+            record = record_pos(self.reader, pos)
+            if size is not None and record == pos:
+                return True  # an entry without a record
+            pos = record
         head = self.reader.read_upto(pos, HEADER_SIZE)
         if len(head) < BLANK_HEADER_SIZE:
             return False

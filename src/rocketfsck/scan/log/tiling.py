@@ -3,6 +3,8 @@
     file := run* ; run := RECORDS? then one of
             BLANK FILLER? | ZERO | MALFORMED | DAMAGED | TORN
 
+In a file of DLedger's, the headers of entries belong to the records behind them (`scan.plain.entries`).
+
 Every byte is in exactly one region. A run of records goes on as long as frames are sound; where one is not:
 
 - A totalSize that leads to something sound (the next record or the BLANK) frames it: MALFORMED; not so if
@@ -31,6 +33,7 @@ from rocketfsck.scan.log.regions import REASON_OF_STOP, Region, RegionKind
 from rocketfsck.scan.log.resync import Ground
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.plain import records as plain
+from rocketfsck.scan.plain.entries import record_pos
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.scan.threads.shared import piece_end, shared_records
@@ -84,11 +87,11 @@ def scan_log_file(
     rows = new_batch() if batch is None else batch
     file_size = max(options.file_size, reader.size)
     with source or ReadAhead(reader) as window:
-        ground = Ground(reader, window, base_offset, file_size)
+        ground = Ground(reader, window, base_offset, file_size, in_entries=options.in_entries)
         run_number, other_base, pos = 0, base_offset, 0
         while pos < reader.size:
             count, stop, start = 0, Stop.BATCH_FULL, pos
-            if compiled and jobs > 1 and pos == 0:
+            if compiled and jobs > 1 and pos == 0 and not options.in_entries:
                 for found in shared_records(reader, base_offset, options, table, jobs):
                     last = found.record_count - 1
                     start = int(found.records["pos"][last]) + int(found.records["total_size"][last])
@@ -98,7 +101,7 @@ def scan_log_file(
             rows.begin(run_number)
             window.move_to(start)
             while stop == Stop.BATCH_FULL:
-                until = piece_end(window.file_pos + window.start)
+                until = NO_END if options.in_entries else piece_end(window.file_pos + window.start)
                 stop = fill_batch(
                     reader, window, scanner, base_offset, file_size, options, rows, table, until=until
                 )
@@ -166,6 +169,8 @@ def fill_batch(
         if stop == Stop.LIMIT or window.window_end >= reader.size:
             return stop
         pos = window.file_pos + window.start
+        if options.in_entries:
+            pos = record_pos(reader, pos)
         record = read_large_record(reader, pos, file_size)
         if isinstance(record, Stop):
             return record

@@ -15,6 +15,9 @@ The frame, in the order in which it is tested (a `Stop` each, at the record's fi
    PROPERTIES_LENGTH; bytes left over -> LENGTHS (negative body and properties lengths count as 0)
 7. more keys or further queues than their columns have room for -> BATCH_FULL
 
+With `in_entries` each record is in an entry of DLedger's (`scan.plain.entries`), at whose first byte the run
+stops where the record has one of these faults; what is no record behind a header is MAGIC or SIZE.
+
 Rows of keys and further queues are written for every record, rolled back ones included: who joins them
 applies the rules of dispatch (reference 8).
 """
@@ -45,6 +48,7 @@ from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc_digits
 from rocketfsck.formats.record import BLANK, RECORD_HEADER
 from rocketfsck.scan.columns import RECORD_DTYPES, Fault, RecordBatch, Stop, Trait
 from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.plain.entries import STOP_IN_ENTRY, entry_lead
 from rocketfsck.scan.plain.properties import Row, find_properties, further_queues, index_words, property_text
 from rocketfsck.scan.queues import QueueTable
 
@@ -90,9 +94,19 @@ def scan_records(
         if len(rows) >= row_limit:
             stop = Stop.BATCH_FULL
             break
+        first = pos
+        if options.in_entries:
+            lead = entry_lead(view, pos, end - pos, file_size - file_pos - pos)
+            if isinstance(lead, Stop):
+                stop = lead
+                break
+            pos += lead[0]
+            if lead[0] and not lead[1]:
+                continue
         frame = read_frame(view, pos, end, file_pos, file_size)
         if isinstance(frame, Stop):
-            stop = frame
+            stop = STOP_IN_ENTRY.get(frame, frame) if pos > first else frame
+            pos = first
             break
         key_start = first_key + len(keys)
         row, words, queues = _read_row(
@@ -100,6 +114,7 @@ def scan_records(
         )
         if len(keys) + len(words) > key_limit or len(dispatches) + len(queues) > dispatch_limit:
             stop = Stop.BATCH_FULL
+            pos = first
             break
         keys += [(word[0], first_row + len(rows), *word[1:]) for word in words]
         dispatches += [(first_row + len(rows), *queue) for queue in queues]

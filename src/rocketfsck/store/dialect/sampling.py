@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE, MAGIC_NORMAL
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rocketfsck.formats.record import Record, decode_record, read_frame
@@ -106,7 +107,7 @@ def _has_data(file: MappedFile) -> bool:
 def _sample_file(file: MappedFile) -> tuple[tuple[Record, ...], bytes]:
     try:
         with FileReader(file.location) as reader:
-            walk = _Walk(reader)
+            walk = _Walk(reader, in_entries=file.in_entries)
             records = tuple(walk.records())
             return records, walk.filler
     except StoreError:
@@ -116,8 +117,9 @@ def _sample_file(file: MappedFile) -> tuple[tuple[Record, ...], bytes]:
 class _Walk:
     """One walk from the start of a file."""
 
-    def __init__(self, reader: FileReader) -> None:
+    def __init__(self, reader: FileReader, *, in_entries: bool) -> None:
         self.reader = reader
+        self.in_entries = in_entries
         self.filler = b""
         self._budget = MAX_SAMPLE_SIZE
         self._buffer = b""
@@ -131,6 +133,12 @@ class _Walk:
             if len(head) < 8:
                 return
             size, magic = read_frame(head)
+            if self.in_entries and size == MAGIC_NORMAL:
+                pos += ENTRY_HEADER_SIZE
+                head = self._bytes(pos, 8)
+                if len(head) < 8:
+                    return
+                size, magic = read_frame(head)
             if magic == MAGIC_BLANK:
                 self.filler = self._bytes(pos + 8, min(_FILLER_SIZE, max(0, size - 8)))
                 return

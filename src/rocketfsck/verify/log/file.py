@@ -27,7 +27,7 @@ from rocketfsck.scan.log.queuetrack import UNKNOWN, QueueRows, QueueTracker, fin
 from rocketfsck.scan.log.regions import Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct
 from rocketfsck.scan.threads.readahead import ReadAhead
@@ -120,7 +120,9 @@ class _LogWalk:
         self.full = context.level == "full"
         self.parser = store.dialect.property_parser
         self.compiled = compiled_wanted(max(context.data_size, reader.allocated_size))
-        self.judge = RegionJudge(self.file.relative, self.base, reader, collector)
+        self.judge = RegionJudge(
+            self.file.relative, self.base, reader, collector, in_entries=self.file.in_entries
+        )
         self.clocks = Clocks()
         self.tracker = QueueTracker()
         self.bodies = BodyCheck(reader, collector)
@@ -140,7 +142,7 @@ class _LogWalk:
 
     def run(self) -> LogResult:
         store = self.context.store
-        options = ScanOptions(self.full, self.parser, store.geometry.commitlog_file_size)
+        options = log_options(store, self.file, read_bodies=self.full)
         end = self.base + self.reader.size
         with LogEntryFeed(
             store, self.base, end, compiled=self.compiled, read_ahead=self.context.read_ahead

@@ -69,6 +69,7 @@ class RegionJudge:
         "_blank",
         "_collector",
         "_gap",
+        "_in_entries",
         "_reader",
         "_relative",
         "_stale_bytes",
@@ -82,7 +83,16 @@ class RegionJudge:
         "stale_start",
     )
 
-    def __init__(self, relative: str, base_offset: int, reader: FileReader, collector: Collector) -> None:
+    def __init__(
+        self,
+        relative: str,
+        base_offset: int,
+        reader: FileReader,
+        collector: Collector,
+        *,
+        in_entries: bool = False,
+    ) -> None:
+        self._in_entries = in_entries
         self._relative = relative
         self._base_offset = base_offset
         self._reader = reader
@@ -229,7 +239,8 @@ class RegionJudge:
 
     def _judge_blank(self, region: Region) -> None:
         if region.reason == Reason.BLANK_SIZE:
-            total_size = int.from_bytes(self._reader.read(region.start, 4), "big", signed=True)
+            at = region.start + (4 if self._in_entries else 0)  # a blank of DLedger's: its size comes last
+            total_size = int.from_bytes(self._reader.read(at, 4), "big", signed=True)
             left = self._reader.size - region.start
             where = self._place(region.start, region.end)
             self._collector.find(RuleName.BLANK_SIZE, where, {"total_size": total_size}, {"total_size": left})

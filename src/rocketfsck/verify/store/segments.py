@@ -65,7 +65,8 @@ def segment_directories(store: Store) -> Iterator[Segments]:
     for ext in store.ext_queues:
         yield Segments(ext.mapped_files, "consumequeue_ext", 1, ext.topic, ext.queue_id)
     for other in store.others:
-        if other.mapped_files is not None and other.kind in _CHAINED_OTHERS:
+        in_log = other.kind is OtherKind.DLEDGER_DATA and store.has_entries
+        if other.mapped_files is not None and other.kind in _CHAINED_OTHERS and not in_log:
             yield Segments(
                 other.mapped_files,
                 other.relative,

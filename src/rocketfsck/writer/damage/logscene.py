@@ -14,7 +14,7 @@ from rocketfsck.formats.record import RECORD
 from rocketfsck.scan.columns import RecordBatch, Trait
 from rocketfsck.scan.log.regions import RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import FileReader
@@ -101,7 +101,7 @@ class LogScene:
         kinds: list[RegionKind] = []
         self.live_end = 0
         self.blank_pos: int | None = None
-        options = ScanOptions(False, store.dialect.property_parser, store.geometry.commitlog_file_size)
+        options = log_options(store, file, read_bodies=False)
         with FileReader(file.path) as reader:
             self.size = reader.size
             for item in scan_log_file(reader, file.start_offset or 0, options, table):

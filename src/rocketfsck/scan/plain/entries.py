@@ -1,0 +1,87 @@
+"""DLedger's entries around the records of a log: what stands at a place where one may begin.
+
+    data := item*          item := header record | no-op | blank | bare record
+    header := magic:i32 size:i32 index:i64 term:i64 pos:i64 channel:i32 chainCrc:i32 bodyCrc:i32 bodyLen:i32
+    blank  := -1:i32 remaining:i32
+
+As brokers read it, the second word decides: one of a record's magic codes is that of a bare record, as it is
+behind a header that is lost. The record's own frame says how long an entry with magic 1 is, not its header,
+whose numbers the check compares (`verify.log.entries`). Entries of another kind hold no record and are as
+long as they say. Reference 2.14.
+"""
+
+from __future__ import annotations
+
+from rocketfsck.formats.dledger import (
+    DLEDGER_ENTRY,
+    ENTRY_HEADER_SIZE,
+    MAGIC_CONFIG_CHANGE,
+    MAGIC_NOOP,
+    MAGIC_NORMAL,
+)
+from rocketfsck.formats.dledger import MAGIC_BLANK as ENTRY_BLANK
+from rocketfsck.formats.layout import Buffer
+from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
+from rocketfsck.formats.record import BLANK
+from rocketfsck.scan.columns import Stop
+from rocketfsck.store.reading import FileReader
+
+_HEAD = BLANK.packer()
+_HEADER = DLEDGER_ENTRY.packer()
+_RECORD_MAGICS = (MAGIC_V1, MAGIC_V2, MAGIC_BLANK)
+
+STOP_IN_ENTRY = {Stop.ZERO: Stop.MAGIC, Stop.BLANK: Stop.MAGIC, Stop.SHORT: Stop.SIZE}
+"""What stops a run where something else than a record follows an entry's header."""
+
+
+def entry_lead(data: Buffer, at: int, given: int, left: int) -> tuple[int, bool] | Stop:
+    """The bytes from `data[at]` to what is read next, and whether that is the entry's own record.
+
+    `given` bytes are in `data` from there on, `left` in the file. (0, False): no entry begins here. A Stop
+    says why nothing can be read.
+    """
+    if given < BLANK_HEADER_SIZE:
+        return 0, False
+    magic, size = _HEAD.unpack_from(data, at)
+    if size in _RECORD_MAGICS:
+        return 0, False
+    if magic == ENTRY_BLANK:
+        return Stop.BLANK
+    if not MAGIC_NORMAL <= magic <= MAGIC_CONFIG_CHANGE:
+        return 0, False
+    if left < ENTRY_HEADER_SIZE:
+        return Stop.SIZE
+    if magic == MAGIC_NORMAL:
+        return (ENTRY_HEADER_SIZE, True) if given >= ENTRY_HEADER_SIZE else Stop.NEED_BYTES
+    if not ENTRY_HEADER_SIZE <= size <= left:
+        return Stop.SIZE
+    return (size, False) if given >= size else Stop.NEED_BYTES
+
+
+def record_pos(reader: FileReader, pos: int) -> int:
+    """Where the record of what stands at a file position begins: behind an entry's header, or there."""
+    head = reader.read_upto(pos, BLANK_HEADER_SIZE)
+    lead = entry_lead(head, 0, reader.size - pos, reader.size - pos) if len(head) == BLANK_HEADER_SIZE else 0
+    return pos + lead[0] if isinstance(lead, tuple) and lead[1] else pos
+
+
+def framed_size(reader: FileReader, pos: int, base_offset: int, file_size: int) -> int | None:
+    """The size of the entry at a file position if its header is sound: it is in the file, its two lengths
+    agree, and it says that it stands there. None otherwise."""
+    head = reader.read_upto(pos, ENTRY_HEADER_SIZE)
+    if len(head) < ENTRY_HEADER_SIZE:
+        return None
+    magic, size, _, _, stated, _, _, _, body_size = _HEADER.unpack(head)
+    sound = magic in (MAGIC_NORMAL, MAGIC_NOOP, MAGIC_CONFIG_CHANGE) and stated == base_offset + pos
+    if sound and size == ENTRY_HEADER_SIZE + body_size and ENTRY_HEADER_SIZE <= size <= file_size - pos:
+        return int(size)
+    return None
+
+
+def is_entry_blank(reader: FileReader, pos: int, *sizes: int) -> bool:
+    """Whether a blank of DLedger's stands at a file position that ends with a file of one of these sizes."""
+    head = reader.read_upto(pos, BLANK_HEADER_SIZE)
+    if len(head) < BLANK_HEADER_SIZE:
+        return False
+    magic, left = _HEAD.unpack(head)
+    return magic == ENTRY_BLANK and any(pos + left == size for size in sizes)
