@@ -20,7 +20,7 @@ TABLES = {
 """Modules of data, of any length."""
 
 LONG = {
-    "scan/compiled/records.py": (600, "one compiled pass over records: its parts share twenty variables"),
+    "scan/compiled/records.py": (640, "one compiled pass over records: its parts share twenty variables"),
     "verify/log/file.py": (390, "one walk: the order in which a batch passes the checks is what it says"),
     "verify/queues/crossqueues.py": (400, "one question from both sides; each half needs the other's words"),
     "writer/disk/fileops.py": (400, "one function for each change that is made to a file system"),

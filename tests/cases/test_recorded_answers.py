@@ -23,7 +23,10 @@ from tests.conftest import Directory, Document
 COMPACTED = {"5.5.0-compaction": {"KeptCompact"}}
 """Topics that a broker answers pulls of from its compacted log: offsets and places are those of that log."""
 
-BORN_LATER = {"5.5.0-rocksdb-cq": {("TRANS_CHECK_MAX_TIME_TOPIC", 0)}}
+BORN_LATER = {
+    "5.5.0-dledger": {("TRANS_CHECK_MAX_TIME_TOPIC", 0)},
+    "5.5.0-rocksdb-cq": {("TRANS_CHECK_MAX_TIME_TOPIC", 0)},
+}
 """Queues that got their first messages after the broker was asked."""
 
 ASKED: tuple[tuple[str, State], ...] = (

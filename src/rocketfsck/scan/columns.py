@@ -6,6 +6,7 @@ and the quick path for small files) and `scan.compiled.records`, fill the same c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Any
@@ -59,6 +60,8 @@ DISPATCH_DTYPES: dict[str, str] = {
     "dispatch_queue": "i4",  # row in the QueueTable of a further queue that a multi-dispatch record lists
     "dispatch_offset": "i8",  # its queueOffset there
 }
+
+Rows = Sequence[tuple[int, ...]]
 
 PAGE_SIZE = 4096
 LINE_SIZE = 64
@@ -150,6 +153,19 @@ class RecordBatch:
     def begin(self, run: int) -> None:
         """Empty the batch; what follows belongs to this run."""
         self.counts[:] = (0, 0, run, 0)
+
+    def append(self, rows: Rows, keys: Rows, dispatches: Rows) -> None:
+        """Append rows, for which there is room; each has its values in the order of the columns."""
+        first, first_key, first_dispatch = int(self.counts[0]), int(self.counts[1]), int(self.counts[3])
+        for name, values in zip(RECORD_DTYPES, zip(*rows, strict=True), strict=False):
+            self.records[name][first : first + len(rows)] = values
+        for name, values in zip(self.keys, zip(*keys, strict=True), strict=False):
+            self.keys[name][first_key : first_key + len(keys)] = values
+        for name, values in zip(self.dispatches, zip(*dispatches, strict=True), strict=False):
+            self.dispatches[name][first_dispatch : first_dispatch + len(dispatches)] = values
+        self.counts[0] = first + len(rows)
+        self.counts[1] = first_key + len(keys)
+        self.counts[3] = first_dispatch + len(dispatches)
 
     def cut(self, row: int) -> None:
         """Leave the records from `row` on out."""

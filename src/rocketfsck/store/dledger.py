@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rocketfsck.store.model import Evidence, MappedFile, MappedFileQueue, Other, OtherKind, Settings
+from rocketfsck.store.model import Evidence, MappedFile, MappedFileQueue, Other, OtherKind, Settings, Store
 
 _WHAT = "the commit log is DLedger's"
 
@@ -39,6 +39,12 @@ def with_dledger(
     joined = (*commitlog.files, *(replace(file, in_entries=True) for file in files))
     why = f"below {divided} it is plain" if commitlog.files else files[0].relative.rpartition("/")[0]
     return replace(commitlog, files=joined), (Evidence(_WHAT, why),)
+
+
+def without_entries(store: Store) -> Store:
+    """The store with its plain commit log files alone, as a broker sees it that does not use DLedger."""
+    plain = tuple(file for file in store.commitlog.files if not file.in_entries)
+    return replace(store, commitlog=replace(store.commitlog, files=plain)) if store.has_entries else store
 
 
 def _data(others: Sequence[Other]) -> list[Other]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rocketfsck.cli.dump.kinds import DATABASE, KINDS, fits, is_database
 from rocketfsck.cli.storepath import resolved
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.store.dledger import without_entries
 from rocketfsck.store.reading import named_errors
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def store_targets(store: Store) -> Iterator[Target]:
         if file is not None:
             yield Target(file.path, file.relative, kind, store=store)
 
-    yield from mapped(tuple(file for file in store.commitlog.files if not file.in_entries), "commitlog")
+    yield from mapped(without_entries(store).commitlog.files, "commitlog")
     for queue in store.queues:
         kind = "consumequeue" if queue.kind == "file" else "batchconsumequeue"
         yield from mapped(queue.files, kind, queue.topic, queue.queue_id)

@@ -7,7 +7,6 @@ at hides what is in it, so it ends the query, or is a row with `_corrupt_record`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.views.arrays import printable, row_batches
 from rocketfsck.pipeline.views.damage import UNREADABLE, account, guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
+from rocketfsck.store.dledger import without_entries
 from rocketfsck.store.model import MappedFileQueue, Store, StoreFile, StrayReason
 
 
@@ -60,8 +60,7 @@ def file_rows(store: Store, wanted: Wanted) -> Iterator[dict[str, Any]]:
 
     Raises StoreError for one that could not be looked at, unless `on_unreadable` is `row`.
     """
-    plain = tuple(file for file in store.commitlog.files if not file.in_entries)  # `others` have the rest
-    yield from _queue_rows("commitlog", replace(store.commitlog, files=plain))
+    yield from _queue_rows("commitlog", without_entries(store).commitlog)  # `others` have the rest
     for queue in store.queues:
         kind = "consumequeue" if queue.kind == "file" else "batchconsumequeue"
         yield from _queue_rows(kind, queue.mapped_files, queue.topic, queue.queue_id)

@@ -9,7 +9,6 @@ nothing is written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -52,6 +51,7 @@ from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.dledger import without_entries
 from rocketfsck.store.model import QueueKind, Settings, Store
 from rocketfsck.store.newer import index_note
 
@@ -100,9 +100,7 @@ def simulate_starts(
     dialects = [dialect_for(version) for version in versions]
     for dialect in dialects:
         refuse_unknown(store, settings, dialect)
-    if store.has_entries:  # a broker that does not know DLedger, or does not use it, reads commitlog/ alone
-        plain = tuple(file for file in store.commitlog.files if not file.in_entries)
-        store = replace(store, commitlog=replace(store.commitlog, files=plain))
+    store = without_entries(store)
     table = QueueTable()
     starts = [_Simulation(store, dialect, settings, losses, watch, areas, table) for dialect in dialects]
     for start in starts:

@@ -46,7 +46,7 @@ from rocketfsck.formats.magic import (
 from rocketfsck.formats.places import BORN_HOST_AT, SYS_FLAG_AT, body_place, store_timestamp_place
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc_digits, tags_code
 from rocketfsck.formats.record import BLANK, RECORD_HEADER
-from rocketfsck.scan.columns import RECORD_DTYPES, Fault, RecordBatch, Stop, Trait
+from rocketfsck.scan.columns import Fault, RecordBatch, Stop, Trait
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.plain.entries import STOP_IN_ENTRY, entry_lead
 from rocketfsck.scan.plain.properties import Row, find_properties, further_queues, index_words, property_text
@@ -120,7 +120,7 @@ def scan_records(
         dispatches += [(first_row + len(rows), *queue) for queue in queues]
         rows.append(row)
         pos += frame[0]
-    _append(batch, rows, keys, dispatches)
+    batch.append(rows, keys, dispatches)
     return pos, stop
 
 
@@ -342,16 +342,3 @@ def _topic_facts(topic: bytes) -> tuple[str, int]:
     except UnicodeDecodeError:
         faults |= Fault.TOPIC_CHARSET | Fault.TOPIC_UTF8
     return java_decode(topic), faults
-
-
-def _append(batch: RecordBatch, rows: list[Row], keys: list[Row], dispatches: list[Row]) -> None:
-    first, first_key, first_dispatch = int(batch.counts[0]), int(batch.counts[1]), int(batch.counts[3])
-    for name, values in zip(RECORD_DTYPES, zip(*rows, strict=True), strict=False):
-        batch.records[name][first : first + len(rows)] = values
-    for name, values in zip(batch.keys, zip(*keys, strict=True), strict=False):
-        batch.keys[name][first_key : first_key + len(keys)] = values
-    for name, values in zip(batch.dispatches, zip(*dispatches, strict=True), strict=False):
-        batch.dispatches[name][first_dispatch : first_dispatch + len(dispatches)] = values
-    batch.counts[0] = first + len(rows)
-    batch.counts[1] = first_key + len(keys)
-    batch.counts[3] = first_dispatch + len(dispatches)
