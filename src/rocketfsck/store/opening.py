@@ -127,7 +127,6 @@ def _open_store(base: Path, told: Told) -> Store:
     queues = _queues(parts, geometry, ext_queues)
     commitlog = mapped_queue(map(os.fspath, directories), geometry.commitlog_file_size, parts.commitlog)
     commitlog, joined = with_dledger(commitlog, parts.others, settings)
-    notes += joined
     levels, levels_source = _delay_levels(settings, told.delay_levels)
     found = Found(
         sample=sample_commitlog(commitlog.files, parts.indexes, geometry.slot_count),
@@ -159,7 +158,7 @@ def _open_store(base: Path, told: Told) -> Store:
         settings=settings,
         delay_levels=levels,
         delay_levels_source=levels_source,
-        notes=places.notes,
+        notes=(*places.notes, *joined),
         told=told,
         log_places=places,
         directories=frozenset(parts.directories),
