@@ -7,6 +7,7 @@
     find_by_expression(store, text)               by anything else
     message_life(store, text)                     what became of one message
     queue_offsets(store), group_offsets(store)    bounds of queues, positions and lags of groups
+    timed_messages(store)                         messages that wait for a timer
     BrokerView(store, version)                    what a broker of that version answers, exactly
     simulate_start(store, version)                what a broker of that version would do on start
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from rocketfsck.query.serving.broker import BrokerView as BrokerView
     from rocketfsck.query.start.model import Start as Start
     from rocketfsck.query.start.simulate import simulate_start as simulate_start
+    from rocketfsck.query.timers import timed_messages as timed_messages
 
 _HOMES = {
     "answers": "Answer Found Outcome",
@@ -46,6 +48,7 @@ _HOMES = {
     "serving.broker": "BrokerView",
     "start.model": "Start",
     "start.simulate": "simulate_start",
+    "timers": "timed_messages",
 }
 __getattr__ = late_names(__name__, _HOMES)
 __all__ = " ".join(_HOMES.values()).split()

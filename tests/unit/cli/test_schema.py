@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from jsonschema.exceptions import best_match
 
 from rocketfsck.cli.schema.table import DOCUMENTS, document_schema
 
-from tests.conftest import Directory
+from tests.conftest import DATA, Directory
 from tests.unit.cli.conftest import Cli
 
 Case = Callable[[Cli, Directory, Path], Iterator[Any]]
@@ -220,6 +221,14 @@ def life(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
 def offsets(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     for name in (STORE, OTHER, "4.9.8-delay"):
         yield said(cli, "query", "offsets", store_dir(name))
+
+
+@case("query-timers")
+def timers(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    with tarfile.open(DATA / "real" / "5.5.0-timer.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="tar")
+    yield said(cli, "query", "timers", tmp_path / "5.5.0-timer" / "store")
+    yield said(cli, "query", "timers", store_dir(STORE))
 
 
 @case("query-scan")

@@ -319,3 +319,20 @@ def offsets(topic: str | None, group: str | None, **given: Any) -> int:
 
     asked = Asked(**given)
     return write_offsets(asked, asked.open(), topic, group)
+
+
+@command.command("timers", cls=Command)
+@store_argument
+@click.option("--begin", type=Timestamp(), help="Only what is due at this time or later.")
+@click.option("--end", type=Timestamp(), help="Only what is due before this time.")
+@click.option("--max", "max_count", type=click.IntRange(1), metavar="N", help="Only the first N messages.")
+@asked_options()
+@common_options
+def timers(begin: int | None, end: int | None, max_count: int | None, **given: Any) -> int:
+    """List the messages that wait for a timer, in the order in which they are due."""
+    from rocketfsck.cli.query.facts import write_timers
+    from rocketfsck.query.timers import timed_messages
+
+    asked = Asked(**given)
+    store = asked.open()
+    return write_timers(asked, store, timed_messages(store, begin=begin, end=end, max_count=max_count))

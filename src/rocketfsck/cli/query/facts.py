@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -19,6 +19,7 @@ from rocketfsck.query.answers import is_settled
 from rocketfsck.query.life import Life
 from rocketfsck.query.offsets import GroupOffsets, QueueOffsets, group_offsets, queue_offsets
 from rocketfsck.query.places import TimeAnswer
+from rocketfsck.query.timers import TimedMessage
 from rocketfsck.query.view import StoreView
 from rocketfsck.store import Store
 
@@ -178,4 +179,42 @@ def _group_cells(groups: list[GroupOffsets]) -> Iterator[tuple[str, ...]]:
             str(row.max_offset),
             str(row.lag),
             odd + lost,
+        )
+
+
+def write_timers(asked: Asked, store: Store, found: Iterable[TimedMessage]) -> int:
+    """The messages that wait for a timer; returns the exit status."""
+    messages = list(found)
+
+    def lines(palette: Palette) -> Iterator[str]:
+        if not messages:
+            yield palette.dim("no message waits for a timer")
+            return
+        yield from aligned(_timer_cells(messages), right=(3, 4))
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for message in messages:
+            yield {"kind": "timer", **asdict(message)}
+
+    head = {"outcome": "found" if messages else "not-found"}
+    write(asked, store, "rocketfsck.query.timers", lines, lambda: head, (), rows())
+    return FOUND_CODE if messages else NOT_FOUND_CODE
+
+
+def _timer_cells(messages: list[TimedMessage]) -> Iterator[tuple[str, ...]]:
+    yield "due", "action", "topic", "queueId", "physicalOffset", "uniqKey", ""
+    for message in messages:
+        more = "its record cannot be read" if message.topic is None else ""
+        if message.recalled_key is not None:
+            more = f"recalls {shorten(visible(message.recalled_key), NAME_SHOWN)}"
+        elif message.deliver_timestamp not in (None, message.due_timestamp):
+            more = f"delivered {timestamp(message.deliver_timestamp or 0)}"
+        yield (
+            timestamp(message.due_timestamp),
+            message.action.value,
+            shorten(visible(message.topic or "?"), NAME_SHOWN),
+            "?" if message.queue_id is None else str(message.queue_id),
+            str(message.physical_offset),
+            visible(message.unique_key or ""),
+            more,
         )

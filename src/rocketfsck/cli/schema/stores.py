@@ -21,6 +21,7 @@ from rocketfsck.query.life import Event, IndexPlace
 from rocketfsck.query.offsets import GroupOffsets, QueueOffsets
 from rocketfsck.query.places import TimeAnswer
 from rocketfsck.query.serving.pulls import PullAnswer
+from rocketfsck.query.timers import TimedMessage
 from rocketfsck.query.trace import IndexStep, ScanStep
 
 
@@ -324,6 +325,11 @@ def query_life() -> Any:
     rows = _message(event=maybe(str), note=maybe(str), index=maybe(list[IndexPlace]), **event)
     outcome = {"outcome": Outcome, "why": str | None, "complete": bool, "uniqKey": str | None}
     return _table("query.life", rows, **outcome)
+
+
+def query_timers() -> Any:
+    """The document of `query timers`: units of the timer log that wait, and their messages."""
+    return _table("query.timers", record("Timer", **members_of(TimedMessage), kind=str), outcome=Outcome)
 
 
 def query_offsets() -> Any:

@@ -50,6 +50,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "query-offset": Document(_MESSAGES.format("offset"), lambda: stores.query_messages("offset")),
     "query-offsets": Document(_MESSAGES.format("offsets"), stores.query_offsets),
     "query-scan": Document(_MESSAGES.format("scan"), stores.query_scan),
+    "query-timers": Document(_MESSAGES.format("timers"), stores.query_timers),
     "query-time": Document(_MESSAGES.format("time"), stores.query_time),
     "rebuild": Document("what `rocketfsck rebuild` prints", repairs.rebuild),
     "report": Document("what `rocketfsck report` prints", stores.report),

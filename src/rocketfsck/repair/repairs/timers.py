@@ -16,6 +16,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE
 from rocketfsck.formats.timer import MAGIC_DELETE, TIMER_WHEEL_SIZE, TIMER_WHEEL_SLOT_SIZE
+from rocketfsck.reader.timerfiles import WHEEL, read_progress, timer_log, wheel_files
 from rocketfsck.reader.timers import Gap, timer_units
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.repair.plan.arguments import WheelPrecision
@@ -28,10 +29,9 @@ from rocketfsck.scan.spans import group_bounds
 from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.timers.check import precision_of, read_progress, timer_log, wheel_files
+from rocketfsck.verify.timers.check import precision_of
 from rocketfsck.verify.timers.wheel import Slots, read_wheel, used_slots
 
-WHEEL = "timerwheel"
 _LOG_RULES = frozenset(
     {
         RuleName.TIMER_LOG_GAP,

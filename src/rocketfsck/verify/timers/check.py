@@ -13,7 +13,6 @@ start does not go through again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -25,15 +24,22 @@ from rocketfsck.formats.timer import (
     DEFAULT_PRECISION_MS,
     MAGIC_DELETE,
     PRECISIONS_MS,
-    TIMER_CHECK,
     TIMER_WHEEL_SIZE,
+)
+from rocketfsck.reader.timerfiles import (
+    SNAPSHOT,
+    WHEEL,
+    Progress,
+    read_progress,
+    snapshot_pos,
+    timer_log,
+    wheel_files,
 )
 from rocketfsck.reader.timers import Gap, TimerBlock, timer_units
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.timerwheel import WheelReplay
-from rocketfsck.store.model import MappedFileQueue, OtherKind, Store, StoreFile
-from rocketfsck.store.reading import read_at
+from rocketfsck.store.model import OtherKind, Store, StoreFile
 from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
@@ -49,21 +55,10 @@ from rocketfsck.verify.timers.wheel import (
     used_slots,
 )
 
-SNAPSHOT = "timerwheel."
 PRECISION_SETTING = "timerPrecisionMs"
 ROCKSDB_SETTING = "timerRocksDBEnable"
 PROBED = 4096
 """Slots by which the length of a slot is told."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What `config/timercheck` says: delivered up to `read_timestamp` (ms), log flushed up to `flush_pos`,
-    the timer topic read up to `queue_offset`."""
-
-    read_timestamp: int
-    flush_pos: int
-    queue_offset: int
 
 
 def check_timers(context: Context, newest_timestamp: int | None) -> Iterator[Finding | NotChecked]:
@@ -82,45 +77,6 @@ def check_timers(context: Context, newest_timestamp: int | None) -> Iterator[Fin
             yield from capped_timers(context, stream, wheels, newest_timestamp)
     except StoreError as error:
         yield NotChecked(error.path or "timerlog", str(error), operational=True)
-
-
-def wheel_files(store: Store) -> list[StoreFile]:
-    """The timer wheel and its snapshots."""
-    return [file for other in store.others for file in other.files if is_wheel(file)]
-
-
-def is_wheel(file: StoreFile) -> bool:
-    """Whether a file is the timer wheel, or a snapshot of it."""
-    name = file.relative
-    return name == "timerwheel" or (name.startswith(SNAPSHOT) and snapshot_pos(file) is not None)
-
-
-def snapshot_pos(file: StoreFile) -> int | None:
-    """The position of the timer log that a snapshot of the wheel is named after; None for another name."""
-    return parse_int64(file.relative.removeprefix(SNAPSHOT))
-
-
-def timer_log(store: Store) -> MappedFileQueue | None:
-    """The files of `timerlog/`; None where there are none."""
-    return next(
-        (other.mapped_files for other in store.others if other.kind is OtherKind.TIMER_LOG and other.files),
-        None,
-    )
-
-
-def read_progress(store: Store) -> Progress | None:
-    """The fields of `config/timercheck`; None where it cannot be read."""
-    for other in store.others:
-        for file in other.files if other.kind is OtherKind.TIMER_CHECK else ():
-            if not file.name.endswith(".bak") and file.size >= TIMER_CHECK.size:
-                try:
-                    values = TIMER_CHECK.parse(read_at(file.path, 0, TIMER_CHECK.size))
-                except StoreError:
-                    return None  # the check of the config directory says so
-                return Progress(
-                    values["lastReadTimeMs"], values["lastTimerLogFlushPos"], values["lastTimerQueueOffset"]
-                )
-    return None
 
 
 def capped_timers(
@@ -169,7 +125,7 @@ def _newest_first(wheels: Sequence[StoreFile]) -> list[StoreFile]:
     """The wheel that a start takes first: the newest snapshot, else the wheel itself."""
     return sorted(
         wheels,
-        key=lambda file: -1 if file.relative == "timerwheel" else snapshot_pos(file) or 0,
+        key=lambda file: -1 if file.relative == WHEEL else snapshot_pos(file) or 0,
         reverse=True,
     )
 

@@ -1,0 +1,63 @@
+"""The files of the arbitrary-delay timers, and what their progress file says. Reference 1.8."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.javatext import parse_int64
+from rocketfsck.formats.timer import TIMER_CHECK
+from rocketfsck.store.model import MappedFileQueue, OtherKind, Store, StoreFile
+from rocketfsck.store.reading import read_at
+
+WHEEL = "timerwheel"
+SNAPSHOT = "timerwheel."
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What `config/timercheck` says: delivered up to `read_timestamp` (ms), log flushed up to `flush_pos`,
+    the timer topic read up to `queue_offset`."""
+
+    read_timestamp: int
+    flush_pos: int
+    queue_offset: int
+
+
+def wheel_files(store: Store) -> list[StoreFile]:
+    """The timer wheel and its snapshots."""
+    return [file for other in store.others for file in other.files if is_wheel(file)]
+
+
+def is_wheel(file: StoreFile) -> bool:
+    """Whether a file is the timer wheel, or a snapshot of it."""
+    name = file.relative
+    return name == WHEEL or (name.startswith(SNAPSHOT) and snapshot_pos(file) is not None)
+
+
+def snapshot_pos(file: StoreFile) -> int | None:
+    """The position of the timer log that a snapshot of the wheel is named after; None for another name."""
+    return parse_int64(file.relative.removeprefix(SNAPSHOT))
+
+
+def timer_log(store: Store) -> MappedFileQueue | None:
+    """The files of `timerlog/`; None where there are none."""
+    return next(
+        (other.mapped_files for other in store.others if other.kind is OtherKind.TIMER_LOG and other.files),
+        None,
+    )
+
+
+def read_progress(store: Store) -> Progress | None:
+    """The fields of `config/timercheck`; None where it cannot be read."""
+    for other in store.others:
+        for file in other.files if other.kind is OtherKind.TIMER_CHECK else ():
+            if not file.name.endswith(".bak") and file.size >= TIMER_CHECK.size:
+                try:
+                    values = TIMER_CHECK.parse(read_at(file.path, 0, TIMER_CHECK.size))
+                except StoreError:
+                    return None  # the check of the config directory says so
+                return Progress(
+                    values["lastReadTimeMs"], values["lastTimerLogFlushPos"], values["lastTimerQueueOffset"]
+                )
+    return None

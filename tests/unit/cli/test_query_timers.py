@@ -1,0 +1,28 @@
+"""`rocketfsck query timers`."""
+
+from __future__ import annotations
+
+import json
+
+from rocketfsck.formats.filename import offset_to_filename
+
+from tests.conftest import Directory
+from tests.unit.cli.conftest import Cli
+
+
+def test_the_command(cli: Cli, real_dir: Directory, store_dir: Directory) -> None:
+    ran = cli("query", "timers", real_dir("5.5.0-timer"), "--max", "11")
+    assert ran.code == 0
+    assert "deliver" in ran.out and "roll" in ran.out and "delivered 2026-11-24T12:52:46.000Z" in ran.out
+    rows = json.loads(cli("query", "timers", real_dir("5.5.0-timer"), "--format", "json").out)
+    assert rows["outcome"] == "found" and len(rows["rows"]) == 13
+    ran = cli("query", "timers", store_dir("5.3.3-basic"))
+    assert ran.code == 4 and "no message waits for a timer" in ran.out
+
+
+def test_the_command_says_what_cannot_be_read(cli: Cli, real_copy: Directory) -> None:
+    root = real_copy("5.5.0-timer")
+    with (root / "commitlog" / offset_to_filename(0)).open("r+b") as stream:
+        stream.truncate(8)
+    ran = cli("query", "timers", root)
+    assert "its record cannot be read" in ran.out
