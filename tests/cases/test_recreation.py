@@ -28,7 +28,7 @@ UNDETERMINED_CHECKPOINT: dict[str, dict[str, str]] = {
     "5.3.3-killed": dict.fromkeys(
         ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp"), FLUSH_TIME
     ),
-    "HEAD-basic": {"logicsMsgTimestamp": "HEAD sets it when its flush thread runs, not at every put"},
+    "HEAD-basic": {"logicsMsgTimestamp": "written with a flush of the queues, by 5.3.4 with every put"},
 }
 """Fields of the checkpoint that the input does not determine."""
 

@@ -25,7 +25,7 @@ from rocketfsck.store.reading import FileReader
 from rocketfsck.verify import CheckOptions, Severity, check_store, describe
 from rocketfsck.verify.rules.catalog import RULES
 
-from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
+from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory, released
 
 GHOSTS = "ghosttail"
 """A store that its broker cut: it holds records of an earlier life of the log."""
@@ -177,7 +177,7 @@ def test_records_at_odd_places_of_an_image_are_found(
         "--commitlog-file-size",
         size,
         "--broker-version",
-        name.partition("-")[0],
+        released(name.partition("-")[0]),
     ]
     assert run(["salvage", str(tmp_path / "disk.img"), *arguments]) == 0
     assert records_of(into) == records

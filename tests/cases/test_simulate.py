@@ -21,7 +21,7 @@ from rocketfsck.query.start.queues import QueueModel, Units
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.store import open_store
 
-from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory, Document
+from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory, Document, released
 
 AREAS = ("commitlog/", "consumequeue/", "batchconsumequeue/", "index/")
 UNTOLD_TAGS = {"4.9.8-cqext"}
@@ -204,7 +204,7 @@ def test_a_clean_store_is_taken_up_as_it_was_left(
     name: str, store_dir: Directory, manifest: Document, tmp_path: Path
 ) -> None:
     told = manifest(name)
-    prediction = predict(store_dir(name), name.partition("-")[0], told, tmp_path / "broker.conf")
+    prediction = predict(store_dir(name), released(name.partition("-")[0]), told, tmp_path / "broker.conf")
     start, live = prediction.start, told["phases"][-1]["live"]
     assert start.loads
     assert start.recovery == "normal"
@@ -234,7 +234,7 @@ def test_what_a_later_process_found(
         keep = min(max(cut - int(path.name), 0), path.stat().st_size)
         data = path.read_bytes()[:keep]
         path.write_bytes(data.ljust(path.stat().st_size, b"\0"))
-    start = predict(root, name.partition("-")[0], told, tmp_path / "broker.conf").start
+    start = predict(root, released(name.partition("-")[0]), told, tmp_path / "broker.conf").start
     assert (start.cut_offset, start.max_offset) == (cut, cut)
     queues = {(queue.topic, queue.queue_id): queue for queue in start.queues}
     for queue in found["queues"]:

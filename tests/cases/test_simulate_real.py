@@ -16,17 +16,17 @@ DELIVERED = {"5.5.0-full-killed": {"MallDelay"}}
 RESTARTED = ("5.5.0-compaction", "5.5.0-full-killed", "5.5.0-pop-kv-killed", "5.5.0-timer")
 NOT_COVERED = {
     "4.9.7-dledger-mixed": ("4.9.8", LOG_REASON),
-    "5.5.0-combine": ("HEAD", QUEUES_REASON),
-    "5.5.0-dledger": ("HEAD", LOG_REASON),
-    "5.5.0-rocksdb-config-v2": ("HEAD", QUEUES_REASON),
-    "5.5.0-rocksdb-cq": ("HEAD", QUEUES_REASON),
+    "5.5.0-combine": ("5.5.0", QUEUES_REASON),
+    "5.5.0-dledger": ("5.5.0", LOG_REASON),
+    "5.5.0-rocksdb-config-v2": ("5.5.0", QUEUES_REASON),
+    "5.5.0-rocksdb-cq": ("5.5.0", QUEUES_REASON),
 }
 
 
 @pytest.mark.parametrize("name", RESTARTED)
 def test_a_restart_is_as_predicted(name: str, real_dir: Directory, real_manifest: Document) -> None:
     told = real_manifest(name)["restart"]
-    start = simulate_start(open_store(real_dir(name)), "HEAD")
+    start = simulate_start(open_store(real_dir(name)), "5.5.0")
     assert start.loads
     assert not start.harmful
     queues = {

@@ -1,15 +1,17 @@
 """The store's `checkpoint`: one page of longs. Reference 5.1.
 
-    file := physicMsgTimestamp logicsMsgTimestamp indexMsgTimestamp masterFlushedOffset confirmPhyOffset zero*
+    file := physicMsgTimestamp logicsMsgTimestamp indexMsgTimestamp
+            masterFlushedOffset confirmPhyOffset logicsPhysicalOffset zero*
 
-4096 bytes. masterFlushedOffset is written from 5.0.0 on and confirmPhyOffset from 5.1.1 on; older brokers
-leave what stands there.
+4096 bytes. masterFlushedOffset is written from 5.0.0 on, confirmPhyOffset from 5.1.1 on, logicsPhysicalOffset
+from 5.5.0 on; older brokers leave what these fields hold.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rocketfsck.formats.dialect import RecoveryMark
 from rocketfsck.formats.javatext import int64
 from rocketfsck.formats.layout import I64, Buffer, Layout, declare, field
 
@@ -22,6 +24,9 @@ CHECKPOINT: Layout = declare(
     field("indexMsgTimestamp", I64, "ms", "endTimestamp of the last full index file, 0 until then"),
     field("masterFlushedOffset", I64, "bytes", "5.0.0+: commitlog offset flushed on the master"),
     field("confirmPhyOffset", I64, "bytes", "5.1.1+: commitlog offset of the start of the last valid record"),
+    field(
+        "logicsPhysicalOffset", I64, "bytes", "5.5.0+: commitlog offset of the last record in flushed queues"
+    ),
 )
 CHECKPOINT_SIZE = 4096
 _MARGIN = 3000
@@ -36,6 +41,7 @@ class Checkpoint:
     index_msg_timestamp: int = 0
     master_flushed_offset: int = 0
     confirm_phy_offset: int = 0
+    logics_physical_offset: int = 0
 
     def values(self) -> dict[str, int]:
         """The fields by RocketMQ's own names."""
@@ -52,9 +58,25 @@ class Checkpoint:
         """As `min_timestamp`, but not later than what the full index files hold."""
         return min(self.min_timestamp, self.index_msg_timestamp)
 
+    def covers(
+        self, physical_offset: int, store_timestamp: int, mark: RecoveryMark, *, index_safe: bool
+    ) -> bool:
+        """Whether a recovery after an unclean stop may begin with the file whose first record this is.
+
+        `mark` is the dialect's `recovery_mark`, `index_safe` the broker's messageIndexSafe with an index.
+        Reference 6.4.
+        """
+        if index_safe and store_timestamp > self.index_msg_timestamp:
+            return False
+        if mark == "timestamp":
+            return store_timestamp <= self.min_timestamp
+        if self.logics_physical_offset > 0:
+            return physical_offset <= self.logics_physical_offset
+        return store_timestamp <= self.logics_msg_timestamp
+
 
 def decode_checkpoint(data: Buffer) -> Checkpoint:
-    """The fields at the start of a checkpoint file; FormatError if it has fewer than 40 bytes."""
+    """The fields at the start of a checkpoint file; FormatError if it has fewer than 48 bytes."""
     return Checkpoint(*CHECKPOINT.parse(data).values())
 
 

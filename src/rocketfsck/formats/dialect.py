@@ -15,7 +15,7 @@ from typing import Any, Literal
 from rocketfsck.errors import UsageError
 
 _TEXT = re.compile(r"(?:rocketmq-)?(?:all-)?v?(\d+)\.(\d+)\.(\d+)(?:-([A-Za-z]+))?", re.ASCII)
-_HEAD = (5, 3, 4, "SNAPSHOT")
+_NEWEST = (5, 5, 1)
 _STAGES = ("PREVIEW", "ALPHA", "SNAPSHOT", "")
 _LAST_COMMON = (4, 9, 0)
 
@@ -63,30 +63,31 @@ class Version:
         return self._key() < other._key()
 
     def __str__(self) -> str:
-        if (*self.number, self.stage) == _HEAD:
-            return "HEAD"
         return f"{self.major}.{self.minor}.{self.patch}" + (f"-{self.stage}" if self.stage else "")
 
 
 @cache
 def parse_version(text: str) -> Version:
-    """The version that a text such as `4.9.8`, `5.0.0-ALPHA`, `rocketmq-all-4.4.0` or `HEAD` names.
+    """The version that a text such as `4.9.8`, `5.0.0-ALPHA` or `rocketmq-all-4.4.0` names.
 
-    UsageError if it names none. `HEAD` is the development state of 2025-09 that the reference calls so.
+    UsageError if it names none.
     """
-    if text.upper() == "HEAD":
-        return Version(*_HEAD)
+    newest = ".".join(map(str, _NEWEST))
     match = _TEXT.fullmatch(text.strip())
     if match is None:
-        raise UsageError(f"{text!r} is not a broker version such as 4.9.8, 5.0.0-ALPHA or HEAD")
+        raise UsageError(
+            f"{text!r} is not a broker version such as 4.9.8 or 5.0.0-ALPHA; the newest known is {newest}"
+        )
     major, minor, patch = (int(number[:6]) for number in match.group(1, 2, 3))
     stage = (match.group(4) or "").upper()
     if stage == "INCUBATING":
         stage = ""
     if stage not in _STAGES or major < 4:
         raise UsageError(f"{text!r} is not a broker version that is known: 4.0.0 or later")
-    if major > _HEAD[0] or (major == 4 and minor > _LAST_COMMON[1]):
-        raise UsageError(f"{text!r} is not a broker version that is known: 4.0.0 to 4.9.x, 5.x.y or HEAD")
+    if major > _NEWEST[0] or (major == 4 and minor > _LAST_COMMON[1]):
+        raise UsageError(
+            f"{text!r} is not a broker version that is known: 4.0.0 to 4.9.x or 5.x.y, the newest {newest}"
+        )
     return Version(major, minor, patch, stage)
 
 
@@ -94,10 +95,13 @@ ALL_VERSION_NAMES = (
     "4.0.0", "4.1.0", "4.2.0", "4.3.0", "4.3.1", "4.3.2", "4.4.0", "4.5.1", "4.5.2", "4.6.0", "4.6.1",
     "4.7.0", "4.7.1", "4.8.0", "4.9.0", "4.9.1", "4.9.2", "4.9.3", "4.9.4", "4.9.5", "4.9.6", "4.9.7",
     "4.9.8", "5.0.0-PREVIEW", "5.0.0-ALPHA", "5.0.0", "5.1.0", "5.1.1", "5.1.2", "5.1.3", "5.1.4",
-    "5.2.0", "5.3.0", "5.3.1", "5.3.2", "5.3.3", "HEAD",
+    "5.2.0", "5.3.0", "5.3.1", "5.3.2", "5.3.3", "5.3.4",
+    "5.4.0", "5.5.0", "5.5.1",
 )  # fmt: skip
 ALL_VERSIONS: tuple[Version, ...] = tuple(map(parse_version, ALL_VERSION_NAMES))
 """Every version whose behaviour the reference states, in order."""
+
+RecoveryMark = Literal["timestamp", "offset"]
 
 _CHECKPOINT_FIELDS = (
     "physicMsgTimestamp",
@@ -105,6 +109,7 @@ _CHECKPOINT_FIELDS = (
     "indexMsgTimestamp",
     "masterFlushedOffset",
     "confirmPhyOffset",
+    "logicsPhysicalOffset",
 )
 
 
@@ -138,6 +143,8 @@ class Dialect:
     timer_wheel: bool  # D17
     compaction: bool  # D18
     rocksdb_consumequeue: bool  # D19
+    tag_entries: bool  # D21: one more index entry, for the record's tags (4.5)
+    message_database: bool  # D22: rocksdbstore/ exists, even if nothing is in it (1.1)
     epoch_file: bool  # 1.7
     lock_file: bool  # 5.4
     config_has_state_version: bool  # dataVersion.stateVersion (1.6)
@@ -150,6 +157,9 @@ class Dialect:
     max_physic_offset_is_end: bool  # D8: of a consume queue's last record; else its start
     dispatch_restart: Literal["commitlog end", "consumequeue end", "recovery"]  # D9: after a clean stop
     clean_scan_start: Literal["third last file", "consumequeue", "first record"]  # D10
+    recovery_mark: RecoveryMark  # D23: of the checkpoint, after an unclean stop (6.4)
+    recovery_file_limit: int | None  # D24: files that recovery looks at for its start; None: all (6.3, 6.4)
+    logics_timestamp_at_flush: bool  # logicsMsgTimestamp waits for a thorough flush of the queues (5.2)
     wrong_size_fatal: bool  # D11: else the file and all later ones are ignored
     load_order: Literal["path", "name"]  # 1.2
     directories_skipped: (
@@ -185,7 +195,8 @@ _HISTORY: dict[str, tuple[Any, *tuple[tuple[Any, tuple[str, ...]], ...]]] = {
     "checkpoint_fields": (
         _CHECKPOINT_FIELDS[:3],
         (_CHECKPOINT_FIELDS[:4], ("5.0.0",)),
-        (_CHECKPOINT_FIELDS, ("5.1.1",)),
+        (_CHECKPOINT_FIELDS[:5], ("5.1.1",)),
+        (_CHECKPOINT_FIELDS, ("5.5.0",)),
     ),
     "abort_has_pid": (False, (True, ("5.0.0",))),
     "unique_key_has_low_pid": (True, (False, ("4.6.0",)), (True, ("4.7.0",))),
@@ -198,6 +209,8 @@ _HISTORY: dict[str, tuple[Any, *tuple[tuple[Any, tuple[str, ...]], ...]]] = {
     "timer_wheel": (False, (True, ("5.0.0",))),
     "compaction": (False, (True, ("5.1.0",))),
     "rocksdb_consumequeue": (False, (True, ("5.2.0",))),
+    "tag_entries": (False, (True, ("5.4.0",))),
+    "message_database": (False, (True, ("5.4.0",))),
     "epoch_file": (False, (True, ("5.0.0",))),
     "lock_file": (False, (True, ("4.2.0",))),
     "config_has_state_version": (False, (True, ("5.0.0",))),
@@ -211,7 +224,10 @@ _HISTORY: dict[str, tuple[Any, *tuple[tuple[Any, tuple[str, ...]], ...]]] = {
         ("commitlog end", ("5.0.0",)),
         ("recovery", ("5.3.2",)),
     ),
-    "clean_scan_start": ("third last file", ("consumequeue", ("5.3.2",)), ("first record", ("HEAD",))),
+    "clean_scan_start": ("third last file", ("consumequeue", ("5.3.2",)), ("first record", ("5.3.4",))),
+    "recovery_mark": ("timestamp", ("offset", ("5.5.0",))),
+    "recovery_file_limit": (None, (10, ("5.4.0",))),
+    "logics_timestamp_at_flush": (False, (True, ("5.5.0",))),
     "wrong_size_fatal": (False, (True, ("4.5.1",)), (False, ("4.9.2",)), (True, ("4.9.3",))),
     "load_order": ("path", ("name", ("4.9.2", "5.0.0-ALPHA"))),
     "directories_skipped": (False, (True, ("5.1.0",))),
@@ -223,7 +239,7 @@ _HISTORY: dict[str, tuple[Any, *tuple[tuple[Any, tuple[str, ...]], ...]]] = {
     "inner_batch_checked": (False, (True, ("5.0.0-ALPHA",))),
     "min_offset_by_search": (False, (True, ("5.0.0",))),
     "skips_units_below_current": (False, (True, ("4.2.0",))),
-    "queue_truncation": ("abnormal", ("if ahead", ("4.3.2",)), ("after dispatch", ("HEAD",))),
+    "queue_truncation": ("abnormal", ("if ahead", ("4.3.2",)), ("after dispatch", ("5.3.4",))),
     "empty_log_destroys_queues": ("abnormal", ("always", ("4.5.1",))),
     "half_record_recovered": (True, (False, ("4.3.2",))),
 }

@@ -59,9 +59,18 @@ def java_abs(value: int) -> int:
     return value if value == INT32_MIN else abs(value)
 
 
+TAG_KEY_PREFIX = "T#"
+"""In front of tags, where their index entry is made as that of a key (5.4.0+)."""
+
+
 def index_hash(topic: str, key: str) -> int:
     """The keyHash that an index entry holds for `key` of a record of `topic`: 0 .. 2**31-1."""
     return max(java_abs(java_hash(f"{topic}#{key}")), 0)
+
+
+def tag_index_hash(topic: str, tags: str) -> int:
+    """The keyHash that an index entry holds for the tags of a record of `topic` (5.4.0+): 0 .. 2**31-1."""
+    return index_hash(topic, TAG_KEY_PREFIX + tags)
 
 
 def java_decode(data: bytes) -> str:

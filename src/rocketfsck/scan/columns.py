@@ -48,11 +48,11 @@ RECORD_DTYPES: dict[str, str] = {
 }
 
 KEY_DTYPES: dict[str, str] = {
-    "key_hash": "i4",  # abs(Java hash of topic#key), abs(-2**31) = 0
+    "key_hash": "i4",  # abs(Java hash of topic#key, of topic#T#tags for tags), abs(-2**31) = 0
     "key_record": "i4",  # row of the record in the batch
     "key_pos": "i8",  # position of the key's bytes in the file
     "key_size": "i4",
-    "key_kind": "i1",  # KEY_UNIQUE or KEY_WORD
+    "key_kind": "i1",  # KEY_UNIQUE, KEY_WORD or KEY_TAGS
 }
 
 DISPATCH_DTYPES: dict[str, str] = {
@@ -68,6 +68,7 @@ LINE_SIZE = 64
 
 KEY_UNIQUE = 0
 KEY_WORD = 1
+KEY_TAGS = 2
 
 
 class Fault(IntFlag):

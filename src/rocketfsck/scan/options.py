@@ -19,7 +19,8 @@ class ScanOptions:
     configured length of a commit log file in bytes, 0 where a file's own length is the truth: it bounds the
     records, and says what a BLANK's totalSize must be. `body_range` are file positions, half-open: what lies
     outside of them, but for a buffer's length, is walked without its bodies. `in_entries`: records are the
-    bodies of DLedger's entries (`scan.plain.entries`).
+    bodies of DLedger's entries (`scan.plain.entries`). `index_tags` gives a record's tags a row among its keys,
+    as brokers from 5.4.0 on index them (dialect D21).
     """
 
     read_bodies: bool = True
@@ -27,6 +28,7 @@ class ScanOptions:
     file_size: int = 0
     body_range: tuple[int, int] | None = None
     in_entries: bool = False
+    index_tags: bool = False
 
     def at(self, start: int, end: int) -> ScanOptions:
         """The options for the file positions `start:end`."""
@@ -64,11 +66,14 @@ def log_item(store: Store, file: MappedFile) -> LogItem:
     )
 
 
-def log_options(store: Store, file: MappedFile, *, read_bodies: bool) -> ScanOptions:
-    """How a commit log file of a store is scanned."""
+def log_options(
+    store: Store, file: MappedFile, *, read_bodies: bool, index_tags: bool = False
+) -> ScanOptions:
+    """How a commit log file of a store is scanned; with `index_tags` for all that its index has entries of."""
     return ScanOptions(
         read_bodies,
         store.dialect.property_parser,
         max(store.commitlog.file_size, file.size),
         in_entries=file.in_entries,
+        index_tags=index_tags and store.dialect.tag_entries,
     )

@@ -1,7 +1,8 @@
-"""Signs that a broker newer than this tool was at work on the index: for those who write one, or predict it.
+"""Signs that a newer broker than the store is read as was at work on the index: for those who write one, or
+predict it.
 
-    rocksdbstore/        made by every broker from 5.4.0 on: it indexes the tag of a message, too
-    entries of records   whose hash is that of none of the record's keys
+    rocksdbstore/        made by every broker from 5.4.0 on: it indexes the tags of a message, too
+    entries of records   whose hash is that of none of the record's keys, nor of its tags
 
 A sample of the newest entries is looked at, never all. Reference 4.5; ADR 0011.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
-from rocketfsck.formats.javatext import index_hash, java_decode
+from rocketfsck.formats.javatext import index_hash, java_decode, tag_index_hash
 from rocketfsck.formats.properties import parse_properties, split_keys
 from rocketfsck.formats.record import Record
 from rocketfsck.store.dialect.sampling import records_at
@@ -25,8 +26,8 @@ TAG_STORE = "rocksdbstore"
 
 
 def writes_more_entries(store: Store) -> bool:
-    """Whether a broker was at work that is known to index more than this version does."""
-    return any(other.relative == TAG_STORE for other in store.others)
+    """Whether a broker was at work that indexes more than the version that the store is read as."""
+    return not store.dialect.tag_entries and any(other.relative == TAG_STORE for other in store.others)
 
 
 def index_note(store: Store) -> str | None:
@@ -42,12 +43,12 @@ def index_note(store: Store) -> str | None:
     if LEAST_SHARE * strange >= looked > 0:
         return (
             f"{strange} of the {looked} newest index entries are for none of their records' keys: a feature "
-            "that this version does not know, and whose entries it does not write"
+            "that is not known here, and whose entries are not written"
         )
     if writes_more_entries(store):
         return (
-            f"{TAG_STORE}/ is from a broker of 5.4.0 or later, which indexes tags, too: this version does "
-            "not write such entries"
+            f"{TAG_STORE}/ is from a broker of 5.4.0 or later, which indexes tags, too: read as "
+            f"{store.dialect.version}, the store gets no such entries"
         )
     return None
 
@@ -82,4 +83,6 @@ def _hashes(record: Record, store: Store) -> set[int]:
     keys = split_keys(properties.get("KEYS", ""))
     if "UNIQ_KEY" in properties:
         keys.append(properties["UNIQ_KEY"])
-    return {index_hash(topic, key) for key in keys}
+    tags = properties.get("TAGS") if store.dialect.tag_entries else None
+    own = {tag_index_hash(topic, tags)} if tags else set()
+    return own | {index_hash(topic, key) for key in keys}

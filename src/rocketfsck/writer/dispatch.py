@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rocketfsck.formats.consumequeue import ExtUnit
 from rocketfsck.formats.delay import SCHEDULE_TOPIC, deliver_timestamp
 from rocketfsck.formats.indexfile import IndexHeader
-from rocketfsck.formats.javatext import parse_int16, parse_int32, parse_int64, split_java
+from rocketfsck.formats.javatext import TAG_KEY_PREFIX, parse_int16, parse_int32, parse_int64, split_java
 from rocketfsck.formats.properties import (
     DELAY,
     INNER_BASE,
@@ -66,15 +66,17 @@ def dispatch_record(
         extra = _put_extra_units(record, topic, properties, code, queues)
     full: list[IndexHeader] = []
     if options.message_index:
-        keys = _keys(properties) if is_indexed(record.sys_flag) else []
+        keys = _keys(properties, options) if is_indexed(record.sys_flag) else []
         full = index_record(index, topic, keys, record.physical_offset, record.store_timestamp)
     return Dispatched(in_queue, extra, tuple(full))
 
 
-def _keys(properties: dict[str, str]) -> list[str]:
+def _keys(properties: dict[str, str], options: WriteOptions) -> list[str]:
     unique_key = properties.get(UNIQ_KEY)
-    # UNIQ_KEY is put even when it is empty, KEYS' pieces are not.
-    return ([] if unique_key is None else [unique_key]) + split_keys(properties.get(KEYS, ""))
+    # UNIQ_KEY is put even when it is empty, KEYS' pieces and TAGS are not.
+    keys = ([] if unique_key is None else [unique_key]) + split_keys(properties.get(KEYS, ""))
+    tags = properties.get(TAGS) if options.dialect.tag_entries else None
+    return [*keys, f"{TAG_KEY_PREFIX}{tags}"] if tags else keys
 
 
 def record_tags_code(record: Record, topic: str, properties: dict[str, str], options: WriteOptions) -> int:

@@ -150,6 +150,7 @@ def _put_record(writer: StoreWriter, draft: Draft, record: Record, number: int, 
         writer.checkpoint.physic_msg_timestamp = record.store_timestamp
     writer.checkpoint.dispatched(
         record.store_timestamp,
+        placed.physical_offset,
         in_queue=done.in_queue,
         full_index_timestamp=full[-1].end_timestamp if full else None,
     )

@@ -159,6 +159,7 @@ def restart(writer: StoreWriter, event: Restart) -> None:
                 full = done.full_index_files
                 state.dispatched(
                     record.store_timestamp,
+                    record.physical_offset,
                     in_queue=done.in_queue,
                     full_index_timestamp=full[-1].end_timestamp if full else None,
                 )
@@ -182,18 +183,25 @@ def _dispatch_start(writer: StoreWriter) -> int | None:
 
 def _recovery_start(writer: StoreWriter, given: int | None) -> int | None:
     """Where the recovery after a kill begins: the last file whose first record the checkpoint covers."""
-    stream, minimum = writer.log.stream, writer.checkpoint.flushed.min_timestamp
+    stream, dialect = writer.log.stream, writer.options.dialect
     if stream.first_start is None or stream.last_start is None:
         return None
     if given is not None:
         if not stream.first_start <= given <= stream.position or given % stream.file_size:
             raise MessageError(f"scan_from {given} is no file of the log", writer.message_count)
         return given
-    for start in range(stream.last_start, stream.first_start, -stream.file_size):
+    least = stream.first_start
+    if dialect.recovery_file_limit is not None:
+        least = max(least, stream.last_start - (dialect.recovery_file_limit - 1) * stream.file_size)
+    for start in range(stream.last_start, least, -stream.file_size):
         first = next(records_from(writer.log, start), None)
-        if first is not None and first.store_timestamp and first.store_timestamp <= minimum:
+        if first is None or not first.store_timestamp:
+            continue
+        if writer.checkpoint.flushed.covers(
+            first.physical_offset, first.store_timestamp, dialect.recovery_mark, index_safe=False
+        ):
             return start
-    return stream.first_start
+    return least
 
 
 def records_from(log: CommitLog, begin: int) -> Iterator[Record]:

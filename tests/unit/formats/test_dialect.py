@@ -33,7 +33,7 @@ def _span(first: str, last: str) -> set[str]:
 
 PREVIEW = {"5.0.0-PREVIEW"}
 ALPHA = {"5.0.0-ALPHA"}
-FROM_500 = _span("5.0.0", "HEAD")
+FROM_500 = _span("5.0.0", "5.5.1")
 COMMON = _span("4.0.0", "4.9.0")
 LATE_4 = _span("4.9.1", "4.9.8")
 
@@ -41,32 +41,32 @@ LATE_4 = _span("4.9.1", "4.9.8")
 @pytest.mark.parametrize(
     ("traits", "versions"),
     [
-        ({"ipv6_hosts": True}, _span("4.6.0", "HEAD")),
-        ({"v2_allowed": True}, _span("5.1.0", "HEAD")),
-        ({"trailing_separator": True}, COMMON | PREVIEW | _span("5.2.0", "HEAD")),
+        ({"ipv6_hosts": True}, _span("4.6.0", "5.5.1")),
+        ({"v2_allowed": True}, _span("5.1.0", "5.5.1")),
+        ({"trailing_separator": True}, COMMON | PREVIEW | _span("5.2.0", "5.5.1")),
         ({"property_parser": "split"}, COMMON | PREVIEW),
-        ({"property_crc": True}, _span("5.2.0", "HEAD")),
+        ({"property_crc": True}, _span("5.2.0", "5.5.1")),
         ({"property_crc": True, "property_crc_zero_valid": False}, _span("5.2.0", "5.3.1")),
         ({"stale_blank_filler": True}, COMMON | PREVIEW),
         ({"counts_entries_in_hash_slot_count": True}, _span("4.0.0", "4.7.0")),
         ({"max_physic_offset_is_end": False}, _span("4.0.0", "4.4.0")),
         ({"dispatch_restart": "commitlog end"}, _span("4.0.0", "4.4.0") | _span("5.0.0", "5.3.1")),
         ({"dispatch_restart": "consumequeue end"}, _span("4.5.1", "4.9.8") | PREVIEW | ALPHA),
-        ({"dispatch_restart": "recovery"}, _span("5.3.2", "HEAD")),
+        ({"dispatch_restart": "recovery"}, _span("5.3.2", "5.5.1")),
         ({"clean_scan_start": "third last file"}, _span("4.0.0", "5.3.1")),
         ({"clean_scan_start": "consumequeue"}, {"5.3.2", "5.3.3"}),
-        ({"clean_scan_start": "first record"}, {"HEAD"}),
+        ({"clean_scan_start": "first record"}, _span("5.3.4", "5.5.1")),
         ({"wrong_size_fatal": False}, _span("4.0.0", "4.4.0") | {"4.9.2"}),
         ({"load_order": "path"}, _span("4.0.0", "4.9.1") | PREVIEW),
-        ({"directories_skipped": True}, _span("5.1.0", "HEAD")),
-        ({"empty_last_file_deleted": True}, _span("5.1.3", "HEAD")),
+        ({"directories_skipped": True}, _span("5.1.0", "5.5.1")),
+        ({"empty_last_file_deleted": True}, _span("5.1.3", "5.5.1")),
         ({"abort_has_pid": True}, FROM_500),
         ({"unique_key_has_low_pid": False}, {"4.6.0", "4.6.1"}),
         ({"half_topic": False}, _span("4.0.0", "4.2.0")),
         ({"batch_queues": True}, ALPHA | FROM_500),
         ({"timer_wheel": True}, FROM_500),
-        ({"compaction": True}, _span("5.1.0", "HEAD")),
-        ({"rocksdb_consumequeue": True}, _span("5.2.0", "HEAD")),
+        ({"compaction": True}, _span("5.1.0", "5.5.1")),
+        ({"rocksdb_consumequeue": True}, _span("5.2.0", "5.5.1")),
         ({"compression_types": True}, _span("4.9.4", "4.9.8") | FROM_500),
         ({"multi_dispatch": True}, _span("4.9.3", "4.9.8") | ALPHA | FROM_500),
         ({"multi_path_commitlog": True}, _span("4.9.2", "4.9.8") | ALPHA | FROM_500),
@@ -75,9 +75,14 @@ LATE_4 = _span("4.9.1", "4.9.8")
         ({"lock_file": False}, {"4.0.0", "4.1.0"}),
         ({"queue_truncation": "abnormal"}, _span("4.0.0", "4.3.1")),
         ({"queue_truncation": "if ahead"}, _span("4.3.2", "5.3.3")),
-        ({"queue_truncation": "after dispatch"}, {"HEAD"}),
+        ({"queue_truncation": "after dispatch"}, _span("5.3.4", "5.5.1")),
         ({"empty_log_destroys_queues": "abnormal"}, _span("4.0.0", "4.4.0")),
         ({"half_record_recovered": True}, _span("4.0.0", "4.3.1")),
+        ({"tag_entries": True}, _span("5.4.0", "5.5.1")),
+        ({"message_database": True}, _span("5.4.0", "5.5.1")),
+        ({"recovery_file_limit": 10}, _span("5.4.0", "5.5.1")),
+        ({"recovery_mark": "offset"}, _span("5.5.0", "5.5.1")),
+        ({"logics_timestamp_at_flush": True}, _span("5.5.0", "5.5.1")),
     ],
 )  # fmt: skip
 def test_boundaries(traits: dict[str, Any], versions: set[str]) -> None:
@@ -88,7 +93,8 @@ def test_checkpoint_fields() -> None:
     assert {str(v): len(dialect_for(str(v)).checkpoint_fields) for v in ALL_VERSIONS} == (
         dict.fromkeys(COMMON | LATE_4 | PREVIEW | ALPHA, 3)
         | dict.fromkeys(("5.0.0", "5.1.0"), 4)
-        | dict.fromkeys(_span("5.1.1", "HEAD"), 5)
+        | dict.fromkeys(_span("5.1.1", "5.4.0"), 5)
+        | dict.fromkeys(_span("5.5.0", "5.5.1"), 6)
     )
 
 
@@ -115,7 +121,6 @@ def test_versions_are_in_order_and_have_their_names() -> None:
         ("v5.1.3", Version(5, 1, 3)),
         ("rocketmq-4.0.0-incubating", Version(4, 0, 0)),
         ("5.0.0-alpha", Version(5, 0, 0, "ALPHA")),
-        ("head", Version(5, 3, 4, "SNAPSHOT")),
         ("5.3.4-SNAPSHOT", Version(5, 3, 4, "SNAPSHOT")),
     ],
 )
@@ -131,6 +136,12 @@ def test_texts_that_are_no_version(text: str) -> None:
         dialect_for(text)
 
 
+@pytest.mark.parametrize("text", ["HEAD", "head", "5.x", "6.1.0"])
+def test_a_text_that_is_no_version_is_answered_with_the_newest(text: str) -> None:
+    with pytest.raises(UsageError, match=r"the newest( known is)? 5\.5\.1$"):
+        parse_version(text)
+
+
 def test_lines_part_at_490() -> None:
     assert parse_version("4.9.8").since("4.9.1")
     assert not parse_version("5.3.3").since("4.9.1")
@@ -144,14 +155,14 @@ def test_lines_part_at_490() -> None:
 
 
 def test_versions_that_nobody_examined_have_their_ancestors_traits() -> None:
-    for unknown, known in (("4.9.9", "4.9.8"), ("5.4.0", "HEAD"), ("4.5.0", "4.4.0"), ("5.3.4", "HEAD")):
+    for unknown, known in (("4.9.9", "4.9.8"), ("5.4.1", "5.4.0"), ("4.5.0", "4.4.0"), ("5.9.0", "5.5.1")):
         ours = dataclasses.replace(dialect_for(unknown), version=parse_version(known))
         assert ours == dialect_for(known)
 
 
 @pytest.mark.parametrize(
     ("text", "known"),
-    [("4.9.8", "4.9.8"), ("4.9.12", "4.9.8"), ("4.5.0", "4.4.0"), ("5.3.9", "HEAD"), ("5.5.0", "HEAD")],
+    [("4.9.8", "4.9.8"), ("4.9.12", "4.9.8"), ("4.5.0", "4.4.0"), ("5.3.9", "5.3.4"), ("5.9.0", "5.5.1")],
 )
 def test_the_examined_version_that_stands_for_another(text: str, known: str) -> None:
     assert nearest_examined(parse_version(text)) == parse_version(known)

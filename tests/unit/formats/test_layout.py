@@ -19,7 +19,7 @@ FIXED = {name: layout for name, layout in LAYOUTS.items() if layout.is_fixed}
 SIZES = {
     "batch_consumequeue_unit": 46,
     "blank": 8,
-    "checkpoint": 40,
+    "checkpoint": 48,
     "consumequeue_unit": 20,
     "dledger_blank": 8,
     "dledger_entry": 48,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from typing import Any
 from datetime import datetime
 
 import pytest
@@ -52,16 +53,39 @@ def test_checkpoint_times() -> None:
     assert Checkpoint(-(1 << 63), 0).min_timestamp == (1 << 63) - 3000  # as in Java, it wraps
 
 
+@pytest.mark.parametrize(
+    ("offset", "time", "mark", "safe", "covered"),
+    [
+        (500, 6_000, "timestamp", False, True),
+        (500, 6_001, "timestamp", False, False),
+        (500, 5_500, "timestamp", True, False),
+        (500, 99_999, "offset", False, True),
+        (501, 0, "offset", False, False),
+        (500, 5_001, "offset", True, False),
+    ],
+)
+def test_what_a_checkpoint_covers(offset: int, time: int, mark: Any, safe: bool, covered: bool) -> None:
+    checkpoint = Checkpoint(10_000, 9_000, 5_000, 0, 0, 500)
+    assert checkpoint.covers(offset, time, mark, index_safe=safe) is covered
+
+
+@pytest.mark.parametrize("none", [0, -1])
+def test_without_an_offset_the_time_of_the_queues_decides(none: int) -> None:
+    checkpoint = Checkpoint(10_000, 9_000, 0, 0, 0, none)
+    assert checkpoint.covers(1 << 40, 9_000, "offset", index_safe=False)
+    assert not checkpoint.covers(0, 9_001, "offset", index_safe=False)
+
+
 def test_checkpoint_bytes() -> None:
-    checkpoint = Checkpoint(1, 2, 3, 4, 5)
+    checkpoint = Checkpoint(1, 2, 3, 4, 5, 6)
     data = encode_checkpoint(checkpoint)
     assert len(data) == 4096
-    assert data[:40] == b"".join(number.to_bytes(8, "big") for number in range(1, 6))
-    assert not any(data[40:])
-    assert decode_checkpoint(data[:40]) == checkpoint
+    assert data[:48] == b"".join(number.to_bytes(8, "big") for number in range(1, 7))
+    assert not any(data[48:])
+    assert decode_checkpoint(data[:48]) == checkpoint
     with pytest.raises(FormatError) as caught:
-        decode_checkpoint(data[:39])
-    assert caught.value.offset == 32
+        decode_checkpoint(data[:47])
+    assert caught.value.offset == 40
 
 
 @pytest.mark.parametrize(("data", "pid"), [(b"", None), (b"20959", 20959), (b"0", 0)])

@@ -1,4 +1,7 @@
-"""Signs of a newer broker in the index: who makes an index, or predicts one, says what is not known."""
+"""Signs of a newer broker in the index: who makes an index, or predicts one, says what is not known.
+
+Stores of 5.5.0 are read as 5.3.4 here, which does not know that tags are indexed.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,13 @@ from rocketfsck.verify.unknown import unknown_areas
 
 from tests.conftest import Directory
 
+OLDER = "5.3.4"
+
 
 def test_entries_of_a_newer_broker(real_copy: Directory) -> None:
     root = real_copy("5.5.0-batchcq")
     shutil.rmtree(root / "rocksdbstore")
-    store = open_store(root)
+    store = open_store(root, version=OLDER)
     assert not writes_more_entries(store)
     note = index_note(store)
     assert note is not None
@@ -32,7 +37,7 @@ def test_entries_of_a_newer_broker(real_copy: Directory) -> None:
 def test_a_broker_that_indexes_tags_without_any_index_left(real_copy: Directory) -> None:
     root = real_copy("5.5.0-batchcq")
     shutil.rmtree(root / "index")
-    store = open_store(root)
+    store = open_store(root, version=OLDER)
     note = index_note(store)
     assert note is not None
     assert "rocksdbstore/ is from a broker of 5.4.0 or later" in note
@@ -49,6 +54,14 @@ def test_known_brokers_have_no_such_note(name: str, store_dir: Directory) -> Non
     assert index_note(open_store(store_dir(name))) is None
 
 
+@pytest.mark.parametrize("name", ["5.5.0-batchcq", "5.5.0-long", "5.5.0-full-killed", "5.5.0-timer"])
+def test_tag_entries_are_known_where_they_belong(name: str, real_dir: Directory) -> None:
+    store = open_store(real_dir(name))
+    assert store.dialect.tag_entries
+    assert not writes_more_entries(store)
+    assert index_note(store) is None
+
+
 def test_a_single_odd_entry_is_no_feature(store_copy: Directory) -> None:
     root = store_copy("5.3.3-multiseg")
     index = sorted((root / "index").iterdir())[-1]
@@ -59,12 +72,15 @@ def test_a_single_odd_entry_is_no_feature(store_copy: Directory) -> None:
 
 
 def test_rebuild_warns(real_dir: Directory, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = run(["rebuild", "index", str(real_dir("5.5.0-batchcq")), "--into", str(tmp_path / "built")])
+    place = str(real_dir("5.5.0-batchcq"))
+    into = str(tmp_path / "built")
+    status = run(["rebuild", "index", place, "--into", into, "--broker-version", OLDER])
     assert status in (0, 4)
     assert "warning: 50 of the 149 newest index entries" in capsys.readouterr().err
 
 
 def test_salvage_warns(real_dir: Directory, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = run(["salvage", str(real_dir("5.5.0-batchcq")), "--into", str(tmp_path / "saved"), "--dry-run"])
+    place, into = str(real_dir("5.5.0-batchcq")), str(tmp_path / "saved")
+    status = run(["salvage", place, "--into", into, "--dry-run", "--broker-version", OLDER])
     assert status in (0, 1)
     assert "warning: 50 of the 149 newest index entries" in capsys.readouterr().err

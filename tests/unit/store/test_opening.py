@@ -57,7 +57,7 @@ def test_an_empty_directory_is_an_empty_store(tmp_path: Path) -> None:
     assert store.commitlog.files == ()
     assert (store.commitlog.start_offset, store.commitlog.end_offset, store.commitlog.size) == (None, None, 0)
     assert store.live.state is LockState.ABSENT
-    assert len(store.dialect_evidence.versions) == 37
+    assert len(store.dialect_evidence.versions) == 40
     assert store.dialect.version == store.dialect_evidence.dialect.version
 
 
@@ -459,7 +459,9 @@ def test_other_parts(tmp_path: Path) -> None:
         "timerlog/a": (StrayReason.NAME, "timerlog"),
         "timerlog/compacting": (StrayReason.DIRECTORY, "timerlog"),
     }
-    assert [str(version) for version in store.dialect_evidence.versions] == ["5.3.2", "5.3.3", "HEAD"]
+    assert [str(version) for version in store.dialect_evidence.versions] == [
+        *("5.3.2", "5.3.3", "5.3.4", "5.4.0", "5.5.0", "5.5.1"),
+    ]
 
 
 def test_ext_queues_without_an_owner(tmp_path: Path) -> None:

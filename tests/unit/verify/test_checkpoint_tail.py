@@ -115,18 +115,20 @@ def test_without_a_log_nothing_says_that_it_is_wrong(store: Damage) -> None:
 
 
 def test_no_repair_writes_over_it_unless_forced(real_copy: Directory) -> None:
+    """Read as 5.4.0, which does not know the field that 5.5.0 writes."""
     root = real_copy("5.5.0-long")
     before = (root / "checkpoint").read_bytes()
     assert before[40:48] == (72765).to_bytes(8, "big")
     put(root, 0, -5)
-    report = check(root)
+    store = open_store(root, version="5.4.0")
+    report = check_store(store, CheckOptions(now_timestamp=NOW))
     assert "CP009" in report.counts
     assert [finding.rule for finding in tails(report)] == ["CP026"]
-    plan = make_plan(open_store(root), report)
+    plan = make_plan(store, report)
     assert not [action for action in plan.actions if action.target == "checkpoint"]
     assert any("--only write-checkpoint" in item.reason for item in plan.unanswered if item.rule == "CP009")
 
-    forced = make_plan(open_store(root), report, only=["write-checkpoint"])
+    forced = make_plan(store, report, only=["write-checkpoint"])
     (action,) = forced.actions
     assert not action.preen
     assert NOT_UNDERSTOOD in {notice.kind for notice in action.notices}

@@ -31,7 +31,7 @@ def stray(name: str, size: int = 0, reason: StrayReason = StrayReason.NAME) -> S
         ("4.4.0", [LoadEffect.LOADED, LoadEffect.HIDES, LoadEffect.LOADED]),
         ("4.9.2", [LoadEffect.LOADED, LoadEffect.HIDES, LoadEffect.LOADED]),
         ("4.9.8", [LoadEffect.LOADED, LoadEffect.REFUSES, LoadEffect.LOADED]),
-        ("HEAD", [LoadEffect.LOADED, LoadEffect.REFUSES, LoadEffect.LOADED]),
+        ("5.5.1", [LoadEffect.LOADED, LoadEffect.REFUSES, LoadEffect.LOADED]),
     ],
 )
 def test_a_wrong_length(version: str, effects: list[LoadEffect]) -> None:

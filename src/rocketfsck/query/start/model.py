@@ -43,7 +43,7 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class LogScan:
-    """The recovery's scan of the commit log: from the first byte of `first_file` on.
+    """The recovery's scan of the commit log: from `start_offset` on, which lies in `first_file`.
 
     `stop_offset` is where it ends, `stop` why: `end` (no further file), `blank` (the last file is full),
     `invalid` or `half` (a record that is not one). `read_size` counts the bytes that the broker reads.

@@ -35,8 +35,9 @@ def choose_start(
     max_queue_offset: int,
     checkpoint: Checkpoint,
     index_safe: bool,
+    file_limit: int | None = None,
 ) -> int:
-    """The number of the file that the recovery begins with."""
+    """The number of the file that the recovery begins with; it looks at `file_limit` files, None: all."""
     if clean and dialect.clean_scan_start == "third last file":
         return max(len(files) - 3, 0)
     number = len(files) - 1
@@ -44,47 +45,34 @@ def choose_start(
         while number > 0 and files[number].start_offset > max_queue_offset:
             number -= 1
         return number
-    limit = checkpoint.min_timestamp_index if index_safe else checkpoint.min_timestamp
-    while number > 0:
-        if dialect.clean_scan_start == "first record":
-            found = _matches_by_record(
-                files[number], dialect, clean, limit, max_queue_offset, checkpoint, index_safe
-            )
-        else:
-            found = _matches(files[number], dialect, limit)
-        if found:
-            return number
+    least = 0 if file_limit is None else max(len(files) - file_limit, 0)
+    while number > least:
+        first = _first_to_match(files[number], dialect)
+        if first is not None:
+            if index_safe and first.store_timestamp > checkpoint.index_msg_timestamp:
+                matches = False
+            elif clean:
+                matches = first.physical_offset <= max_queue_offset
+            else:
+                matches = checkpoint.covers(
+                    first.physical_offset, first.store_timestamp, dialect.recovery_mark, index_safe=index_safe
+                )
+            if matches:
+                return number
         number -= 1
-    return 0
+    return least
 
 
-def _matches(file: OpenFile, dialect: Dialect, limit: int) -> bool:
+def _first_to_match(file: OpenFile, dialect: Dialect) -> RecordHead | None:
+    """The first record of a file if a broker compares it with the checkpoint; None if it passes on."""
+    if dialect.clean_scan_start == "first record":
+        with FileReader(file.path) as reader:
+            judged = judge_record(reader, 0, file.size, Reading(dialect, check_crc=True))
+        if judged.verdict is not Verdict.OK:
+            return None
     first = read_first_record(file, dialect)
     known = first.magic_code == MAGIC_V1 or (dialect.v2_allowed and first.magic_code == MAGIC_V2)
-    return known and first.store_timestamp != 0 and first.store_timestamp <= limit
-
-
-def _matches_by_record(
-    file: OpenFile,
-    dialect: Dialect,
-    clean: bool,
-    limit: int,
-    max_queue_offset: int,
-    checkpoint: Checkpoint,
-    index_safe: bool,
-) -> bool:
-    with FileReader(file.path) as reader:
-        judged = judge_record(reader, 0, file.size, Reading(dialect, check_crc=True))
-    if judged.verdict is not Verdict.OK:
-        return False
-    first = read_first_record(file, dialect)
-    if first.store_timestamp == 0:
-        return False
-    if index_safe and first.store_timestamp > checkpoint.index_msg_timestamp:
-        return False
-    if clean:
-        return first.physical_offset <= max_queue_offset
-    return first.store_timestamp <= limit
+    return first if known and first.store_timestamp != 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +85,26 @@ class Recovered:
 
 
 def recover_log(
-    files: Sequence[OpenFile], first: int, walker: LogWalker, handle: BatchHandler, *, takes_half: bool
+    files: Sequence[OpenFile],
+    first: int,
+    walker: LogWalker,
+    handle: BatchHandler,
+    *,
+    takes_half: bool,
+    start_pos: int = 0,
 ) -> Recovered:
-    """Scan from file number `first` on; the log ends where the scan does.
+    """Scan from position `start_pos` of file number `first` on; the log ends where the scan does.
 
     `takes_half` is for the versions that go on behind a record of a wrong length: by its totalSize in their
     count, by its fields in their buffer.
     """
     number, read_size, notes = first, 0, []
+    start_offset = files[first].start_offset + start_pos
     while True:
         file = files[number]
-        pos = drift = 0
+        pos, drift = start_pos, 0
+        read_size -= pos
+        start_pos = 0
         while True:
             with FileReader(file.path) as reader:
                 ending = drain(walker, reader, pos, file.size, file, handle)
@@ -127,7 +124,7 @@ def recover_log(
         stop = "blank" if is_blank else stop_name(judged)
         scan = LogScan(
             files[first].relative,
-            files[first].start_offset,
+            start_offset,
             cut_offset,
             stop,
             number - first + 1,

@@ -14,6 +14,7 @@ from rocketfsck.formats.config import decode_config
 from rocketfsck.formats.configviews import topic_configs
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.query.start.load import entries_of
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.listing import EntryKind
@@ -29,7 +30,11 @@ _MAX_CONFIG_SIZE = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The settings that decide; what is not set has the broker's default, or what the store shows."""
+    """The settings that decide; what is not set has the broker's default, or what the store shows.
+
+    `file_limit` is how many commit log files a recovery looks at for its start (None: all), `accelerated`
+    whether it begins with the record that the checkpoint names (5.5.0+).
+    """
 
     master: bool
     index_enabled: bool
@@ -39,6 +44,8 @@ class Role:
     recheck_from_queues: bool
     with_ext: bool
     multi_dispatch: bool
+    file_limit: int | None = None
+    accelerated: bool = False
 
 
 class NotCoveredError(StoreError):
@@ -129,9 +136,11 @@ def _has_log_files(directory: str) -> bool:
     )
 
 
-def role_of(store: Store, settings: Settings) -> Role:
+def role_of(store: Store, settings: Settings, dialect: Dialect) -> Role:
     """The settings with the broker's defaults; what a default cannot tell is as the store shows it."""
     index_enabled = settings.flag("messageIndexEnable", True)
+    if dialect.message_database:
+        index_enabled = index_enabled and settings.flag("indexFileWriteEnable", True)
     return Role(
         master=(settings.get("brokerId") or "0").strip() == "0",
         index_enabled=index_enabled and store.geometry.entry_count > 1,
@@ -143,7 +152,17 @@ def role_of(store: Store, settings: Settings) -> Role:
         multi_dispatch=settings.flag(
             "enableLmq", any(queue.topic.startswith("%LMQ%") for queue in store.queues)
         ),
+        file_limit=_file_limit(settings, dialect),
+        accelerated=dialect.recovery_mark == "offset" and settings.flag("enableAcceleratedRecovery", False),
     )
+
+
+def _file_limit(settings: Settings, dialect: Dialect) -> int | None:
+    """How many commit log files a recovery looks at for its start; None: all."""
+    if dialect.recovery_file_limit is None:
+        return None
+    told = parse_int32((settings.get("commitLogRecoverMaxNum") or "").strip()) or 0
+    return told if told > 0 else dialect.recovery_file_limit
 
 
 def read_start_checkpoint(store: Store) -> Checkpoint:

@@ -58,6 +58,10 @@ from rocketfsck.store.newer import index_note
 Cuts = dict[tuple[object, ...], tuple[Ranges, int]]
 """What is cut off, by where and of which files."""
 
+ACCELERATED_REASON = (
+    "java.lang.RuntimeException: Accelerated recovery is enabled but checkpoint's logicsPhysicalOffset is "
+    "invalid"
+)
 WAITS_REASON = "the start waits for the dispatcher, which stands still at offset {offset}: {why}"
 
 
@@ -129,7 +133,7 @@ class _Simulation:
         self.store = store
         self.areas = areas
         self.dialect = dialect
-        self.role = role_of(store, settings)
+        self.role = role_of(store, settings, dialect)
         self.losses = losses
         self.clean = store.abort is None
         self.compiled = compiled_wanted(store.commitlog.size)
@@ -209,8 +213,9 @@ class _Simulation:
         )
         for queue in self.queues.values():
             queue.recover()
+        marked_offset = self._marked_offset()
         if self.log_files:
-            self._recover_log()
+            self._recover_log(marked_offset)
         elif self.dialect.empty_log_destroys_queues == "always" or not self.clean:
             self.destroyed = any(queue.files for queue in self.queues.values())
             for queue in self.queues.values():
@@ -224,7 +229,15 @@ class _Simulation:
     def _max_queue_offset(self) -> int:
         return max((queue.max_physic_offset for queue in self.queues.values()), default=-1)
 
-    def _recover_log(self) -> None:
+    def _marked_offset(self) -> int | None:
+        """Where an accelerated recovery begins; None: with its first file. Raises StartFailedError."""
+        if self.clean or not self.role.accelerated:
+            return None
+        if self.checkpoint.physic_msg_timestamp > 0 and self.checkpoint.logics_physical_offset <= 0:
+            raise StartFailedError("checkpoint", ACCELERATED_REASON)
+        return self.checkpoint.logics_physical_offset
+
+    def _recover_log(self, marked_offset: int | None) -> None:
         max_queue_offset = self._max_queue_offset()
         first = choose_start(
             self.log_files,
@@ -233,9 +246,15 @@ class _Simulation:
             max_queue_offset=max_queue_offset,
             checkpoint=self.checkpoint,
             index_safe=self.role.index_safe,
+            file_limit=self.role.file_limit,
         )
+        start_pos = max((marked_offset or 0) - self.log_files[first].start_offset, 0)
+        if start_pos > self.log_files[first].size:
+            raise StartFailedError(self.log_files[first].relative, "java.lang.IllegalArgumentException")
         dispatches = not self.clean or self.dialect.dispatch_restart == "recovery"
         above = max_queue_offset if self.clean else -(1 << 63)
+        if start_pos and marked_offset is not None:
+            above = marked_offset - 1
         if dispatches:
             self.handed_from = (first, above)
 
@@ -250,6 +269,7 @@ class _Simulation:
             self._walker(check_crc=self.role.check_crc),
             handle,
             takes_half=not self.clean and self.dialect.half_record_recovered,
+            start_pos=start_pos,
         )
         self.scan, self.cut_offset = recovered.scan, recovered.cut_offset
         self.notes += recovered.notes
@@ -311,7 +331,7 @@ class _Simulation:
     @property
     def options(self) -> ScanOptions:
         """How the log is looked over."""
-        return ScanOptions(False, self.dialect.property_parser)
+        return ScanOptions(False, self.dialect.property_parser, index_tags=self.dialect.tag_entries)
 
     def look(self) -> Look:
         """What is to be looked over in the log, once it is known what was handed on."""

@@ -47,7 +47,9 @@ class LogWalker:
         self.compiled = compiled
         self.batch = new_batch()
         self.options = ScanOptions(
-            read_bodies=reading.check_crc, property_parser=reading.dialect.property_parser
+            read_bodies=reading.check_crc,
+            property_parser=reading.dialect.property_parser,
+            index_tags=reading.dialect.tag_entries,
         )
 
     def walk(

@@ -1,13 +1,14 @@
 """The checkpoint of verified data: times and offsets as a broker that has flushed everything writes them.
 
-physicMsgTimestamp is the last record's, logicsMsgTimestamp that of the newest record with a unit,
-indexMsgTimestamp the end of the last full index file. Fields that the version does not write stay as they
-are. Reference 5.1; fault catalogue K1 to K3.
+physicMsgTimestamp is the last record's, logicsMsgTimestamp that of the newest record with a unit and
+logicsPhysicalOffset where it is, indexMsgTimestamp the end of the last full index file. Fields that the
+version does not write stay as they are. Reference 5.1; fault catalogue K1 to K3.
 """
 
 from __future__ import annotations
 
 from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
+from rocketfsck.reader.heads import RecordHead
 from rocketfsck.reader.index import readable_headers
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.unitblocks import Kind, kinds_of
@@ -19,8 +20,11 @@ from rocketfsck.store.reading import read_whole
 MAX_SIZE = 1 << 20
 
 
-def build_checkpoint(store: Store, end: LogEnd | None = None) -> Checkpoint:
-    """The checkpoint that fits the store; `end` is the log's end, if it is known. Raises StoreError."""
+def build_checkpoint(store: Store, end: LogEnd | None = None, *, zero_tail: bool = False) -> Checkpoint:
+    """The checkpoint that fits the store; `end` is the log's end, if it is known. Raises StoreError.
+
+    With `zero_tail` all behind the fields of the store's version is damage, be it a newer version's field.
+    """
     before = read_checkpoint(store)
     known = store.dialect.checkpoint_fields
     end = read_log_end(store) if end is None else end
@@ -32,12 +36,17 @@ def build_checkpoint(store: Store, end: LogEnd | None = None) -> Checkpoint:
         confirmed = (
             confirmed if _is_confirmed(store, confirmed) else end.record_offset if end is not None else 0
         )
+    logics = last_in_queues(store, end)
+    logics_offset = 0 if zero_tail else before.logics_physical_offset
+    if "logicsPhysicalOffset" in known:
+        logics_offset = logics.physical_offset if logics is not None else 0
     return Checkpoint(
         end.store_timestamp if end is not None else 0,
-        logics_timestamp(store, end),
+        logics.store_timestamp if logics is not None else 0,
         index_timestamp(store),
         flushed,
         confirmed,
+        logics_offset,
     )
 
 
@@ -55,10 +64,10 @@ def read_checkpoint(store: Store) -> Checkpoint:
     return decode_checkpoint(data[: CHECKPOINT.size].ljust(CHECKPOINT.size, b"\0"))
 
 
-def logics_timestamp(store: Store, end: LogEnd | None) -> int:
-    """The storeTimestamp (ms) of the newest live record that a unit points to; 0 without any. StoreError."""
+def last_in_queues(store: Store, end: LogEnd | None) -> RecordHead | None:
+    """The newest live record that a unit points to; None without any. Raises StoreError."""
     if end is None:
-        return 0
+        return None
     newest = -1
     for queue in store.queues:
         if not queue.files:
@@ -71,8 +80,7 @@ def logics_timestamp(store: Store, end: LogEnd | None) -> int:
             if int(kinds_of(unit)[0]) == Kind.UNIT:
                 newest = max(newest, int(unit["offset"][0]))
     with LogReader(store.commitlog) as log:
-        head = log.head(newest) if newest >= 0 else None
-    return head.store_timestamp if head is not None else 0
+        return log.head(newest) if newest >= 0 else None
 
 
 def index_timestamp(store: Store) -> int:

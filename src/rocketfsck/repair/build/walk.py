@@ -122,7 +122,12 @@ class _Walk:
         self.jobs = jobs
         self.progress = progress
         self.done = done
-        self.options = ScanOptions(False, store.dialect.property_parser, store.geometry.commitlog_file_size)
+        self.options = ScanOptions(
+            False,
+            store.dialect.property_parser,
+            store.geometry.commitlog_file_size,
+            index_tags=store.dialect.tag_entries,
+        )
         self.levels = parse_delay_levels(store.delay_levels)
         self.table = QueueTable()
         self.total = store.commitlog.size
@@ -215,7 +220,7 @@ class _Walk:
         base, live = file.start_offset or 0, LiveScan()
         turned_away = self.table.turned_away_count
         with FileReader(file.location) as reader:
-            options = log_options(self.store, file, read_bodies=False)
+            options = log_options(self.store, file, read_bodies=False, index_tags=True)
             for batch in live.batches(reader, base, options, self.table, compiled=self.compiled):
                 count = int(np.count_nonzero(batch["pos"] >= start))
                 if not count:

@@ -116,7 +116,8 @@ def write_checkpoint(scene: PlanScene) -> Action:
 
 def act_checkpoint(scene: ActScene, _action: Action, arguments: CheckpointTail) -> None:
     """Write all fields from what the tree holds now."""
-    put_checkpoint(scene, build_checkpoint(scene.reopen()), zero_tail=arguments.zero_tail)
+    checkpoint = build_checkpoint(scene.reopen(), zero_tail=arguments.zero_tail)
+    put_checkpoint(scene, checkpoint, zero_tail=arguments.zero_tail)
 
 
 def put_checkpoint(scene: ActScene, checkpoint: Checkpoint, *, zero_tail: bool = False) -> None:
@@ -124,9 +125,7 @@ def put_checkpoint(scene: ActScene, checkpoint: Checkpoint, *, zero_tail: bool =
 
     What is behind the fields may be a newer broker's: it stays, too, unless it is known to be damage.
     """
-    data = encode_checkpoint(checkpoint)
-    if not zero_tail:
-        data = data[: CHECKPOINT.size]
+    data = encode_checkpoint(checkpoint)[: None if zero_tail else CHECKPOINT.size]
     if scene.tree.exists(CHECKPOINT_NAME) and not os.path.isfile(scene.tree.place(CHECKPOINT_NAME)):  # noqa: PTH113
         scene.tree.set_aside(CHECKPOINT_NAME)  # a directory, a FIFO: no broker reads it
     if not scene.tree.exists(CHECKPOINT_NAME):

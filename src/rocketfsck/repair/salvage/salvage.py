@@ -147,7 +147,7 @@ def find_records(
     found = carve_all(sources, progress)
     bases = [-1 if source.base_offset is None else source.base_offset for source in sources]
     confidence = judge(found, np.array(bases, np.int64))
-    origin = _origin(paths)
+    origin = _origin(paths, options.version)
     file_size = options.file_size or _file_size(sources, origin)
     fates, placement, note = _place(found, confidence, options, file_size)
     return finish_story(options, sources, skipped, found, confidence, fates, placement, note, origin)
@@ -209,12 +209,15 @@ def _gaps(sources: Sequence[SourceFile], found: Found) -> list[list[Gap]]:
     return gaps
 
 
-def _origin(paths: Sequence[Path]) -> Store | None:
-    """The first of the paths that is a store: its sizes, version and config are taken over."""
+def _origin(paths: Sequence[Path], version: str | None) -> Store | None:
+    """The first of the paths that is a store: its sizes, version and config are taken over.
+
+    It is read as `version` where that is given.
+    """
     for path in paths:
         if (path / LOG_DIRECTORY).is_dir():
             with suppress(StoreError):
-                return open_store(path)
+                return open_store(path, version=version)
     return None
 
 

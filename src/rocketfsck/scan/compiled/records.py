@@ -58,6 +58,7 @@ from rocketfsck.formats.properties import PROPERTY_CRC_SIZE
 from rocketfsck.scan.columns import (
     DISPATCH_DTYPES,
     KEY_DTYPES,
+    KEY_TAGS,
     RECORD_DTYPES,
     Fault,
     RecordBatch,
@@ -126,6 +127,8 @@ from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 
 _SPACE = 0x20
+_T_HASH = 31 * ord("T") + ord("#")
+_TAGS_KIND = KEY_TAGS
 _TABLE_FULL = -100  # in place of a Stop: the queue table must grow
 
 _V1, _V2, _BLANK, _LEAST = MAGIC_V1, MAGIC_V2, MAGIC_BLANK, MIN_RECORD_SIZE
@@ -261,6 +264,7 @@ def _scan(
     split: bool,
     read_bodies: bool,
     in_entries: bool,
+    index_tags: bool,
     external: int,
     columns: int,
     row_capacity: int,
@@ -440,6 +444,17 @@ def _scan(
                             has_room = False
                         key_row += 1
                     at += size + 1
+            span = native_i64(found + 8 * TAGS)
+            if index_tags and span & WORD_MASK != 0:
+                if key_row < key_capacity:
+                    at = properties + (span >> 32)
+                    size = span & WORD_MASK
+                    # "T#" comes behind the "topic#" of other keys
+                    value = index_hash(text_hash(at, size, (topic_hash * 31**2 + _T_HASH) & WORD_MASK))
+                    store_key(columns, key_row, (value, row, file_pos + at - buffer, size, _TAGS_KIND))
+                else:
+                    has_room = False
+                key_row += 1
             span = native_i64(found + 8 * DELAY)
             if span != 0:
                 traits |= _T_DELAY
@@ -603,6 +618,7 @@ def scan_records(
             options.property_parser == "split",
             options.read_bodies,
             options.in_entries,
+            options.index_tags,
             external,
             scratch_address,
             len(batch.records["pos"]),

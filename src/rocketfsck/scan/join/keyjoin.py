@@ -14,13 +14,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.columns import KEY_TAGS, RecordBatch
 from rocketfsck.scan.join import keymerge
 from rocketfsck.scan.machine.jit import in_form
 
-__all__ = ["EntryCode", "EntryFeed", "EntryJoin", "Mismatches", "put_rows"]
+__all__ = ["EntryCode", "EntryFeed", "EntryJoin", "Mismatches", "has_tag_key", "put_rows"]
 
 ENTRY_WINDOW = 1 << 14
 """Entries merged at a time, 40 bytes each: they stay in the processor's cache."""
@@ -167,6 +167,16 @@ def put_rows(
     return rows
 
 
+def has_tag_key(batch: RecordBatch) -> Flags:
+    """Which records have their tags as their last key (`ScanOptions.index_tags`)."""
+    count = batch["key_count"]
+    if not batch.key_count:
+        return np.zeros(len(count), np.bool_)
+    last = np.maximum(batch["key_start"] + count - 1, 0)
+    flags: Flags = (count > 0) & (batch["key_kind"][last] == KEY_TAGS)
+    return flags
+
+
 class EntryJoin:
     """`join_entries`: the records' keys against the index entries. `add` every batch in order, `finish`."""
 
@@ -177,10 +187,17 @@ class EntryJoin:
         self._progress = np.zeros(8, np.int64)
         self._progress[5] = 1
         self._output = Output(keymerge.ENTRY_CODES, limit)
+        self.tagged: Flags = np.zeros(0, np.bool_)
+        self.untagged: Flags = self.tagged
 
     def add(self, batch: RecordBatch, base_offset: int) -> Mismatches:
-        """Merge one batch's keys; rolled back records count as having none (EntryCode)."""
+        """Merge one batch's keys; rolled back records count as having none (EntryCode).
+
+        `tagged` and `untagged` then say which records have tags as a key, and of which of them no entry is
+        for the tags.
+        """
         rolled_back = (batch["sys_flag"] & TRANSACTION_MASK) == TRANSACTION_ROLLBACK
+        self.tagged = has_tag_key(batch) & ~rolled_back
         self._merge(
             batch["pos"] + base_offset,
             batch["store_timestamp"],
@@ -188,13 +205,14 @@ class EntryJoin:
             batch["key_start"],
             np.where(rolled_back, 0, batch["key_count"]),
             batch["key_hash"],
+            self.tagged,
         )
         return self._output.taken()
 
     def finish(self) -> Mismatches:
         """Entries that are left: they point behind the last record."""
         one = np.zeros(1, np.int64)
-        self._merge(one + LAST_OFFSET, one, one - 1, one, one, np.zeros(0, np.int32))
+        self._merge(one + LAST_OFFSET, one, one - 1, one, one, np.zeros(0, np.int32), one)
         return self._output.taken()
 
     def _merge(self, *columns: NDArray[Any]) -> None:
@@ -202,11 +220,15 @@ class EntryJoin:
         kernel = in_form(keymerge.join_entry_rows, self._compiled)
         progress, output = self._progress, self._output
         given = int64_columns(self._compiled, *columns)
+        untagged = np.zeros(len(columns[0]), np.int64)
         output.begin()
         progress[:3] = 0
         progress[7] = -1
-        while not kernel(progress, *given, self._entries, output.out, output.state, output.open_rows):
+        while not kernel(
+            progress, *given, untagged, self._entries, output.out, output.state, output.open_rows
+        ):
             self._refill()
+        self.untagged = untagged.astype(np.bool_)
 
     def _refill(self) -> None:
         low, high = int(self._progress[3]), int(self._progress[4])

@@ -42,6 +42,8 @@ def join_entry_rows(
     key_start: Array,
     key_count: Array,
     key_hash: Array,
+    tagged: Array,
+    untagged: Array,
     entries: Array,
     out: Array,
     state: Array,
@@ -52,7 +54,9 @@ def join_entry_rows(
     `entries` has a row for each index entry: number, physical offset, keyHash, timeDiff, the begin
     timestamp it was put with. `progress`: 0 record, 1 its next key, 2 the key that a repetition would have
     next, 3 next entry, 4 end of entries, 5 whether more entries exist, 6 offset of the entry before,
-    7 the row at which a run of records without entries goes on. False means that the entries ran out: the
+    7 the row at which a run of records without entries goes on. The last key of a record that is `tagged` is
+    its tags: a broker that indexes none is no damage, so `untagged` says where their entry is missing, and no
+    mismatch does. False means that the entries ran out: the
     caller puts further ones behind those from `progress[3]` on.
     """
     r = progress[0]
@@ -123,6 +127,9 @@ def join_entry_rows(
                     code = DUPLICATE
                     j += 1
                     next_entry = True
+                elif tagged[r] and k == keys - 1:
+                    code = EXTRA  # in no key's place
+                    next_entry = True
                 else:
                     code = HASH
                     for later in range(k + 1, min(keys, k + LOOK_AHEAD)):
@@ -161,13 +168,18 @@ def join_entry_rows(
             expected = progress[6]
             next_entry = True
         else:
-            if k < keys:
+            times = keys - k
+            if times > 0 and tagged[r]:
+                untagged[r] = 1
+                times -= 1
+            if times > 0:
                 code = ENTRY_MISSING
-                times = keys - k
                 expected = key_hash[start + k]
                 number = r
                 number_end = r + 1
-            elif keys == 0 and progress[7] == r:  # nothing to miss: does not end a run of missing ones
+            elif (
+                keys - tagged[r] == 0 and progress[7] == r
+            ):  # nothing to miss: no end of a run of missing ones
                 progress[7] = r + 1
             r += 1
             k = 0

@@ -8,8 +8,15 @@ The oracle of `scan.compiled.properties` and `scan.compiled.dispatch`.
 from __future__ import annotations
 
 from rocketfsck.formats.delay import SCHEDULE_TOPIC
-from rocketfsck.formats.javatext import index_hash, java_decode, java_encode, parse_int64, split_java
-from rocketfsck.scan.columns import KEY_UNIQUE, KEY_WORD
+from rocketfsck.formats.javatext import (
+    index_hash,
+    java_decode,
+    java_encode,
+    parse_int64,
+    split_java,
+    tag_index_hash,
+)
+from rocketfsck.scan.columns import KEY_TAGS, KEY_UNIQUE, KEY_WORD
 from rocketfsck.scan.options import PropertyParser
 
 LMQ_PREFIX = "%LMQ%"
@@ -59,8 +66,10 @@ def property_text(data: bytes, spans: Spans, name: bytes) -> str | None:
     return None if span is None else java_decode(data[span[0] : span[1]])
 
 
-def index_words(data: bytes, spans: Spans, topic: str, properties_pos: int) -> list[Row]:
-    """The index keys in the broker's order: UNIQ_KEY, then the words of KEYS (reference 4.5).
+def index_words(
+    data: bytes, spans: Spans, topic: str, properties_pos: int, *, index_tags: bool = False
+) -> list[Row]:
+    """The index keys in the broker's order: UNIQ_KEY, the words of KEYS, with `index_tags` TAGS (4.5).
 
     Rows of hash, position in the file, size and kind; `properties_pos` is where `data` stands.
     """
@@ -76,6 +85,10 @@ def index_words(data: bytes, spans: Spans, topic: str, properties_pos: int) -> l
                 found = index_hash(topic, java_decode(word))
                 words.append((found, properties_pos + low, len(word), KEY_WORD))
             low += len(word) + 1
+    if index_tags and (span := spans.get(b"TAGS")) is not None and span[0] < span[1]:
+        low, high = span
+        found = tag_index_hash(topic, java_decode(data[low:high]))
+        words.append((found, properties_pos + low, high - low, KEY_TAGS))
     return words
 
 

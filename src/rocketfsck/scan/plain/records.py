@@ -245,7 +245,7 @@ def _read_row(
         if data[-1] == 2:
             traits |= Trait.TRAILING_SEPARATOR
         code = tags_code(property_text(data, spans, b"TAGS"))
-        words = index_words(data, spans, topic_text, file_pos + properties)
+        words = index_words(data, spans, topic_text, file_pos + properties, index_tags=options.index_tags)
         traits |= (Trait.HAS_UNIQUE_KEY if b"UNIQ_KEY" in spans else 0) | (
             Trait.HAS_KEYS if b"KEYS" in spans else 0
         )

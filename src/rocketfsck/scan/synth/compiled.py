@@ -78,6 +78,7 @@ STATE = 10
 
 # properties, as numbers in the table of their order
 UNIQUE, KEYS, TAGS, FIXED_FIRST = 0, 1, 2, 3
+_T_HASH = 31 * ord("T") + ord("#")  # of what comes between "topic#" and the tags
 
 STOP_BUFFER, STOP_END, STOP_FILE = 0, 1, 2
 
@@ -213,7 +214,7 @@ def make_records(
             break
         if used + largest > capacity or row >= len(columns.queue):
             break
-        if keys + 1 + parameters.key_high > len(columns.key_hash):
+        if keys + 2 + parameters.key_high > len(columns.key_hash):
             break
         key = draw(seed, number)
         topic = choose(draw(key, DRAW_TOPIC), words.thresholds, words.aliases)
@@ -292,6 +293,13 @@ def make_records(
             at += 1
         if parameters.trailing == 0:
             at -= 1
+        if parameters.index_tags != 0 and tag != 0:
+            start = words.tag_bytes + words.tag_place[tag]
+            end = words.tag_bytes + words.tag_place[tag + 1]
+            value = (hashed * 31**2 + _T_HASH) & 0xFFFFFFFF
+            columns.key_hash[keys] = index_hash(java_hash(value, start, end))
+            columns.key_record[keys] = row
+            keys += 1
         properties_size = at - properties
         store_u8(properties - 2, properties_size >> 8)
         store_u8(properties - 1, properties_size & 0xFF)

@@ -26,6 +26,7 @@ class Parameters(NamedTuple):
     word_count: int
     words_by_rank: int
     tag_count: int
+    index_tags: int  # 1: tags have an index entry, too
     producer_count: int
     born_limit: int
     store_host: int  # address and port

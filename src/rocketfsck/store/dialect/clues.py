@@ -13,6 +13,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, decode_checkpoint
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
+from rocketfsck.formats.javatext import java_decode, tag_index_hash
 from rocketfsck.formats.magic import (
     BORN_HOST_V6,
     COMPRESSED,
@@ -20,7 +21,9 @@ from rocketfsck.formats.magic import (
     INNER_BATCH,
     MAGIC_V2,
     STORE_HOST_V6,
+    is_indexed,
 )
+from rocketfsck.formats.properties import TAGS, parse_properties
 from rocketfsck.formats.record import Record
 from rocketfsck.store.dialect.clue import Clue, Fits, Found, Weight
 from rocketfsck.store.dialect.nameclues import clues_in_names
@@ -30,7 +33,15 @@ from rocketfsck.store.reading import FileReader
 
 def find_clues(found: Found) -> list[Clue]:
     """All clues, the weightiest first. A file that cannot be read gives none."""
-    finders = (_in_records, _in_indexes, _in_checkpoint, _in_abort, _in_configs, clues_in_names)
+    finders = (
+        _in_records,
+        _in_indexes,
+        _in_tag_entries,
+        _in_checkpoint,
+        _in_abort,
+        _in_configs,
+        clues_in_names,
+    )
     return sorted((clue for finder in finders for clue in finder(found)), key=lambda clue: clue.weight)
 
 
@@ -170,6 +181,38 @@ def _in_indexes(found: Found) -> Iterator[Clue]:
             continue
 
 
+def _in_tag_entries(found: Found) -> Iterator[Clue]:
+    """Whether the newest index entries have one more for each record with tags (5.4.0+)."""
+    wanted, met = 0, 0
+    for record in found.sample.last[1:-1]:  # the entries of the first and the last may be cut off
+        properties = parse_properties(record.properties, "scan") or {}
+        tags = properties.get(TAGS)
+        if tags and is_indexed(record.sys_flag):
+            wanted += 1
+            met += tag_index_hash(java_decode(record.topic), tags) in found.sample.hashes(record)
+    if wanted >= _ENOUGH_COUNT and met >= 0.9 * wanted:
+        yield Clue(
+            Weight.NEWEST,
+            "the newest index entries have one for the tags of each record",
+            "tags are indexed from 5.4.0 on",
+            lambda dialect: dialect.tag_entries,
+        )
+    elif met:
+        yield Clue(
+            Weight.PRESENT,
+            "index entries for the tags of records",
+            "tags are indexed from 5.4.0 on",
+            lambda dialect: dialect.tag_entries,
+        )
+    elif wanted >= _ENOUGH_COUNT:
+        yield Clue(
+            Weight.ABSENT,
+            "the newest index entries have none for the tags of records",
+            "tags are indexed from 5.4.0 on",
+            lambda dialect: not dialect.tag_entries,
+        )
+
+
 def _has_chain(reader: FileReader, slot_count: int, index_count: int) -> bool:
     """Whether one of the first entries has a predecessor in its slot."""
     entries = reader.read(entry_pos(1, slot_count), ENTRY_SIZE * min(_MAX_ENTRIES, index_count - 1))
@@ -178,8 +221,10 @@ def _has_chain(reader: FileReader, slot_count: int, index_count: int) -> bool:
 
 
 _CHECKPOINT_CLUES = (
-    ("masterFlushedOffset", "master_flushed_offset", "the field is 5.0.0+"),
-    ("confirmPhyOffset", "confirm_phy_offset", "the field is 5.1.1+"),
+    (Weight.PRESENT, "masterFlushedOffset", "master_flushed_offset", "the field is 5.0.0+"),
+    (Weight.PRESENT, "confirmPhyOffset", "confirm_phy_offset", "the field is 5.1.1+"),
+    # A stray number there must not outweigh that there is no rocksdbstore/, which 5.5.0 always makes.
+    (Weight.CLIENT, "logicsPhysicalOffset", "logics_physical_offset", "the field is 5.5.0+"),
 )
 
 
@@ -188,10 +233,10 @@ def _in_checkpoint(found: Found) -> Iterator[Clue]:
     if len(data) < (CHECKPOINT.size or 0):
         return
     checkpoint = decode_checkpoint(data)
-    for name, attribute, why in _CHECKPOINT_CLUES:
+    for weight, name, attribute, why in _CHECKPOINT_CLUES:
         value = getattr(checkpoint, attribute)
         if value:
-            yield Clue(Weight.PRESENT, f"{name} in the checkpoint is {value}", why, _has_field(name))
+            yield Clue(weight, f"{name} in the checkpoint is {value}", why, _has_field(name))
 
 
 def _has_field(name: str) -> Fits:

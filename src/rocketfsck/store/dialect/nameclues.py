@@ -47,6 +47,7 @@ _DATABASE_CLUES: Mapping[str, tuple[str, Fits]] = {
     "config/rdb": ("it is 5.3.2+", _since("5.3.2")),
     "config/users": ("it is 5.3.0+", _since("5.3.0")),
     "kvStore": ("it is 5.3.2+", _since("5.3.2")),
+    "rocksdbstore": ("brokers make it from 5.4.0 on", lambda dialect: dialect.message_database),
 }
 
 
@@ -97,3 +98,10 @@ def clues_in_names(found: Found) -> Iterator[Clue]:
         )
     if found.lock is not None:
         yield Clue(Weight.PRESENT, "lock exists", "it is 4.2.0+", lambda dialect: dialect.lock_file)
+        if not any(other.relative == "rocksdbstore" for other in found.others):
+            yield Clue(
+                Weight.ABSENT,
+                "there is no rocksdbstore/",
+                "brokers make it from 5.4.0 on",
+                lambda dialect: not dialect.message_database,
+            )

@@ -36,13 +36,18 @@ class LogSample:
     """Records: `last` those that the newest index entries point at; `newest` and `oldest` from those files.
 
     Of a commitlog with one file there is only `newest`. `filler` is the start of the bytes behind the BLANK
-    headers met.
+    headers met. `entries` are physical offset and keyHash of the newest index entries.
     """
 
     last: tuple[Record, ...]
     newest: tuple[Record, ...]
     oldest: tuple[Record, ...]
     filler: bytes
+    entries: frozenset[tuple[int, int]] = frozenset()
+
+    def hashes(self, record: Record) -> set[int]:
+        """The keyHashes of the newest index entries that point at a record."""
+        return {key_hash for offset, key_hash in self.entries if offset == record.physical_offset}
 
 
 def sample_commitlog(files: Sequence[MappedFile], indexes: Sequence[IndexFile], slot_count: int) -> LogSample:
@@ -50,21 +55,22 @@ def sample_commitlog(files: Sequence[MappedFile], indexes: Sequence[IndexFile], 
     last = next((file for file in files[: -_MAX_EMPTY_FILES - 1 : -1] if _has_data(file)), None)
     newest = _sample_file(last) if last is not None else ((), b"")
     oldest = _sample_file(files[0]) if files and files[0] is not last else ((), b"")
-    pointed = tuple(records_at(files, _last_offsets(indexes, slot_count)))
-    return LogSample(pointed, newest[0], oldest[0], newest[1] + oldest[1])
+    entries = _last_entries(indexes, slot_count)
+    pointed = tuple(records_at(files, sorted({offset for offset, _ in entries})))
+    return LogSample(pointed, newest[0], oldest[0], newest[1] + oldest[1], entries)
 
 
-def _last_offsets(indexes: Sequence[IndexFile], slot_count: int) -> list[int]:
-    """The distinct physical offsets in the last entries of the last index file."""
+def _last_entries(indexes: Sequence[IndexFile], slot_count: int) -> frozenset[tuple[int, int]]:
+    """Physical offset and keyHash of the last entries of the last index file."""
     try:
         with FileReader(indexes[-1].location) as reader:
             index_count = decode_header(reader.read(0, INDEX_HEADER_SIZE)).index_count
             first = max(1, index_count - LAST_COUNT)
             data = reader.read_upto(entry_pos(first, slot_count), ENTRY_SIZE * max(0, index_count - first))
     except (StoreError, IndexError):
-        return []
+        return frozenset()
     whole = data[: len(data) // ENTRY_SIZE * ENTRY_SIZE]
-    return sorted({offset for _, offset, _, _ in ENTRY.packer().iter_unpack(whole)})
+    return frozenset((offset, key_hash) for key_hash, offset, _, _ in ENTRY.packer().iter_unpack(whole))
 
 
 def records_at(files: Sequence[MappedFile], offsets: Sequence[int]) -> Iterator[Record]:

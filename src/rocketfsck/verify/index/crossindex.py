@@ -3,6 +3,7 @@
     records with keys and no entry      XR020, XR031, XR040   entries that met no record    XR022 to XR030
     order and fullness of the files         IX019 to IX022    index ahead of the log        XR027
     entries of none of a record's keys      XR024, XR035      (`strangeentries`)
+    records without an entry for tags       XR041, XR042      (`tagentries`)
     first times, hashSlotCounts             IX023, IX029 to IX031  (`neighbours`)
     how keys spread, and names' times       IX025 to IX028    (`spread`)
 
@@ -28,6 +29,7 @@ from rocketfsck.verify.index.neighbours import check_neighbours
 from rocketfsck.verify.index.places import header_place
 from rocketfsck.verify.index.spread import check_names, check_spread
 from rocketfsck.verify.index.strangeentries import judge_strange
+from rocketfsck.verify.index.tagentries import judge_tags
 from rocketfsck.verify.log.map import LogMap
 from rocketfsck.verify.tasks.facts import IndexFacts
 from rocketfsck.verify.tasks.task import Context, TaskResult
@@ -49,6 +51,7 @@ def merge_index_files(
     keyed_count = sum(item.keyed_count for item in entries)
     strange = judge_strange(context.store, [item.strange for item in entries], keyed_count)
     yield from capped(strange, context.detail_limit)
+    yield from capped(judge_tags(context, logs), context.detail_limit)
     if not has_log_elsewhere(context.store):
         yield from _ahead(indexes, log_end)
     yield from capped(check_spread(context, indexes), context.detail_limit)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.reader.index import BLOCK_COUNT, IndexReader
 from rocketfsck.reader.records import LogReader
 from rocketfsck.rulenames import RuleName
@@ -22,6 +22,7 @@ from rocketfsck.store.model import Store
 from rocketfsck.verify.index.entryfeed import LogEntryFeed, split_number
 from rocketfsck.verify.index.places import entry_place
 from rocketfsck.verify.index.strangeentries import Strange, StrangeEntries
+from rocketfsck.verify.index.tagentries import TagRuns
 from rocketfsck.verify.log.regions import DAMAGED, STALE, BadRanges
 from rocketfsck.verify.log.rows import LogRows
 from rocketfsck.verify.tasks.task import Collector, aggregate
@@ -43,8 +44,8 @@ class EntryRanges:
     `unindexed` has rows (first physical offset, last one, record count, key count) of neighbouring records
     without any entry; `loose` rows (place in `Store.indexes`, BEYOND/IN_DAMAGE/NOWHERE, first entry, first
     offset, last offset, entry count). `first_keyed`/`last_keyed` are the physical offsets of the first and
-    last record with keys, -1 without; `keyed_count` how many there are. `strange` are entries of records, but
-    of none of their keys.
+    last record with keys, -1 without; `keyed_count` how many have keys or indexed tags. `tags` are runs of
+    records with indexed tags (`tagentries`). `strange` are entries of records, but of none of their keys.
     """
 
     unindexed: Longs
@@ -52,6 +53,7 @@ class EntryRanges:
     first_keyed: int
     last_keyed: int
     keyed_count: int
+    tags: Longs
     strange: Strange
     not_kept_count: int = 0
 
@@ -68,6 +70,7 @@ class KeyJoin:
         self._relative = relative
         self._unindexed: list[list[int]] = []
         self._strange = StrangeEntries(store)
+        self._tags = TagRuns()
         self._open = False
         self._loose: list[tuple[int, int]] = []  # feed number of the first, count
         self._not_kept = 0
@@ -78,30 +81,37 @@ class KeyJoin:
     def add(self, batch: RecordBatch, rows: LogRows) -> None:
         """Merge a batch; `rows` are the same."""
         found = self._join.add(batch, rows.base_offset)
-        keyed = np.flatnonzero(rows.in_index & (rows["key_count"] > 0))
+        tagged, untagged = self._join.tagged, self._join.untagged
+        required = np.where(rows.in_index, rows["key_count"], 0) - tagged
+        keyed = np.flatnonzero(required > 0)
         missing = np.zeros(rows.count, np.int64)
         other = np.zeros(rows.count, np.int64)
         regular, sound_rows = self._strange.take(found, rows)
         for number in np.flatnonzero(~regular).tolist():
-            self._mismatch(found, number, rows, missing, other)
+            self._mismatch(found, number, rows, required, missing, other)
         missing[sound_rows] = other[sound_rows] = 0
+        self.keyed_count += int(np.count_nonzero((required > 0) | tagged))
         if len(keyed):
             physical = rows.physical
-            self._count(len(keyed), int(physical[keyed[0]]), int(physical[keyed[-1]]))
-            self._runs(rows, keyed, missing, other)
+            self._note(int(physical[keyed[0]]), int(physical[keyed[-1]]))
+            self._runs(rows, keyed, required[keyed], tagged[keyed], missing, other)
+        if tagged.any():
+            chosen = tagged & (missing == 0) & (other == 0)
+            self._tags.add(rows.physical[chosen], ~untagged[chosen])
 
-    def _count(self, count: int, first: int, last: int) -> None:
-        """Count `count` further records with keys, from one physical offset to another."""
+    def _note(self, first: int, last: int) -> None:
+        """Note where the first and the last record with keys are."""
         if self.first_keyed < 0:
             self.first_keyed = first
         self.last_keyed = last
-        self.keyed_count += count
 
-    def _mismatch(self, found: Mismatches, number: int, rows: LogRows, missing: Longs, other: Longs) -> None:
+    def _mismatch(
+        self, found: Mismatches, number: int, rows: LogRows, required: Longs, missing: Longs, other: Longs
+    ) -> None:
         code = int(found.code[number])
         first, end, count = int(found.number[number]), int(found.number_end[number]), int(found.count[number])
         if code == EntryCode.ENTRY_MISSING:
-            keys = np.where(rows.in_index[first:end], rows["key_count"][first:end], 0)
+            keys = required[first:end]
             if end - first == 1:
                 missing[first] += count
             else:  # a run of records; only its first and last may have entries for some keys
@@ -152,12 +162,16 @@ class KeyJoin:
                 count=count,
             )
 
-    def _runs(self, rows: LogRows, keyed: Longs, missing: Longs, other: Longs) -> None:
-        """Keyed records without any entry as runs; those with some entries as findings."""
+    def _runs(
+        self, rows: LogRows, keyed: Longs, counts: Longs, tagged: Flags, missing: Longs, other: Longs
+    ) -> None:
+        """Keyed records without any entry as runs; those with some entries as findings.
+
+        `counts` are how many keys each of them has, without its tags.
+        """
         if not missing.any() and not other.any():
             self._open = False
             return
-        counts = rows["key_count"][keyed]
         missing, other = missing[keyed], other[keyed]
         none = (missing >= counts) & (other == 0)
         # A record whose entries are all of another one, beside records without any, has none either.
@@ -176,7 +190,7 @@ class KeyJoin:
         edges = np.flatnonzero(np.diff(np.concatenate(([0], none.view(np.int8), [0]))))
         for low, high in zip(edges[0::2].tolist(), edges[1::2].tolist(), strict=True):
             first, last = int(physical[keyed[low]]), int(physical[keyed[high - 1]])
-            keys = int(counts[low:high].sum())
+            keys = int(counts[low:high].sum() + tagged[low:high].sum())
             if low == 0 and self._open:
                 run = self._unindexed[-1]
                 run[1], run[2], run[3] = last, run[2] + high - low, run[3] + keys
@@ -221,6 +235,7 @@ class KeyJoin:
             self.first_keyed,
             self.last_keyed,
             self.keyed_count,
+            self._tags.table(),
             self._strange.finish(self._join.count(EntryCode.HASH) + self._join.count(EntryCode.EXTRA)),
             self._not_kept,
         )

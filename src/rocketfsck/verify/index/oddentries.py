@@ -13,6 +13,7 @@ import numpy as np
 
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.reader.index import IndexReader
+from rocketfsck.scan.columns import KEY_TAGS
 from rocketfsck.scan.join.keyjoin import EntryCode, Mismatches
 from rocketfsck.store.model import Store
 from rocketfsck.verify.index.entryfeed import split_number
@@ -144,8 +145,10 @@ def extras_from_bytes(
         found.append(np.stack((row[record[ours]], np.full(len(key), file), entry[ours], key)))
     columns = np.concatenate([np.zeros((4, 0), np.int64), *found], axis=1)
     keyed, step = spread(row, key_count)
-    key = rows.batch["key_hash"][rows["key_start"][keyed] + step].astype(np.int64)
+    place = rows["key_start"][keyed] + step
+    key = rows.batch["key_hash"][place].astype(np.int64)
     left, unmet = difference(columns[0], columns[3], keyed, key)
+    unmet &= rows.batch["key_kind"][place] != KEY_TAGS  # an older broker indexes none
     return Extras(*columns[:, left]), keyed[unmet]
 
 

@@ -142,7 +142,7 @@ class _LogWalk:
 
     def run(self) -> LogResult:
         store = self.context.store
-        options = log_options(store, self.file, read_bodies=self.full)
+        options = log_options(store, self.file, read_bodies=self.full, index_tags=True)
         end = self.base + self.reader.size
         with LogEntryFeed(
             store, self.base, end, compiled=self.compiled, read_ahead=self.context.read_ahead

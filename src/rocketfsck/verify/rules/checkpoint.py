@@ -60,7 +60,8 @@ RULES: tuple[Rule, ...] = (
         ),
         why=(
             "It goes back from the last file to the first whose first record is not newer than the "
-            "checkpoint less 3 s, and dispatches everything from there."
+            "checkpoint less 3 s (from 5.5.0 on: not behind logicsPhysicalOffset, where that is set), and "
+            "dispatches everything from there. From 5.4.0 on it looks at ten files at most."
         ),
         strictness="dialect",
         level="quick",
@@ -321,17 +322,49 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.CHECKPOINT_FIELD_UNKNOWN,
         severity=Severity.INFO,
         template=(
-            "the checkpoint holds {value} at byte {start}, where this version knows no field; a record has "
-            "this {kind}"
+            "the checkpoint holds {value} at byte {start}, where the version that the store is read as has "
+            "no field; a record has this {kind}"
         ),
         why=(
-            "Brokers from 5.5.0 on keep the offset of the record that was dispatched last there, and start "
-            "their recovery from it. Repairs keep these bytes, and do not write the checkpoint unless they "
-            "are forced by name."
+            "A newer broker than that has a field there, and may start its recovery from it. Repairs keep "
+            "these bytes, and do not write the checkpoint unless they are forced by name."
         ),
         strictness="heuristic",
         level="quick",
         reference="5.1",
         unknown=True,
+    ),
+    Rule(
+        id=RuleName.LOGICS_OFFSET,
+        severity=Severity.WARNING,
+        template="the checkpoint's logicsPhysicalOffset {value} is not the start of a record",
+        why=(
+            "The record at this offset is the last one in the consume queues that were flushed. With "
+            "enableAcceleratedRecovery, a recovery after an unclean stop begins to read there: bytes that "
+            "are no record end it at once, and everything behind is cut off."
+        ),
+        strictness="dialect",
+        level="quick",
+        repair="write-checkpoint",
+        reference="5.1, 6.4",
+        fault_class="K3",
+    ),
+    Rule(
+        id=RuleName.LOGICS_OFFSET_AHEAD,
+        severity=Severity.WARNING,
+        template=(
+            "the checkpoint's logicsPhysicalOffset {value} is not below the end of the commit log "
+            "({expected.end_offset})"
+        ),
+        why=(
+            "The log lost its end after the offset was written, or the file is another one's. After an "
+            "unclean stop the recovery begins with the last file, whatever the consume queues lack of the "
+            "files before it."
+        ),
+        strictness="dialect",
+        level="quick",
+        repair="write-checkpoint",
+        reference="5.1, 6.4",
+        fault_class="K2",
     ),
 )

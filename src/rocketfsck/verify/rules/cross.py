@@ -445,4 +445,34 @@ RULES: tuple[Rule, ...] = (
         reference="4.5, 4.8",
         fault_class="I1",
     ),
+    Rule(
+        id=RuleName.TAGS_OF_OLDER_BROKER,
+        severity=INFO,
+        template=(
+            "{record_count} records from {first_offset} to {last_offset} have tags without an index entry: a "
+            "broker older than 5.4.0 wrote the entries of their keys"
+        ),
+        why=(
+            "Brokers from 5.4.0 on put an index entry for the tags of a record, beside those of its keys. "
+            "Queries by tag miss the records that an older broker indexed. `rocketfsck plan STORE --only "
+            "rebuild-index` builds an index with these entries."
+        ),
+        strictness="heuristic",
+        level="cross",
+        reference="4.5",
+    ),
+    Rule(
+        id=RuleName.TAGS_UNINDEXED,
+        severity=WARNING,
+        template=(
+            "{record_count} records from {physical_offset} to {last_offset} have index entries for their "
+            "keys, but none for their tags"
+        ),
+        why="The records around them have one. Queries by tag miss these records.",
+        strictness="heuristic",
+        level="cross",
+        repair="rebuild-index",
+        reference="4.5, 9.4 I14",
+        fault_class="I1",
+    ),
 )

@@ -14,6 +14,7 @@ from rocketfsck.formats.markers import is_lock_content
 from rocketfsck.reader.heads import begins_record, first_head
 from rocketfsck.reader.index import read_header
 from rocketfsck.rulenames import RuleName
+from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import IndexFile, Store, StoreFile
 from rocketfsck.store.reading import FileReader, read_whole
 from rocketfsck.verify.finding import Facts, Finding, Where
@@ -46,6 +47,7 @@ def check_checkpoint(context: Context, known: Known) -> Iterator[Finding | NotCh
         yield from _check_values(context, store.checkpoint, checkpoint, known)
         yield from _check_confirm_offset(store, store.checkpoint, checkpoint, known)
         yield from _check_master_offset(store, store.checkpoint, checkpoint, known)
+        yield from _check_logics_offset(store, store.checkpoint, checkpoint, known)
     elif store.commitlog.files and not store.log_only:
         yield Finding(RuleName.CHECKPOINT_MISSING, Where(file="checkpoint"))
     headers = []
@@ -128,6 +130,27 @@ def _check_master_offset(
         yield Finding(RuleName.MASTER_FLUSHED_AHEAD, where, {"value": value}, {"end_offset": end})
 
 
+def _check_logics_offset(
+    store: Store, file: StoreFile, checkpoint: Checkpoint, known: Known
+) -> Iterator[Finding]:
+    """Where the last record is whose unit was flushed: 0 until a broker has flushed for the first time."""
+    value, name = checkpoint.logics_physical_offset, "logicsPhysicalOffset"
+    start = store.commitlog.start_offset
+    end = known.end_offset if known.complete else store.commitlog.end_offset
+    if (
+        name not in store.dialect.checkpoint_fields
+        or start is None
+        or end is None
+        or has_log_elsewhere(store)
+    ):
+        return
+    where = _field(file, name, physical_offset=value)
+    if value >= max(end, 1):
+        yield Finding(RuleName.LOGICS_OFFSET_AHEAD, where, {"value": value}, {"end_offset": end})
+    elif max(start, 1) <= value and not begins_record(store.commitlog, value):
+        yield Finding(RuleName.LOGICS_OFFSET, where, {"value": value})
+
+
 def _check_index_time(
     file: StoreFile, checkpoint: Checkpoint, headers: list[tuple[IndexFile, IndexHeader | None]]
 ) -> Iterator[Finding]:
@@ -174,12 +197,22 @@ def _predict_start(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     files = store.commitlog.files
     if not files:
         return
-    limit = _start_limit(store, checkpoint)
+    dialect, safe = store.dialect, _index_safe(store)
+    limit = checkpoint.min_timestamp_index if safe else checkpoint.min_timestamp
     start, written = len(files) - 1, 0
+    least = max(len(files) - dialect.recovery_file_limit, 0) if dialect.recovery_file_limit else -1
     while start >= 0:
         head = first_head(files[start])
         written += head is not None
-        if head is not None and head.store_timestamp != 0 and head.store_timestamp <= limit:
+        if start == least > 0:
+            break  # looked at as many files as it does
+        if (
+            head is not None
+            and head.store_timestamp != 0
+            and checkpoint.covers(
+                head.physical_offset, head.store_timestamp, dialect.recovery_mark, index_safe=safe
+            )
+        ):
             break
         start -= 1
     chosen = files[max(start, 0)]
@@ -197,10 +230,9 @@ def _predict_start(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     )
 
 
-def _start_limit(store: Store, checkpoint: Checkpoint) -> int:
-    """The newest storeTimestamp that the first record of the recovery's first file may have."""
-    safe = store.settings.flag("messageIndexEnable", True) and store.settings.flag("messageIndexSafe", False)
-    return checkpoint.min_timestamp_index if safe else checkpoint.min_timestamp
+def _index_safe(store: Store) -> bool:
+    """Whether a recovery also goes back to what the full index files hold."""
+    return store.settings.flag("messageIndexEnable", True) and store.settings.flag("messageIndexSafe", False)
 
 
 def _check_lock(store: Store) -> Iterator[Finding | NotChecked]:

@@ -2,7 +2,7 @@
 
     tail := zero*  |  long[1..FIELD_LIMIT] zero*      each long 0, a commitlog offset or a storeTimestamp
 
-5.5.0 writes an offset there (the record dispatched last). Reference 5.1.
+Reference 5.1.
 """
 
 from __future__ import annotations
@@ -22,19 +22,23 @@ from rocketfsck.verify.tasks.facts import Known
 FIELD_LIMIT = 8
 """Longs behind the known fields that may be fields of a newer broker; what is further behind is damage."""
 
-_FIRST = CHECKPOINT.size or 0
+_LAST_KNOWN = "logicsPhysicalOffset"
 _LONG = struct.Struct(">q")
 
 
 def check_tail(store: Store, file: StoreFile, data: bytes, known: Known) -> Iterator[Finding]:
-    """Finds CP026 on each field that no known version writes, or CP008 where the bytes are no such fields."""
-    tail = data[_FIRST:]
+    """Finds CP026 on each field that the store's version does not write, or CP008 where the bytes are no such
+    fields. Fields of versions that left no other traces are looked at, too: a stray value is damage."""
+    known_size = (
+        CHECKPOINT.size if _LAST_KNOWN in store.dialect.checkpoint_fields else CHECKPOINT.offset(_LAST_KNOWN)
+    )
+    tail = data[known_size:]
     if not any(tail):
         return
-    first = _FIRST + len(tail) - len(tail.lstrip(b"\0"))
-    end = _FIRST + len(tail.rstrip(b"\0"))
-    fields = [(pos, value) for pos, (value,) in _longs(tail) if value]
-    sound = len(data) == CHECKPOINT_SIZE and end <= _FIRST + FIELD_LIMIT * _LONG.size
+    first = known_size + len(tail) - len(tail.lstrip(b"\0"))
+    end = known_size + len(tail.rstrip(b"\0"))
+    fields = [(pos, value) for pos, (value,) in _longs(tail, known_size) if value]
+    sound = len(data) == CHECKPOINT_SIZE and end <= known_size + FIELD_LIMIT * _LONG.size
     kinds = [kind_of(store, value, known) if sound else None for _, value in fields]
     if None in kinds:
         where = Where(file=file.relative, start=first, end=end)
@@ -45,9 +49,9 @@ def check_tail(store: Store, file: StoreFile, data: bytes, known: Known) -> Iter
         yield Finding(RuleName.CHECKPOINT_FIELD_UNKNOWN, where, {"value": value, "kind": kind})
 
 
-def _longs(tail: bytes) -> Iterator[tuple[int, tuple[int]]]:
+def _longs(tail: bytes, first: int) -> Iterator[tuple[int, tuple[int]]]:
     whole = tail[: len(tail) // _LONG.size * _LONG.size]
-    return zip(range(_FIRST, CHECKPOINT_SIZE, _LONG.size), _LONG.iter_unpack(whole), strict=False)
+    return zip(range(first, CHECKPOINT_SIZE, _LONG.size), _LONG.iter_unpack(whole), strict=False)
 
 
 def kind_of(store: Store, value: int, known: Known) -> str | None:

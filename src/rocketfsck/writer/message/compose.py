@@ -355,7 +355,7 @@ def _shared_properties(draft: Draft, options: WriteOptions) -> bytes:
     A broker adds the map that it reads out of the request, so raw bytes do not keep their form here.
     """
     dialect = options.dialect
-    if not dialect.version.since("4.8.0") or dialect.version.since("HEAD"):
+    if not dialect.version.since("4.8.0") or dialect.version.since("5.3.4"):
         return b""
     own = draft.properties
     read = as_map(own, dialect) if isinstance(own, bytes) else own

@@ -131,7 +131,7 @@ class _Bulk:
         rolls = []
         if writer.options.message_index:
             rolls = self._append_entries(int(self.state[kernels.S_KEYS]))
-        follow_checkpoint(writer.checkpoint, times, count, rolls)
+        follow_checkpoint(writer.checkpoint, times, self.columns.offset, count, rolls)
         writer.message_count += count
         writer.last_timestamp = int(times[count - 1])
 
@@ -258,7 +258,9 @@ def _remember(log: CommitLog, data: memoryview, sizes: NDArray[np.int64]) -> Non
         log.encode_buffer[:size] = data[end - size : end]
 
 
-def follow_checkpoint(state: CheckpointState, times: Any, count: int, rolls: list[tuple[int, int]]) -> None:
+def follow_checkpoint(
+    state: CheckpointState, times: Any, offsets: Any, count: int, rolls: list[tuple[int, int]]
+) -> None:
     """What `CheckpointState.dispatched` makes of these records, told only those that it flushes at."""
     full = dict(rolls)
     row = 0
@@ -270,14 +272,17 @@ def follow_checkpoint(state: CheckpointState, times: Any, count: int, rolls: lis
                 if not len(late):
                     break
                 row += int(late[0])
-            _dispatched(state, int(times[row]), None)
+            _dispatched(state, int(times[row]), int(offsets[row]), None)
             row += 1
         if stop < count:
-            _dispatched(state, int(times[stop]), full[stop])
+            _dispatched(state, int(times[stop]), int(offsets[stop]), full[stop])
             row = stop + 1
-    state.physic_msg_timestamp = state.logics_msg_timestamp = int(times[count - 1])
+    state.physic_msg_timestamp = int(times[count - 1])
+    state.put_unit(int(times[count - 1]), int(offsets[count - 1]))
 
 
-def _dispatched(state: CheckpointState, timestamp: int, full_index_timestamp: int | None) -> None:
+def _dispatched(
+    state: CheckpointState, timestamp: int, physical_offset: int, full_index_timestamp: int | None
+) -> None:
     state.physic_msg_timestamp = timestamp
-    state.dispatched(timestamp, in_queue=True, full_index_timestamp=full_index_timestamp)
+    state.dispatched(timestamp, physical_offset, in_queue=True, full_index_timestamp=full_index_timestamp)

@@ -109,6 +109,7 @@ def kernel_input(
         word_count=chosen.words,
         words_by_rank=int(chosen.skew == "zipf"),
         tag_count=chosen.tags,
+        index_tags=int(plan.dialect.tag_entries),
         producer_count=chosen.producers,
         born_limit=BORN_DELAY_LIMIT,
         store_host=_host_number(plan.store_host),

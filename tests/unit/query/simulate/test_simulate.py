@@ -50,7 +50,21 @@ def _offsets(store: Store) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "version", ["4.3.0", "4.4.0", "4.9.8", "5.0.0", "5.1.4", "5.2.0", "5.3.2", "5.3.3", "HEAD"]
+    "version",
+    [
+        "4.3.0",
+        "4.4.0",
+        "4.9.8",
+        "5.0.0",
+        "5.1.4",
+        "5.2.0",
+        "5.3.2",
+        "5.3.3",
+        "5.3.4",
+        "5.4.0",
+        "5.5.0",
+        "5.5.1",
+    ],
 )
 def test_a_sound_store_starts_in_every_version(version: str, tmp_path: Path) -> None:
     grown(tmp_path, version=version)
@@ -65,7 +79,7 @@ def test_a_sound_store_starts_in_every_version(version: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("version", "files"), [("4.4.0", 3), ("5.3.1", 3), ("5.3.2", 1), ("5.3.3", 1), ("HEAD", 1)]
+    ("version", "files"), [("4.4.0", 3), ("5.3.1", 3), ("5.3.2", 1), ("5.3.3", 1), ("5.3.4", 1), ("5.5.1", 1)]
 )
 def test_how_many_files_a_clean_start_scans(version: str, files: int, tmp_path: Path) -> None:
     grown(tmp_path, 120, version=version)
@@ -77,7 +91,7 @@ def test_how_many_files_a_clean_start_scans(version: str, files: int, tmp_path: 
 
 @pytest.mark.parametrize(
     ("version", "loses"),
-    [("4.4.0", True), ("4.9.8", True), ("5.1.4", True), ("5.3.3", False), ("HEAD", False)],
+    [("4.4.0", True), ("4.9.8", True), ("5.1.4", True), ("5.3.3", False), ("5.3.4", False), ("5.5.1", False)],
 )
 def test_a_flipped_bit_in_the_last_but_one_file(version: str, loses: bool, tmp_path: Path) -> None:
     store = grown(tmp_path, 80, version=version)
@@ -178,32 +192,32 @@ def test_a_kill_costs_the_newest_index_file(tmp_path: Path) -> None:
     assert (off.losses.by_key_count or 0) > start.losses.by_key_count
 
 
-def test_head_begins_where_the_queues_and_the_index_allow_it(tmp_path: Path) -> None:
-    store = grown(tmp_path, 80, version="HEAD")
+def test_534_begins_where_the_queues_and_the_index_allow_it(tmp_path: Path) -> None:
+    store = grown(tmp_path, 80, version="5.3.4")
     first_of_last = log_files(tmp_path)[-1]
     patch(first_of_last, 90, b"!")  # no sound first record: the file before it
-    start = again(tmp_path, "HEAD")
+    start = again(tmp_path, "5.3.4")
     assert start.scan is not None
     assert start.scan.file_count == 2
     assert start.cut_offset == int(first_of_last.name)
     patch(first_of_last, 56, bytes(8))  # and one without a time is none either
-    assert again(tmp_path, "HEAD").scan is not None
+    assert again(tmp_path, "5.3.4").scan is not None
     (store.root / "abort").touch()
-    assert again(tmp_path, "HEAD", messageIndexSafe="true").recovery == "abnormal"
+    assert again(tmp_path, "5.3.4", messageIndexSafe="true").recovery == "abnormal"
 
 
-def test_head_and_a_first_record_without_a_time(tmp_path: Path) -> None:
-    grown(tmp_path, 80, version="HEAD")
+def test_534_and_a_first_record_without_a_time(tmp_path: Path) -> None:
+    grown(tmp_path, 80, version="5.3.4")
     patch(log_files(tmp_path)[-1], 56, bytes(8))
-    scan = again(tmp_path, "HEAD").scan
+    scan = again(tmp_path, "5.3.4").scan
     assert scan is not None
     assert scan.file_count == 2
 
 
-def test_head_truncates_by_what_it_has_dispatched(tmp_path: Path) -> None:
-    store = grown(tmp_path, version="HEAD")
+def test_534_truncates_by_what_it_has_dispatched(tmp_path: Path) -> None:
+    store = grown(tmp_path, version="5.3.4")
     patch(store.queues[0].files[-1].path, 180, struct.pack(">qiq", 1 << 40, 100, 0))
-    start = again(tmp_path, "HEAD")
+    start = again(tmp_path, "5.3.4")
     assert start.queues[0].cut_count
 
 

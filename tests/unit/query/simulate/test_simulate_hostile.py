@@ -15,7 +15,7 @@ from rocketfsck.store import open_store
 from tests.conftest import Directory
 
 STORES = ("4.9.8-basic", "5.0.0-innerbatch", "4.9.8-lmq", "4.9.8-cqext", "5.3.3-propcrc")
-VERSIONS = ("4.3.1", "4.4.0", "4.9.8", "5.1.4", "5.3.3", "HEAD")
+VERSIONS = ("4.3.1", "4.4.0", "4.9.8", "5.1.4", "5.3.3", "5.3.4", "5.5.1")
 PIECES = (b"\xff", b"\0", b"\x7f\xff\xff\xff\xff\xff\xff\xff", b"\x80\0\0\0\0\0\0\0", b"\0\0\0\1")
 
 

@@ -24,7 +24,7 @@ def start(root: Path, version: str) -> Start:
     return simulate_start(reopen(root, version=version), version)
 
 
-REFUSING = ("4.5.1", "4.9.1", "4.9.3", "4.9.8", "5.0.0", "5.1.4", "5.3.3", "HEAD")
+REFUSING = ("4.5.1", "4.9.1", "4.9.3", "4.9.8", "5.0.0", "5.1.4", "5.3.3", "5.3.4", "5.5.1")
 IGNORING = ("4.3.2", "4.4.0", "4.9.2")
 
 

@@ -10,7 +10,7 @@ from rocketfsck.formats.timer import TIMER_CHECK, TIMER_CHECK_SIZE
 from rocketfsck.repair.build.checkpoint import (
     build_checkpoint,
     index_timestamp,
-    logics_timestamp,
+    last_in_queues,
     read_checkpoint,
 )
 from rocketfsck.repair.log.edit import read_log_end
@@ -44,7 +44,7 @@ def test_without_anything_everything_is_zero(patient: Patients) -> None:
     for path in (sick.root / "index").iterdir():
         path.write_bytes(b"short")
     store = sick.open()
-    assert logics_timestamp(store, None) == 0 and index_timestamp(store) == 0
+    assert last_in_queues(store, None) is None and index_timestamp(store) == 0
     made = build_checkpoint(store)
     assert (made.physic_msg_timestamp, made.logics_msg_timestamp, made.confirm_phy_offset) == (0, 0, 0)
 

@@ -10,7 +10,7 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.reader.records import LogReader
-from rocketfsck.repair.build.checkpoint import logics_timestamp
+from rocketfsck.repair.build.checkpoint import last_in_queues
 from rocketfsck.repair.log.edit import last_record_before, read_log_end
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.planning import all_repairs, make_plan
@@ -121,12 +121,12 @@ def test_queues_without_files_or_units_tell_no_time(patient: Patients) -> None:
         dataclasses.replace(queue, mapped_files=dataclasses.replace(queue.mapped_files, files=()))
         for queue in store.queues[:2]
     ]
-    assert logics_timestamp(dataclasses.replace(store, queues=tuple(empty)), end) == 0
+    assert last_in_queues(dataclasses.replace(store, queues=tuple(empty)), end) is None
     queue = store.queues[0]
     queue.files[0].path.write_bytes(bytes(queue.files[0].size))
-    assert logics_timestamp(dataclasses.replace(store, queues=(queue,)), end) == 0
+    assert last_in_queues(dataclasses.replace(store, queues=(queue,)), end) is None
     queue.files[0].path.write_bytes(b"\xff" * queue.files[0].size)
-    assert logics_timestamp(dataclasses.replace(store, queues=(queue,)), end) == 0
+    assert last_in_queues(dataclasses.replace(store, queues=(queue,)), end) is None
 
 
 def test_files_whose_names_say_nothing_are_no_log(patient: Patients) -> None:
