@@ -6,6 +6,9 @@
     scan    the log alone
     both    both, and what the index hides
 
+A key is a word of KEYS or the UNIQ_KEY; or all of TAGS, which brokers index from 5.4.0 on. For tags `auto`
+also looks through the log where an older broker wrote the first or the last entries of an index file.
+
 Unlike a broker's, the answer is complete: no limit unless one is asked for, keys are compared and not only
 their hashes, the times are the records' own, and every index file is looked into. Reference 4.3, 4.5, 4.7.
 """
@@ -13,26 +16,25 @@ their hashes, the times are the records' own, and every index file is looked int
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import slot_of
-from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN, index_hash
-from rocketfsck.formats.magic import is_indexed
+from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN
 from rocketfsck.query.answers import STALE, Answer, Found, Lead, Outcome
 from rocketfsck.query.content.scanning import scan_log
+from rocketfsck.query.keyquery import KeyKind, KeyQuery, other_message
 from rocketfsck.query.selecting import index_step
 from rocketfsck.query.trace import EntryStep, IndexStep, ScanStep, Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.index import Entry, IndexReader
 from rocketfsck.scan.columns import Stop
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter
+from rocketfsck.store.dialect.sampling import lacks_tags
 from rocketfsck.store.model import IndexFile, Store
 from rocketfsck.store.reading import Progress
 
 Via = Literal["auto", "index", "scan", "both"]
-
 VISIT_LIMIT = 1_000_000
 """As many entries of one chain are visited: a longer one says that its file is no index."""
 STEP_LIMIT = 64
@@ -45,34 +47,13 @@ _WRONG = frozenset({OUTSIDE, NO_RECORD, STALE})
 """What no sound index leads to: others may be missing from it."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyQuery:
-    """What is asked for. `unique`: only as UNIQ_KEY; else as a word of KEYS, too. Times are storeTimestamps
-    in ms, half-open. `max_count`: only the newest."""
-
-    topic: str
-    key: str
-    unique: bool = False
-    begin_timestamp: int = INT64_MIN
-    end_timestamp: int = INT64_MAX
-    max_count: int | None = None
-
-    def is_of(self, message: Message) -> bool:
-        """Whether the message has the key under the topic, whatever its time."""
-        has_key = message.unique_key == self.key or (not self.unique and self.key in message.keys)
-        return message.topic == self.topic and has_key and is_indexed(message.sys_flag)
-
-    def wants(self, message: Message) -> bool:
-        """Whether the message is an answer."""
-        return self.begin_timestamp <= message.store_timestamp < self.end_timestamp and self.is_of(message)
-
-
 def find_by_key(
     store: Store,
     topic: str,
     key: str,
     *,
     unique: bool = False,
+    tag: bool = False,
     via: Via = "auto",
     begin_timestamp: int = INT64_MIN,
     end_timestamp: int = INT64_MAX,
@@ -83,12 +64,13 @@ def find_by_key(
 ) -> Answer:
     """The messages of a topic that have a key, with the way to them (`Answer.trace`).
 
-    `unique` takes the key as UNIQ_KEY only. Timestamps are ms, half-open; `max_count` keeps the newest.
-    Bodies above `max_body_size` bytes are None (0: no bodies, where many messages have the key). The outcome
-    is UNKNOWN_TOPIC where nothing was found and the store knows no such topic. Raises StoreError when the log
-    cannot be read; an index file that cannot is noted in the trace.
+    `unique` takes the key as UNIQ_KEY only, `tag` as all of TAGS. Timestamps are ms, half-open; `max_count`
+    keeps the newest. Bodies above `max_body_size` bytes are None (0: no bodies, where many messages have the
+    key). The outcome is UNKNOWN_TOPIC where nothing was found and the store knows no such topic. Raises
+    StoreError when the log cannot be read; an index file that cannot is noted in the trace.
     """
-    query = KeyQuery(topic, key, unique, begin_timestamp, end_timestamp, max_count)
+    kind: KeyKind = "tag" if tag else "unique" if unique else "key"
+    query = KeyQuery(topic, key, kind, begin_timestamp, end_timestamp, max_count)
     if view is not None:
         return _KeySearch(view, query, max_body_size, progress).answer(via)
     with StoreView(store) as own:
@@ -105,8 +87,8 @@ class _KeySearch:
         self.query = query
         self.max_body_size = max_body_size
         self.progress = progress
-        self.key_hash = index_hash(query.topic, query.key)
-        self.trace = Trace(f"{query.topic}#{query.key}", self.key_hash)
+        self.key_hash = query.key_hash
+        self.trace = Trace(query.index_text, self.key_hash)
         self.by_index: dict[int, Message] = {}
         self.by_scan: dict[int, Message] = {}
         self.leads: list[Lead] = []
@@ -145,8 +127,7 @@ class _KeySearch:
         return self.view.found(message, offset, *via)
 
     def _why_nothing(self, via: Via) -> str:
-        kind = "unique key" if self.query.unique else "key"
-        what = f"no message of topic {self.query.topic} has the {kind} {self.query.key}"
+        what = f"no message of topic {self.query.topic} has {self.query.said}"
         if (self.query.begin_timestamp, self.query.end_timestamp) != (INT64_MIN, INT64_MAX):
             what += " in this time"
         if via == "index":
@@ -212,7 +193,7 @@ class _KeySearch:
         if isinstance(message, Stop):
             return self._lead(entry, source, NO_RECORD)
         if not self.query.is_of(message):
-            return self._lead(entry, source, _other(message))
+            return self._lead(entry, source, other_message(message))
         if self.view.liveness(entry.physical_offset) is False:
             return self._lead(entry, source, STALE)
         if not self.query.wants(message):
@@ -230,7 +211,8 @@ class _KeySearch:
         query = self.query
         wanted = MessageFilter(
             topic=query.topic,
-            key=query.key,
+            key=None if query.kind == "tag" else query.key,
+            tag=query.key if query.kind == "tag" else None,
             begin_timestamp=None if query.begin_timestamp == INT64_MIN else query.begin_timestamp,
             end_timestamp=None if query.end_timestamp == INT64_MAX else query.end_timestamp,
         )
@@ -265,6 +247,18 @@ class _KeySearch:
             return
         for start, end, why in self._uncovered():
             self._look(start, end, why)
+        if self.query.kind == "tag":
+            for file in self.view.store.indexes:
+                self._scan_untagged(file)
+
+    def _scan_untagged(self, file: IndexFile) -> None:
+        """Look through the log where an index file has keys, but no tags: an older broker wrote in it."""
+        step = next((step for step in self.trace.index_steps if step.file == file.relative), None)
+        if step is None or step.index_count <= 1 or not lacks_tags(self.view.store, file):
+            return
+        behind = self.view.log.message_at(step.end_offset, max_body_size=0)
+        end = step.end_offset + (behind.total_size if isinstance(behind, Message) else 1)
+        self._scan(step.begin_offset, end, f"{file.relative} has no entries for the tags of some records")
 
     def _behind_log(self) -> IndexStep | None:
         """The index file whose last put is no live record: what came since is not in it (reference 4.8)."""
@@ -335,13 +329,3 @@ class _KeySearch:
             later = [file for file in self.view.log.files if (file.start_offset or 0) > offset]
             return all(file.allocated_size == 0 for file in later)
         return True
-
-
-def _other(message: Message) -> str:
-    """What a record is that a hash leads to but that has not the key."""
-    return f"another message, of topic {message.topic} with the keys {' '.join(_words(message)) or '-'}"
-
-
-def _words(message: Message) -> list[str]:
-    unique = [message.unique_key] if message.unique_key else []
-    return unique + message.keys

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any
 from datetime import datetime
+from typing import Any
 
 import pytest
 

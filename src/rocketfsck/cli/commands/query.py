@@ -120,7 +120,7 @@ def by_offset(
     return exit_code(answer.outcome, answer.found) | (NOT_FOUND_CODE if hidden else 0)
 
 
-def _by_key(topic: str, key: str, *, unique: bool, **given: Any) -> int:
+def _by_key(topic: str, key: str, *, unique: bool = False, tag: bool = False, **given: Any) -> int:
     from rocketfsck.cli.query.writing import write_answer
     from rocketfsck.query.keys import find_by_key
 
@@ -138,7 +138,7 @@ def _by_key(topic: str, key: str, *, unique: bool, **given: Any) -> int:
         from rocketfsck.query.serving.mimic import broker_by_key
 
         with BrokerView(store, broker) as asker:
-            answer = broker_by_key(asker, topic, key, unique=unique, **window)
+            answer = broker_by_key(asker, topic, key, unique=unique, tag=tag, **window)
     else:
         with asked_view(store, via) as view, asked_progress(asked, "query key") as progress:
             answer = find_by_key(
@@ -146,6 +146,7 @@ def _by_key(topic: str, key: str, *, unique: bool, **given: Any) -> int:
                 topic,
                 key,
                 unique=unique,
+                tag=tag,
                 via=via,
                 max_body_size=asked.max_body_size,
                 view=view,
@@ -161,6 +162,14 @@ def _by_key(topic: str, key: str, *, unique: bool, **given: Any) -> int:
 @store_argument
 @click.argument("topic")
 @click.argument("key")
+@click.option(
+    "--type",
+    "kind",
+    type=click.Choice(["key", "tag"]),
+    default="key",
+    show_default=True,
+    help="key: KEY is among KEYS or the UNIQ_KEY. tag: KEY is all of TAGS, which brokers index since 5.4.0.",
+)
 @window_options
 @via_option
 @broker_option
@@ -168,9 +177,9 @@ def _by_key(topic: str, key: str, *, unique: bool, **given: Any) -> int:
 @message_options
 @asked_options()
 @common_options
-def by_key(topic: str, key: str, **given: Any) -> int:
-    """Find the messages of a topic with a key, among KEYS or as UNIQ_KEY."""
-    return _by_key(topic, key, unique=False, **given)
+def by_key(topic: str, key: str, kind: str, **given: Any) -> int:
+    """Find the messages of a topic with a key, among KEYS or as UNIQ_KEY; or with these tags."""
+    return _by_key(topic, key, tag=kind == "tag", **given)
 
 
 @command.command("unique-key", cls=Command)

@@ -17,7 +17,7 @@ from functools import cached_property
 
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dialect import Version, parse_version
-from rocketfsck.formats.javatext import INT64_MAX, index_hash
+from rocketfsck.formats.javatext import INT64_MAX, index_hash, tag_index_hash
 from rocketfsck.query.log import LogView
 from rocketfsck.query.selecting import index_step, is_time_matched, select_offsets
 from rocketfsck.query.serving.batches import Boundary
@@ -86,13 +86,18 @@ class BrokerView(Closing):
         begin_timestamp: int = 0,
         end_timestamp: int = INT64_MAX,
         trace: Trace | None = None,
+        *,
+        by_tags: bool = False,
     ) -> KeyOffsets:
         """The physical offsets that the index gives for a key, newest entries first, at most 64.
 
-        Hashes are compared, keys are not; the times (ms) are those of the entries, in whole seconds.
+        Hashes are compared, keys are not; the times (ms) are those of the entries, in whole seconds. With
+        `by_tags` the key is the tags of messages (index type "T"); UsageError for a version before 5.4.0.
         """
+        if by_tags and not self.traits.dialect.tag_entries:
+            raise UsageError(f"a broker of version {self.version} has no query by tags (5.4.0+)")
         limit = min(max_num, MAX_BATCH_NUM)
-        key_hash = index_hash(topic, key)
+        key_hash = tag_index_hash(topic, key) if by_tags else index_hash(topic, key)
         out: list[int] = []
         last = (0, 0)
         for number, file in enumerate(reversed(self.store.indexes)):
@@ -119,26 +124,31 @@ class BrokerView(Closing):
         begin_timestamp: int = 0,
         end_timestamp: int = INT64_MAX,
         trace: Trace | None = None,
+        *,
+        by_tags: bool = False,
     ) -> tuple[int, ...]:
         """The physical offsets of the records that a query by key returns, in the order returned.
 
         A broker asks the index up to three times, each time for what is older than the oldest so far.
-        Raises StoreError where the log cannot be read, be it only by this tool.
+        `by_tags` as `index_query_offset`. Raises StoreError where the log cannot be read, be it only by this
+        tool.
         """
         refuse_unanswered(self.store, self.traits.dialect, queues=False)
         given: list[int] = []
         last_time = end_timestamp
         for _ in range(QUERY_ROUNDS):
-            found = self.index_query_offset(topic, key, max_num, begin_timestamp, last_time, trace)
+            found = self.index_query_offset(
+                topic, key, max_num, begin_timestamp, last_time, trace, by_tags=by_tags
+            )
             if not found.offsets:
                 break
             before = len(given)
             for number, offset in enumerate(sorted(found.offsets)):
                 if number == 0:
                     timestamp = self._stored_at(offset)
-                    if timestamp is None:
+                    if timestamp is None and not self.traits.keeps_unreadable:
                         continue
-                    last_time = timestamp
+                    last_time = last_time if timestamp is None else timestamp
                 if self._has_bytes(offset):
                     given.append(offset)
             if len(given) > before or last_time < begin_timestamp:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rocketfsck.formats.javatext import TAG_KEY_PREFIX
 from rocketfsck.query.answers import BROKER, Answer, Found, Lead, Outcome
 from rocketfsck.query.serving.broker import BrokerView
 from rocketfsck.query.serving.pulls import PullAnswer
@@ -49,6 +50,7 @@ def broker_by_key(
     key: str,
     *,
     unique: bool = False,
+    tag: bool = False,
     begin_timestamp: int | None = None,
     end_timestamp: int | None = None,
     max_count: int | None = None,
@@ -56,8 +58,9 @@ def broker_by_key(
     """`queryMessage` for a key: at most 64, or 32 for a unique key; the window is in index time, closed.
 
     Messages of other keys with the same hash are among them: clients leave those out, brokers do not.
+    With `tag` the key is all of TAGS; UsageError for a version before 5.4.0.
     """
-    trace = Trace(f"{topic}#{key}")
+    trace = Trace(f"{topic}#{TAG_KEY_PREFIX if tag else ''}{key}")
     most = DEFAULT_QUERY_NUM if unique else max_count
     told = {
         name: value
@@ -68,7 +71,7 @@ def broker_by_key(
         )
         if value is not None
     }
-    offsets = broker.query_message(topic, key, trace=trace, **told)
+    offsets = broker.query_message(topic, key, trace=trace, by_tags=tag, **told)
     return answer_of(broker, offsets, trace, f"a broker of version {broker.version} finds nothing")
 
 

@@ -32,6 +32,7 @@ class QueryTraits:
     `overflow_to_min`: who asks behind the end of a queue that begins at 0 is sent back to 0.
     `pull_limit`: how one pull measures the units that it goes through: in "bytes", or (5.0.0) their number
     against a limit in bytes. `limit_inclusive`: at the limit it stops; else one unit behind it.
+    `keeps_unreadable`: a query by key returns the first offset found, even where no message can be decoded.
     `skips_first`: units of a file that has gone are passed over before the answer is found to be full.
     """
 
@@ -44,6 +45,7 @@ class QueryTraits:
     pull_limit: Literal["bytes", "units"]
     limit_inclusive: bool
     skips_first: bool
+    keeps_unreadable: bool
 
 
 def traits_of(version: Version) -> QueryTraits:
@@ -59,4 +61,5 @@ def traits_of(version: Version) -> QueryTraits:
         pull_limit="units" if iterates and not version.since("5.1.0") else "bytes",
         limit_inclusive=not iterates or version.since("5.3.3"),
         skips_first=not iterates,
+        keeps_unreadable=version.since("5.4.0"),
     )

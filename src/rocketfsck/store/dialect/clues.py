@@ -13,7 +13,6 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, decode_checkpoint
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
-from rocketfsck.formats.javatext import java_decode, tag_index_hash
 from rocketfsck.formats.magic import (
     BORN_HOST_V6,
     COMPRESSED,
@@ -21,12 +20,11 @@ from rocketfsck.formats.magic import (
     INNER_BATCH,
     MAGIC_V2,
     STORE_HOST_V6,
-    is_indexed,
 )
-from rocketfsck.formats.properties import TAGS, parse_properties
 from rocketfsck.formats.record import Record
 from rocketfsck.store.dialect.clue import Clue, Fits, Found, Weight
 from rocketfsck.store.dialect.nameclues import clues_in_names
+from rocketfsck.store.dialect.sampling import count_tagged
 from rocketfsck.store.model import OtherKind, StoreFile
 from rocketfsck.store.reading import FileReader
 
@@ -183,13 +181,7 @@ def _in_indexes(found: Found) -> Iterator[Clue]:
 
 def _in_tag_entries(found: Found) -> Iterator[Clue]:
     """Whether the newest index entries have one more for each record with tags (5.4.0+)."""
-    wanted, met = 0, 0
-    for record in found.sample.last[1:-1]:  # the entries of the first and the last may be cut off
-        properties = parse_properties(record.properties, "scan") or {}
-        tags = properties.get(TAGS)
-        if tags and is_indexed(record.sys_flag):
-            wanted += 1
-            met += tag_index_hash(java_decode(record.topic), tags) in found.sample.hashes(record)
+    wanted, met = count_tagged(found.sample.last, found.sample.entries, "scan")
     if wanted >= _ENOUGH_COUNT and met >= 0.9 * wanted:
         yield Clue(
             Weight.NEWEST,

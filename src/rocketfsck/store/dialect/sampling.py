@@ -9,16 +9,18 @@ thing that is not a record.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE, MAGIC_NORMAL
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
-from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
+from rocketfsck.formats.javatext import java_decode, tag_index_hash
+from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE, is_indexed
+from rocketfsck.formats.properties import TAGS, Parser, parse_properties
 from rocketfsck.formats.record import Record, decode_record, read_frame
-from rocketfsck.store.model import IndexFile, MappedFile
+from rocketfsck.store.model import IndexFile, MappedFile, Store
 from rocketfsck.store.reading import FileReader
 
 SAMPLE_COUNT = 200
@@ -44,10 +46,6 @@ class LogSample:
     oldest: tuple[Record, ...]
     filler: bytes
     entries: frozenset[tuple[int, int]] = frozenset()
-
-    def hashes(self, record: Record) -> set[int]:
-        """The keyHashes of the newest index entries that point at a record."""
-        return {key_hash for offset, key_hash in self.entries if offset == record.physical_offset}
 
 
 def sample_commitlog(files: Sequence[MappedFile], indexes: Sequence[IndexFile], slot_count: int) -> LogSample:
@@ -167,3 +165,48 @@ class _Walk:
             self._buffer, self._start, offset = self.reader.read_upto(pos, wanted), pos, 0
             self._budget -= len(self._buffer)
         return self._buffer[offset : offset + size]
+
+
+def count_tagged(
+    records: Sequence[Record], entries: Iterable[tuple[int, int]], parser: Parser
+) -> tuple[int, int]:
+    """How many of these records have tags to be indexed, and how many of those an entry for them.
+
+    `entries` are physical offset and keyHash of index entries; those of the first and the last record may be
+    cut off, so that these two records do not count.
+    """
+    known = set(entries)
+    wanted = [
+        (record.physical_offset, tag_index_hash(java_decode(record.topic), tags))
+        for record in records[1:-1]
+        if is_indexed(record.sys_flag)
+        and (tags := (parse_properties(record.properties, parser) or {}).get(TAGS))
+    ]
+    return len(wanted), sum(pair in known for pair in wanted)
+
+
+def lacks_tags(store: Store, file: IndexFile) -> bool:
+    """Whether records at either end of an index file have tags and no entry for them.
+
+    No more is looked at: brokers change with a restart, and seldom twice within a file.
+    """
+    slot_count = store.geometry.slot_count
+    try:
+        with FileReader(file.location) as reader:
+            index_count = decode_header(reader.read(0, INDEX_HEADER_SIZE)).index_count
+            ends = [
+                reader.read_upto(
+                    entry_pos(first, slot_count), ENTRY_SIZE * min(LAST_COUNT, index_count - first)
+                )
+                for first in {1, max(1, index_count - LAST_COUNT)}
+            ]
+    except StoreError:
+        return False
+    for data in ends:
+        whole = data[: len(data) // ENTRY_SIZE * ENTRY_SIZE]
+        entries = [(offset, key_hash) for key_hash, offset, _, _ in ENTRY.packer().iter_unpack(whole)]
+        records = list(records_at(store.commitlog.files, sorted({offset for offset, _ in entries})))
+        wanted, met = count_tagged(records, entries, store.dialect.property_parser)
+        if met < wanted:
+            return True
+    return False
