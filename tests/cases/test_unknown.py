@@ -1,7 +1,7 @@
 """Stores of brokers that are newer than this tool: no error where they are sound, hands off what is new.
 
-The stores in tests/data/real were written by released 5.5.0 brokers. Where one is read as 5.3.4, which does not
-know that tags are indexed, it stands for a store of a broker that is newer still. ADR 0011.
+The stores in tests/data/real were written by released 5.5.0 brokers. Where one is read as 5.3.4, which does
+not know that tags are indexed, it is an example of a store of a broker that is newer still. ADR 0011.
 """
 
 from __future__ import annotations
