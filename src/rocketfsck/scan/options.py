@@ -19,8 +19,8 @@ class ScanOptions:
     configured length of a commit log file in bytes, 0 where a file's own length is the truth: it bounds the
     records, and says what a BLANK's totalSize must be. `body_range` are file positions, half-open: what lies
     outside of them, but for a buffer's length, is walked without its bodies. `in_entries`: records are the
-    bodies of DLedger's entries (`scan.plain.entries`). `index_tags` gives a record's tags a row among its keys,
-    as brokers from 5.4.0 on index them (dialect D21).
+    bodies of DLedger's entries (`scan.plain.entries`). `index_tags` gives a record's tags a row among its
+    keys, as brokers from 5.4.0 on index them (dialect D21).
     """
 
     read_bodies: bool = True
@@ -69,7 +69,7 @@ def log_item(store: Store, file: MappedFile) -> LogItem:
 def log_options(
     store: Store, file: MappedFile, *, read_bodies: bool, index_tags: bool = False
 ) -> ScanOptions:
-    """How a commit log file of a store is scanned; with `index_tags` for all that its index has entries of."""
+    """How a commit log file of a store is scanned; with `index_tags` for all that is indexed."""
     return ScanOptions(
         read_bodies,
         store.dialect.property_parser,
