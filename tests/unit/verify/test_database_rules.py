@@ -371,6 +371,8 @@ def test_a_config_row_of_no_shape(copied: Copied) -> None:
     change_rows(root, "config/topics", "default", {b"Odd": b"{no json"})
     finding = only(root, "RK005")
     assert (finding.where.file, finding.found["key"]) == ("config/topics", b"Odd".hex())
+    change_rows(root, "config/topics", "default", {b"Odd": b'{"topicName":"Other"}'})
+    assert "'Other' in the value, 'Odd' in the key" in str(only(root, "RK005").found["reason"])
 
 
 def test_the_second_form_of_configs(copied: Copied) -> None:

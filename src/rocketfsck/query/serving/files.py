@@ -155,7 +155,7 @@ class ServedQueue:
 
     `min_pos` is the position of the first unit that can be read (for kind "file"). `min_offset` and
     `max_offset` are queue offsets: the first that can be read (-1 for a batch queue without units), and the
-    one that the next message gets.
+    one that the next message gets. `in_database`: a broker has it in RocksDB, the files are made of that.
     """
 
     topic: str
@@ -169,6 +169,16 @@ class ServedQueue:
     max_offset: int
     readers: Readers
     appended: Appended = field(default=NO_UNITS)
+    in_database: bool = False
+
+    def unit_at(self, queue_offset: int) -> Unit | None:
+        """The unit at a queue offset of a queue of kind "file"; None where it has none."""
+        pos = queue_offset * self.unit_size
+        for file in reversed(self.files):
+            if file.start_offset <= pos < file.start_offset + file.wrote_pos:
+                unit = self.unit(file, pos - file.start_offset)
+                return unit if unit.is_used and not unit.is_pre_blank else None
+        return None
 
     def unit(self, file: ServedFile, pos: int) -> Unit:
         """The unit at a position of a file, which must be below the file's `wrote_pos`."""

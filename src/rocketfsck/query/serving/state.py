@@ -57,13 +57,17 @@ class Serving:
         self.log = log
         self.view = view
         self.traits = traits
+        self.in_database = bool(view.store.lifted.areas)
         self._made: dict[QueueName, ServedQueue | None] = {}
 
     def queue(self, topic: str, queue_id: int) -> ServedQueue | None:
         """A queue; None where the broker has none."""
         name = (topic, queue_id)
         if name not in self._made:
-            self._made[name] = self._make(name)
+            made = self._make(name)
+            if made is not None and made.kind == "file" and self.in_database:
+                made = replace(made, in_database=True)
+            self._made[name] = made
         return self._made[name]
 
     def _make(self, name: QueueName) -> ServedQueue | None:

@@ -1,9 +1,9 @@
 """The queue offset for a time, as brokers search it. Reference 7.3.
 
 Two searches were in use for consume queues of 20-byte units (`QueryTraits.time_search`), one for batch
-queues (`batches`). "nearest": the first file that was modified at that time or later, in it the unit whose
-record's time is nearest. "boundary": the file by its records' own times, in it the first unit of that time or
-later (lower) or the last of that time or earlier (upper).
+queues (`batches`), one for queues in RocksDB. "nearest": the first file that was modified at that time or
+later, in it the unit whose record's time is nearest. "boundary": the file by its records' own times, in it the
+first unit of that time or later (lower) or the last of that time or earlier (upper).
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ def offset_of_time(
     """
     if queue.kind == "batch":
         found = batch_offset_of_time(queue, timestamp, boundary)
+    elif queue.in_database and traits.upper_boundary:
+        found = _database_search(queue, log, timestamp, boundary)
     elif not queue.files:
         found = 0
     elif traits.time_search == "nearest":
@@ -33,6 +35,39 @@ def offset_of_time(
     else:
         found = _TimeSearch(queue, log).boundary(timestamp, boundary)
     return min(max(found, queue.min_offset), queue.max_offset) if traits.time_clamped else found
+
+
+def _database_search(queue: ServedQueue, log: ServedLog, timestamp: int, boundary: Boundary) -> int:
+    """`binarySearchInCQByTime`: over the queue offsets of a queue in RocksDB, whatever files there were."""
+    floor, ceiling = queue.min_offset, queue.max_offset - 1
+    if ceiling < 0:
+        return 0
+
+    def time_of(place: int) -> int | None:
+        unit = queue.unit_at(place)
+        return None if unit is None else log.store_timestamp(unit.physical_offset, unit.size)
+
+    last, first = time_of(ceiling), time_of(floor)
+    if last is not None and last < timestamp:
+        return ceiling if boundary == "upper" else ceiling + 1
+    if first is not None and first > timestamp:
+        return 0 if boundary == "upper" else floor
+    low, high, left, right = floor, ceiling, -1, -1
+    while high >= low:
+        middle = low + (high - low) // 2
+        stored = time_of(middle)
+        if stored is None:
+            low = middle + 1
+        elif stored == timestamp:
+            step = 1 if boundary == "upper" else -1
+            while floor <= middle + step <= ceiling and time_of(middle + step) == timestamp:
+                middle += step
+            return middle
+        elif stored > timestamp:
+            high, right = middle - 1, middle
+        else:
+            low, left = middle + 1, middle
+    return left if boundary == "upper" else right
 
 
 class _TimeSearch:

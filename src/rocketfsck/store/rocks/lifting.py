@@ -34,6 +34,7 @@ _TABLES: Mapping[str, tuple[str, str]] = {
     "subscription-group": ("subscriptionGroup.json", "subscriptionGroupTable"),
     "consumer-offset": ("consumerOffset.json", "offsetTable"),
 }
+_NAMES = {"topic": "topicName", "subscription-group": "groupName"}
 LIGHT = ("lmqConsumerOffset.json", "lmqOffsetTable")
 
 
@@ -130,9 +131,13 @@ def _put(tables: dict[tuple[str, str], dict[str, Any]], kind: str, values: Mappi
             raise FormatError("offsetTable: no object", offset=0)
         offsets = {str(queue_id): offset for queue_id, offset in table.items()}
     else:
-        if not isinstance(values["content"], dict):
+        name, content = os.fsdecode(values["name"]), values["content"]
+        if not isinstance(content, dict):
             raise FormatError("value: no JSON object", offset=0)
-        tables.setdefault(_TABLES[kind], {})[os.fsdecode(values["name"])] = values["content"]
+        told = content.get(_NAMES[kind])
+        if told != name:
+            raise FormatError(f"{_NAMES[kind]}: {told!r} in the value, {name!r} in the key", offset=0)
+        tables.setdefault(_TABLES[kind], {})[name] = content
         return
     if name.startswith(LMQ_PREFIX):
         tables.setdefault(LIGHT, {})[name] = next(iter(offsets.values()), 0)

@@ -1,0 +1,43 @@
+"""Searches by time over queues in RocksDB, against a plain reading of the broker's rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketfsck import iter_messages
+from rocketfsck.query import BrokerView
+from rocketfsck.query.serving.batches import Boundary
+from rocketfsck.store import open_store
+from rocketfsck.store.rocks.lifting import lifted
+
+from tests.conftest import Directory
+
+
+def wanted(times: list[int], timestamp: int, boundary: Boundary) -> int:
+    """What the search comes to: the first of the time or later, or the last of it or earlier.
+
+    Before all of them the upper answer is 0; behind all the lower one is where the next message goes.
+    """
+    if boundary == "lower":
+        return next((place for place, time in enumerate(times) if time >= timestamp), len(times))
+    return max((place for place, time in enumerate(times) if time <= timestamp), default=0)
+
+
+@pytest.mark.parametrize("boundary", ["lower", "upper"])
+@pytest.mark.parametrize("name", ["5.5.0-rocksdb-cq", "5.5.0-rocksdb-config-v2"])
+def test_every_time_of_every_queue(real_dir: Directory, name: str, boundary: Boundary) -> None:
+    store = open_store(real_dir(name), version="5.5.0")
+    times: dict[tuple[str, int], list[int]] = {}
+    for message in iter_messages(store, live_only=True):
+        if message.sys_flag & 12 in (0, 8):
+            times.setdefault((message.topic, message.queue_id), []).append(message.store_timestamp)
+    asked = 0
+    with lifted(store) as lifting, BrokerView(lifting.store, "5.5.0", state="started") as broker:
+        for (topic, queue_id), stored in times.items():
+            assert stored == sorted(stored)
+            for timestamp in sorted({time + step for time in stored for step in (-1, 0, 1)}):
+                said = broker.offset_in_queue_by_time(topic, queue_id, timestamp, boundary)
+                assert said == wanted(stored, timestamp, boundary), (topic, queue_id, timestamp)
+                asked += 1
+        assert broker.offset_in_queue_by_time("NoTopic", 0, 1, boundary) <= 0
+    assert asked > 100
