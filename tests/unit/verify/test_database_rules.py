@@ -302,6 +302,20 @@ def test_a_timer_of_another_time_or_key(copied: Copied) -> None:
     assert only(root, "RK005").found["family"] == "timer"
 
 
+def test_a_timer_that_is_gone(copied: Copied) -> None:
+    root = copied(ALL)
+    rows = rows_of(database_of(root, "rocksdbstore"))["timer"]
+    due = {key: decode_timer_key(key).deliver_time for key in rows if len(rows[key]) == 12}
+    last = max(due, key=lambda key: due[key])
+    change_rows(root, "rocksdbstore", "timer", {last: None})
+    finding = only(root, "RK014")
+    assert finding.found["reason"] == f"it is missing, and the message is due at {due[last]}"
+    assert finding.where.physical_offset == int.from_bytes(rows[last][4:], "big")
+    first = min(due, key=lambda key: due[key])  # that one was delivered: its row may stay or go
+    change_rows(root, "rocksdbstore", "timer", {last: rows[last], first: None})
+    assert not found_in(root)
+
+
 def test_a_transaction_of_no_record(copied: Copied) -> None:
     root = copied(ALL)
     key = encode_trans_key(TransKey(17685, b"AllTx", b"C000020225994E0E2F2A6DDAC32A0035"))

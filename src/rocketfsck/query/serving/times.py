@@ -2,8 +2,8 @@
 
 Two searches were in use for consume queues of 20-byte units (`QueryTraits.time_search`), one for batch
 queues (`batches`), one for queues in RocksDB. "nearest": the first file that was modified at that time or
-later, in it the unit whose record's time is nearest. "boundary": the file by its records' own times, in it the
-first unit of that time or later (lower) or the last of that time or earlier (upper).
+later, in it the unit whose record's time is nearest. "boundary": the file by its records' own times, in it
+the first unit of that time or later (lower) or the last of that time or earlier (upper).
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     index   every record with a unique key has a row for it, for each of its keys and for its tags, from the
             first record that has any up to the mark `lastOffsetPy`; and no row is for anything else
-    timer   the record is there, of that size, with that unique key and delivery time
+    timer   the record is there, of that size, with that unique key and delivery time; and every message of
+            the timer topic that was scanned, is not due yet and was not cancelled has a row
     trans   the record is there, of that size, prepared for that topic
     POP     the JSON says what the key says
 
@@ -32,6 +33,7 @@ from rocketfsck.formats.rocksmessages import (
     encode_i64,
     encode_index_key,
 )
+from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
@@ -89,10 +91,12 @@ class _Index:
 
 @dataclass(slots=True)
 class _Taken:
-    """What was read of a database: the index, the timers and transactions by physical offset, odd rows."""
+    """What was read of a database: the index, the timers and transactions by physical offset, the marks of
+    the timers, odd rows."""
 
     index: _Index = field(default_factory=_Index)
     messages: dict[int, list[tuple[str, dict[str, Any]]]] = field(default_factory=dict)
+    timers: dict[str, int] = field(default_factory=dict)
     odd: list[OddRow] = field(default_factory=list)
     odd_count: int = 0
 
@@ -154,6 +158,8 @@ def _take_messages(taken: _Taken, rows: Rows, content: Content) -> None:
             continue
         if kind != "mark":
             taken.messages.setdefault(values["phyOffset"], []).append((kind, values))
+        elif content is Content.TIMER:
+            taken.timers[values["name"]] = values["number"]
 
 
 def _check_pop(taken: _Taken, other: Other, rows: Rows) -> Iterator[Finding]:
@@ -199,11 +205,14 @@ def _against_log(store: Store, other: Other, taken: _Taken) -> Iterator[Finding]
     if last is None:
         last = max((int(part.max()) for part in index.offsets if len(part)), default=-1)
     left = NAMED_LIMIT
+    waiting = _Waiting(taken)
     for offset, message in _messages(store):
         for kind, values in taken.messages.pop(offset, ()):
             reason = _misfit(kind, values, message)
             if reason is not None:
                 yield _message_finding(other, kind, values, reason)
+        if message.topic == TIMER_TOPIC:
+            waiting.look(offset, message)
         if offset < first:
             continue
         missing = index.explain(_expected(message, offset))
@@ -212,6 +221,7 @@ def _against_log(store: Store, other: Other, taken: _Taken) -> Iterator[Finding]
             where = Where(file=other.relative, physical_offset=offset, topic=message.topic)
             facts: Facts = {"database": other.relative, "row_count": missing}
             yield Finding(RuleName.INDEX_ROW_MISSING, where, facts)
+    yield from waiting.findings(other)
     start = store.commitlog.start_offset or 0
     for offset, rows in sorted(taken.messages.items()):
         for kind, values in rows:
@@ -219,6 +229,48 @@ def _against_log(store: Store, other: Other, taken: _Taken) -> Iterator[Finding]
                 yield _message_finding(other, kind, values, "no record starts there")
     if not index.explained.all():
         yield from _unexplained(other, index, start)
+
+
+class _Waiting:
+    """Messages that wait for their time, and have no row. Those from before the first row are not judged: the
+    database may be younger than they are."""
+
+    def __init__(self, taken: _Taken) -> None:
+        timers = [
+            (offset, values)
+            for offset, rows in taken.messages.items()
+            for kind, values in rows
+            if kind == "timer"
+        ]
+        self.first = min((offset for offset, _ in timers), default=1 << 62)
+        self.keys = {(values["deliverTime"], values["uniqKey"]) for _, values in timers}
+        self.scanned = taken.timers.get("sys_topic_scan_offset_checkpoint", 0)
+        self.delivered = taken.timers.get("timeline_checkpoint", 1 << 62)
+        self.found: list[tuple[int, str, int]] = []
+        self.cancelled: list[str] = []
+
+    def look(self, offset: int, message: Message) -> None:
+        """Take a message of the timer topic. Its row may lead to a later copy, if it was rolled."""
+        properties = message.properties or {}
+        if "TIMER_DEL_UNIQKEY" in properties:
+            self.cancelled.append(properties["TIMER_DEL_UNIQKEY"])
+            return
+        due, unique_key = properties.get("TIMER_OUT_MS", ""), properties.get("UNIQ_KEY", "")
+        if offset < self.first or message.queue_offset >= self.scanned or not due.isdecimal():
+            return
+        if int(due) <= self.delivered or (int(due), unique_key.encode("utf-8", "replace")) in self.keys:
+            return
+        if len(self.found) < NAMED_LIMIT:
+            self.found.append((offset, unique_key, int(due)))
+
+    def findings(self, other: Other) -> Iterator[Finding]:
+        """Those that no later message cancelled."""
+        for offset, unique_key, due in self.found:
+            if unique_key and not any(text.endswith(unique_key) for text in self.cancelled):
+                values = {"phyOffset": offset, "uniqKey": unique_key.encode("utf-8", "replace")}
+                yield _message_finding(
+                    other, "timer", values, f"it is missing, and the message is due at {due}"
+                )
 
 
 def _messages(store: Store) -> Iterator[tuple[int, Message]]:
