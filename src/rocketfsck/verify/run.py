@@ -27,6 +27,7 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import NotChecked, Report, StoreFacts
 from rocketfsck.verify.rules.catalog import RULES, UNKNOWN_RULES, describe
 from rocketfsck.verify.store.checkpoint import check_checkpoint
+from rocketfsck.verify.store.compaction import check_compaction
 from rocketfsck.verify.store.config import check_config
 from rocketfsck.verify.store.dledger import check_dledger
 from rocketfsck.verify.store.layout import check_layout
@@ -55,6 +56,9 @@ _READ_OTHERS = frozenset(
         OtherKind.TIMER_WHEEL,
         OtherKind.ABORT_BACKUP,
         OtherKind.SETTINGS,
+        OtherKind.COMPACTION_LOG,
+        OtherKind.COMPACTION_CQ,
+        OtherKind.COMPACTION_CHECKPOINT,
         OtherKind.DLEDGER_DATA,
         OtherKind.DLEDGER_INDEX,
     }
@@ -195,6 +199,7 @@ def _judge(
         yield from _guarded("consumequeue", merge_queues(context, queues, logs))
         yield from _guarded("index", merge_index_files(context, indexes, logs))
     yield from _guarded("dledger", check_dledger(context))
+    yield from _guarded("compaction", check_compaction(context))
     yield from _guarded("timerlog", check_timers(context, known.max_store_timestamp))
     yield from _guarded("", check_layout(context, known))
     yield from _guarded("checkpoint", check_checkpoint(context, known))

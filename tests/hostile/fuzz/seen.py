@@ -32,6 +32,11 @@ CHECKED = frozenset({
     "dledger_entry.size", "dledger_entry.index", "dledger_entry.term",
     "dledger_entry.pos", "dledger_entry.bodyLen",
     "dledger_index.pos", "dledger_index.size", "dledger_index.index", "dledger_index.term",
+    "compaction record.totalSize", "compaction record.magicCode", "compaction record.queueId",
+    "compaction record.queueOffset", "compaction record.physicalOffset", "compaction record.storeTimestamp",
+    "compaction record.bodyLength", "compaction record.body", "compaction record.topicLength",
+    "compaction record.topic", "compaction record.propertiesLength",
+    "compaction blank.totalSize", "compaction blank.magicCode",
 })  # fmt: skip
 """Any other value is found."""
 
@@ -60,6 +65,12 @@ PARTLY: Mapping[str, str] = {
     "timer_check.lastTimerQueueOffset": "up to the end of the queue",
     "dledger_entry.magic": "of three kinds; what is in entries is not read yet",
     "dledger record.physicalOffset": "compared with the entry's pos",
+    "compaction record.bodyCRC": "brokers compare the checksum of a body that has bytes only",
+    "compaction record.sysFlag": "bits that the record's other fields do not contradict",
+    "compaction record.preparedTransactionOffset": "of a message of its own, any that is not negative",
+    "compaction record.bornHost": "a port is",
+    "compaction record.storeHost": "a port is",
+    "compaction record.properties": "the tag and what keeps pairs apart; the rest is the user's own",
     "dledger record.magicCode": "what is no record's is not looked at",
 }
 """Some other values are found."""
@@ -93,16 +104,10 @@ BLIND: Mapping[str, str] = {
     "timer_check.timestamp": "of the data version, which only grows",
     "timer_check.counter": "of the data version, which only grows",
     **{f"dledger record.{name}": "what is in entries is not read yet" for name in _RECORD_FIELDS},
-    **{
-        f"compaction {name}": "compaction logs are listed, not read yet"
-        for name in (
-            "record.magicCode",
-            "record.physicalOffset",
-            "blank.totalSize",
-            "blank.magicCode",
-            *(f"record.{name}" for name in _RECORD_FIELDS),
-        )
-    },
+    "compaction record.flag": _OPAQUE,
+    "compaction record.bornTimestamp": _CLOCK,
+    "compaction record.reconsumeTimes": _OPAQUE,
+    "compaction record.body sealed": "a body with its checksum is a body",
     **{
         f"{layout}.{name}": "timer wheel and log are listed, not read yet"
         for layout, names in _TIMER_FIELDS.items()

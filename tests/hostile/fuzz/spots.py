@@ -102,6 +102,8 @@ def _walker(name: str, path: Path) -> Walk | None:
         return lambda _: iter([(TIMER_CHECK, 0, TIMER_CHECK.size)])
     if top == "compaction" and rest.startswith("compactionLog"):
         return _records
+    if top == "compaction" and rest.startswith("compactionCq"):
+        return lambda data: _rows(BATCH_UNIT, data)
     if top.startswith("dledger-"):
         if rest.startswith("data/"):
             return _entries

@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rocketfsck.formats.consumequeue import BATCH_UNIT
 from rocketfsck.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, DLEDGER_INDEX
 from rocketfsck.formats.epoch import EpochEntry, encode_epochs
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.formats.javatext import java_hash
-from rocketfsck.formats.properties import serialize_properties
+from rocketfsck.formats.properties import parse_properties, serialize_properties, tags_code
 from rocketfsck.formats.record import decode_record, encode_record
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_LOG_UNIT, TIMER_WHEEL_SLOT, timer_slot_of
 from rocketfsck.store import open_store
@@ -40,6 +41,7 @@ from tests.property.writer_strategies import broker_conf
 
 DATA = Path(__file__).parents[2] / "data"
 START = 1_700_000_000_000
+BLANK_MAGIC = bytes.fromhex("cbd43194")
 UNCLEAN = ("killed-5.1.4", "killed-4.9.8", "4.9.8-ghosttail")
 NOW = START + 86_400_000
 SMALL = Geometry(
@@ -266,11 +268,31 @@ def _with_sides(folder: Path) -> Subject:
         })  # fmt: skip
     (root / "timerlog").mkdir()
     (root / "timerlog" / offset_to_filename(0)).write_bytes(units.ljust(4096, b"\0"))
-    compacted = root / "compaction" / "compactionLog" / "TopicA" / "0"
-    compacted.mkdir(parents=True)
-    (compacted / offset_to_filename(0)).write_bytes((root / "commitlog" / offset_to_filename(0)).read_bytes())
-    (root / "compaction" / "position-checkpoint").write_text('{"logOffset":2048}')
+    _compact(root)
     return subject
+
+
+def _compact(root: Path) -> None:
+    """A compaction log of the messages of a queue in the first log file, as it is before any compaction."""
+    log = (root / "commitlog" / offset_to_filename(0)).read_bytes()
+    size, pos, data, units = 4096, 0, b"", b""
+    while (length := int.from_bytes(log[pos : pos + 4], "big")) and log[pos + 4 : pos + 8] != BLANK_MAGIC:
+        record = replace(decode_record(log, pos), physical_offset=len(data))
+        pos += length
+        if (record.topic, record.queue_id) == (b"TopicA", 0) and len(data) + length <= size - 8:
+            properties = parse_properties(record.properties, "scan") or {}
+            units += BATCH_UNIT.build({
+                "offset": len(data), "size": length, "tagsCode": tags_code(properties.get("TAGS")),
+                "storeTime": record.store_timestamp, "msgBaseOffset": record.queue_offset, "batchSize": 1,
+                "compactedOffset": -1, "reserved": 0,
+            })  # fmt: skip
+            data += encode_record(record)
+    data += (size - len(data)).to_bytes(4, "big") + BLANK_MAGIC
+    for kind, content, whole in (("compactionLog", data, size), ("compactionCq", units, 46 * 20)):
+        folder = root / "compaction" / kind / "TopicA" / "0"
+        folder.mkdir(parents=True)
+        (folder / offset_to_filename(0)).write_bytes(content.ljust(whole, b"\0"))
+    (root / "compaction" / "position-checkpoint").write_text('{"queueOffsetMap":{"TopicA_0":-1}}')
 
 
 def _with_dledger(folder: Path) -> Subject:

@@ -1,8 +1,8 @@
 """The table of all rules, and the words for a finding.
 
 Ids are a family's two letters and three digits, never reused: `ST` store and names, `CL` commit log,
-`CQ` consume queue, `IX` index, `CP` checkpoint and abort, `CF` config, `TM` timer, `XR` cross-reference,
-`RK` RocksDB databases.
+`CQ` consume queue, `IX` index, `CP` checkpoint and abort, `CF` config, `KV` compaction, `TM` timer, `XR`
+cross-reference, `RK` RocksDB databases.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from rocketfsck.verify.finding import Finding, Scalar, Severity
 from rocketfsck.verify.rules import (
     checkpoint,
     commitlog,
+    compaction,
     config,
     consumequeue,
     cross,
@@ -76,6 +77,7 @@ RULES: Mapping[str, Rule] = build_catalog(
         *dledger.RULES,
         *timer.RULES,
         *rocksdb.RULES,
+        *compaction.RULES,
     ]
 )
 

@@ -25,6 +25,7 @@ FAMILIES: dict[str, str] = {
     "IX": "index",
     "CP": "checkpoint, abort, lock and epoch",
     "CF": "config",
+    "KV": "compaction",
     "TM": "timer",
     "XR": "cross-reference",
     "RK": "RocksDB databases",

@@ -1,0 +1,125 @@
+"""The compacted logs of a store: each topic's queue as its log, its units and the position compacted up to.
+
+    compaction/compactionLog/<topic>/<queueId>/<20 digits>    records; physicalOffset is the place in this log
+    compaction/compactionCq/<topic>/<queueId>/<20 digits>     46-byte units of the log file of the same name
+    compaction/position-checkpoint                            {"queueOffsetMap": {"topic_queueId": offset}}
+
+A log file has a unit file of its own, of the same name. Names may leave gaps: several files become fewer when
+they are compacted. Reference 1.9, 3.7.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.errors import FormatError
+from rocketfsck.formats.config import decode_config
+from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE
+from rocketfsck.formats.dtypes import BATCH_UNIT_DTYPE
+from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN
+from rocketfsck.store.model import MappedFile, MappedFileQueue, OtherKind, Store, StoreFile
+from rocketfsck.store.reading import FileReader, read_whole
+
+CHECKPOINT = "compaction/position-checkpoint"
+MAX_CHECKPOINT_SIZE = 16 << 20
+MAX_UNIT_FILE_SIZE = 256 << 20
+"""Bytes of a unit file that are looked at: the broker's default is 10 MiB."""
+
+_NO_FILES = MappedFileQueue((), 0, ())
+Units = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedQueue:
+    """The files of one queue of a compaction topic; `leftovers` are those of work that was broken off."""
+
+    topic: str
+    queue_id: int
+    log: MappedFileQueue
+    units: MappedFileQueue
+    leftovers: tuple[StoreFile, ...] = ()
+
+    def unit_file(self, name: str) -> MappedFile | None:
+        """The unit file of a log file's name."""
+        return next((file for file in self.units.files if file.name == name), None)
+
+
+def compacted_queues(store: Store) -> tuple[CompactedQueue, ...]:
+    """The queues in `compaction/`, by topic and queueId; file sizes are those that most files have."""
+    found: dict[tuple[str, int], dict[OtherKind, MappedFileQueue]] = {}
+    leftovers: dict[tuple[str, int], list[StoreFile]] = {}
+    sizes = {kind: _common_size(store, kind) for kind in (OtherKind.COMPACTION_LOG, OtherKind.COMPACTION_CQ)}
+    for other in store.others:
+        if other.kind not in sizes or other.mapped_files is None:
+            continue
+        queue = replace(other.mapped_files, file_size=sizes[other.kind])
+        name = (other.topic or "", other.queue_id or 0)
+        found.setdefault(name, {})[other.kind] = queue
+        leftovers.setdefault(name, []).extend(file for file in other.files if file not in queue.files)
+    return tuple(
+        CompactedQueue(
+            *name,
+            parts.get(OtherKind.COMPACTION_LOG, _NO_FILES),
+            parts.get(OtherKind.COMPACTION_CQ, _NO_FILES),
+            tuple(leftovers[name]),
+        )
+        for name, parts in sorted(found.items())
+    )
+
+
+def _common_size(store: Store, kind: OtherKind) -> int:
+    """The length that most files of this kind have: a broker has one for all queues."""
+    queues = (other.mapped_files for other in store.others if other.kind is kind)
+    files = [file for queue in queues if queue is not None for file in queue.files]
+    counts = Counter(file.size for file in files)
+    return max(counts, key=lambda size: (counts[size], size), default=0)
+
+
+def decode_positions(data: bytes) -> dict[str, int]:
+    """What `position-checkpoint` says: the queue offset that each `topic_queueId` was compacted up to.
+
+    Raises FormatError for what a broker does not load.
+    """
+    value = decode_config(data)
+    table = value.get("queueOffsetMap") if isinstance(value, Mapping) else None
+    if not isinstance(table, Mapping):
+        raise FormatError("position-checkpoint: queueOffsetMap is not an object", offset=0)
+    for name, offset in table.items():
+        if type(offset) is not int or not INT64_MIN <= offset <= INT64_MAX:
+            raise FormatError(f"position-checkpoint: {str(name)[:80]}: {offset!r} is no offset", offset=0)
+    return {str(name): offset for name, offset in table.items()}
+
+
+def read_positions(file: StoreFile) -> dict[str, int]:
+    """The positions in a file, as `decode_positions`. Raises StoreError where it cannot be read."""
+    return decode_positions(read_whole(file.path, MAX_CHECKPOINT_SIZE))
+
+
+def position_name(topic: str, queue_id: int) -> str:
+    """What a queue is called in `position-checkpoint`."""
+    return f"{topic}_{queue_id}"
+
+
+def read_units(file: StoreFile) -> Units:
+    """All whole units of a unit file, in use or not. Raises StoreError where it cannot be read."""
+    with FileReader(file.location) as reader:
+        data = reader.read_upto(0, min(reader.size, MAX_UNIT_FILE_SIZE))
+    return np.frombuffer(data, BATCH_UNIT_DTYPE, count=len(data) // BATCH_UNIT_SIZE)
+
+
+def used_rows(units: Units) -> NDArray[np.bool_]:
+    """Which units a broker takes for units: those that point somewhere (`validateCqUnit`)."""
+    used: NDArray[np.bool_] = (units["offset"] >= 0) & (units["size"] > 0)
+    return used & (units["msgBaseOffset"] >= 0) & (units["batchSize"] > 0)
+
+
+def used_count(units: Units) -> int:
+    """How many units stand in front of the first that is none."""
+    unused = np.flatnonzero(~used_rows(units))
+    return int(unused[0]) if len(unused) else len(units)

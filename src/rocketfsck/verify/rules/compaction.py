@@ -1,0 +1,118 @@
+"""Rules KV on the logs of compaction topics: files, records, units, keys, positions (reference 1.9)."""
+
+from __future__ import annotations
+
+from rocketfsck.rulenames import RuleName
+from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.rules.rule import Rule
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id=RuleName.COMPACTION_FILE_ALONE,
+        severity=Severity.ERROR,
+        template="{file} has no {missing} of the same name",
+        why=(
+            "A log file of a compaction topic and its unit file come and go together. A broker compares "
+            "their names when it loads, and does not start if one is missing."
+        ),
+        strictness="strict",
+        level="quick",
+        reference="1.9",
+    ),
+    Rule(
+        id=RuleName.COMPACTION_FILE_LENGTH,
+        severity=Severity.ERROR,
+        template="{file} has {size} bytes, not {expected.size} like the others",
+        why="All files of one kind have one length. A broker does not start with a file of another.",
+        strictness="strict",
+        level="quick",
+        reference="1.9",
+    ),
+    Rule(
+        id=RuleName.COMPACTION_RECORD,
+        severity=Severity.ERROR,
+        template="no sound record of this queue is at {file}, bytes {start} to {end}: {reason}",
+        why=(
+            "Consumers of a compaction topic get their messages from this log alone. A compaction stops at "
+            "bytes that are no record, and drops what is behind them."
+        ),
+        strictness="strict",
+        level="cross",
+        reference="1.9",
+    ),
+    Rule(
+        id=RuleName.COMPACTION_BODY_CRC,
+        severity=Severity.ERROR,
+        template="the body of message {queue_offset} does not have the CRC {crc} of its record",
+        why="The body has changed since it was stored. The commit log may still have the original.",
+        strictness="strict",
+        level="full",
+        reference="1.9",
+    ),
+    Rule(
+        id=RuleName.COMPACTION_UNIT,
+        severity=Severity.ERROR,
+        template="the unit of message {queue_offset} points to {offset}: {reason}",
+        why="A broker finds the messages of a compaction topic through these units alone.",
+        strictness="strict",
+        level="cross",
+        reference="1.9",
+    ),
+    Rule(
+        id=RuleName.COMPACTION_RECORD_WITHOUT_UNIT,
+        severity=Severity.WARNING,
+        template="message {queue_offset} of the compaction log has no unit",
+        why=(
+            "Log and units are written one after the other; a crash may leave records without a unit at the "
+            "end, which a start drops. Further up, consumers never get them."
+        ),
+        strictness="heuristic",
+        level="cross",
+        reference="1.9",
+    ),
+    Rule(
+        id=RuleName.COMPACTION_ORDER,
+        severity=Severity.ERROR,
+        template="the unit of message {queue_offset} follows that of message {previous}",
+        why="A broker searches these units by halves. It finds the wrong message if they do not rise.",
+        strictness="strict",
+        level="cross",
+        reference="1.9",
+    ),
+    Rule(
+        id=RuleName.COMPACTION_KEY_TWICE,
+        severity=Severity.WARNING,
+        template=(
+            "the key {key} has messages {queue_offset} and {later}, although the queue is compacted up to "
+            "{position}"
+        ),
+        why=(
+            "Of several messages with one key a compaction keeps the last. Another one means that a file "
+            "is older than the position in position-checkpoint."
+        ),
+        strictness="strict",
+        level="cross",
+        reference="1.9",
+    ),
+    Rule(
+        id=RuleName.COMPACTION_POSITION,
+        severity=Severity.WARNING,
+        template="position-checkpoint says {offset} for {queue}: {reason}",
+        why=(
+            "A compaction begins behind this position. Messages in front of it stay as they are, however "
+            "many newer ones have the same key; without a position everything is compacted again."
+        ),
+        strictness="strict",
+        level="quick",
+        reference="1.9",
+    ),
+    Rule(
+        id=RuleName.COMPACTION_LEFTOVER,
+        severity=Severity.INFO,
+        template="{file} is left of a compaction or replication that did not finish",
+        why="A broker does not load it. What it holds is in the log and its units, too, or was about to be.",
+        strictness="strict",
+        level="quick",
+        reference="1.9",
+    ),
+)

@@ -1,0 +1,301 @@
+"""Checks the compacted logs of a store: records, units, keys, positions. Reference 1.9.
+
+    record: sound, at its place, in its queue    KV003, KV004
+    unit -> record, record -> unit               KV005, KV006
+    queue offsets rise                           KV007
+    a key once, up to the position               KV008, KV009
+
+Files by themselves are in `compactionfiles`. The scan that reads the commit log reads a log file, too: a
+record's physicalOffset is its place here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, SPARSE_END_UNIT
+from rocketfsck.formats.properties import KEYS
+from rocketfsck.reader.compaction import (
+    CompactedQueue,
+    Units,
+    compacted_queues,
+    position_name,
+    read_units,
+    used_count,
+    used_rows,
+)
+from rocketfsck.reader.records import LogReader
+from rocketfsck.rulenames import RuleName
+from rocketfsck.scan.columns import KEY_WORD, Fault, RecordBatch
+from rocketfsck.scan.log.regions import Reason, Region, RegionKind
+from rocketfsck.scan.log.tiling import scan_log_file
+from rocketfsck.scan.machine.jit import compiled_wanted
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.spans import group_bounds
+from rocketfsck.store.model import MappedFile
+from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.emit import capped
+from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.store.compactionfiles import check_files, check_positions, place_of
+from rocketfsck.verify.tasks.task import Context
+
+MAX_KEYED = 8 << 20
+"""Records of one queue whose keys are compared: 24 bytes each are kept."""
+
+_FAULTS: tuple[tuple[Fault, str], ...] = (
+    (Fault.PHYSICAL_OFFSET, "its physicalOffset is not its place in the compaction log"),
+    (Fault.SYS_FLAG | Fault.COMPRESSION_TYPE, "its sysFlag has bits without a meaning"),
+    (Fault.PORT, "a host's port is none"),
+    (
+        Fault.QUEUE_ID | Fault.QUEUE_OFFSET | Fault.PREPARED_OFFSET | Fault.BODY_SIZE | Fault.PROPERTIES_SIZE,
+        "a field is negative",
+    ),
+    (Fault.TOPIC_EMPTY | Fault.TOPIC_CHARSET | Fault.TOPIC_SIZE | Fault.TOPIC_UTF8, "its topic is none"),
+    (Fault.PROPERTY_NUL, "its properties hold NUL bytes"),
+)
+_COMPARED = (
+    ("size", "total_size"),
+    ("tagsCode", "tags_code"),
+    ("storeTime", "store_timestamp"),
+    ("msgBaseOffset", "queue_offset"),
+)
+_CONSTANT = (("batchSize", 1), ("compactedOffset", -1), ("reserved", 0))
+_HASH = np.uint64(0x9E3779B97F4A7C15)
+
+
+def check_compaction(context: Context) -> Iterator[Finding | NotChecked]:
+    """All compacted logs; at the level quick only what files there are, and the positions."""
+    queues = compacted_queues(context.store)
+    positions: dict[str, int] = {}
+    yield from check_positions(context.store, positions)
+    for queue in queues:
+        yield from check_files(queue)
+        if context.level == "quick":
+            continue
+        try:
+            position = positions.get(position_name(queue.topic, queue.queue_id))
+            walk = _Walk(context, queue, position)
+            yield from capped(walk.run(), context.detail_limit)
+            if walk.left_out:
+                reason = f"keys of more than {MAX_KEYED} records are not compared"
+                yield NotChecked(queue.log.files[0].relative, reason)
+        except StoreError as error:
+            yield NotChecked(error.path or "compaction", str(error), operational=True)
+
+
+@dataclass(slots=True)
+class _Keys:
+    """A number for the keys of each record met, its queue offset, and its place in the log."""
+
+    numbers: list[NDArray[np.uint64]] = field(default_factory=list)
+    offsets: list[Longs] = field(default_factory=list)
+    places: list[Longs] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, batch: RecordBatch, base: int, position: int) -> None:
+        """The records of a batch that were compacted, which are those up to the position."""
+        words = batch["key_kind"] == KEY_WORD
+        record = batch["key_record"][words].astype(np.int64)
+        mixed = (batch["key_hash"][words].astype(np.uint64) << np.uint64(20)) ^ batch["key_size"][
+            words
+        ].astype(np.uint64)
+        numbers = np.zeros(batch.record_count, np.uint64)
+        nth = np.arange(len(record), dtype=np.int64) - np.searchsorted(record, record)
+        np.add.at(numbers, record, mixed * _HASH * (nth.astype(np.uint64) * np.uint64(2) + np.uint64(1)))
+        compacted = np.flatnonzero((batch["queue_offset"] <= position) & (numbers != 0))
+        self.numbers.append(numbers[compacted])
+        self.offsets.append(batch["queue_offset"][compacted].astype(np.int64))
+        self.places.append(batch["pos"][compacted].astype(np.int64) + base)
+        self.count += len(compacted)
+
+    def twice(self) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+        """Pairs of (queue offset, place) of records with the same number, earlier offset first."""
+        if not self.count:
+            return
+        numbers = np.concatenate(self.numbers)
+        offsets, places = np.concatenate(self.offsets), np.concatenate(self.places)
+        order = np.lexsort((offsets, numbers))
+        for low, high in pairwise(group_bounds(numbers[order]).tolist()):
+            for one, other in pairwise(order[low:high].tolist()):
+                yield (int(offsets[one]), int(places[one])), (int(offsets[other]), int(places[other]))
+
+
+@dataclass(slots=True)
+class _UnitFile:
+    """The units in use of one file: `places` in the log file are where they point, `met` says at a record."""
+
+    file: MappedFile
+    rows: Units
+    places: Longs
+    met: NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One pass over a queue's files, in order of their names."""
+
+    context: Context
+    queue: CompactedQueue
+    position: int | None
+    previous: int = -1
+    last_offset: int = -1
+    left_out: bool = False
+    keys: _Keys = field(default_factory=_Keys)
+
+    def run(self) -> Iterator[Finding]:
+        for file in self.queue.log.files:
+            unit_file = self.queue.unit_file(file.name)
+            used = None
+            if unit_file is not None:
+                units = read_units(unit_file)
+                yield from self._units(unit_file, units)
+                rows = units[: used_count(units)]
+                places = rows["offset"].astype(np.int64) - (file.start_offset or 0)
+                used = _UnitFile(unit_file, rows, places, np.zeros(len(rows), np.bool_))
+            yield from self._file(file, used)
+        yield from self._keys_twice()
+        behind = self.position is not None and self.last_offset >= 0 and self.position > self.last_offset
+        if behind or (self.position is not None and self.position < -1):
+            reason = f"the last message of this queue has offset {self.last_offset}"
+            found: Facts = {"queue": position_name(self.queue.topic, self.queue.queue_id)}
+            where = Where(
+                file="compaction/position-checkpoint", topic=self.queue.topic, queue_id=self.queue.queue_id
+            )
+            yield Finding(
+                RuleName.COMPACTION_POSITION, where, {**found, "offset": self.position, "reason": reason}
+            )
+
+    def _units(self, file: MappedFile, units: Units) -> Iterator[Finding]:
+        """Units by themselves: constants, rising queue offsets, what ends them."""
+        count = used_count(units)
+        if count < len(units):
+            end = units[count].tobytes()
+            if end not in (SPARSE_END_UNIT, bytes(BATCH_UNIT_SIZE)):
+                yield self._unit(file, units, count, "it is neither a unit nor the end of them")
+            behind = np.flatnonzero(used_rows(units[count:]))
+            if len(behind):
+                yield self._unit(
+                    file, units, count + int(behind[0]), "it is behind the end of the units", len(behind)
+                )
+        for name, value in _CONSTANT:
+            for row in np.flatnonzero(units[name][:count] != value).tolist():
+                yield self._unit(file, units, row, f"its {name} is {int(units[name][row])}, not {value}")
+        bases = np.concatenate(([self.previous], units["msgBaseOffset"][:count].astype(np.int64)))
+        for row in np.flatnonzero(np.diff(bases) <= 0).tolist():
+            found: Facts = {"queue_offset": int(bases[row + 1]), "previous": int(bases[row])}
+            yield Finding(RuleName.COMPACTION_ORDER, self._place(file, units, row), found)
+        self.previous = int(bases[-1])
+        self.last_offset = max(self.last_offset, int(bases.max()))
+
+    def _file(self, file: MappedFile, units: _UnitFile | None) -> Iterator[Finding]:
+        """The records of a log file, against the units in use of its unit file."""
+        base = file.start_offset or 0
+        store = self.context.store
+        table = QueueTable()
+        options = ScanOptions(
+            self.context.level == "full",
+            store.dialect.property_parser,
+            max(self.queue.log.file_size, file.size),
+        )
+        with FileReader(file.location) as reader:
+            for item in scan_log_file(reader, base, options, table, compiled=compiled_wanted(file.size)):
+                if isinstance(item, Region):
+                    yield from self._region(file, item)
+                    continue
+                yield from self._records(file, item, table)
+                if units is not None:
+                    yield from self._join(file, units, item)
+                if self.position is not None and self.keys.count < MAX_KEYED:
+                    self.keys.add(item, base, self.position)
+                elif self.position is not None:
+                    self.left_out = True
+        if units is not None:
+            for row in np.flatnonzero(~units.met).tolist():
+                yield self._unit(units.file, units.rows, row, "no record of the file begins where it points")
+
+    def _region(self, file: MappedFile, region: Region) -> Iterator[Finding]:
+        """Bytes that are neither records nor the rest of the file."""
+        wrong = region.kind in (RegionKind.MALFORMED, RegionKind.DAMAGED, RegionKind.TORN)
+        if wrong or region.reason is Reason.BLANK_SIZE:
+            found: Facts = {"reason": f"{region.kind}, {region.reason}".rstrip(", ")}
+            yield Finding(
+                RuleName.COMPACTION_RECORD, place_of(self.queue, file, region.start, region.end), found
+            )
+
+    def _records(self, file: MappedFile, batch: RecordBatch, table: QueueTable) -> Iterator[Finding]:
+        faults = batch["faults"]
+        own = (self.queue.topic.encode("utf-8", "surrogateescape"), self.queue.queue_id)
+        rows = {row for row, name in enumerate(table.names) if name == own}
+        foreign = ~np.isin(batch["queue_index"], list(rows))
+        tests: list[tuple[NDArray[np.bool_], str]] = [(foreign, "it is of another queue")]
+        tests += [((faults & bits) != 0, text) for bits, text in _FAULTS]
+        for wrong, text in tests:
+            for row in np.flatnonzero(wrong).tolist():
+                yield Finding(
+                    RuleName.COMPACTION_RECORD, self._record_place(file, batch, row), {"reason": text}
+                )
+        for row in np.flatnonzero(faults & (Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE)).tolist():
+            yield Finding(
+                RuleName.COMPACTION_BODY_CRC,
+                self._record_place(file, batch, row),
+                {"crc": int(batch["body_crc"][row])},
+            )
+
+    def _join(self, file: MappedFile, units: _UnitFile, batch: RecordBatch) -> Iterator[Finding]:
+        """The units of the records of a batch: each has one, which says the same."""
+        pos = batch["pos"]
+        at = np.searchsorted(pos, units.places)
+        hit = np.flatnonzero(at < len(pos))
+        hit = hit[pos[at[hit]] == units.places[hit]]
+        units.met[hit] = True
+        with_unit = np.zeros(len(pos), np.bool_)
+        with_unit[at[hit]] = True
+        without = np.flatnonzero(~with_unit)
+        if len(without):
+            where = self._record_place(file, batch, int(without[0]))
+            yield Finding(RuleName.COMPACTION_RECORD_WITHOUT_UNIT, where, count=len(without))
+        for name, column in _COMPARED:
+            wanted, stated = batch[column][at[hit]], units.rows[name][hit]
+            for index in np.flatnonzero(stated != wanted).tolist():
+                text = f"its {name} is {int(stated[index])}, the record has {int(wanted[index])}"
+                yield self._unit(units.file, units.rows, int(hit[index]), text)
+
+    def _keys_twice(self) -> Iterator[Finding]:
+        with LogReader(self.queue.log) as log:
+            for (offset, place), (later, later_place) in self.keys.twice():
+                key = self._key(log, place)
+                if key is not None and key == self._key(log, later_place):
+                    file = log.files[max(log.last_from(place), 0)]
+                    start = place - (file.start_offset or 0)
+                    yield Finding(
+                        RuleName.COMPACTION_KEY_TWICE,
+                        place_of(self.queue, file, start, queue_offset=offset),
+                        {"key": key, "queue_offset": offset, "later": later, "position": self.position},
+                    )
+
+    def _key(self, log: LogReader, place: int) -> str | None:
+        found = log.properties(place, self.context.store.dialect.property_parser)
+        return None if found is None else found[1].get(KEYS)
+
+    def _record_place(self, file: MappedFile, batch: RecordBatch, row: int) -> Where:
+        start = int(batch["pos"][row])
+        end = start + int(batch["total_size"][row])
+        return place_of(self.queue, file, start, end, int(batch["queue_offset"][row]))
+
+    def _place(self, file: MappedFile, units: Units, row: int) -> Where:
+        start = row * BATCH_UNIT_SIZE
+        return place_of(self.queue, file, start, start + BATCH_UNIT_SIZE, int(units["msgBaseOffset"][row]))
+
+    def _unit(self, file: MappedFile, units: Units, row: int, reason: str, count: int = 1) -> Finding:
+        found: Mapping[str, Any] = {"offset": int(units["offset"][row]), "reason": reason}
+        return Finding(RuleName.COMPACTION_UNIT, self._place(file, units, row), found, count=count)
