@@ -61,6 +61,7 @@ _READ_OTHERS = frozenset(
         OtherKind.COMPACTION_CHECKPOINT,
         OtherKind.DLEDGER_DATA,
         OtherKind.DLEDGER_INDEX,
+        OtherKind.DLEDGER,
     }
 )
 LARGE_SIZE = 64 << 20

@@ -69,7 +69,11 @@ class DLedger:
         return Damage(self.root).check()
 
     def found(self) -> list[Finding]:
-        items = [f for f in self.check().report.findings if f.rule in ("XR032", "XR033", "XR034")]
+        items = [
+            f
+            for f in self.check().report.findings
+            if f.rule in ("XR032", "XR033", "XR034", "XR038", "XR039", "XR043")
+        ]
         assert all("?" not in describe(item) for item in items)
         return items
 
@@ -224,3 +228,57 @@ def test_a_file_that_goes_away_is_said(store: DLedger) -> None:
     min((store.root / INDEX).iterdir()).unlink()
     items = list(module.check_dledger(context))
     assert [item.operational for item in items if isinstance(item, NotChecked)] == [True]
+
+
+def test_xr038_a_term_that_falls(store: DLedger) -> None:
+    for number in range(40, 45):
+        store.write(DATA, store.places[number] + 16, struct.pack(">q", 2), DATA_SIZE)
+        store.write(INDEX, 32 * number + 24, struct.pack(">q", 2), 32 * INDEX_COUNT)
+    findings = store.found()
+    assert {finding.rule for finding in findings} == {"XR038"}
+    assert [finding.found["index"] for finding in findings] == [40, 41, 42, 43, 44]
+    assert (findings[0].found["term"], findings[0].found["before"]) == (2, 3)
+    assert findings[0].where.physical_offset == store.places[40]
+
+
+@pytest.mark.parametrize(("at", "name"), [(32, "channel"), (36, "chainCrc"), (40, "bodyCrc")])
+def test_xr039_a_field_that_nobody_writes(store: DLedger, at: int, name: str) -> None:
+    store.write(DATA, store.places[7] + at, struct.pack(">i", 9), DATA_SIZE)
+    (finding,) = store.found()
+    assert finding.rule == "XR039"
+    assert (finding.found["field"], finding.found["index"], finding.found["value"]) == (name, 7, 9)
+    assert finding.where.file == f"{DATA}/{offset_to_filename(0)}"
+    assert finding.where.start == store.places[7]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("checkpoint", "endIndex=45\ncommittedIndex=44\n", "endIndex is 45, and the log ends with entry 44"),
+        ("checkpoint", "committedIndex=1e3\n", "no number as its committedIndex: '1e3'"),
+        ("currterm", "currTerm=3\nvoteLeader=n0\n", "currTerm is 3, and the log has entries of 4"),
+        ("currterm", "#x=1\ncurrTerm=\xe4", "no number as its currTerm"),
+    ],
+)
+def test_xr043_files_that_are_ahead_of_the_log(store: DLedger, name: str, text: str, reason: str) -> None:
+    (store.root / "dledger-n0" / name).write_bytes(text.encode("latin-1"))
+    (finding,) = store.found()
+    assert finding.rule == "XR043"
+    assert finding.where.file == f"dledger-n0/{name}"
+    assert reason in str(finding.found["reason"])
+
+
+def test_files_that_are_older_than_the_log_are_fine(store: DLedger) -> None:
+    node = store.root / "dledger-n0"
+    (node / "checkpoint").write_text("committedIndex=30\nendIndex=-1\n")
+    (node / "currterm").write_text("voteLeader=\ncurrTerm=4\n")
+    (node / "checkpoint.bak").write_text("committedIndex=99")
+    assert store.found() == []
+    assert not any("dledger" in item.what for item in store.check().report.not_checked)
+
+
+def test_entries_behind_the_index_count_as_the_log_s_end(store: DLedger) -> None:
+    store.put(3, term=5, indexed=False)
+    (store.root / "dledger-n0/checkpoint").write_text("committedIndex=47")
+    (store.root / "dledger-n0/currterm").write_text("currTerm=5")
+    assert {finding.rule for finding in store.found()} == {"XR034"}

@@ -215,7 +215,7 @@ def _origin(paths: Sequence[Path], version: str | None) -> Store | None:
     It is read as `version` where that is given.
     """
     for path in paths:
-        if (path / LOG_DIRECTORY).is_dir():
+        if (path / LOG_DIRECTORY).is_dir() or any(place.is_dir() for place in path.glob("dledger-*/data")):
             with suppress(StoreError):
                 return open_store(path, version=version)
     return None

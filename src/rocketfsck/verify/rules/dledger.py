@@ -50,4 +50,45 @@ RULES: tuple[Rule, ...] = (
         reference="2.14",
         fault_class="H4",
     ),
+    Rule(
+        id=RuleName.DLEDGER_TERM,
+        severity=Severity.ERROR,
+        template=(
+            "DLedger's entry {index}, at {physical_offset}, is of term {term}, and one before it of {before}"
+        ),
+        why=(
+            "Terms only grow. The recovery of DLedger ends in front of such an entry and cuts the log there, "
+            "where the entry is in one of the last three files."
+        ),
+        strictness="strict",
+        level="cross",
+        reference="2.14",
+        fault_class="H4",
+    ),
+    Rule(
+        id=RuleName.DLEDGER_UNUSED_FIELD,
+        severity=Severity.WARNING,
+        template="{field} of DLedger's entry {index}, at {physical_offset}, is {value}",
+        why=(
+            "No released version of DLedger writes anything but 0 there, or reads it: the bytes changed "
+            "after they were written."
+        ),
+        strictness="heuristic",
+        level="cross",
+        reference="2.14",
+        fault_class="H4",
+    ),
+    Rule(
+        id=RuleName.DLEDGER_STATE,
+        severity=Severity.WARNING,
+        template="{name} of DLedger's {reason}",
+        why=(
+            "These files say how far the group agreed, and in which term the node votes. Where checkpoint is "
+            "ahead of the log, the log lost its end; what is no number stops the start."
+        ),
+        strictness="strict",
+        level="cross",
+        reference="2.14",
+        fault_class="H4",
+    ),
 )

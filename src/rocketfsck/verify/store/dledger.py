@@ -4,9 +4,11 @@
     index := unit*                    unit := magic pos size index term, at 32 * index
 
     XR032  a unit and what stands at its pos      XR033  an entry, or the record in it, and its own place
-    XR034  what only one of the two has
+    XR034  what only one of the two has              XR038  a term that falls
+    XR039  fields of an entry that nobody writes     XR043  the files that say how far the group agreed
 
-Heads of entries are gathered in blocks of units and compared by NumPy. What is in the records is not checked.
+Heads of entries are gathered in blocks of units and compared by NumPy. The records are checked with the
+commit log.
 Reference 2.14; fault class H4.
 """
 
@@ -39,6 +41,7 @@ from rocketfsck.store.model import MappedFileQueue, OtherKind, Store
 from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.store.dledgerstate import LastEntry, check_state
 from rocketfsck.verify.tasks.task import Context
 
 BLOCK_COUNT = 1 << 14
@@ -58,6 +61,7 @@ REASONS = (
     "the entry's size is {found}, the unit's {expected}",
     "the entry in front of it ends at {expected}",
 )
+UNUSED_FIELDS = ("channel", "chainCrc", "bodyCrc")
 NUMBER, NO_FILE, NO_ENTRY, INDEX, TERM, SIZE, GAP = range(1, 8)
 
 Rows = NDArray[Any]
@@ -70,7 +74,10 @@ def check_dledger(context: Context) -> Iterator[Finding | NotChecked]:
     for name, data, index in _pairs(context.store):
         try:
             with StreamReader(data) as log, StreamReader(index) as units:
-                yield from capped(_Walk(name, log, units).run(), context.detail_limit)
+                walk = _Walk(name, log, units)
+                yield from capped(walk.run(), context.detail_limit)
+            last = LastEntry(walk.last_number, walk.last_term) if walk.last_number >= 0 else None
+            yield from check_state(context.store, name, last)
         except StoreError as error:
             yield NotChecked(error.path or name, str(error), operational=True)
 
@@ -100,6 +107,7 @@ class _Walk:
     first_index: int | None = None
     next_pos: int | None = None
     last_number: int = -1
+    last_term: int = 0
 
     def run(self) -> Iterator[Finding]:
         for number, rows in self._blocks():
@@ -167,7 +175,9 @@ class _Walk:
                     facts,
                     count=high - low,
                 )
-        yield from self._places(number, found_heads, pos, (reason == 0) | (reason == GAP))
+        sound = (reason == 0) | (reason == GAP)
+        yield from self._places(number, found_heads, pos, sound)
+        yield from self._headers(number[sound], heads[sound], pos[sound])
 
     def _join(self, number: Longs, reason: Longs, expected: Longs, pos: Longs, size: Longs) -> None:
         """Mark the units whose entries do not begin where those in front of them end."""
@@ -207,6 +217,21 @@ class _Walk:
                 where = self._entry(int(pos[row]))
                 yield Finding(RuleName.DLEDGER_ENTRY_PLACE, where, facts, {"place": int(right[row])})
 
+    def _headers(self, number: Longs, heads: Rows, pos: Longs) -> Iterator[Finding]:
+        """Terms that fall, and what is in the fields that nobody writes."""
+        if not len(number):
+            return
+        term = heads["term"].astype(np.int64)
+        before = np.maximum.accumulate(np.concatenate(([self.last_term], term)))
+        self.last_term = int(before[-1])
+        for row in np.flatnonzero(term < before[:-1]).tolist():
+            facts: Facts = {"index": int(number[row]), "term": int(term[row]), "before": int(before[row])}
+            yield Finding(RuleName.DLEDGER_TERM, self._entry(int(pos[row])), facts)
+        for name in UNUSED_FIELDS:
+            for row in np.flatnonzero(heads[name] != 0).tolist():
+                facts = {"field": name, "index": int(number[row]), "value": int(heads[name][row])}
+                yield Finding(RuleName.DLEDGER_UNUSED_FIELD, self._entry(int(pos[row])), facts)
+
     def _range(self) -> Iterator[Finding]:
         """Entries before the first unit and behind the last one."""
         head = self._header(self.log.start)
@@ -225,6 +250,7 @@ class _Walk:
                 start, index = pos, head[2]
             count += 1
             pos += head[1]
+            self.last_number, self.last_term = head[2], max(self.last_term, head[3])
         if count:
             facts = {"side": "behind the last", "entry_count": count, "index": index}
             yield Finding(RuleName.DLEDGER_RANGE, self._entry(start), facts)

@@ -1,0 +1,71 @@
+"""The small files of a node of DLedger's: how far its group agreed, and in which term it votes.
+
+    checkpoint := endIndex=<n> committedIndex=<n>     currterm := currTerm=<n> [voteLeader=<node>]
+
+Java properties, each with the `.bak` of what was there before. Written from time to time and when the node
+stops: what they say may be older than the log, never newer. Reference 2.14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rocketfsck.formats.filename import java_parse_long
+from rocketfsck.rulenames import RuleName
+from rocketfsck.store.model import OtherKind, Store, StoreFile
+from rocketfsck.store.reading import read_whole
+from rocketfsck.verify.finding import Finding, Where
+
+MAX_SIZE = 1 << 16
+NUMBERS = {"checkpoint": ("endIndex", "committedIndex"), "currterm": ("currTerm",)}
+"""The numbers in each of the files."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastEntry:
+    """The last entry of a node's log, and the highest term before it."""
+
+    index: int
+    term: int
+
+
+def check_state(store: Store, directory: str, last: LastEntry | None) -> Iterator[Finding]:
+    """The small files in one node's directory. Raises StoreError for one that cannot be read."""
+    for other in store.others:
+        if other.kind is OtherKind.DLEDGER and other.relative.rpartition("/")[0] == directory:
+            name = other.relative.rpartition("/")[2]
+            for file in other.files if name in NUMBERS else ():
+                yield from _check_file(file, name, last)
+
+
+def _check_file(file: StoreFile, name: str, last: LastEntry | None) -> Iterator[Finding]:
+    values = properties_of(read_whole(file.path, MAX_SIZE))
+    found: dict[str, int] = {}
+    for key in NUMBERS[name]:
+        text = values.get(key)
+        number = None if text is None else java_parse_long(text)
+        if number is not None:
+            found[key] = number
+        elif text is not None:
+            yield _finding(file, name, f"has no number as its {key}: {text!a}")
+    for key, number in found.items():
+        if name == "checkpoint" and last is not None and number > last.index:
+            yield _finding(
+                file, name, f"says that {key} is {number}, and the log ends with entry {last.index}"
+            )
+        elif name == "currterm" and last is not None and number < last.term:
+            yield _finding(file, name, f"says that {key} is {number}, and the log has entries of {last.term}")
+
+
+def properties_of(data: bytes) -> dict[str, str]:
+    """The values of simple Java properties, as these files have them: a line each, without escapes."""
+    lines = (
+        line.partition("=") for line in data.decode("latin-1").splitlines() if line[:1] not in ("#", "!")
+    )
+    return {key.strip(): value.strip() for key, equals, value in lines if equals}
+
+
+def _finding(file: StoreFile, name: str, reason: str) -> Finding:
+    where = Where(file=file.relative, start=0, end=file.size)
+    return Finding(RuleName.DLEDGER_STATE, where, {"name": name, "reason": reason})

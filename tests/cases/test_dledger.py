@@ -1,0 +1,175 @@
+"""Stores whose commit log is DLedger's, as released brokers wrote them: the log is read like a plain one."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rocketfsck.api import iter_messages, read_columns
+from rocketfsck.errors import UsageError
+from rocketfsck.formats.dledger import DLEDGER_ENTRY, ENTRY_HEADER_SIZE
+from rocketfsck.query.counts.statistics import count_log
+from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
+from rocketfsck.repair.compare.compare import require_logs
+from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.store import Store, open_store
+from rocketfsck.store.model import OtherKind
+from rocketfsck.verify import CheckOptions, check_store
+from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.rules.catalog import RULES
+
+from tests.conftest import Directory, Document
+
+STORES = {"4.9.7-dledger-mixed": 328, "5.5.0-dledger": 257}
+"""Records in the log, those included that came after the broker was asked."""
+Altered = Callable[[int, bytes], Store]
+
+
+def opened(real_dir: Directory, real_manifest: Document, name: str) -> Store:
+    return open_store(real_dir(name), version=real_manifest(name)["brokerVersion"])
+
+
+@pytest.fixture
+def altered(real_dir: Directory, tmp_path: Path) -> Altered:
+    """Gives the store of 5.5.0 with other bytes at a place of its log."""
+
+    def alter(place: int, data: bytes) -> Store:
+        root = tmp_path / "store"
+        shutil.copytree(real_dir("5.5.0-dledger"), root, ignore=shutil.ignore_patterns("timerwheel"))
+        with (root / "dledger-n0/data" / f"{0:020d}").open("r+b") as stream:
+            stream.seek(place)
+            stream.write(data)
+        return open_store(root)
+
+    return alter
+
+
+def third_entry(store_dir: Path) -> tuple[int, int]:
+    """Where the third entry of the log begins and ends."""
+    data = (store_dir / "dledger-n0/data" / f"{0:020d}").read_bytes()
+    pos = 0
+    for _ in range(2):
+        pos += DLEDGER_ENTRY.parse(data[pos : pos + ENTRY_HEADER_SIZE])["size"]
+    return pos, pos + DLEDGER_ENTRY.parse(data[pos : pos + ENTRY_HEADER_SIZE])["size"]
+
+
+def serious(store: Store) -> list[Finding]:
+    report = check_store(store, CheckOptions(level="full"))
+    return [finding for finding in report.findings if RULES[finding.rule].severity > Severity.INFO]
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_nothing_is_wrong_and_all_of_dledger_is_checked(
+    name: str, real_dir: Directory, real_manifest: Document
+) -> None:
+    store = opened(real_dir, real_manifest, name)
+    report = check_store(store, CheckOptions(level="full"))
+    assert report.worst in (None, Severity.INFO), [finding.rule for finding in report.findings]
+    assert not [item for item in report.not_checked if "dledger" in item.what]
+    assert report.checked["commitlog"].record_count == STORES[name]
+    assert len({file.relative for file in store.all_files()}) == len(list(store.all_files()))
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_every_record_is_read(name: str, real_dir: Directory, real_manifest: Document) -> None:
+    store = opened(real_dir, real_manifest, name)
+    messages = list(iter_messages(store))
+    assert len(messages) == STORES[name]
+    assert sum(batch.num_rows for batch in read_columns(store)) == STORES[name]
+    assert not any(message.faults for message in messages)
+    assert sum(tally.message_count for tally in count_log(store, jobs=1).topics.values()) == STORES[name]
+    told = {
+        message["startOffset"]
+        for queue in real_manifest(name)["live"]["queues"]
+        for pull in queue["getMessage"]
+        for message in pull.get("messages", ())
+    }
+    assert told <= {message.physical_offset for message in messages}
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_queues_are_built_as_the_broker_wrote_them(
+    name: str, real_dir: Directory, real_manifest: Document, tmp_path: Path
+) -> None:
+    store = opened(real_dir, real_manifest, name)
+    rebuild_store(store, tmp_path / "new", RebuildOptions(queues=True, index=False, checkpoint=False))
+    for queue in store.queues:
+        for file in queue.files:
+            assert (tmp_path / "new" / file.relative).read_bytes() == file.path.read_bytes()
+
+
+def test_the_divided_offset(real_dir: Directory) -> None:
+    store = open_store(real_dir("4.9.7-dledger-mixed"))
+    assert [(file.start_offset, file.in_entries) for file in store.commitlog.files] == [
+        (0, False),
+        (262144, True),
+    ]
+    assert store.commitlog.directories == (store.root / "commitlog",)
+    assert ("the commit log is DLedger's", "below 262144 it is plain") in {
+        (note.what, note.why) for note in store.notes
+    }
+
+
+def test_settings_decide(real_dir: Directory, tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("enableDLegerCommitLog=false\n")
+    store = open_store(real_dir("4.9.7-dledger-mixed"), broker_conf=conf)
+    assert [file.in_entries for file in store.commitlog.files] == [False]
+    assert any(other.kind is OtherKind.DLEDGER_DATA for other in store.others)
+
+
+def test_a_plain_log_that_reaches_into_dledger_s_is_the_log(real_dir: Directory, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(real_dir("4.9.7-dledger-mixed"), root)
+    shutil.copy(root / "commitlog" / f"{0:020d}", root / "commitlog" / f"{262144:020d}")
+    store = open_store(root)
+    assert not store.has_entries
+    assert len(store.commitlog.files) == 2
+    assert "its files reach into those of DLedger" in [note.why for note in store.notes]
+
+
+@pytest.mark.parametrize(
+    ("at", "data", "rules"),
+    [
+        (0, struct.pack(">i", 77), {"CL001", "XR032"}),
+        (4, struct.pack(">i", 77), {"XR032"}),
+        (8, struct.pack(">q", 77), {"XR032"}),
+        (16, struct.pack(">q", 77), {"XR032"}),
+        (24, struct.pack(">q", 77), {"XR033"}),
+        (40, struct.pack(">i", 77), {"XR039"}),
+        (44, struct.pack(">i", 77), {"XR032"}),
+        (48 + 100, b"zz", {"CL004"}),
+    ],
+)
+def test_one_damage_of_each_kind(
+    altered: Altered, real_dir: Directory, at: int, data: bytes, rules: set[str]
+) -> None:
+    start, end = third_entry(real_dir("5.5.0-dledger"))
+    found = serious(altered(start + at, data))
+    assert {finding.rule for finding in found} >= rules
+    for finding in found:
+        if finding.where.file.startswith("dledger-n0/data"):
+            assert finding.where.start is not None
+            assert start <= finding.where.start < end
+
+
+def test_no_repair_changes_the_log_of_dledger(altered: Altered, real_dir: Directory) -> None:
+    start, _ = third_entry(real_dir("5.5.0-dledger"))
+    store = altered(start + 52, b"zzzz")
+    plan = make_plan(store, check_store(store, CheckOptions(level="full")))
+    assert {item.rule for item in plan.unanswered} >= {"CL001", "XR010"}
+    assert not [
+        action.name
+        for action in plan.actions
+        if action.target.startswith(("commitlog", "dledger", "checkpoint"))
+    ]
+
+
+def test_logs_of_dledger_are_not_compared(real_dir: Directory) -> None:
+    for name in STORES:
+        with pytest.raises(UsageError, match="log of DLedger"):
+            require_logs(open_store(real_dir(name)))
