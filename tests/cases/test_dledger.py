@@ -12,6 +12,7 @@ import pytest
 from rocketfsck.api import iter_messages, read_columns
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.dledger import DLEDGER_ENTRY, ENTRY_HEADER_SIZE
+from rocketfsck.pipeline.tail.place import log_of
 from rocketfsck.query.counts.statistics import count_log
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.repair.compare.compare import require_logs
@@ -173,3 +174,9 @@ def test_logs_of_dledger_are_not_compared(real_dir: Directory) -> None:
     for name in STORES:
         with pytest.raises(UsageError, match="log of DLedger"):
             require_logs(open_store(real_dir(name)))
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_log_of_dledger_is_not_followed(name: str, real_dir: Directory) -> None:
+    with pytest.raises(UsageError, match="cannot be followed"):
+        log_of(open_store(real_dir(name)))

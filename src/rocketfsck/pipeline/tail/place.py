@@ -16,6 +16,7 @@ from typing import Literal
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.scan.options import PropertyParser, ScanOptions
+from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.listing import Entry, EntryKind, Lister, list_directory, mapped_queue
 from rocketfsck.store.model import MappedFile, Store
 
@@ -116,7 +117,11 @@ class Range:
 
 
 def log_of(store: Store, *, name: str = "", clock_step: int = CLOCK_STEP) -> Log:
-    """The commit log of an opened store."""
+    """The commit log of an opened store. Raises UsageError for one of DLedger's, which is not followed."""
+    if store.has_entries or has_log_elsewhere(store):
+        raise UsageError(
+            f"{store.root}: the commit log is DLedger's, which cannot be followed; it can be read as it is"
+        )
     return Log(
         name or str(store.root),
         store.commitlog.directories,
