@@ -23,6 +23,8 @@ from rocketfsck.formats import (
     properties,
     record,
     rocks,
+    rocksconfig,
+    rocksmessages,
 )
 from rocketfsck.formats.layout import Layout, registry
 
@@ -60,7 +62,8 @@ def of_layouts(key: str) -> list[Any]:
 def test_every_layout_has_vectors() -> None:
     assert {document["layout"] for document in FILES.values() if "layout" in document} == set(LAYOUTS)
     assert {name for name, document in FILES.items() if "kind" in document} == {
-        "index_file", "java_text", "properties", "message_ids", "names", "epoch", "rocksdb_keys"
+        "index_file", "java_text", "properties", "message_ids", "names", "epoch", "rocksdb_keys",
+        "rocksdb_rows",
     }  # fmt: skip
     assert all(document.get("layout", document.get("kind")) == name for name, document in FILES.items())
 
@@ -242,5 +245,47 @@ def test_rocksdb_keys() -> None:
         assert rocks.encode_bound_key(bound).hex() == row["hex"]
     for row in document["rejected"]:
         for decode in (rocks.decode_unit_key, rocks.decode_bound_key):
+            with pytest.raises(FormatError):
+                decode(bytes.fromhex(row["hex"]))
+
+
+def _texts(row: dict[str, Any], *names: str) -> list[bytes]:
+    return [bytes.fromhex(row[name]) for name in names]
+
+
+def test_rocksdb_rows() -> None:
+    document = FILES["rocksdb_rows"]
+    keys: list[tuple[dict[str, Any], Any, Callable[[bytes], Any], Callable[[Any], bytes]]] = []
+    for row in document["index"]:
+        topic, text, unique = _texts(row, "topic", "text", "uniqKey")
+        place = int(row["phyOffset"])
+        key: Any = rocksmessages.IndexKey(int(row["hour"]), topic, row["type"].encode(), text, unique, place)
+        keys.append((row, key, rocksmessages.decode_index_key, rocksmessages.encode_index_key))
+    for row in document["timer"]:
+        key = rocksmessages.TimerKey(int(row["deliverTime"]), *_texts(row, "uniqKey"))
+        keys.append((row, key, rocksmessages.decode_timer_key, rocksmessages.encode_timer_key))
+    for row in document["trans"]:
+        key = rocksmessages.TransKey(int(row["phyOffset"]), *_texts(row, "topic", "uniqKey"))
+        keys.append((row, key, rocksmessages.decode_trans_key, rocksmessages.encode_trans_key))
+    for row in document["pop"]:
+        group, topic = _texts(row, "group", "topic")
+        place = int(row["queueOffset"])
+        key = rocksmessages.PopKey(int(row["visibleTime"]), group, topic, row["queueId"], place)
+        keys.append((row, key, rocksmessages.decode_pop_key, rocksmessages.encode_pop_key))
+    for row in document["config"]:
+        table = rocksconfig.Table(row["table"])
+        if "group" in row:
+            group, topic = _texts(row, "group", "topic")
+            key = rocksconfig.OffsetKey(table, group, topic, row["queueId"])
+        else:
+            key = rocksconfig.ConfigKey(table, None if row["name"] is None else bytes.fromhex(row["name"]))
+        keys.append((row, key, rocksconfig.decode_config_key, rocksconfig.encode_config_key))
+    assert len(keys) >= 10
+    for row, key, decode, encode in keys:
+        assert decode(bytes.fromhex(row["hex"])) == key
+        assert encode(key).hex() == row["hex"]
+    for row in document["rejected"]:
+        for decode in (rocksmessages.decode_index_key, rocksmessages.decode_trans_key,
+                       rocksmessages.decode_pop_key, rocksconfig.decode_config_key):  # fmt: skip
             with pytest.raises(FormatError):
                 decode(bytes.fromhex(row["hex"]))

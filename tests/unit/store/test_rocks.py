@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import shutil
@@ -74,6 +75,31 @@ def test_every_row_is_what_its_family_says(real_dir: Directory) -> None:
 def test_only_the_families_asked_for(real_dir: Directory) -> None:
     other = database(real_dir("5.5.0-rocksdb-cq"), "consumequeue")
     assert {rows.family for rows in read_rows(other, ["offset"])} == {"offset"}
+
+
+@pytest.mark.parametrize("mode", ["strict", "tolerant", "estimate"])
+def test_what_the_child_writes(real_dir: Directory, tmp_path: Path, mode: str) -> None:
+    """The same code in this process, where its steps can be seen."""
+    directory = tmp_path / "database"
+    shutil.copytree(real_dir("5.5.0-rocksdb-cq") / "consumequeue", directory)
+    out = io.BytesIO()
+    child.main(str(directory), mode, ["offset"], out)
+    kinds = []
+    out.seek(0)
+    while head := out.read(child.HEAD.size):
+        kind, count, key_size, value_size = child.HEAD.unpack(head)
+        kinds.append(kind)
+        if kind == child.ROWS:
+            assert count == 1115
+            out.seek(8 * count + key_size + value_size, io.SEEK_CUR)
+        else:
+            out.seek(key_size, io.SEEK_CUR)
+    rows = [] if mode == "estimate" else [child.ROWS]
+    assert kinds == [child.FAMILY, child.FAMILY, *rows, child.END]
+    (directory / "CURRENT").unlink()
+    out = io.BytesIO()
+    child.main(str(directory), mode, [], out)
+    assert child.HEAD.unpack(out.getvalue()[: child.HEAD.size])[0] == child.ERROR
 
 
 def test_batches_are_bounded(real_dir: Directory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
