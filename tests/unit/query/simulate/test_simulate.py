@@ -440,3 +440,45 @@ def test_a_damaged_topics_json_says_nothing(tmp_path: Path) -> None:
     (store.root / "checkpoint").unlink()
     (store.root / "abort").touch()
     assert again(tmp_path, "5.3.3").recovery == "abnormal"
+
+
+@pytest.mark.parametrize(("version", "files"), [("5.3.4", None), ("5.4.0", 10), ("5.5.1", 10)])
+def test_how_many_files_a_recovery_looks_at(tmp_path: Path, version: str, files: int | None) -> None:
+    """A zeroed checkpoint matches no file: all are scanned, from 5.4.0 on the last ten."""
+    store = grown(tmp_path, 420, version=version)
+    count = len(log_files(tmp_path))
+    assert count > 12
+    (store.root / "checkpoint").write_bytes(bytes(4096))
+    (store.root / "abort").touch()
+    scan = again(tmp_path, version).scan
+    assert scan is not None
+    assert scan.file_count == (files or count)
+    fewer = again(tmp_path, version, commitLogRecoverMaxNum="3").scan
+    assert fewer is not None
+    assert fewer.file_count == (3 if files else count)
+    none = again(tmp_path, version, commitLogRecoverMaxNum="-1").scan
+    assert none is not None
+    assert none.file_count == (files or count)
+
+
+def test_an_accelerated_recovery_begins_at_the_record_that_the_checkpoint_names(tmp_path: Path) -> None:
+    store = grown(tmp_path, 80, version="5.5.0")
+    (store.root / "abort").touch()
+    offset = last_record(store)
+
+    def start(value: int, version: str = "5.5.0", physic: int = 1, **settings: Any) -> Start:
+        checkpoint = Checkpoint(physic, 0, 0, 0, 0, value)
+        (store.root / "checkpoint").write_bytes(encode_checkpoint(checkpoint))
+        return again(tmp_path, version, enableAcceleratedRecovery="true", **settings)
+
+    sound = start(offset)
+    assert sound.scan is not None
+    assert (sound.scan.start_offset, sound.scan.file_count) == (offset, 1)
+    assert sound.max_offset == again(tmp_path, "5.5.0").max_offset  # as without it
+    inside = start(offset + 1)
+    assert (inside.cut_offset, inside.max_offset) == (offset + 1, offset + 1)
+    assert not start(0).loads
+    assert "logicsPhysicalOffset is invalid" in start(-7).refusals[0].reason
+    assert start(0, physic=0).loads
+    assert start(0, version="5.4.0").loads
+    assert not start(1 << 40).loads  # behind the end of the file that it begins with

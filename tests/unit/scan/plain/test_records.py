@@ -17,7 +17,8 @@ from rocketfsck.formats.javatext import index_hash, java_decode
 from rocketfsck.formats.magic import MAGIC_V2
 from rocketfsck.formats.properties import parse_properties, property_crc_trailer, split_keys, tags_code
 from rocketfsck.formats.record import Host, decode_record
-from rocketfsck.scan.columns import KEY_UNIQUE, KEY_WORD, Fault, Stop, Trait, new_batch
+from rocketfsck.scan.columns import KEY_DTYPES, KEY_TAGS, KEY_UNIQUE, KEY_WORD, Fault, Stop, Trait, new_batch
+from rocketfsck.scan.compiled import records as compiled
 from rocketfsck.scan.options import PropertyParser, ScanOptions
 from rocketfsck.scan.plain import records as plain
 from rocketfsck.scan.plain.properties import find_properties
@@ -324,3 +325,26 @@ def test_long_keys_and_odd_texts_are_hashed_like_java(tmp_path: Path) -> None:
     path.write_bytes(record(0, topic="主题".encode(), properties=properties))
     rows, _ = scan(path, base=0)
     assert [key[0] for key in rows[0]["keys"]] == [index_hash("主题", word) for word in keys.split(" ")]
+
+
+@pytest.mark.parametrize("name", ["5.5.0-full-killed", "5.5.0-upgraded"])
+def test_tags_are_one_more_key_in_both_scans(name: str, real_dir: Directory) -> None:
+    count = 0
+    for path in sorted((real_dir(name) / "commitlog").glob("0*")):
+        data = np.fromfile(path, np.uint8)
+        rows = {}
+        for scanner in (plain.scan_records, compiled.scan_records):
+            for index_tags in (False, True):
+                batch, table = new_batch(), QueueTable()
+                options = ScanOptions(index_tags=index_tags)
+                scanner(data, 0, len(data), 0, int(path.name), len(data), options, batch, table)
+                rows[scanner, index_tags] = {key: batch[key].tolist() for key in (*KEY_DTYPES, "key_count")}
+        assert rows[plain.scan_records, True] == rows[compiled.scan_records, True]
+        assert rows[plain.scan_records, False] == rows[compiled.scan_records, False]
+        found = rows[plain.scan_records, True]
+        tags = [at for at, kind in enumerate(found["key_kind"]) if kind == KEY_TAGS]
+        without = rows[plain.scan_records, False]
+        count += len(tags)
+        assert KEY_TAGS not in without["key_kind"]
+        assert len(found["key_hash"]) - len(tags) == len(without["key_hash"])
+    assert count > 20
