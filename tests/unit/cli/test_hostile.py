@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rocketfsck.cli.dump.kinds import KINDS
+from rocketfsck.cli.dump.kinds import DATABASE, KINDS
 from rocketfsck.formats.consumequeue import UNIT
 from rocketfsck.formats.record import Host, Record, body_crc, encode_record
 
@@ -148,7 +148,14 @@ def test_hostile_arguments(cli: Cli, tmp_path: Path) -> None:
         assert "Traceback" not in ended.err
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith(DATABASE)])
+def test_a_file_is_no_database(cli: Cli, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "file").write_bytes(b"rows")
+    ended = cli("dump", tmp_path / "file", "--kind", kind)
+    assert ended.code == 16 and "is for a store or a directory in one" in ended.err
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith(DATABASE)])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.binary(max_size=300))
 def test_any_bytes_as_any_kind(cli: Cli, tmp_path: Path, kind: str, data: bytes) -> None:
