@@ -21,6 +21,7 @@ from rocketfsck.formats.javatext import INT64_MAX, index_hash, tag_index_hash
 from rocketfsck.query.log import LogView
 from rocketfsck.query.selecting import index_step, is_time_matched, select_offsets
 from rocketfsck.query.serving.batches import Boundary
+from rocketfsck.query.serving.compacted import CompactedPulls, compaction_topics
 from rocketfsck.query.serving.files import ServedQueue
 from rocketfsck.query.serving.pulls import PullAnswer, commit_log_offset, pull
 from rocketfsck.query.serving.state import Serving, State, serve, usual_state
@@ -73,6 +74,20 @@ class BrokerView(Closing):
         Raises StoreError where they cannot be read, and where the broker does not start on the store.
         """
         return serve(self.store, self.log, self.traits, self.state, self._readers)
+
+    @cached_property
+    def compaction_topics(self) -> frozenset[str]:
+        """The topics that pulls are answered of from compacted logs."""
+        return compaction_topics(self.store, self.traits)
+
+    @cached_property
+    def compacted(self) -> CompactedPulls:
+        """The compacted logs."""
+        return CompactedPulls(self.store)
+
+    def message_store(self, topic: str, queue_id: int) -> Store:
+        """The store whose log has what a pull gives: for a compaction topic, the compacted log."""
+        return self.compacted.log_store(topic, queue_id) if topic in self.compaction_topics else self.store
 
     def queue(self, topic: str, queue_id: int) -> ServedQueue | None:
         """The consume queue, None where the broker has none: it makes an empty one. Raises as `serving`."""
@@ -179,9 +194,12 @@ class BrokerView(Closing):
     def get_message(self, topic: str, queue_id: int, offset: int, max_num: int = 32) -> PullAnswer:
         """What a pull from a queue offset gives: status, records, where to go on.
 
-        The records' bytes are not looked at. `max_num` counts the messages of batches. Raises StoreError
+        The records' bytes are not looked at; offsets of a compaction topic are places in its compacted log
+        (`message_store`). `max_num` counts the messages of batches. Raises StoreError
         where the broker throws, and as `serving`.
         """
+        if topic in self.compaction_topics:
+            return self.compacted.pull(topic, queue_id, offset, max_num)
         queue = self.queue(topic, queue_id)
         if queue is None:
             return PullAnswer("NO_MESSAGE_IN_QUEUE", (), 0, 0, 0)

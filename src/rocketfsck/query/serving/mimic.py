@@ -15,6 +15,7 @@ from rocketfsck.query.serving.versions import DEFAULT_QUERY_NUM
 from rocketfsck.query.trace import Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.views.messages import Message
+from rocketfsck.store.model import Store
 
 _STATES = {
     "started": "so it answers after a start on this store",
@@ -28,11 +29,15 @@ def answer_of(
     trace: Trace,
     why: str = "",
     pull: PullAnswer | None = None,
+    store: Store | None = None,
 ) -> Answer:
-    """The records at these offsets in this order; what is no record becomes a lead. `why` is for none."""
+    """The records at these offsets in this order; what is no record becomes a lead. `why` is for none.
+
+    `store` is the one whose log the offsets are in, if not that of the broker.
+    """
     found: list[Found] = []
     leads: list[Lead] = []
-    with StoreView(broker.store) as view:
+    with StoreView(store or broker.store) as view:
         for offset in offsets:
             message = view.log.message_at(offset)
             if isinstance(message, Message):
@@ -87,7 +92,8 @@ def broker_by_offset(
     )
     trace.notes += [said, _STATES[broker.state]]
     why = f"a broker of version {broker.version} answers {said}"
-    return answer_of(broker, pulled.offsets, trace, why, pulled)
+    store = broker.message_store(topic, queue_id)
+    return answer_of(broker, pulled.offsets, trace, why, pulled, store)
 
 
 def broker_by_id(broker: BrokerView, text: str) -> Answer:

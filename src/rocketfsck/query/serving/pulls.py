@@ -23,6 +23,7 @@ Status = Literal[
     "OFFSET_OVERFLOW_ONE",
     "OFFSET_TOO_SMALL",
     "NO_MESSAGE_IN_QUEUE",
+    "NO_MATCHED_LOGIC_QUEUE",
 ]
 
 
