@@ -60,7 +60,7 @@ PARTLY: Mapping[str, str] = {
     "checkpoint.indexMsgTimestamp": _CLOCK,
     "checkpoint.masterFlushedOffset": _OWN,
     "checkpoint.confirmPhyOffset": _OWN,
-    "checkpoint.logicsPhysicalOffset": "the start of any record, or a place in front of the log, can be right",
+    "checkpoint.logicsPhysicalOffset": "any record's start, or a place in front of the log, can be right",
     "timer_check.lastReadTimeMs": _CLOCK,
     "timer_check.lastTimerLogFlushPos": "up to the end of the timer log",
     "timer_check.lastTimerQueueOffset": "up to the end of the queue",
