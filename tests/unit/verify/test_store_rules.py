@@ -134,7 +134,7 @@ def test_st019_an_empty_commit_log_costs_the_queues(tmp_path: Path) -> None:
 def test_st019_not_where_dledger_has_the_log(tmp_path: Path) -> None:
     maker = Maker(tmp_path)
     maker.queue("T", 0)
-    maker.file("dledger-n0/data/00000000000000000000", b"\0", 1 << 30)
+    maker.file("dledger-n0/data/00000000000000000000", b"\0", 4096)
     assert maker.found(check_layout) == []
 
 
