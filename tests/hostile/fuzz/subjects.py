@@ -6,6 +6,7 @@ A few dozen records each, in files so small that everything rolls over, so that 
 from __future__ import annotations
 
 import json
+import shutil
 import tarfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from rocketfsck.formats.javatext import java_hash
 from rocketfsck.formats.properties import parse_properties, serialize_properties, tags_code
 from rocketfsck.formats.record import decode_record, encode_record
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_LOG_UNIT, TIMER_WHEEL_SLOT, timer_slot_of
+from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Geometry
 from rocketfsck.verify import CheckOptions, check_store
@@ -298,8 +300,6 @@ def _compact(root: Path) -> None:
 def _with_dledger(folder: Path) -> Subject:
     """The records of a plain store in DLedger's log, behind a head each, with its index."""
     subject = _write(folder, "plain-4.4.0", "dledger-4.9.8")
-    with subject.conf.open("a") as conf:
-        conf.write("enableDLegerCommitLog=true\n")
     log = b"".join(path.read_bytes() for path in sorted((subject.path / "commitlog").iterdir()))
     data, index, pos, number = bytearray(), bytearray(), 0, 0
     size = 65536
@@ -312,8 +312,12 @@ def _with_dledger(folder: Path) -> Subject:
         body = encode_record(record)
         place = {"magic": 1, "size": 48 + len(body), "index": number, "term": 1, "pos": len(data)}
         index += DLEDGER_INDEX.build(place)
-        head = place | {"channel": 0, "chainCrc": 0, "bodyCrc": zlib.crc32(body), "bodyLen": len(body)}
-        head["bodyCrc"] = (head["bodyCrc"] ^ 1 << 31) - (1 << 31)
+        head = place | {
+            "channel": 0,
+            "chainCrc": 0,
+            "bodyCrc": 0,
+            "bodyLen": len(body),
+        }  # as brokers write them
         data += DLEDGER_ENTRY.build(head) + body
         pos, number = pos + length, number + 1
     data += DLEDGER_BLANK.build({"magic": -1, "size": size - len(data)})
@@ -324,4 +328,14 @@ def _with_dledger(folder: Path) -> Subject:
         (subject.path / "dledger-n0" / part).mkdir(parents=True)
         (subject.path / "dledger-n0" / part / offset_to_filename(0)).write_bytes(content)
     (subject.path / "dledger-n0" / "currterm").write_text("voteLeader=n0\ncurrTerm=1\n")
-    return replace(subject, version="4.7.0")  # the first brokers with DLedger are 4.5.0
+    subject.conf.write_text(
+        broker_conf(replace(SMALL, commitlog_file_size=size)) + "\nenableDLegerCommitLog=true\n"
+    )
+    for part in ("consumequeue", "index"):
+        shutil.rmtree(subject.path / part)
+    # the first brokers with DLedger are 4.5.0
+    store = open_store(subject.path, version="4.7.0", broker_conf=subject.conf)
+    rebuild_store(store, subject.path.parent / "built", RebuildOptions(queues=True, index=True, sync=False))
+    for part in ("consumequeue", "index"):
+        (subject.path.parent / "built" / part).rename(subject.path / part)
+    return replace(subject, version="4.7.0")
