@@ -28,7 +28,7 @@ from rocketfsck.query.selecting import index_step
 from rocketfsck.query.trace import EntryStep, IndexStep, ScanStep, Trace
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.index import Entry, IndexReader
-from rocketfsck.scan.columns import Stop
+from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter
 from rocketfsck.store.dialect.sampling import lacks_tags
 from rocketfsck.store.model import IndexFile, Store

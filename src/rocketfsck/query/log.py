@@ -12,12 +12,13 @@ from dataclasses import replace
 from functools import cached_property
 
 from rocketfsck.reader.heads import HEAD_SIZE, decode_head
-from rocketfsck.scan.columns import Stop, new_batch
+from rocketfsck.scan.columns import new_batch
 from rocketfsck.scan.log.large import append_large_record, read_large_record
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions, log_options
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, read_message
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import MappedFile, Store

@@ -18,9 +18,9 @@ from rocketfsck.pipeline.tail.place import (
 )
 from rocketfsck.pipeline.tail.record import FileWalk
 from rocketfsck.pipeline.tail.walk import Bounds, Reached, walk_file
-from rocketfsck.scan.columns import Stop
 from rocketfsck.scan.log.large import read_large_record
 from rocketfsck.scan.log.resync import Ground
+from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader

@@ -15,11 +15,12 @@ import numpy as np
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.places import BODY_AT
 from rocketfsck.formats.record import read_frame
-from rocketfsck.scan.columns import Fault, RecordBatch, Stop, new_batch
+from rocketfsck.scan.columns import Fault, RecordBatch, new_batch
 from rocketfsck.scan.log.large import append_large_record, read_large_record
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.plain.records import scan_records
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.stops import Stop
 from rocketfsck.store.reading import FileReader
 
 SETTLED_TIME = 120

@@ -32,11 +32,12 @@ from rocketfsck.pipeline.tail.record import (
     may_begin_record,
     read_record,
 )
-from rocketfsck.scan.columns import RecordBatch, Stop, Trait, new_batch
+from rocketfsck.scan.columns import RecordBatch, Trait, new_batch
 from rocketfsck.scan.log.resync import Ground
 from rocketfsck.scan.log.tiling import fill_batch, record_scanner
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.threads.readahead import ReadAhead
 
 LOOK_AHEAD_SIZE = 8 << 20

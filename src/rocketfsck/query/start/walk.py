@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V2, STORE_HOST_V6
 from rocketfsck.formats.places import SYS_FLAG_AT
 from rocketfsck.query.start.read import Judged, Reading, Verdict, judge_record
-from rocketfsck.scan.columns import Fault, RecordBatch, Stop, Trait, new_batch
+from rocketfsck.scan.columns import Fault, RecordBatch, Trait, new_batch
 from rocketfsck.scan.log.tiling import fill_batch, record_scanner
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.reading import FileReader
 

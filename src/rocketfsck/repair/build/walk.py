@@ -22,12 +22,13 @@ from rocketfsck.formats.record import BLANK_HEADER_SIZE, read_frame
 from rocketfsck.repair.build.keythread import KeyTaker, KeyThread
 from rocketfsck.repair.build.queuestates import RawNames
 from rocketfsck.scan.build.rows import OFFSET, ROW_SIZE, SKIPPED, KeyRows, key_rows, rows_from, unit_rows
-from rocketfsck.scan.columns import Fault, RecordBatch, Stop
+from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.resync import Ground
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions, log_options
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.threads.pieces import NOWHERE, Piece, pieces_of, scan_pieces, times_fall
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import MappedFile, Store

@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Bytes, Longs
 from rocketfsck.reader.heads import head_at
-from rocketfsck.scan.columns import Fault, RecordBatch, Stop, new_batch
+from rocketfsck.scan.columns import Fault, RecordBatch, new_batch
 from rocketfsck.scan.log.headers import NOT_FOUND, find_header
 from rocketfsck.scan.log.large import append_large_record, read_large_record
 from rocketfsck.scan.log.tiling import record_scanner
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.reading import FileReader
 

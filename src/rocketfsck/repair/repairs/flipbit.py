@@ -20,8 +20,8 @@ from rocketfsck.repair.plan.table import Repair
 from rocketfsck.repair.repairs.misnamed import is_misnamed
 from rocketfsck.repair.repairs.onebit import CRC_MASK, FlippedBit, find_flipped_bit_in_file
 from rocketfsck.rulenames import RuleName
-from rocketfsck.scan.columns import Stop
 from rocketfsck.scan.log.large import LargeRecord, read_large_record
+from rocketfsck.scan.stops import Stop
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding
 

@@ -62,7 +62,6 @@ from rocketfsck.scan.columns import (
     RECORD_DTYPES,
     Fault,
     RecordBatch,
-    Stop,
     Trait,
 )
 from rocketfsck.scan.compiled.dispatch import NAME_ROOM, UNUSABLE, store_dispatches
@@ -125,6 +124,7 @@ from rocketfsck.scan.machine.intrinsics import (
 from rocketfsck.scan.machine.jit import entry, helper, inlined, short_entry
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.stops import Stop
 
 _SPACE = 0x20
 _T_HASH = 31 * ord("T") + ord("#")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rocketfsck.scan.columns import Stop
+from rocketfsck.scan.stops import Stop
 
 
 class RegionKind(StrEnum):

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE
 from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rocketfsck.formats.places import HEADER_SIZE, PHYSICAL_OFFSET_AT
-from rocketfsck.scan.columns import Stop
 from rocketfsck.scan.log.headers import find_candidate
 from rocketfsck.scan.log.large import read_large_record
 from rocketfsck.scan.log.regions import REASON_OF_STOP, Reason, Region, RegionKind
 from rocketfsck.scan.plain.entries import framed_size, is_entry_blank, record_pos
+from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.reading import FileReader
 

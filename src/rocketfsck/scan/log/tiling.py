@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.magic import MIN_RECORD_SIZE
-from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
+from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.log.large import append_large_record, read_large_record
 from rocketfsck.scan.log.regions import REASON_OF_STOP, Region, RegionKind
 from rocketfsck.scan.log.resync import Ground
@@ -35,6 +35,7 @@ from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.plain import records as plain
 from rocketfsck.scan.plain.entries import record_pos
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.scan.threads.shared import piece_end, shared_records
 from rocketfsck.store.reading import FileReader

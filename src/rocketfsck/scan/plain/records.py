@@ -46,11 +46,12 @@ from rocketfsck.formats.magic import (
 from rocketfsck.formats.places import BORN_HOST_AT, SYS_FLAG_AT, body_place, store_timestamp_place
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc_digits, tags_code
 from rocketfsck.formats.record import BLANK, RECORD_HEADER
-from rocketfsck.scan.columns import Fault, RecordBatch, Stop, Trait
+from rocketfsck.scan.columns import Fault, RecordBatch, Trait
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.plain.entries import STOP_IN_ENTRY, entry_lead
 from rocketfsck.scan.plain.properties import Row, find_properties, further_queues, index_words, property_text
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.stops import Stop
 
 SCHEDULE_TOPIC_BYTES = SCHEDULE_TOPIC.encode()
 _HEAD = BLANK.packer()

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from rocketfsck.formats.places import HEADER_SIZE
-from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
+from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.log.headers import find_candidate
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.threads.inorder import in_order
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.reading import FileReader

@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
-from rocketfsck.scan.columns import RecordBatch, Stop, new_batch
+from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import NO_ROW, QueueTable
+from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.threads.inorder import in_order
 from rocketfsck.scan.threads.pieces import PIECE_SIZE, Piece, Worker, pieces_of
 from rocketfsck.store.reading import FileReader

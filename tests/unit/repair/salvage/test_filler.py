@@ -139,10 +139,11 @@ def test_a_property_crc_of_zero_is_avoided(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_compiled_scan_finds_no_fault() -> None:
-    from rocketfsck.scan.columns import Stop, new_batch
+    from rocketfsck.scan.columns import new_batch
     from rocketfsck.scan.compiled.records import scan_records
     from rocketfsck.scan.options import ScanOptions
     from rocketfsck.scan.queues import QueueTable
+    from rocketfsck.scan.stops import Stop
 
     data = b"".join(filler_records(4096, 300_000, version="5.3.3", store_timestamp=WHEN))
     batch = new_batch()
