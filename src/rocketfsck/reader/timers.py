@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dtypes import TIMER_UNIT_DTYPE
 from rocketfsck.formats.magic import MAGIC_BLANK
-from rocketfsck.formats.timer import TIMER_LOG_UNIT_SIZE
+from rocketfsck.formats.timer import MAGIC_DELETE, TIMER_LOG_UNIT_SIZE
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.scan.spans import group_bounds
+from rocketfsck.scan.timerwheel import WheelReplay
 
 BLOCK_COUNT = 1 << 14
 _ZERO, _UNIT, _MARK, _OTHER = range(4)
@@ -78,6 +79,15 @@ def is_unit(units: TimerUnits) -> NDArray[np.bool_]:
     return np.asarray(
         (units["size"] == TIMER_LOG_UNIT_SIZE) & (magic >= 0) & (magic <= _MAGIC_BITS), np.bool_
     )
+
+
+def put_block(
+    replay: WheelReplay, log: StreamReader, block: TimerBlock, precision_ms: int
+) -> tuple[Longs, Longs]:
+    """Put a block's units into the slots of a wheel: the rows whose prevPos is wrong, and the right one."""
+    deletes = (block.units["magic"] & MAGIC_DELETE) != 0
+    prev_pos = block.units["prevPos"].astype(np.int64)
+    return replay.put(block.pos, block.deliver_timestamp // precision_ms, prev_pos, deletes, log.start)
 
 
 def _file_units(log: StreamReader, number: int, base: int) -> Iterator[TimerBlock | Gap]:

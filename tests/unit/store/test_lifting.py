@@ -95,21 +95,21 @@ def test_topics_that_lead_astray(tmp_path: Path, topic: str) -> None:
     units = dict([unit(topic, 0, 0, 100), unit("Good", 0, 0, 200)])
     spill, scratch = spilled(tmp_path, units, dict([bound("Good", 0, "max", 0, 200)]))
     assert [path.name for path in scratch.iterdir()] == ["Good"]
-    assert [odd.reason for odd in spill.odd] == ["topic: no name that a topic can have"]
+    assert [odd.reason for odd in spill.odd.first.values()] == ["topic: no name that a topic can have"]
 
 
 def test_rows_that_are_none(tmp_path: Path) -> None:
     key, value = unit("T", 0, 1, 100)
     units = dict([unit("T", 0, 0, 100), (key, value[:-1]), (b"\x01", value), unit("T", 0, 2, 300)])
     spill, _ = spilled(tmp_path, units, {b"junk": b"", bound("T", 0, "max", 2, 300)[0]: b"short"})
-    assert spill.odd_count == 4
-    assert {odd.family for odd in spill.odd} == {"default", "offset"}
+    assert spill.odd.counts == {"default": 2, "offset": 2}
     assert spill.queues["T", 0].row_count == 2
 
 
 def test_very_many_odd_rows_are_counted_only(tmp_path: Path) -> None:
     spill, _ = spilled(tmp_path, {b"%d" % number: b"" for number in range(150)}, {b"x": b""})
-    assert (spill.odd_count, len(spill.odd)) == (151, 100)
+    assert spill.odd.counts == {"default": 150, "offset": 1}
+    assert {family: row.key for family, row in spill.odd.first.items()} == {"default": b"0", "offset": b"x"}
 
 
 def test_a_store_with_all_in_databases(real_dir: Directory) -> None:
@@ -146,7 +146,8 @@ def test_light_offsets_are_kept_apart(real_dir: Directory, tmp_path: Path) -> No
     with lifted(open_store(root)) as lifting:
         (file,) = (file for file in lifting.store.configs if file.name == "lmqConsumerOffset.json")
         assert decode_config(file.path.read_bytes()) == {"lmqOffsetTable": {"%LMQ%a@g": 5}}
-        assert [odd.key for odd in lifting.odd["config/consumerOffsets"]] == [b"T@g", b"U@g", b"V@g"]
+        odd = lifting.odd["config/consumerOffsets"]
+        assert [(row.key, odd.counts[name]) for name, row in odd.first.items()] == [(b"T@g", 3)]
 
 
 @pytest.mark.parametrize(("setting", "from_database"), [("default", False), ("defaultRocksDB", True)])

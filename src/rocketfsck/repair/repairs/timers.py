@@ -15,9 +15,9 @@ import numpy as np
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE
-from rocketfsck.formats.timer import MAGIC_DELETE, TIMER_WHEEL_SIZE, TIMER_WHEEL_SLOT_SIZE
+from rocketfsck.formats.timer import TIMER_WHEEL_SIZE, TIMER_WHEEL_SLOT_SIZE
 from rocketfsck.reader.timerfiles import WHEEL, read_progress, timer_log, wheel_files
-from rocketfsck.reader.timers import Gap, timer_units
+from rocketfsck.reader.timers import Gap, put_block, timer_units
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.repair.plan.arguments import WheelPrecision
 from rocketfsck.repair.plan.model import Action
@@ -95,10 +95,7 @@ def expected_slots(store: Store, log: StreamReader, slots: Slots, precision_ms: 
     for item in timer_units(log):
         if isinstance(item, Gap):
             raise StoreError(f"the timer log has a gap at {item.start}", path=WHEEL)
-        units = item.units
-        deletes = (units["magic"] & MAGIC_DELETE) != 0
-        prev = units["prevPos"].astype(np.int64)
-        wrong, _ = made.put(item.pos, item.deliver_timestamp // precision_ms, prev, deletes, log.start)
+        wrong, _ = put_block(made, log, item, precision_ms)
         if len(wrong):
             raise StoreError(f"the timer unit at {int(item.pos[wrong[0]])} has a wrong prevPos", path=WHEEL)
     wanted = slots.copy()
@@ -106,7 +103,7 @@ def expected_slots(store: Store, log: StreamReader, slots: Slots, precision_ms: 
     time = wanted["slotTime"].astype(np.int64)
     misplaced = used[time[used] % SLOT_COUNT != used]
     wanted[misplaced] = np.zeros(1, TIMER_SLOT_DTYPE)
-    _fill(wanted, made, _to_be_filled(store, made, np.union1d(used, misplaced), precision_ms))
+    _fill(wanted, made, _to_be_filled(store, made, used, precision_ms))
     return wanted
 
 

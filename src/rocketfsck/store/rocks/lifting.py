@@ -21,10 +21,12 @@ from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import ConsumeQueue, Evidence, Lifted, Other, Store, StoreFile
+from rocketfsck.store.reading import named_errors
 from rocketfsck.store.rocks.families import Content, content_of, contents_of, databases_of
+from rocketfsck.store.rocks.oddrows import OddRows
 from rocketfsck.store.rocks.reading import RocksError, read_rows, scratch_directory, why_not_readable
 from rocketfsck.store.rocks.rows import decode_row
-from rocketfsck.store.rocks.spilling import OddRow, Spill, consume_queues, spill_queues
+from rocketfsck.store.rocks.spilling import Spill, consume_queues, spill_queues
 
 CONFIG_CONTENTS = frozenset({Content.TOPICS, Content.GROUPS, Content.OFFSETS, Content.CONFIG})
 AREA = "consumequeue"
@@ -45,7 +47,7 @@ class Lifting:
     store: Store
     spills: list[Spill] = field(default_factory=list)
     failed: dict[str, StoreError] = field(default_factory=dict)
-    odd: dict[str, list[OddRow]] = field(default_factory=dict)
+    odd: dict[str, OddRows] = field(default_factory=dict)
 
 
 @contextmanager
@@ -102,16 +104,14 @@ def _lift_configs(lifting: Lifting, other: Other, directory: Path) -> Iterator[S
                 kind, values = decode_row(content, key, value)
                 _put(tables, kind, values)
             except FormatError as error:
-                odd = lifting.odd.setdefault(other.relative, [])
-                odd.append(OddRow(rows.family, key, str(error)))
+                odd = lifting.odd.setdefault(other.relative, OddRows())
+                odd.add(rows.family, key, str(error))
     directory.mkdir(exist_ok=True)
     mtime = max((file.mtime_ns for file in other.files), default=0)
     for (name, member), table in sorted(tables.items()):
         path = directory / name
-        try:
+        with named_errors(path, "cannot be written"):
             path.write_text(json.dumps({member: table}, ensure_ascii=True), "utf-8")
-        except OSError as error:
-            raise StoreError(f"cannot be written: {error.strerror}", path=str(path)) from error
         size = path.stat().st_size
         yield StoreFile(str(path), other.relative, size, mtime, size)
 

@@ -28,7 +28,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.store.model import Other
 from rocketfsck.store.places.locations import is_remote
-from rocketfsck.store.reading import read_whole
+from rocketfsck.store.reading import named_errors, read_whole
 from rocketfsck.store.rocks import child
 
 Mode = Literal["strict", "tolerant", "estimate"]
@@ -143,12 +143,8 @@ class _ChildError(Exception):
 @contextmanager
 def scratch_directory() -> Iterator[Path]:
     """A directory of our own, removed at the end; raises StoreError if none can be made."""
-    try:
+    with named_errors(tempfile.gettempdir(), "no scratch directory can be made"):
         directory = Path(tempfile.mkdtemp(prefix="rocketfsck-"))
-    except OSError as error:
-        raise StoreError(
-            f"no scratch directory can be made: {error.strerror}", path=tempfile.gettempdir()
-        ) from error
     try:
         yield directory
     finally:

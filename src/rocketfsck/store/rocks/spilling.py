@@ -13,13 +13,14 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rocketfsck.errors import FormatError, StoreError
+from rocketfsck.errors import FormatError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT, UNIT_SIZE, rounded_file_size
 from rocketfsck.formats.filename import offset_to_filename
@@ -33,7 +34,9 @@ from rocketfsck.formats.rocks import (
 )
 from rocketfsck.formats.rocksmessages import decode_i64
 from rocketfsck.store.model import ConsumeQueue, MappedFile, MappedFileQueue, Other
+from rocketfsck.store.reading import named_errors
 from rocketfsck.store.rocks.families import DEFAULT
+from rocketfsck.store.rocks.oddrows import OddRows
 from rocketfsck.store.rocks.reading import Rows, read_rows
 
 OFFSETS = "offset"
@@ -56,20 +59,12 @@ class Bound:
     physical_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class OddRow:
-    """A row that is not what its family has: `reason` says why, `key` is its key."""
-
-    family: str
-    key: bytes
-    reason: str
-
-
 @dataclass(slots=True)
 class SpilledQueue:
     """One queue of a database. `first`, `last`: queue offsets of its rows, all of them; `row_count`: those
     inside its bounds, the last of which is `last_inside`; `hidden_offset` the greatest physical offset of
-    those before the least queue offset, -1 without any; `directory` has its files, if it has rows."""
+    those before the least queue offset, -1 without any; `directory` has its files, if it has rows, and
+    `first_place` is where the first of them begins."""
 
     topic: str
     queue_id: int
@@ -82,6 +77,7 @@ class SpilledQueue:
     last_inside: int | None = None
     hidden_offset: int = -1
     directory: Path | None = None
+    first_place: int = 0
 
     @property
     def start(self) -> int:
@@ -104,14 +100,7 @@ class Spill:
     database: Other
     queues: dict[Name, SpilledQueue] = field(default_factory=dict)
     dispatched: int | None = None
-    odd: list[OddRow] = field(default_factory=list)
-    odd_count: int = 0
-
-    def add_odd(self, row: OddRow) -> None:
-        """Take note of an odd row; of very many only the first are kept."""
-        self.odd_count += 1
-        if len(self.odd) < 100:
-            self.odd.append(row)
+    odd: OddRows = field(default_factory=OddRows)
 
     def queue(self, topic: bytes, queue_id: int) -> SpilledQueue:
         """The queue of that name, made if it is new."""
@@ -131,14 +120,10 @@ def spill_queues(database: Other, directory: Path, file_size: int) -> Spill:
     for rows in read_rows(database, [OFFSETS]):
         _take_bounds(spill, rows)
     writer = _Writer(spill, directory, rounded_file_size(file_size, UNIT_SIZE))
-    try:
+    with named_errors(directory, "cannot be written"), closing(writer):
         for rows in read_rows(database, [DEFAULT]):
             if rows.family == DEFAULT:
                 writer.take(rows)
-    except OSError as error:
-        raise StoreError(f"cannot be written: {error.strerror}", path=str(directory)) from error
-    finally:
-        writer.close()
     return spill
 
 
@@ -152,7 +137,7 @@ def _take_bounds(spill: Spill, rows: Rows) -> None:
             if len(value) != ROCKS_OFFSET.size:
                 raise FormatError(f"value: {len(value)} bytes", offset=0)
         except FormatError as error:
-            spill.add_odd(OddRow(rows.family, key, str(error)))
+            spill.odd.add(rows.family, key, str(error))
             continue
         values = ROCKS_OFFSET.parse(value)
         bound = Bound(values["cqOffset"], values["phyOffset"])
@@ -189,7 +174,7 @@ class _Writer:
             if key is None or not _is_name(key.topic):
                 for row in range(start, end):
                     text = rows.keys[rows.key_starts[row] : rows.key_starts[row + 1]]
-                    self.spill.add_odd(OddRow(rows.family, text, _why_odd(rows, row, text)))
+                    self.spill.odd.add(rows.family, text, _why_odd(rows, row, text))
                 continue
             self._open(key)
             keys = rows.keys[rows.key_starts[start] : rows.key_starts[end]]
@@ -206,6 +191,7 @@ class _Writer:
         self.queue = queue
         if queue.first is None:
             queue.first = key.cq_offset
+        queue.first_place = queue.start // self.per_file * self.per_file
         queue.directory = self.directory / queue.topic / str(queue.queue_id)
         queue.directory.mkdir(parents=True, exist_ok=True)
         self.times = os.open(f"{queue.directory}{TIMES}", _FLAGS, 0o600)
@@ -240,7 +226,7 @@ class _Writer:
 
     def _blank(self, queue: SpilledQueue) -> None:
         """Pre-blank units in the first file, before the least queue offset."""
-        base = queue.start // self.per_file * self.per_file
+        base = queue.first_place
         if queue.start > base:
             os.pwrite(self._file_of(queue, base), PRE_BLANK_UNIT * (queue.start - base), 0)
 
@@ -248,19 +234,14 @@ class _Writer:
         assert self.times is not None
         base = place // self.per_file * self.per_file
         os.pwrite(self._file_of(queue, base), values[:, :UNIT_SIZE].tobytes(), (place - base) * UNIT_SIZE)
-        first = queue.start // self.per_file * self.per_file
-        os.pwrite(self.times, values[:, UNIT_SIZE:].tobytes(), (place - first) * 8)
+        os.pwrite(self.times, values[:, UNIT_SIZE:].tobytes(), (place - queue.first_place) * 8)
 
     def _file_of(self, queue: SpilledQueue, base: int) -> int:
         """The descriptor of the file that begins with a queue offset; files between are made, all holes."""
         if self.file is not None and self.file[0] == base:
             return self.file[1]
         assert queue.directory is not None
-        made = (
-            queue.start // self.per_file * self.per_file
-            if self.file is None
-            else self.file[0] + self.per_file
-        )
+        made = queue.first_place if self.file is None else self.file[0] + self.per_file
         if self.file is not None:
             os.close(self.file[1])
             self.file = None

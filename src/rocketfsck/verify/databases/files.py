@@ -9,8 +9,8 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Other, Store
 from rocketfsck.store.rocks.families import databases_of
 from rocketfsck.store.rocks.files import Fault, FileFault, file_faults
+from rocketfsck.store.rocks.oddrows import OddRows
 from rocketfsck.store.rocks.reading import RocksError, why_not_readable
-from rocketfsck.store.rocks.spilling import OddRow
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 
@@ -56,15 +56,11 @@ def unreadable(store: Store, other: Other, error: StoreError) -> Finding | NotCh
     return Finding(RuleName.DATABASE_UNREADABLE, Where(file=file), facts)
 
 
-def odd_rows(database: str, odd: list[OddRow], count: int) -> Iterator[Finding]:
+def odd_rows(database: str, odd: OddRows) -> Iterator[Finding]:
     """Rows that are none: one finding for each family."""
-    first: dict[str, OddRow] = {}
-    for row in odd:
-        first.setdefault(row.family, row)
-    for family, row in sorted(first.items()):
-        known = sum(other.family == family for other in odd)
+    for family, row in sorted(odd.first.items()):
         facts: Facts = {
-            "row_count": count if len(first) == 1 else known,
+            "row_count": odd.counts[family],
             "family": family,
             "database": database,
             "key": row.key[:SHOWN_KEY].hex(),

@@ -1,11 +1,10 @@
-"""Rows of single messages against the commit log: index, timers, transactions; POP records by themselves.
+"""Rows of single messages against the commit log: index, timers, transactions.
 
     index   every record with a unique key has a row for it, for each of its keys and for its tags, from the
             first record that has any up to the mark `lastOffsetPy`; and no row is for anything else
     timer   the record is there, of that size, with that unique key and delivery time; and every message of
             the timer topic that was scanned, is not due yet and was not cancelled has a row
     trans   the record is there, of that size, prepared for that topic
-    POP     the JSON says what the key says
 
 The index is compared by hashes of 64 bits, so that a row costs some 24 bytes; its rows are read a second
 time only to name those that no record explains. Reference 11.3, 11.7.
@@ -22,7 +21,16 @@ import numpy as np
 
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from rocketfsck.formats.properties import split_keys
+from rocketfsck.formats.properties import (
+    KEYS,
+    REAL_TOPIC,
+    TAGS,
+    TIMER_DEL_UNIQKEY,
+    TIMER_OUT_MS,
+    TRANSACTION_ID,
+    UNIQ_KEY,
+    split_keys,
+)
 from rocketfsck.formats.rocksmessages import (
     HOUR_MS,
     MARKS,
@@ -36,15 +44,16 @@ from rocketfsck.formats.rocksmessages import (
 from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import log_options
 from rocketfsck.scan.views.messages import Message, read_messages
 from rocketfsck.store.model import Other, Store
 from rocketfsck.store.reading import FileReader
 from rocketfsck.store.rocks.families import Content, content_of
+from rocketfsck.store.rocks.oddrows import OddRows
 from rocketfsck.store.rocks.reading import Rows, read_rows
 from rocketfsck.store.rocks.rows import decode_row
-from rocketfsck.store.rocks.spilling import OddRow
 from rocketfsck.verify.databases.files import odd_rows
+from rocketfsck.verify.databases.pop import check_pop
 from rocketfsck.verify.finding import Facts, Finding, Where
 
 NAMED_LIMIT = 100
@@ -97,8 +106,7 @@ class _Taken:
     index: _Index = field(default_factory=_Index)
     messages: dict[int, list[tuple[str, dict[str, Any]]]] = field(default_factory=dict)
     timers: dict[str, int] = field(default_factory=dict)
-    odd: list[OddRow] = field(default_factory=list)
-    odd_count: int = 0
+    odd: OddRows = field(default_factory=OddRows)
 
 
 def check_messages(store: Store, other: Other) -> Iterator[Finding]:
@@ -114,17 +122,11 @@ def check_messages(store: Store, other: Other) -> Iterator[Finding]:
         elif content in (Content.TIMER, Content.TRANS):
             _take_messages(taken, rows, content)
         elif content is Content.POP:
-            yield from _check_pop(taken, other, rows)
-    yield from odd_rows(other.relative, taken.odd, taken.odd_count)
+            yield from check_pop(other.relative, rows, taken.odd)
+    yield from odd_rows(other.relative, taken.odd)
     taken.index.finish()
     if len(taken.index.hashes) or taken.messages:
         yield from _against_log(store, other, taken)
-
-
-def _odd(taken: _Taken, family: str, key: bytes, reason: str) -> None:
-    taken.odd_count += 1
-    if len(taken.odd) < NAMED_LIMIT:
-        taken.odd.append(OddRow(family, key, reason))
 
 
 def _take_index(taken: _Taken, rows: Rows) -> None:
@@ -133,7 +135,7 @@ def _take_index(taken: _Taken, rows: Rows) -> None:
         try:
             kind, values = decode_row(Content.INDEX, key, value)
         except FormatError as error:
-            _odd(taken, rows.family, key, str(error))
+            taken.odd.add(rows.family, key, str(error))
             continue
         if kind == "mark":
             if key == MARKS["default"][0]:
@@ -154,48 +156,12 @@ def _take_messages(taken: _Taken, rows: Rows, content: Content) -> None:
         try:
             kind, values = decode_row(content, key, value)
         except FormatError as error:
-            _odd(taken, rows.family, key, str(error))
+            taken.odd.add(rows.family, key, str(error))
             continue
         if kind != "mark":
             taken.messages.setdefault(values["phyOffset"], []).append((kind, values))
         elif content is Content.TIMER:
             taken.timers[values["name"]] = values["number"]
-
-
-def _check_pop(taken: _Taken, other: Other, rows: Rows) -> Iterator[Finding]:
-    """The JSON of each record against its key."""
-    for key, value in rows.pairs():
-        try:
-            _, values = decode_row(Content.POP, key, value)
-        except FormatError as error:
-            _odd(taken, rows.family, key, str(error))
-            continue
-        content = values["content"]
-        told = content if isinstance(content, dict) else {}
-        times = [told.get(name) for name in ("popTime", "invisibleTime")]
-        visible = sum(times) if all(isinstance(time, int) for time in times) else None  # type: ignore[arg-type]
-        pairs = (
-            ("visibleTime", values["visibleTime"], visible),
-            ("groupId", values["group"].decode("utf-8", "replace"), told.get("groupId")),
-            ("topicId", values["topic"].decode("utf-8", "replace"), told.get("topicId")),
-            ("queueId", values["queueId"], told.get("queueId", 0)),
-            ("offset", values["queueOffset"], told.get("offset", 0)),
-        )
-        wrong = [
-            f"{name} {in_key} in the key, {in_value} in the value"
-            for name, in_key, in_value in pairs
-            if in_key != in_value
-        ]
-        if wrong:
-            group, topic = pairs[1][1], pairs[2][1]
-            where = Where(
-                file=other.relative,
-                topic=topic,
-                queue_id=values["queueId"],
-                queue_offset=values["queueOffset"],
-            )
-            facts: Facts = {"database": other.relative, "group": group, "reason": wrong[0]}
-            yield Finding(RuleName.POP_ROW, where, facts)
 
 
 def _against_log(store: Store, other: Other, taken: _Taken) -> Iterator[Finding]:
@@ -252,10 +218,10 @@ class _Waiting:
     def look(self, offset: int, message: Message) -> None:
         """Take a message of the timer topic. Its row may lead to a later copy, if it was rolled."""
         properties = message.properties or {}
-        if "TIMER_DEL_UNIQKEY" in properties:
-            self.cancelled.append(properties["TIMER_DEL_UNIQKEY"])
+        if TIMER_DEL_UNIQKEY in properties:
+            self.cancelled.append(properties[TIMER_DEL_UNIQKEY])
             return
-        due, unique_key = properties.get("TIMER_OUT_MS", ""), properties.get("UNIQ_KEY", "")
+        due, unique_key = properties.get(TIMER_OUT_MS, ""), properties.get(UNIQ_KEY, "")
         if offset < self.first or message.queue_offset >= self.scanned or not due.isdecimal():
             return
         if int(due) <= self.delivered or (int(due), unique_key.encode("utf-8", "replace")) in self.keys:
@@ -276,7 +242,7 @@ class _Waiting:
 def _messages(store: Store) -> Iterator[tuple[int, Message]]:
     for file in store.commitlog.files:
         with FileReader(file.path) as reader:
-            options = ScanOptions(False, store.dialect.property_parser, store.commitlog.file_size)
+            options = log_options(store, file, read_bodies=False)
             base = file.start_offset or 0
             for message in read_messages(
                 reader, base, options, compiled=compiled_wanted(reader.size), max_body_size=0, live_only=True
@@ -287,14 +253,14 @@ def _messages(store: Store) -> Iterator[tuple[int, Message]]:
 def _expected(message: Message, offset: int) -> list[int]:
     """The hashes of the rows that a broker puts for a record."""
     properties = message.properties or {}
-    unique_key = properties.get("UNIQ_KEY", "")
+    unique_key = properties.get(UNIQ_KEY, "")
     if not unique_key or not message.topic or message.store_timestamp <= 0:
         return []
     if message.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
         return []
-    texts = [(TYPE_KEY, key) for key in dict.fromkeys(split_keys(properties.get("KEYS", "")))]
-    if properties.get("TAGS"):
-        texts.append((TYPE_TAG, properties["TAGS"]))
+    texts = [(TYPE_KEY, key) for key in dict.fromkeys(split_keys(properties.get(KEYS, "")))]
+    if properties.get(TAGS):
+        texts.append((TYPE_TAG, properties[TAGS]))
     texts.append((TYPE_UNIQUE, ""))
     hour = message.store_timestamp // HOUR_MS * HOUR_MS
     value = encode_i64(message.store_timestamp)
@@ -313,15 +279,15 @@ def _misfit(kind: str, values: dict[str, Any], message: Message) -> str | None:
         return f"it says {values['size']} bytes, the record has {message.total_size}"
     unique_key = values["uniqKey"].decode("utf-8", "replace")
     if kind == "timer":
-        if properties.get("UNIQ_KEY") != unique_key:
+        if properties.get(UNIQ_KEY) != unique_key:
             return "the record there has another unique key"
-        due = properties.get("TIMER_OUT_MS")
+        due = properties.get(TIMER_OUT_MS)
         if due is not None and due != str(values["deliverTime"]):
             return f"it is due at {values['deliverTime']}, the record says {due}"
         return None
-    if properties.get("__transactionId__", properties.get("UNIQ_KEY")) != unique_key:
+    if properties.get(TRANSACTION_ID, properties.get(UNIQ_KEY)) != unique_key:
         return "the record there has another unique key"
-    if properties.get("REAL_TOPIC", "").encode("utf-8", "replace") != values["topic"]:
+    if properties.get(REAL_TOPIC, "").encode("utf-8", "replace") != values["topic"]:
         return "the record there is for another topic"
     return None
 

@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from rocketfsck.engine import LocalEngine
-from rocketfsck.formats.rocks import ROCKS_UNIT
+from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import Lifted, Store
 from rocketfsck.store.reading import FileReader, read_at
@@ -197,7 +197,7 @@ def _unit_at(queue: SpilledQueue, queue_offset: int) -> int | None:
     ):
         return None
     for path in sorted(queue.directory.iterdir(), reverse=True):
-        pos = queue_offset * 20 - int(path.name)
+        pos = queue_offset * UNIT_SIZE - int(path.name)
         if pos >= 0:
             data = read_at(path, pos, 12)
             offset, size = int.from_bytes(data[:8], "big", signed=True), int.from_bytes(data[8:], "big")
@@ -222,17 +222,12 @@ def _times(store: Store, spill: Spill) -> Iterator[Finding]:
         for name, queue in spill.queues.items()
         if queue.directory is not None and queue.row_count
     }
-    bases = {name: _first_place(store, spill.queues[name]) for name in queues}
+    bases = {name: spill.queues[name].first_place for name in queues}
     left = TIME_LIMIT
     for found in _odd_times(store, queues, bases):
         if left:
             left -= 1
             yield _time_finding(spill.database.relative, *found)
-
-
-def _first_place(store: Store, queue: SpilledQueue) -> int:
-    per_file = max(store.geometry.consumequeue_file_size // 20, 1)
-    return queue.start // per_file * per_file
 
 
 def _odd_times(
@@ -242,7 +237,7 @@ def _odd_times(
     for file in store.commitlog.files:
         table = QueueTable()
         with FileReader(file.path) as reader:
-            options = ScanOptions(False, store.dialect.property_parser, store.commitlog.file_size)
+            options = log_options(store, file, read_bodies=False)
             batches = scan_log_file(
                 reader, file.start_offset or 0, options, table, compiled=compiled_wanted(reader.size)
             )
@@ -281,6 +276,3 @@ def _time_finding(
 ) -> Finding:
     where = Where(file=database, physical_offset=offset, topic=topic, queue_id=queue_id, queue_offset=place)
     return Finding(RuleName.ROW_TIME, where, {"database": database, "value": told}, {"value": stored})
-
-
-assert ROCKS_UNIT.offset("storeTime") == 20

@@ -70,10 +70,10 @@ def check_databases(context: Context, options: CheckOptions, known: Known, *, lo
         items += [unreadable(store, failed[name], error) for name, error in lifting.failed.items()]
         read |= lifting.store.lifted.databases
         for name, odd in sorted(lifting.odd.items()):
-            items += odd_rows(name, odd, len(odd))
+            items += odd_rows(name, odd)
         config_known = known
         for spill in lifting.spills:
-            items += odd_rows(spill.database.relative, spill.odd, spill.odd_count)
+            items += odd_rows(spill.database.relative, spill.odd)
             said, inner = check_spill(context, options, spill)
             items += said
             whole = spill.dispatched is not None and spill.dispatched >= (inner.end_offset or 0)

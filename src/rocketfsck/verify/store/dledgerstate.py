@@ -15,6 +15,7 @@ from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import OtherKind, Store, StoreFile
 from rocketfsck.store.reading import read_whole
+from rocketfsck.store.settings import parse_settings
 from rocketfsck.verify.finding import Finding, Where
 
 MAX_SIZE = 1 << 16
@@ -40,7 +41,11 @@ def check_state(store: Store, directory: str, last: LastEntry | None) -> Iterato
 
 
 def _check_file(file: StoreFile, name: str, last: LastEntry | None) -> Iterator[Finding]:
-    values = properties_of(read_whole(file.path, MAX_SIZE))
+    try:
+        values = parse_settings(read_whole(file.path, MAX_SIZE))
+    except ValueError as error:
+        yield _finding(file, name, f"has {error}")
+        return
     found: dict[str, int] = {}
     for key in NUMBERS[name]:
         text = values.get(key)
@@ -56,14 +61,6 @@ def _check_file(file: StoreFile, name: str, last: LastEntry | None) -> Iterator[
             )
         elif name == "currterm" and last is not None and number < last.term:
             yield _finding(file, name, f"says that {key} is {number}, and the log has entries of {last.term}")
-
-
-def properties_of(data: bytes) -> dict[str, str]:
-    """The values of simple Java properties, as these files have them: a line each, without escapes."""
-    lines = (
-        line.partition("=") for line in data.decode("latin-1").splitlines() if line[:1] not in ("#", "!")
-    )
-    return {key.strip(): value.strip() for key, equals, value in lines if equals}
 
 
 def _finding(file: StoreFile, name: str, reason: str) -> Finding:

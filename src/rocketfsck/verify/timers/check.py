@@ -22,7 +22,6 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.javatext import parse_int64
 from rocketfsck.formats.timer import (
     DEFAULT_PRECISION_MS,
-    MAGIC_DELETE,
     PRECISIONS_MS,
     TIMER_WHEEL_SIZE,
 )
@@ -35,7 +34,7 @@ from rocketfsck.reader.timerfiles import (
     timer_log,
     wheel_files,
 )
-from rocketfsck.reader.timers import Gap, TimerBlock, timer_units
+from rocketfsck.reader.timers import Gap, TimerBlock, put_block, timer_units
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.timerwheel import WheelReplay
@@ -184,10 +183,8 @@ def _split(block: TimerBlock, floors: Sequence[int]) -> Iterator[TimerBlock]:
 
 
 def _put(whole: WheelReplay, log: StreamReader, block: TimerBlock, precision: int) -> Iterator[Finding]:
-    deletes = (block.units["magic"] & MAGIC_DELETE) != 0
-    prev = block.units["prevPos"].astype(np.int64)
-    slot_time = block.deliver_timestamp // precision
-    rows, expected = whole.put(block.pos, slot_time, prev, deletes, log.start)
+    rows, expected = put_block(whole, log, block, precision)
+    slot_time, prev = block.deliver_timestamp // precision, block.units["prevPos"]
     for row, right in zip(rows.tolist(), expected.tolist(), strict=True):
         pos = int(block.pos[row])
         facts: Facts = {"unit_pos": pos, "prev_pos": int(prev[row]), "slot_time": int(slot_time[row])}
