@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketfsck.query.start.settings import LOG_REASON, QUEUES_REASON, NotCoveredError
+from rocketfsck.query.start.settings import LOG_REASON, NotCoveredError
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.store import open_store
 
@@ -13,13 +13,20 @@ from tests.conftest import Directory, Document
 DELIVERED = {"5.5.0-full-killed": {"MallDelay"}}
 """Topics to which the second process itself delivered messages before it was asked."""
 
-RESTARTED = ("5.5.0-compaction", "5.5.0-full-killed", "5.5.0-pop-kv-killed", "5.5.0-timer")
+RESTARTED = (
+    "5.5.0-combine",
+    "5.5.0-compaction",
+    "5.5.0-full-killed",
+    "5.5.0-pop-kv-killed",
+    "5.5.0-rocksdb-config-v2",
+    "5.5.0-rocksdb-cq",
+    "5.5.0-timer",
+)
+FORGOTTEN = {"5.5.0-rocksdb-config-v2"}
+"""Killed before the topics' settings were written: the broker was asked about the topics that it still knew."""
 NOT_COVERED = {
     "4.9.7-dledger-mixed": ("4.9.8", LOG_REASON),
-    "5.5.0-combine": ("5.5.0", QUEUES_REASON),
     "5.5.0-dledger": ("5.5.0", LOG_REASON),
-    "5.5.0-rocksdb-config-v2": ("5.5.0", QUEUES_REASON),
-    "5.5.0-rocksdb-cq": ("5.5.0", QUEUES_REASON),
 }
 
 
@@ -39,7 +46,7 @@ def test_a_restart_is_as_predicted(name: str, real_dir: Directory, real_manifest
         found = queues.pop((topic, queue_id))
         assert found[0] == bounds[0]
         assert found[1] < bounds[1] if topic in delivered else found[1] == bounds[1]
-    assert queues == {}
+    assert queues == {} or name in FORGOTTEN
     assert start.min_offset == told["minPhyOffset"]
     assert start.max_offset <= told["maxPhyOffset"]
     assert delivered or start.max_offset == told["maxPhyOffset"]

@@ -15,8 +15,8 @@ Reference 1.1 and 1.2. Facts without judgement: a file of a wrong length is in i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -34,6 +34,7 @@ from rocketfsck.store.circumstances import (
     Settings,
     Source,
 )
+from rocketfsck.store.lifted import NOTHING_LIFTED, Lifted
 from rocketfsck.store.places.locations import NO_OPTIONS, StorageOptions, path_of
 
 if TYPE_CHECKING:
@@ -267,15 +268,6 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Lifted:
-    """Databases (by their path below the root) whose content the store's queues and configs have, and the
-    directories with files of it, by the name of the one below the root in whose place they are."""
-
-    databases: frozenset[str] = frozenset()
-    areas: Mapping[str, Path] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Store:
     """A store directory as it was found; nothing in it was opened for writing.
 
@@ -307,7 +299,7 @@ class Store:
     told: Told = Told()
     log_places: LogPlaces = OWN_LOG
     directories: frozenset[str] = frozenset()
-    lifted: Lifted = Lifted()
+    lifted: Lifted = NOTHING_LIFTED
 
     @property
     def dialect(self) -> Dialect:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from rocketfsck.query.start.index import IndexModel
 from rocketfsck.query.start.load import LoadedQueue
 from rocketfsck.query.start.losses import Census
 from rocketfsck.query.start.queues import QueueModel, Units
+from rocketfsck.query.start.rows import RowsModel
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait
 from rocketfsck.scan.dispatch import dispatches_of
 from rocketfsck.scan.queues import QueueTable
@@ -34,7 +36,8 @@ Watcher = Callable[[QueueModel, int, Units], None]
 class DispatchRules:
     """What decides where records go: dialect, settings, and what the topics' settings say.
 
-    Without `kinds_known` a topic is taken for a batch topic from its first inner batch on, too.
+    Without `kinds_known` a topic is taken for a batch topic from its first inner batch on, too. `rows_in` is
+    the database that has the queues, None where they are files.
     """
 
     dialect: Dialect
@@ -43,12 +46,14 @@ class DispatchRules:
     batch_topics: frozenset[str]
     queue_sizes: Mapping[QueueKind, int]
     kinds_known: bool = True
+    rows_in: str | None = None
 
 
 class Dispatcher:
     """Hands batches of records to the queues and the index; counts what happens to them.
 
-    `watch` is told every run of units that is appended, and the number of its first in the queue.
+    `watch` is told every run of units that is appended, and the number of its first in the queue. `mark` is
+    where the last record ends that queues in a database were handed; None before there is one.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class Dispatcher:
         self.census = census
         self.watch = watch
         self.record_count = 0
+        self.mark: int | None = None
         self._by_row: dict[int, QueueModel] = {}
 
     def dispatch(self, batch: RecordBatch, base_offset: int, wanted: NDArray[np.bool_]) -> None:
@@ -96,6 +102,9 @@ class Dispatcher:
     ) -> None:
         rules = self.rules
         found = dispatches_of(batch, base_offset, delay_levels=rules.delay_levels)
+        if self.rules.rows_in is not None and (last := np.flatnonzero(wanted[found.row])).size:
+            row = found.row[last[-1]]
+            self.mark = int(batch["physical_offset"][row] + batch["total_size"][row])
         is_main = np.append(True, found.row[1:] != found.row[:-1]) if len(found) else np.zeros(0, np.bool_)
         chosen = np.flatnonzero(wanted[found.row] & (found.queue >= 0) & (is_main | rules.multi_dispatch))
         row, queue = found.row[chosen], found.queue[chosen]
@@ -109,11 +118,15 @@ class Dispatcher:
             if first == last:
                 continue
             part = order[first:last]
+            picked = chosen[part]
+            if self.rules.rows_in is not None:
+                units = Units(index[part], offset[part], found.size[picked], found.tags[picked])
+                self._to_rows(self._queue_of_row(int(queue[part[0]]), False), units)
+                continue
             topic = java_decode(self.table.names[int(queue[part[0]])][0])
             missed[row[part]] = not is_queue_name(topic)
             if not is_directory_name(topic):
                 continue
-            picked = chosen[part]
             inner = bool((is_main[picked] & is_inner[row[part]]).any())
             model = self._queue_of_row(int(queue[part[0]]), inner)
             units = Units(index[part], offset[part], found.size[picked], found.tags[picked])
@@ -135,6 +148,10 @@ class Dispatcher:
         return model
 
     def _new_queue(self, topic: str, queue_id: int, inner: bool = False) -> QueueModel:
+        if self.rules.rows_in is not None:
+            directory = f"{self.rules.rows_in}/{topic}/{queue_id}"
+            size = self.rules.queue_sizes["file"]
+            return RowsModel(LoadedQueue(topic, queue_id, "file", directory, size, []), self.rules.dialect)
         told = topic in self.rules.batch_topics or (inner and not self.rules.kinds_known)
         is_batch = self.rules.dialect.batch_queues and told
         kind: QueueKind = "batch" if is_batch else "file"
@@ -149,6 +166,19 @@ class Dispatcher:
             place = model.append(taken)
             if self.watch is not None:
                 self.watch(model, place, taken)
+
+    def _to_rows(self, model: QueueModel, units: Units) -> None:
+        """Every unit goes to the row of its own queue offset; none is passed over."""
+        assert isinstance(model, RowsModel)
+        model.put(units)
+        if self.watch is None:
+            return
+        steps = np.flatnonzero(np.diff(units.index) != 1) + 1
+        for first, last in pairwise([0, *steps.tolist(), len(units.index)]):
+            run = Units(
+                *(column[first:last] for column in (units.index, units.offset, units.size, units.tags))
+            )
+            self.watch(model, int(run.index[0]), run)
 
     def _to_batch_queue(self, model: QueueModel, units: Units, next_base: Longs) -> None:
         highest = np.maximum.accumulate(np.append(model.max_physic_offset, units.offset))[:-1]

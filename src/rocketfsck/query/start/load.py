@@ -79,17 +79,19 @@ def load_files(
     *,
     with_ext: bool,
     areas: Areas = NO_AREAS,
+    with_queues: bool = True,
 ) -> Loading:
     """The commit log, then the consume queues; a commit log that is refused ends it.
 
     `kind_of` gives the kind of queue that a topic's settings say, None where they are not known. `areas` are
-    directories that are read in the place of the store's own of that name.
+    directories that are read in the place of the store's own of that name. Without `with_queues` the queues
+    are left out: they are in a database.
     """
     loading = Loading()
     loader = _Loader(store.root, dialect, loading)
     log_size = store.geometry.commitlog_file_size
     loading.log_files = loader.mapped_files(store.commitlog.locations, log_size)
-    if loading.refusals:
+    if loading.refusals or not with_queues:
         return loading
     kinds: list[tuple[str, QueueKind, int]] = [
         ("consumequeue", "file", rounded_file_size(store.geometry.consumequeue_file_size, UNIT_SIZE))
@@ -98,7 +100,7 @@ def load_files(
         size = rounded_file_size(store.geometry.batch_file_size, BATCH_UNIT_SIZE)
         kinds.append(("batchconsumequeue", "batch", size))
     for area, kind, size in kinds:
-        above = areas.get(area) or store.lifted.areas.get(area, store.root / area)
+        above = areas.get(area, store.root / area)
         for topic, queue_id in _queue_directories(above):
             directory = f"{area}/{topic}/{queue_id}"
             told = kind_of(topic)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rocketfsck.formats.checkpoint import Checkpoint
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
+from rocketfsck.query.start.databases import NO_MARKS, Marks
 from rocketfsck.query.start.load import OpenFile
 from rocketfsck.query.start.model import LogScan, Skipped
 from rocketfsck.query.start.read import Judged, Reading, Verdict, judge_record
@@ -36,8 +37,15 @@ def choose_start(
     checkpoint: Checkpoint,
     index_safe: bool,
     file_limit: int | None = None,
+    marks: Marks = NO_MARKS,
 ) -> int:
-    """The number of the file that the recovery begins with; it looks at `file_limit` files, None: all."""
+    """The number of the file that the recovery begins with; it looks at `file_limit` files, None: all.
+
+    `marks` are those of databases; one of queues stands in the place of `max_queue_offset` and checkpoint.
+    """
+    matcher = marks.matcher()
+    if marks.queues is not None:
+        max_queue_offset = marks.queues
     if clean and dialect.clean_scan_start == "third last file":
         return max(len(files) - 3, 0)
     number = len(files) - 1
@@ -51,13 +59,13 @@ def choose_start(
         if first is not None:
             if index_safe and first.store_timestamp > checkpoint.index_msg_timestamp:
                 matches = False
-            elif clean:
+            elif clean or marks.queues is not None:
                 matches = first.physical_offset <= max_queue_offset
             else:
                 matches = checkpoint.covers(
                     first.physical_offset, first.store_timestamp, dialect.recovery_mark, index_safe=index_safe
                 )
-            if matches:
+            if matches and matcher.allows(first.physical_offset):
                 return number
         number -= 1
     return least

@@ -13,6 +13,7 @@ from rocketfsck.query.start.load import Loading, OpenFile
 from rocketfsck.query.start.losses import Census
 from rocketfsck.query.start.model import FileChange, QueueStart
 from rocketfsck.query.start.queues import QueueModel
+from rocketfsck.query.start.rows import RowsModel
 
 
 def file_changes(
@@ -42,6 +43,8 @@ def file_changes(
         why = "the commit log has no files"
     hidden = {ignored.file for ignored in loading.ignored}
     for queue in queues.values():
+        if isinstance(queue, RowsModel):
+            continue
         size = queue.loaded.file_size
         now = [file.relative for file in queue.files]
         gone = [name for name in queue.original_files if name not in set(now)]

@@ -15,8 +15,8 @@ from rocketfsck.formats.configviews import topic_configs
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.formats.javatext import parse_int32
+from rocketfsck.query.start.databases import kind_of_queues, not_described, unread_databases
 from rocketfsck.query.start.load import entries_of
-from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.listing import EntryKind
 from rocketfsck.store.model import OtherKind, QueueKind, Settings, Store, StrayReason
 from rocketfsck.store.reading import FileReader, read_whole
@@ -64,7 +64,7 @@ def refuse_unknown(store: Store, settings: Settings, dialect: Dialect) -> None:
 
     What the settings say decides; without them the files do.
     """
-    reasons = _not_read(store, settings, dialect)
+    reasons = _not_read(store, settings, dialect) or not_described(store, settings, dialect)
     if reasons:
         raise NotCoveredError(reasons, path=str(store.root))
 
@@ -86,33 +86,14 @@ def refuse_unanswered(store: Store, dialect: Dialect, *, queues: bool) -> None:
 
 
 def _not_read(store: Store, settings: Settings, dialect: Dialect) -> tuple[str, ...]:
-    rocksdb = _rocksdb_queues(store)
-    store_type = settings.get("storeType")
-    told_rocksdb = rocksdb if store_type is None else store_type.startswith("defaultRocksDB")
-    double = settings.flag("rocksdbCQDoubleWriteEnable", False)
     has_dledger = any(other.kind is OtherKind.DLEDGER_DATA for other in store.others)
+    in_database = kind_of_queues(store, settings, dialect) != "files"
     asked = (
-        (
-            dialect.dledger and settings.flag("enableDLegerCommitLog", has_dledger),
-            LOG_REASON,
-        ),
-        (dialect.rocksdb_consumequeue and (told_rocksdb or double) and not _are_lifted(store), QUEUES_REASON),
+        (dialect.dledger and settings.flag("enableDLegerCommitLog", has_dledger), LOG_REASON),
+        (in_database and unread_databases(store), QUEUES_REASON),
         *((True, reason) for reason in _log_elsewhere(store)),
     )
     return tuple(reason for applies, reason in asked if applies)
-
-
-def _are_lifted(store: Store) -> bool:
-    """Whether the store's queues have what a database of queues holds."""
-    return not store.lifted.databases.isdisjoint(QUEUE_DATABASES)
-
-
-def _rocksdb_queues(store: Store) -> bool:
-    """Whether a RocksDB stands where brokers keep one for consume queues (5.2.0+, 5.3.2+)."""
-    names = {other.relative for other in store.others if other.kind is OtherKind.ROCKSDB}
-    names -= store.lifted.databases
-    names |= {stray.relative for stray in store.strays if stray.relative == "consumequeue_rocksdb"}
-    return not names.isdisjoint(QUEUE_DATABASES)
 
 
 def _log_elsewhere(store: Store) -> list[str]:

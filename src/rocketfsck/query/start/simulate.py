@@ -15,6 +15,7 @@ import numpy as np
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_file_size
 from rocketfsck.formats.delay import parse_delay_levels
 from rocketfsck.formats.dialect import Dialect, dialect_for
+from rocketfsck.query.start.databases import queues_of, row_queues, with_queues
 from rocketfsck.query.start.dispatch import Dispatcher, DispatchRules, QueueName, Watcher
 from rocketfsck.query.start.index import IndexModel
 from rocketfsck.query.start.load import NO_AREAS, Areas, Loading, OpenFile, load_files
@@ -102,9 +103,20 @@ def simulate_starts(
     """
     settings = store.settings if conf is None else conf
     dialects = [dialect_for(version) for version in versions]
-    for dialect in dialects:
-        refuse_unknown(store, settings, dialect)
-    store = without_entries(store)
+    with with_queues(store) as store:
+        for dialect in dialects:
+            refuse_unknown(store, settings, dialect)
+        return _simulated(without_entries(store), dialects, settings, losses, watch, areas)
+
+
+def _simulated(
+    store: Store,
+    dialects: Sequence[Dialect],
+    settings: Settings,
+    losses: bool,
+    watch: Watcher | None,
+    areas: Areas,
+) -> list[Start]:
     table = QueueTable()
     starts = [_Simulation(store, dialect, settings, losses, watch, areas, table) for dialect in dialects]
     for start in starts:
@@ -132,6 +144,7 @@ class _Simulation:
     ) -> None:
         self.store = store
         self.areas = areas
+        self.held = queues_of(store, settings, dialect)
         self.dialect = dialect
         self.role = role_of(store, settings, dialect)
         self.losses = losses
@@ -161,6 +174,7 @@ class _Simulation:
                 "batch": rounded_file_size(sizes.batch_file_size, BATCH_UNIT_SIZE),
             },
             self.kinds_known,
+            self.held.database if self.held.kind == "rows" else None,
         )
         self.dispatcher = Dispatcher(self.queues, self.index, self.table, rules, self.census, watch)
         kinds = [{queue.topic for queue in store.queues if queue.kind == kind} for kind in ("file", "batch")]
@@ -181,7 +195,12 @@ class _Simulation:
     def run(self) -> None:
         """Load, recover and dispatch."""
         loading = load_files(
-            self.store, self.dialect, self._kind_of, with_ext=self.role.with_ext, areas=self.areas
+            self.store,
+            self.dialect,
+            self._kind_of,
+            with_ext=self.role.with_ext,
+            areas=self.areas,
+            with_queues=self.held.kind != "rows",
         )
         self.loading = loading
         self.all_files = tuple(loading.log_files)
@@ -189,7 +208,10 @@ class _Simulation:
         self.queues.update(
             ((queue.topic, queue.queue_id), QueueModel(queue, self.dialect)) for queue in loading.queues
         )
-        self.refusals += loading.refusals
+        if self.held.kind == "rows":
+            for rows in row_queues(self.store, self.held, self.dialect):
+                self.queues[rows.loaded.topic, rows.loaded.queue_id] = rows
+        self.refusals += [*loading.refusals, *self.held.refusals]
         if not self.refusals:
             try:
                 self._recover()
@@ -233,9 +255,12 @@ class _Simulation:
         """Where an accelerated recovery begins; None: with its first file. Raises StartFailedError."""
         if self.clean or not self.role.accelerated:
             return None
+        marks = self.held.marks
+        if marks.queues is not None:
+            return marks.dispatch_from(marks.queues)
         if self.checkpoint.physic_msg_timestamp > 0 and self.checkpoint.logics_physical_offset <= 0:
             raise StartFailedError("checkpoint", ACCELERATED_REASON)
-        return self.checkpoint.logics_physical_offset
+        return marks.dispatch_from(self.checkpoint.logics_physical_offset)
 
     def _recover_log(self, marked_offset: int | None) -> None:
         max_queue_offset = self._max_queue_offset()
@@ -247,12 +272,13 @@ class _Simulation:
             checkpoint=self.checkpoint,
             index_safe=self.role.index_safe,
             file_limit=self.role.file_limit,
+            marks=self.held.marks,
         )
         start_pos = max((marked_offset or 0) - self.log_files[first].start_offset, 0)
         if start_pos > self.log_files[first].size:
             raise StartFailedError(self.log_files[first].relative, "java.lang.IllegalArgumentException")
         dispatches = not self.clean or self.dialect.dispatch_restart == "recovery"
-        above = max_queue_offset if self.clean else -(1 << 63)
+        above = self.held.marks.dispatch_from(max_queue_offset) if self.clean else -(1 << 63)
         if start_pos and marked_offset is not None:
             above = marked_offset - 1
         if dispatches:
@@ -282,7 +308,11 @@ class _Simulation:
         return LogWalker(reading, self.table, compiled=self.compiled)
 
     def _truncate(self, max_queue_offset: int, cut_offset: int) -> None:
-        if self.dialect.queue_truncation == "abnormal":
+        mark = self.held.marks.queues
+        if mark is not None:
+            wanted = (mark if self.dispatcher.mark is None else self.dispatcher.mark) > cut_offset
+            self._correct_minima()
+        elif self.dialect.queue_truncation == "abnormal":
             wanted = not self.clean
         else:
             latest = self.dialect.queue_truncation == "after dispatch"

@@ -1,6 +1,6 @@
 """Runs on its own: reads families of a database with rocksdict and writes their rows to standard output.
 
-    python -P child.py DIRECTORY (strict | tolerant | estimate) FAMILY...        no family: all of them
+    python -P child.py DIRECTORY (strict | tolerant | estimate | mark) FAMILY...
 
     output := (type(u8) count(u32) keySize(u64) valueSize(u64) payload)*        little-endian
     type FAMILY: payload is keySize bytes of name; ROWS: `count` u32 lengths of keys, as many of values, then
@@ -9,7 +9,8 @@
 RocksDB is C++ that hostile bytes can keep busy for ever, or worse: this process limits its memory, and
 whoever starts it waits no longer than is due. Nothing of rocketfsck is imported. `strict`: a WAL that ends
 in the midst of a record is an error; `tolerant`: what is behind such a place is left out, as a broker does.
-`estimate`: no rows; valueSize of a FAMILY is about how many it has.
+`estimate`: no rows; valueSize of a FAMILY is about how many it has. `mark`: of each family only the row
+MARK. No FAMILY: all of them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typing import BinaryIO
 
 FAMILY, ROWS, ERROR, END = 1, 2, 3, 4
 HEAD = struct.Struct("<BIQQ")
+MARK = b"lastOffsetPy"
+"""The key of a row that brokers put into families of messages: how far they are."""
 BATCH_ROWS = 8192
 BATCH_BYTES = 1 << 20
 OPEN_FILES = 200
@@ -58,7 +61,11 @@ def main(directory: str, mode: str, wanted: list[str], out: BinaryIO) -> None:
                 out.write(HEAD.pack(FAMILY, 0, len(text), number) + text)
                 continue
             out.write(HEAD.pack(FAMILY, 0, len(text), 0) + text)
-            if not wanted or name in wanted:
+            if mode == "mark":
+                value = family.get(MARK)
+                if value is not None:
+                    _write([MARK], [value], out)
+            elif not wanted or name in wanted:
                 _rows(family, out)
     except BaseException as error:  # noqa: BLE001 - Rust's panics are no Exception; the parent says what was wrong
         text = str(error).encode("utf-8", "replace")

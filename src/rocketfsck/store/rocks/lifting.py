@@ -20,13 +20,14 @@ from typing import Any
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
-from rocketfsck.store.model import ConsumeQueue, Evidence, Lifted, Other, Store, StoreFile
+from rocketfsck.store.lifted import DatabaseQueues, Lifted, QueueBounds
+from rocketfsck.store.model import ConsumeQueue, Evidence, Other, Store, StoreFile
 from rocketfsck.store.reading import named_errors
 from rocketfsck.store.rocks.families import Content, content_of, contents_of, databases_of
 from rocketfsck.store.rocks.oddrows import OddRows
 from rocketfsck.store.rocks.reading import RocksError, read_rows, scratch_directory, why_not_readable
 from rocketfsck.store.rocks.rows import decode_row
-from rocketfsck.store.rocks.spilling import Spill, consume_queues, spill_queues
+from rocketfsck.store.rocks.spilling import Bound, Spill, consume_queues, spill_queues
 
 CONFIG_CONTENTS = frozenset({Content.TOPICS, Content.GROUPS, Content.OFFSETS, Content.CONFIG})
 AREA = "consumequeue"
@@ -163,8 +164,27 @@ def _with(
         queues=chosen,
         configs=(*kept, *configs),
         notes=(*store.notes, *notes),
-        lifted=Lifted(read, areas),
+        lifted=Lifted(
+            read,
+            areas,
+            directory / AREA if (directory / AREA).is_dir() else None,
+            {spill.database.relative: _queues_of(spill) for spill in lifting.spills},
+            {name: str(error) for name, error in lifting.failed.items()},
+            any(queue.kind == "file" and queue.files for queue in store.queues),
+        ),
     )
+
+
+def _queues_of(spill: Spill) -> DatabaseQueues:
+    bounds = {
+        name: QueueBounds(_pair(queue.least), _pair(queue.greatest), queue.row_count)
+        for name, queue in spill.queues.items()
+    }
+    return DatabaseQueues(spill.dispatched, bounds)
+
+
+def _pair(bound: Bound | None) -> tuple[int, int] | None:
+    return None if bound is None else (bound.queue_offset, bound.physical_offset)
 
 
 def _chosen(

@@ -31,7 +31,7 @@ from rocketfsck.store.places.locations import is_remote
 from rocketfsck.store.reading import named_errors, read_whole
 from rocketfsck.store.rocks import child
 
-Mode = Literal["strict", "tolerant", "estimate"]
+Mode = Literal["strict", "tolerant", "estimate", "mark"]
 
 INSTALL = "pip install 'rocketfsck[rocksdb]'"
 MANIFEST_LIMIT = 256 << 20
@@ -47,12 +47,16 @@ _CHILD = Path(child.__file__)
 
 
 class RocksError(StoreError):
-    """A database, or a part of it, cannot be read. `file` names the file at fault, if known."""
+    """A database, or a part of it, cannot be read. `file` names the file at fault, if known; `from_rocksdb`
+    whether RocksDB itself says so."""
 
-    def __init__(self, message: str, *, path: str, file: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, path: str, file: str | None = None, from_rocksdb: bool = False
+    ) -> None:
         super().__init__(message, path=path)
         self.message = message
         self.file = file
+        self.from_rocksdb = from_rocksdb
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,7 @@ def estimate_rows(other: Other, *, patience: float = PATIENCE) -> dict[str, int]
             while (head := child.HEAD.unpack(stream.exactly(child.HEAD.size)))[0] == child.FAMILY:
                 counts[os.fsdecode(stream.exactly(head[2]))] = head[3]
             if head[0] == child.ERROR:
-                raise _ChildError(stream.exactly(head[2]).decode("utf-8", "replace"))
+                raise _ChildError(stream.exactly(head[2]).decode("utf-8", "replace"), from_rocksdb=True)
         except _ChildError as failure:
             raise _explained(failure, directory, other) from None
     return counts
@@ -131,13 +135,15 @@ def _explained(failure: _ChildError, directory: Path, other: Other) -> RocksErro
     """The error as the user can use it: with the store's names."""
     text = failure.text.replace(str(directory), other.relative)
     named = _NAMED.search(text)
-    return RocksError(text, path=str(other.path), file=named[0] if named else None)
+    file = named[0] if named else None
+    return RocksError(text, path=str(other.path), file=file, from_rocksdb=failure.from_rocksdb)
 
 
 class _ChildError(Exception):
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, from_rocksdb: bool = False) -> None:
         super().__init__(text)
         self.text = " ".join(text.split())
+        self.from_rocksdb = from_rocksdb
 
 
 @contextmanager
@@ -194,7 +200,7 @@ def _batches(stream: _Stream, families: Collection[str]) -> Iterator[Rows]:
         if kind == child.END:
             return
         if kind == child.ERROR:
-            raise _ChildError(stream.exactly(key_size).decode("utf-8", "replace"))
+            raise _ChildError(stream.exactly(key_size).decode("utf-8", "replace"), from_rocksdb=True)
         if kind == child.FAMILY:
             name, count = os.fsdecode(stream.exactly(key_size)), 0
             continue

@@ -388,7 +388,8 @@ def test_losses_are_only_looked_for_if_wanted(tmp_path: Path) -> None:
     [
         ({"enableDLegerCommitLog": "true"}, "4.9.8", True),
         ({"enableDLegerCommitLog": "true"}, "4.4.0", False),
-        ({"storeType": "defaultRocksDB"}, "5.3.3", True),
+        ({"storeType": "defaultRocksDB"}, "5.3.1", True),
+        ({"storeType": "defaultRocksDB"}, "5.3.3", False),
         ({"storeType": "default"}, "5.3.3", False),
     ],
 )

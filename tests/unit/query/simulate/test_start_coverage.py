@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT
-from rocketfsck.query.start.settings import LOG_REASON, QUEUES_REASON, NotCoveredError
+from rocketfsck.query.start.databases import BOTH_VERSION_REASON, RECHECK_REASON, VERSION_REASON
+from rocketfsck.query.start.settings import LOG_REASON, NotCoveredError
 from rocketfsck.query.start.simulate import simulate_start, simulate_starts
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Settings, Store
@@ -36,13 +37,41 @@ def test_rocksdb_queues_are_known_by_their_files(tmp_path: Path) -> None:
     assert reasons(reopen(tmp_path)) == ()
     (tmp_path / "store/consumequeue/CURRENT").write_text("MANIFEST-000001\n")
     store = reopen(tmp_path)
-    assert reasons(store) == (QUEUES_REASON,)
+    assert reasons(store) == (BOTH_VERSION_REASON,)
     assert reasons(store, "5.1.4") == ()
     assert reasons(store, storeType="default") == ()
-    assert reasons(store, storeType="default", rocksdbCQDoubleWriteEnable="true") == (QUEUES_REASON,)
+    assert reasons(store, storeType="default", rocksdbCQDoubleWriteEnable="true") == (BOTH_VERSION_REASON,)
+    assert reasons(store, "5.2.0", storeType="defaultRocksDB") == (VERSION_REASON,)
+    assert reasons(store, "5.5.0") == ()
+    assert not simulate_start(store, "5.5.0").loads, "there is no such manifest"
     (tmp_path / "store/consumequeue/CURRENT").unlink()
     (tmp_path / "store/consumequeue_rocksdb").mkdir()
-    assert reasons(reopen(tmp_path)) == (QUEUES_REASON,)
+    assert reasons(reopen(tmp_path)) == (BOTH_VERSION_REASON,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "version", "expected"),
+    [
+        ({"combineCQPreferCQType": "defaultRocksDB"}, "5.5.0", "combineCQPreferCQType"),
+        ({"combineAssignOffsetCQType": "defaultRocksDB"}, "5.4.0", "combineAssignOffsetCQType"),
+        ({"storeType": "defaultRocksDB", "recheckReputOffsetFromCq": "true"}, "5.3.4", RECHECK_REASON),
+    ],
+)
+def test_settings_that_make_a_start_with_rocksdb_another_one(
+    settings: dict[str, str], version: str, expected: str, tmp_path: Path
+) -> None:
+    told = {"rocksdbCQDoubleWriteEnable": "true", **settings}
+    (reason,) = reasons(grown(tmp_path, 3), version, **told)
+    assert reason.startswith(expected)
+
+
+def test_a_queue_database_that_is_not_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    grown(tmp_path, 3)
+    (tmp_path / "store/consumequeue/CURRENT").write_text("MANIFEST-000001\n")
+    for module in ("query.start.databases", "store.rocks.lifting"):
+        monkeypatch.setattr(f"rocketfsck.{module}.why_not_readable", lambda _: "nobody knows how")
+    (reason,) = reasons(reopen(tmp_path), "5.5.0")
+    assert reason == "its consume queues are in RocksDB, and nobody knows how"
 
 
 def test_a_log_of_dledger_is_known_by_its_files(tmp_path: Path) -> None:

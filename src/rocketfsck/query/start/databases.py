@@ -1,0 +1,319 @@
+"""What the databases of a store decide of a start: which queues the broker reads, and where it begins.
+
+    storeType=defaultRocksDB       the queues are rows; records are dispatched from the database's mark
+    rocksdbCQDoubleWriteEnable     files and rows; read from the files, dispatched from what both have
+    index-, transRocksDBEnable     (5.4.0+) the recovery begins with a file that these have had, too
+
+A database that cannot be opened keeps the broker from starting, but for rocksdbstore/, which it then does
+without. Reference 3.9, 6.3, 6.4, 11.3, 11.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.consumequeue import UNIT_SIZE, rounded_file_size
+from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.javatext import parse_int32
+from rocketfsck.formats.properties import LMQ_PREFIX
+from rocketfsck.formats.rocksmessages import decode_i64
+from rocketfsck.query.start.load import LoadedQueue, OpenFile, entries_of
+from rocketfsck.query.start.model import Refusal
+from rocketfsck.query.start.rows import RowsModel
+from rocketfsck.store.elsewhere import QUEUE_DATABASES
+from rocketfsck.store.lifted import DatabaseQueues
+from rocketfsck.store.model import Other, OtherKind, Settings, Store
+from rocketfsck.store.rocks.families import DEFAULT
+from rocketfsck.store.rocks.files import CURRENT
+from rocketfsck.store.rocks.lifting import lifted
+from rocketfsck.store.rocks.reading import RocksError, estimate_rows, read_rows, why_not_readable
+
+AREA, SEPARATE = "consumequeue", "consumequeue_rocksdb"
+MESSAGES = "rocksdbstore"
+ROCKSDB = "defaultRocksDB"
+EXTRA_FILES = 3
+
+Kind = Literal["files", "rows", "both"]
+EMPTY = DatabaseQueues(None, {})
+
+UNREAD_REASON = "its consume queues are in RocksDB, and {reason}"
+VERSION_REASON = "how brokers before 5.3.2 start with consume queues in RocksDB is not described here"
+BOTH_VERSION_REASON = (
+    "how brokers before 5.3.4 start with consume queues in files and in RocksDB is not described here"
+)
+PREFER_REASON = "{name} prefers the consume queues in RocksDB to those in files, which are there, too"
+LIGHT_REASON = "combineCQUseRocksdbForLmq: light queues are in RocksDB, all others in files"
+RECHECK_REASON = "recheckReputOffsetFromCq with consume queues in RocksDB"
+OTHER_PATH_REASON = (
+    "java.lang.IllegalStateException: find RocksDBConsumeQueue in original/separate path, maybe incompatible "
+    "config."
+)
+OLD_LOG_REASON = (
+    "org.rocksdb.RocksDBException: While creating a new Db, wal_dir contains existing log file: {name}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Up to where databases have records: physical offsets. `queues`: of the queues that are read, in place
+    of the checkpoint; `beside`: of those beside files, for which `extra_files` more files are looked at, and
+    `waits` says whether a mark of 0 counts; `messages`: those of rocksdbstore/, None where it cannot be read,
+    `in_dispatch` whether they say where to dispatch from, too."""
+
+    queues: int | None = None
+    beside: int | None = None
+    extra_files: int = EXTRA_FILES
+    waits: bool = False
+    messages: tuple[int | None, ...] = ()
+    in_dispatch: bool = False
+
+    def dispatch_from(self, offset: int) -> int:
+        """The physical offset that a recovery dispatches from, `offset` by the queues in files."""
+        if self.queues is not None:
+            offset = self.queues
+        elif self.beside is not None:
+            offset = min(offset, self.beside)
+        told = [mark for mark in self.messages if mark is not None and mark > 0] if self.in_dispatch else []
+        return min([offset, *told])
+
+    def matcher(self) -> Matcher:
+        """Whether a file may be the first, asked from the last file on."""
+        return Matcher(self, self.extra_files)
+
+
+@dataclass(slots=True)
+class Matcher:
+    """`isMappedFileMatchedRecover` beyond the queues in files; it counts the files that it was asked of."""
+
+    marks: Marks
+    left: int
+
+    def allows(self, physical_offset: int) -> bool:
+        """Whether the databases have what is before this file's first record."""
+        marks = self.marks
+        if marks.beside is not None and (marks.beside > 0 or marks.waits) and physical_offset > marks.beside:
+            self.left -= 1
+            if self.left >= 0:
+                return False
+        return all(mark is not None and physical_offset <= mark for mark in marks.messages)
+
+
+NO_MARKS = Marks()
+
+
+@contextmanager
+def with_queues(store: Store) -> Iterator[Store]:
+    """The store with the queues of its databases as long as the context lasts; as it is if it has them."""
+    if store.lifted.databases or store.lifted.failed:
+        yield store
+        return
+    with lifted(store) as lifting:
+        yield lifting.store
+
+
+def kind_of_queues(store: Store, settings: Settings, dialect: Dialect) -> Kind:
+    """Where the broker has its consume queues: what the settings say, else what is there."""
+    if not dialect.rocksdb_consumequeue:
+        return "files"
+    store_type = settings.get("storeType")
+    if store_type is not None and store_type.startswith(ROCKSDB):
+        return "rows"
+    if settings.flag("rocksdbCQDoubleWriteEnable", False):
+        return "both"
+    names = {other.relative for other in store.others if other.kind is OtherKind.ROCKSDB}
+    if store_type is not None or names.isdisjoint(QUEUE_DATABASES):
+        return "files"
+    return "both" if _in_files(store) else "rows"
+
+
+def _in_files(store: Store) -> bool:
+    if store.lifted.databases:
+        return store.lifted.beside_files
+    return any(queue.kind == "file" and queue.files for queue in store.queues)
+
+
+def unread_databases(store: Store) -> bool:
+    """Whether the store has a database of queues of which it is not known what is in it, or why not."""
+    known = store.lifted.databases | store.lifted.failed.keys()
+    return any(other.relative not in known for other in _databases(store))
+
+
+def _databases(store: Store) -> Iterator[Other]:
+    """The databases that may hold queues; an empty directory is none."""
+    return (
+        other
+        for other in store.others
+        if other.kind is OtherKind.ROCKSDB and other.relative in QUEUE_DATABASES and other.files
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """The consume queues of a start. `database` is the path of their database below the root, `found` what it
+    says of them. `marks` are those of all databases, `refusals` what keeps the broker from starting."""
+
+    kind: Kind = "files"
+    database: str = AREA
+    found: DatabaseQueues = EMPTY
+    marks: Marks = NO_MARKS
+    refusals: tuple[Refusal, ...] = ()
+
+
+def not_described(store: Store, settings: Settings, dialect: Dialect) -> tuple[str, ...]:
+    """Why the start of a broker with queues in RocksDB cannot be predicted here, each a clause."""
+    kind = kind_of_queues(store, settings, dialect)
+    if kind == "files":
+        return ()
+    reasons = []
+    if dialect.dispatch_restart != "recovery":  # 5.3.2
+        reasons.append(VERSION_REASON)
+    elif kind == "both" and dialect.clean_scan_start != "first record":  # 5.3.4
+        reasons.append(BOTH_VERSION_REASON)
+    if kind == "both":
+        names = ("combineCQPreferCQType", "combineAssignOffsetCQType")
+        reasons += [
+            PREFER_REASON.format(name=name)
+            for name in names
+            if (settings.get(name) or "").startswith(ROCKSDB)
+        ]
+        if settings.flag("combineCQUseRocksdbForLmq", False) and _has_light_rows(store):
+            reasons.append(LIGHT_REASON)
+    elif settings.flag("recheckReputOffsetFromCq", False):
+        reasons.append(RECHECK_REASON)
+    other = _database(store, _path(store, settings, dialect))
+    if other is not None and not reasons:
+        reasons += _unread(store, other)
+    return tuple(reasons)
+
+
+def _unread(store: Store, other: Other) -> Iterator[str]:
+    """Why the rows are not known though a broker may open the database."""
+    if (reason := why_not_readable(other)) is not None:
+        yield UNREAD_REASON.format(reason=reason)
+    elif other.relative in store.lifted.failed and _open_failure(other) is None:
+        yield UNREAD_REASON.format(reason=store.lifted.failed[other.relative])
+
+
+def _has_light_rows(store: Store) -> bool:
+    return any(
+        topic.startswith(LMQ_PREFIX) for queues in store.lifted.queues.values() for topic, _ in queues.bounds
+    )
+
+
+def _path(store: Store, settings: Settings, dialect: Dialect) -> str:
+    """The path below the root where the broker has its database of queues."""
+    if not _has_two_paths(dialect):
+        return AREA
+    there = {other.relative for other in _databases(store)}
+    separate = settings.flag("useSeparateStorePathForRocksdbCQ", SEPARATE in there and AREA not in there)
+    return SEPARATE if separate else AREA
+
+
+def _has_two_paths(dialect: Dialect) -> bool:
+    """Whether the broker knows consumequeue_rocksdb/, and asks rocksdbstore/ where to dispatch from."""
+    return dialect.recovery_mark == "offset"  # 5.5.0
+
+
+def _database(store: Store, path: str) -> Other | None:
+    return next((other for other in _databases(store) if other.relative == path), None)
+
+
+def _open_failure(other: Other) -> str | None:
+    """What RocksDB says when it cannot open a database; None where it can, or makes a new one."""
+    names = sorted(file.name for file in other.files)
+    if CURRENT not in names:
+        logs = [name for name in names if name.endswith(".log")]
+        return OLD_LOG_REASON.format(name=logs[0]) if logs else None
+    try:
+        estimate_rows(other)
+    except RocksError as error:
+        return f"org.rocksdb.RocksDBException: {error.message}" if error.from_rocksdb else None
+    except StoreError:
+        return None
+    return None
+
+
+def queues_of(store: Store, settings: Settings, dialect: Dialect) -> Queues:
+    """Where the queues of a start are and what the databases say; for a store that `not_described` lets pass.
+
+    Raises StoreError where rocksdbstore/ cannot be copied for reading.
+    """
+    kind = kind_of_queues(store, settings, dialect)
+    messages = tuple(_message_marks(store, settings, dialect))
+    in_dispatch = _has_two_paths(dialect)
+    if kind == "files":
+        return Queues(marks=Marks(messages=messages, in_dispatch=in_dispatch))
+    path = _path(store, settings, dialect)
+    refusals = []
+    other = _database(store, path)
+    elsewhere = _database(store, SEPARATE if path == AREA else AREA)
+    if _has_two_paths(dialect) and elsewhere is not None and CURRENT in _names(elsewhere):
+        refusals.append(Refusal(elsewhere.relative, OTHER_PATH_REASON))
+    elif other is not None and (reason := _open_failure(other)) is not None:
+        refusals.append(Refusal(path, reason))
+    found = store.lifted.queues.get(path, EMPTY)
+    mark = found.dispatched or 0
+    extra = parse_int32((settings.get("combineCQMaxExtraSearchCommitLogFiles") or "").strip())
+    marks = Marks(
+        queues=mark if kind == "rows" else None,
+        beside=mark if kind == "both" else None,
+        extra_files=EXTRA_FILES if extra is None else extra,
+        waits=not _has_two_paths(dialect),
+        messages=messages,
+        in_dispatch=in_dispatch,
+    )
+    return Queues(kind, path, found, marks, tuple(refusals))
+
+
+def _names(other: Other) -> frozenset[str]:
+    return frozenset(file.name for file in other.files)
+
+
+def _message_marks(store: Store, settings: Settings, dialect: Dialect) -> Iterator[int | None]:
+    """The marks of rocksdbstore/ that a recovery asks for: of index and transactions, if enabled."""
+    if not dialect.message_database:
+        return
+    families = [
+        family
+        for family, name in ((DEFAULT, "indexRocksDBEnable"), ("trans", "transRocksDBEnable"))
+        if settings.flag(name, False)
+    ]
+    if not families:
+        return
+    other = next((other for other in store.others if other.relative == MESSAGES and other.files), None)
+    marks: dict[str, int | None] = dict.fromkeys(families, 0)
+    if other is not None:
+        try:
+            for rows in read_rows(other, mode="mark"):
+                for _, value in rows.pairs():
+                    marks[rows.family] = decode_i64(value, rows.family)
+        except RocksError:
+            marks = dict.fromkeys(families, None)
+    for family in families:
+        yield marks[family]
+
+
+def row_queues(store: Store, queues: Queues, dialect: Dialect) -> Iterator[RowsModel]:
+    """The queues of the database that the broker has: those with a greatest queue offset."""
+    size = queue_file_size(store)
+    for (topic, queue_id), bounds in sorted(queues.found.bounds.items()):
+        if bounds.greatest is None:
+            continue
+        place = f"{queues.database}/{topic}/{queue_id}"
+        files = []
+        if store.lifted.files is not None:
+            directory = store.lifted.files / topic / str(queue_id)
+            files = [
+                OpenFile(entry.path, f"{place}/{entry.name}", int(entry.name), size, size)
+                for entry in sorted(entries_of(directory), key=lambda entry: entry.name)
+            ]
+        yield RowsModel(LoadedQueue(topic, queue_id, "file", place, size, files), dialect, bounds)
+
+
+def queue_file_size(store: Store) -> int:
+    """The size in bytes of the files that units of databases are read from."""
+    return rounded_file_size(store.geometry.consumequeue_file_size, UNIT_SIZE)
