@@ -116,7 +116,7 @@ def test_mistakes(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:
     assert cli("simulate", store, "--broker", "tomorrow").code == 16
     assert cli("simulate", tmp_path / "nothing", "--broker", "5.3.3").code == 8
     conf = tmp_path / "broker.conf"
-    conf.write_text("storeType=defaultRocksDB\n")
+    conf.write_text("enableDLegerCommitLog=true\n")
     ended = cli("simulate", store, "--broker", "5.3.3", "--conf", conf)
     assert (ended.code, "cannot be predicted" in ended.err) == (8, True)
 
@@ -149,7 +149,7 @@ def test_check_lives_with_a_start_that_cannot_be_predicted(
     cli: Cli, store_dir: Directory, tmp_path: Path
 ) -> None:
     conf = tmp_path / "broker.conf"
-    conf.write_text("storeType=defaultRocksDB\n")
+    conf.write_text("enableDLegerCommitLog=true\n")
     store = store_dir("5.3.3-basic")
     ended = cli("check", store, "--level", "quick", "--broker-conf", conf, "--simulate", "5.3.3")
     assert ended.code != 8

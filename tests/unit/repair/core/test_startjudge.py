@@ -94,7 +94,7 @@ def test_what_the_plan_gives_up_is_not_worse(tmp_path: Path) -> None:
 
 def test_settings_decide(tmp_path: Path) -> None:
     store = make(tmp_path, [message(number) for number in range(3)])
-    conf = Settings(None, {"storeType": "defaultRocksDB"})
+    conf = Settings(None, {"enableDLegerCommitLog": "true"})
     (item,) = compare_starts(store, store, (), conf=conf)
     assert item.before is not None
     assert not item.before.covered and not item.after.covered and item.worse == ()
@@ -110,7 +110,7 @@ def test_the_settings_that_decide_are_those_of_the_plan_and_of_the_apply(tmp_pat
     told = open_store(store.root, broker_conf=conf, version="5.3.3")
     plan = make_plan(told, check_store(told, CheckOptions(jobs=1)))
     assert plan.store.settings == {"brokerId": "1"}
-    given = Settings(None, {**told.settings.values, "storeType": "defaultRocksDB"})
+    given = Settings(None, {**told.settings.values, "enableDLegerCommitLog": "true"})
     report = apply_plan(plan, keep=False, settings=given)
     assert report.published
     assert [item.after.covered for item in report.starts] == [False]
