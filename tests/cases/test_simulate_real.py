@@ -23,7 +23,7 @@ RESTARTED = (
     "5.5.0-timer",
 )
 FORGOTTEN = {"5.5.0-rocksdb-config-v2"}
-"""Killed before the topics' settings were written: the broker was asked about the topics that it still knew."""
+"""Killed before the settings of topics were written: the broker was asked about those that it still knew."""
 NOT_COVERED = {
     "4.9.7-dledger-mixed": ("4.9.8", LOG_REASON),
     "5.5.0-dledger": ("5.5.0", LOG_REASON),

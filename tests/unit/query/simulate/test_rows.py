@@ -1,4 +1,4 @@
-"""A queue in a database while a broker starts: puts, truncation and the least offset as the broker has them."""
+"""A queue in a database while a broker starts: puts, truncation and least offset as the broker has them."""
 
 from __future__ import annotations
 
