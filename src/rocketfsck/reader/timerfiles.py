@@ -17,11 +17,12 @@ SNAPSHOT = "timerwheel."
 @dataclass(frozen=True, slots=True)
 class Progress:
     """What `config/timercheck` says: delivered up to `read_timestamp` (ms), log flushed up to `flush_pos`,
-    the timer topic read up to `queue_offset`."""
+    the timer topic read up to `queue_offset`, by the master up to `master_queue_offset`."""
 
     read_timestamp: int
     flush_pos: int
     queue_offset: int
+    master_queue_offset: int
 
 
 def wheel_files(store: Store) -> list[StoreFile]:
@@ -50,14 +51,35 @@ def timer_log(store: Store) -> MappedFileQueue | None:
 
 def read_progress(store: Store) -> Progress | None:
     """The fields of `config/timercheck`; None where it cannot be read."""
-    for other in store.others:
-        for file in other.files if other.kind is OtherKind.TIMER_CHECK else ():
-            if not file.name.endswith(".bak") and file.size >= TIMER_CHECK.size:
-                try:
-                    values = TIMER_CHECK.parse(read_at(file.path, 0, TIMER_CHECK.size))
-                except StoreError:
-                    return None  # the check of the config directory says so
-                return Progress(
-                    values["lastReadTimeMs"], values["lastTimerLogFlushPos"], values["lastTimerQueueOffset"]
-                )
-    return None
+    file = progress_file(store)
+    if file is None or file.size < TIMER_CHECK.size:
+        return None
+    try:
+        return _progress(read_at(file.path, 0, TIMER_CHECK.size))
+    except StoreError:
+        return None  # the check of the config directory says so
+
+
+def mapped_progress(store: Store) -> Progress:
+    """The fields as a start maps them: zeros for what a short or missing file lacks. Raises StoreError."""
+    file = progress_file(store)
+    if file is None:
+        return _progress(bytes(TIMER_CHECK.size))
+    data = read_at(file.path, 0, min(file.size, TIMER_CHECK.size))
+    return _progress(data.ljust(TIMER_CHECK.size, b"\0"))
+
+
+def progress_file(store: Store) -> StoreFile | None:
+    """`config/timercheck`; None where there is none."""
+    files = (file for other in store.others if other.kind is OtherKind.TIMER_CHECK for file in other.files)
+    return next((file for file in files if not file.name.endswith(".bak")), None)
+
+
+def _progress(data: bytes) -> Progress:
+    values = TIMER_CHECK.parse(data)
+    return Progress(
+        values["lastReadTimeMs"],
+        values["lastTimerLogFlushPos"],
+        values["lastTimerQueueOffset"],
+        values["masterTimerQueueOffset"],
+    )

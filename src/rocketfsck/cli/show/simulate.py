@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned, wrapped
-from rocketfsck.cli.show.text import byte_size, count_of, shorten, visible
-from rocketfsck.query.start.model import FileChange, LostRange, QueueStart, Start
+from rocketfsck.cli.show.text import byte_size, count_of, shorten, timestamp, visible
+from rocketfsck.query.start.model import FileChange, LostRange, QueueStart, Start, TimerStart
 
 SHOWN = 12
 NAME_SHOWN = 60
@@ -56,9 +56,25 @@ def _harms(start: Start) -> Iterator[str]:
         yield f"{count_of(reissued, 'queue offset is', 'queue offsets are')} given out a second time"
     if start.index.blocked_until_offset is not None:
         yield "new messages are not indexed for now"
+    if start.timers is not None:
+        yield from _timer_harms(start.timers)
     if start.dispatch is not None and start.dispatch.skipped:
         count = len(start.dispatch.skipped)
         yield f"the dispatcher passes over {count_of(count, 'range')} of the log"
+
+
+def _timer_harms(timers: TimerStart) -> Iterator[str]:
+    if timers.lost_count:
+        yield f"{count_of(timers.lost_count, 'timer message is', 'timer messages are')} never delivered"
+    if timers.repeated_count:
+        repeated = count_of(timers.repeated_count, "timer message is", "timer messages are")
+        yield f"{repeated} delivered a second time"
+    if timers.endless_slot_count:
+        slots = count_of(timers.endless_slot_count, "timer slot leads", "timer slots lead")
+        yield f"{slots} back into itself, which takes all memory"
+    if timers.skipped_count:
+        skipped = count_of(timers.skipped_count, "new timer message is", "new timer messages are")
+        yield f"the next {skipped} not scheduled"
 
 
 def _lost_before(start: Start) -> Iterator[str]:
@@ -86,6 +102,8 @@ def start_lines(start: Start, palette: Palette, *, columns: int, everything: boo
     yield from _dispatch(start, everything)
     yield from _queues(start.queues, palette, everything)
     yield from _index(start, everything)
+    if start.timers is not None:
+        yield from _timers(start.timers, everything)
     yield from _losses(start, everything)
     for note in start.notes:
         yield from wrapped(f"Note: {visible(note, keep_backslash=True)}.", columns)
@@ -195,6 +213,21 @@ def _index(start: Start, everything: bool) -> Iterator[str]:
             for item in index.files
         )
         yield from aligned(rows, right=(2, 3))
+
+
+def _timers(timers: TimerStart, everything: bool) -> Iterator[str]:
+    wheel = visible(timers.wheel) or "a new, empty wheel"
+    slots = count_of(timers.changed_slot_count, "slot")
+    yield f"Timers        slots from {wheel}, {slots} changed by the timer log from {timers.scan_pos} on"
+    cut = f", {count_of(timers.cut_count, 'unit')} behind it cut off" if timers.cut_count else ""
+    yield f"  the timer log ends at {timers.end_pos}{cut}"
+    again = f": {count_of(timers.reread_count, 'message')} again" if timers.reread_count else ""
+    yield f"  the timer topic is read from queue offset {timers.queue_offset} on{again}"
+    yield f"  delivery from {timestamp(timers.read_timestamp)} on, {timers.waiting_count:,} messages wait"
+    if timers.latest_start_timestamp is not None:
+        yield f"  a start after {timestamp(timers.latest_start_timestamp)} passes over some of them"
+    rows = [f"  never delivered: the message at {offset}" for offset in timers.lost]
+    yield from _some(rows, timers.lost_count, everything)
 
 
 def _losses(start: Start, everything: bool) -> Iterator[str]:

@@ -115,6 +115,14 @@ def load_files(
     return loading
 
 
+def load_directory(store: Store, dialect: Dialect, directory: str, file_size: int) -> Loading:
+    """The mapped files of one directory below the store's root, as `log_files`."""
+    loading = Loading()
+    loader = _Loader(store.root, dialect, loading)
+    loading.log_files = loader.mapped_files([store.root / directory], file_size)
+    return loading
+
+
 def entries_of(directory: Path | str) -> list[Entry]:
     """The entries of a directory; none where there is no directory, as the broker sees it."""
     try:

@@ -136,6 +136,46 @@ class IndexStart:
 
 
 @dataclass(frozen=True, slots=True)
+class TimerStart:
+    """What the start makes of the arbitrary-delay timers (5.0.0+). Reference 1.8.
+
+    `wheel` is the file that the slots are read from, "" where there is none and an empty wheel is made. The
+    timer log is scanned from `scan_pos` and ends at `end_pos`; `cut_count` units go with what is behind.
+    `changed_slot_count` slots are put right from the log. The timer topic is read again from queue offset
+    `queue_offset`; `reread_count` of its messages were there before. `read_timestamp` (ms) is the time from
+    which slots are delivered.
+
+    Of the messages that wait, `waiting_count` are on the wheel afterwards or come on it. `lost_count` are
+    neither; `lost` are the first of them, by physical offset. `repeated_count` messages are delivered again,
+    or are put on the wheel a second time. `endless_slot_count` slots have a chain that leads back into
+    itself: a broker reads there until it has no memory left. `skipped_count` new messages of the timer topic
+    are passed over, because its queue ends in front of `queue_offset`. A start later than
+    `latest_start_timestamp` passes over messages that wait (None: none waits on the wheel).
+    """
+
+    wheel: str
+    scan_pos: int
+    end_pos: int
+    cut_count: int
+    changed_slot_count: int
+    queue_offset: int
+    reread_count: int
+    read_timestamp: int
+    waiting_count: int
+    lost_count: int
+    lost: tuple[int, ...]
+    repeated_count: int
+    endless_slot_count: int
+    skipped_count: int
+    latest_start_timestamp: int | None
+
+    @property
+    def harmful(self) -> bool:
+        """Whether messages are lost or delivered twice by the start, or it does not come to an end."""
+        return bool(self.lost_count or self.repeated_count or self.endless_slot_count or self.skipped_count)
+
+
+@dataclass(frozen=True, slots=True)
 class LostRange:
     """Consecutive records, by where they stand; `offsets` are those of the first and behind the last."""
 
@@ -177,7 +217,7 @@ class Start:
     With `refusals` it does not start; what is listed beside them happens before it gives up. `cut_offset` is
     the end of the commit log after the recovery (None: there is no log), `min_offset` its beginning (-1
     without files). `queues_destroyed` says that every consume queue is deleted (fault class C8). `notes` are
-    what the prediction assumes or leaves out.
+    what the prediction assumes or leaves out. `timers` is None for a broker without them, or a store.
     """
 
     version: str
@@ -196,6 +236,7 @@ class Start:
     index: IndexStart
     losses: Losses
     notes: tuple[str, ...]
+    timers: TimerStart | None = None
 
     @property
     def harmful(self) -> bool:
@@ -214,6 +255,7 @@ class Start:
             or lost
             or skipped
             or self.index.blocked_until_offset is not None
+            or (self.timers is not None and self.timers.harmful)
             or any(
                 queue.reissued_count or queue.shifted_count or queue.phantom_count for queue in self.queues
             )

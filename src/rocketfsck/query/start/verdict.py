@@ -43,6 +43,9 @@ START_TRAITS = (
     "rocksdb_consumequeue",
     "skips_units_below_current",
     "tag_entries",
+    "timer_queue_bounded",
+    "timer_snapshots",
+    "timer_wheel",
     "v2_allowed",
     "wrong_size_fatal",
 )
@@ -58,7 +61,8 @@ class StartVerdict:
     `lost_count` lose their unit and `lost_key_count` an index entry by this start; `reached_count` are those
     of the log that have a unit afterwards, `unreadable_count` units lead to bytes that the log does not have.
     `shifted_count` units are put at a wrong queue offset, `reissued_count` queue offsets are given out twice,
-    `phantom_count` queues begin a file with zeros that the broker takes for a message.
+    `phantom_count` queues begin a file with zeros that the broker takes for a message. Of the messages that
+    wait for a timer, `timer_lost_count` are never delivered and `timer_repeated_count` twice.
     """
 
     version: str
@@ -77,6 +81,8 @@ class StartVerdict:
     shifted_count: int = 0
     reissued_count: int = 0
     phantom_count: int = 0
+    timer_lost_count: int = 0
+    timer_repeated_count: int = 0
 
     @property
     def harmless(self) -> bool:
@@ -93,6 +99,8 @@ COMPARED: Mapping[str, str] = {
     "unreadable_count": "leaves {after} units that lead to bytes the log does not have ({before} before)",
     "shifted_count": "puts {after} units at a wrong queue offset ({before} before)",
     "phantom_count": "takes zeros for a message in {after} queues ({before} before)",
+    "timer_lost_count": "never delivers {after} timer messages ({before} before)",
+    "timer_repeated_count": "delivers {after} timer messages a second time ({before} before)",
     "reissued_count": "gives out {after} queue offsets a second time ({before} before)",
 }
 """What a start may do more of than another one, and how that is said."""
@@ -172,6 +180,8 @@ def _verdict(start: Start, alike: tuple[str, ...]) -> StartVerdict:
         shifted_count=sum(queue.shifted_count for queue in start.queues),
         reissued_count=sum(queue.reissued_count for queue in start.queues if is_queue_name(queue.topic)),
         phantom_count=sum(queue.phantom_count for queue in start.queues),
+        timer_lost_count=0 if start.timers is None else start.timers.lost_count,
+        timer_repeated_count=0 if start.timers is None else start.timers.repeated_count,
     )
 
 

@@ -18,6 +18,7 @@ from typing import Protocol
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS_TEXT, SCHEDULE_TOPIC
 from rocketfsck.formats.dialect import dialect_of
 from rocketfsck.formats.timer import DEFAULT_PRECISION_MS
+from rocketfsck.reader.timerwheel import PRECISION_SETTING, known_precision
 from rocketfsck.reader.unitblocks import Kind, kinds_of
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.plan.arguments import Name, QueuesToBuild, WheelPrecision
@@ -28,7 +29,6 @@ from rocketfsck.store.model import GEOMETRY_DEFAULTS, Store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.store.config import is_system_topic
 from rocketfsck.verify.store.configfiles import load_configs
-from rocketfsck.verify.timers.check import PRECISION_SETTING, known_precision
 from rocketfsck.verify.unknown import area_of
 
 VERSION = "version"

@@ -18,6 +18,7 @@ from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE
 from rocketfsck.formats.timer import TIMER_WHEEL_SIZE, TIMER_WHEEL_SLOT_SIZE
 from rocketfsck.reader.timerfiles import WHEEL, read_progress, timer_log, wheel_files
 from rocketfsck.reader.timers import Gap, put_block, timer_units
+from rocketfsck.reader.timerwheel import Slots, precision_of, read_wheel, used_slots
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.repair.plan.arguments import WheelPrecision
 from rocketfsck.repair.plan.model import Action
@@ -29,8 +30,6 @@ from rocketfsck.scan.spans import group_bounds
 from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.timers.check import precision_of
-from rocketfsck.verify.timers.wheel import Slots, read_wheel, used_slots
 
 _LOG_RULES = frozenset(
     {

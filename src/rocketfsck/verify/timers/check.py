@@ -19,15 +19,9 @@ import numpy as np
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.javatext import parse_int64
-from rocketfsck.formats.timer import (
-    DEFAULT_PRECISION_MS,
-    PRECISIONS_MS,
-    TIMER_WHEEL_SIZE,
-)
+from rocketfsck.formats.timer import TIMER_WHEEL_SIZE
 from rocketfsck.reader.timerfiles import (
     SNAPSHOT,
-    WHEEL,
     Progress,
     read_progress,
     snapshot_pos,
@@ -35,6 +29,7 @@ from rocketfsck.reader.timerfiles import (
     wheel_files,
 )
 from rocketfsck.reader.timers import Gap, TimerBlock, put_block, timer_units
+from rocketfsck.reader.timerwheel import newest_first, precision_of, read_wheel
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.timerwheel import WheelReplay
@@ -44,20 +39,9 @@ from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.tasks.task import Context
 from rocketfsck.verify.timers.messages import Messages, unit_where
-from rocketfsck.verify.timers.wheel import (
-    Made,
-    Slots,
-    belongs,
-    check_length,
-    check_slots,
-    read_wheel,
-    used_slots,
-)
+from rocketfsck.verify.timers.wheel import Made, check_length, check_slots
 
-PRECISION_SETTING = "timerPrecisionMs"
 ROCKSDB_SETTING = "timerRocksDBEnable"
-PROBED = 4096
-"""Slots by which the length of a slot is told."""
 
 
 def check_timers(context: Context, newest_timestamp: int | None) -> Iterator[Finding | NotChecked]:
@@ -84,7 +68,7 @@ def capped_timers(
     """The findings of the log, then those of the wheels, a bounded number of each rule."""
     store = context.store
     progress = read_progress(store)
-    slots = {file: read_wheel(file) for file in _newest_first(wheels) if file.size == TIMER_WHEEL_SIZE}
+    slots = {file: read_wheel(file) for file in newest_first(wheels) if file.size == TIMER_WHEEL_SIZE}
     precision = precision_of(store, log, next(iter(slots.values()), None))
     read_timestamp = context.now_timestamp if progress is None else progress.read_timestamp
     floors = {file: _floor(store, file, log, progress) for file in slots}
@@ -120,15 +104,6 @@ def capped_timers(
     yield from left_out
 
 
-def _newest_first(wheels: Sequence[StoreFile]) -> list[StoreFile]:
-    """The wheel that a start takes first: the newest snapshot, else the wheel itself."""
-    return sorted(
-        wheels,
-        key=lambda file: -1 if file.relative == WHEEL else snapshot_pos(file) or 0,
-        reverse=True,
-    )
-
-
 def _floor(store: Store, file: StoreFile, log: StreamReader, progress: Progress | None) -> int:
     """The position of the log up to which a wheel must have everything."""
     pos = snapshot_pos(file)
@@ -144,34 +119,6 @@ def _floor(store: Store, file: StoreFile, log: StreamReader, progress: Progress 
         return log.start
     back = max(progress.flush_pos - log.files[-1].size, 0)
     return log.starts[max(log.last_from(back), 0)]
-
-
-def precision_of(store: Store, log: StreamReader, slots: Slots | None) -> int:
-    """The length of a slot in ms: as set, else the one by which most slots and units agree."""
-    told = parse_int64(store.settings.get(PRECISION_SETTING) or "")
-    if told is not None and told in PRECISIONS_MS:
-        return told
-    return (None if slots is None else _precision_in(log, slots)) or DEFAULT_PRECISION_MS
-
-
-def known_precision(store: Store) -> int | None:
-    """The length of a slot in ms as the wheel shows it; None where it shows none. Raises StoreError."""
-    log = timer_log(store)
-    wheels = [file for file in wheel_files(store) if file.size == TIMER_WHEEL_SIZE]
-    if log is None or not wheels:
-        return None
-    with StreamReader(log) as stream:
-        return _precision_in(stream, read_wheel(_newest_first(wheels)[0]))
-
-
-def _precision_in(log: StreamReader, slots: Slots) -> int | None:
-    rows = slots[used_slots(slots)[:PROBED]]
-    last, time = rows["lastPos"].astype(np.int64), rows["slotTime"].astype(np.int64)
-    agree = {
-        precision: int(np.count_nonzero(belongs(log, last, time, precision))) for precision in PRECISIONS_MS
-    }
-    best = max((DEFAULT_PRECISION_MS, *PRECISIONS_MS), key=lambda precision: agree[precision])
-    return best if agree[best] else None
 
 
 def _split(block: TimerBlock, floors: Sequence[int]) -> Iterator[TimerBlock]:

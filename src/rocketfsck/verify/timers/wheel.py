@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Flags, Longs
-from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE
 from rocketfsck.formats.timer import TIMER_WHEEL_SIZE, TIMER_WHEEL_SLOT_SIZE
-from rocketfsck.reader.timers import TimerBlock, is_unit, unit_at
+from rocketfsck.reader.timerwheel import Slots, belongs, used_slots
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
 from rocketfsck.store.model import StoreFile
-from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
-
-Slots = NDArray[Any]
-"""All slots of a wheel as `TIMER_SLOT_DTYPE` has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +33,6 @@ class Made:
     precision_ms: int
     read_timestamp: int
     is_live: bool = False
-
-
-def read_wheel(file: StoreFile) -> Slots:
-    """All slots; holes are not read. Raises StoreError where the file fails or has another length."""
-    data = bytearray(TIMER_WHEEL_SIZE)
-    with FileReader(file.path) as reader:
-        if reader.size != TIMER_WHEEL_SIZE:
-            raise StoreError(f"has {reader.size} bytes, not {TIMER_WHEEL_SIZE}", path=file.location)
-        for pos, chunk in reader.data_chunks():
-            data[pos : pos + len(chunk)] = chunk
-    return np.frombuffer(data, TIMER_SLOT_DTYPE)
-
-
-def used_slots(slots: Slots) -> Longs:
-    """The numbers of the slots that are not all zero."""
-    flat = slots.view(np.uint64).reshape(SLOT_COUNT, TIMER_WHEEL_SLOT_SIZE // 8)
-    return np.flatnonzero(flat.any(axis=1))
 
 
 def check_length(file: StoreFile) -> Iterator[Finding]:
@@ -80,14 +55,6 @@ def check_slots(file: StoreFile, slots: Slots, made: Made) -> Iterator[Finding]:
     yield from _positions(file, number[placed], rows[placed], made)
     yield from _counts(file, number[placed], rows[placed], made)
     yield from _missing(file, slots, number[~placed], made)
-
-
-def belongs(log: StreamReader, places: Longs, slot_time: Longs, precision_ms: int) -> Flags:
-    """Whether a unit of this slotTime is at each of these positions of the log."""
-    units = unit_at(log, places)
-    due = TimerBlock(places, units).deliver_timestamp
-    inside = (places >= log.start) & (places < log.end)
-    return np.asarray(inside & is_unit(units) & (due // precision_ms == slot_time), np.bool_)
 
 
 def _positions(file: StoreFile, number: Longs, rows: Slots, made: Made) -> Iterator[Finding]:

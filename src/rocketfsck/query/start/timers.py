@@ -1,0 +1,404 @@
+"""What a start makes of the arbitrary-delay timers (5.0.0+): wheel, log, and the place in the timer topic.
+
+    wheel (or the newest snapshot) + timer log -> slots           `timerlog`
+    last unit of the log, timercheck, queue bounds -> the place in the timer topic from which it is read again
+    messages of the topic against what the slots lead to -> lost, or delivered twice
+
+A message in front of that place that no slot leads to is never delivered; one behind it that was delivered,
+or is on the wheel, is delivered once more. Reference 1.8; `TimerMessageStore.recover` of 5.0.0 to 5.5.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE
+from rocketfsck.formats.javatext import parse_int64
+from rocketfsck.formats.properties import TIMER_OUT_MS
+from rocketfsck.formats.timer import (
+    MAGIC_DELETE,
+    SLOTS_TOTAL,
+    TIMER_LOG_UNIT_SIZE,
+    TIMER_TOPIC,
+    TIMER_WHEEL_SIZE,
+)
+from rocketfsck.query.start.load import OpenFile, load_directory
+from rocketfsck.query.start.model import FileChange, Refusal, TimerStart
+from rocketfsck.query.start.timerlog import (
+    Chains,
+    LogRows,
+    Scan,
+    changed_slots,
+    first_behind,
+    follow,
+    read_rows,
+    replay_of,
+    waiting_slots,
+)
+from rocketfsck.reader.records import LogReader
+from rocketfsck.reader.timerfiles import (
+    WHEEL,
+    Progress,
+    mapped_progress,
+    progress_file,
+    snapshot_pos,
+    timer_log,
+    wheel_files,
+)
+from rocketfsck.reader.timerwheel import precision_of, read_wheel
+from rocketfsck.reader.units import StreamReader, UnitReader
+from rocketfsck.scan.timerwheel import SLOT_COUNT, WheelReplay
+from rocketfsck.store.model import ConsumeQueue, Settings, Store, StoreFile
+from rocketfsck.store.reading import FileReader
+
+LENGTH_REASON = "java.lang.RuntimeException: Timer wheel length:{size} != expected:{expected}"
+BLANK_SLOTS = 60
+MAX_LOG_SIZE = 1 << 29
+"""Bytes of a timer log that are held in memory; timers in a longer one are not predicted."""
+LOOKED_AT = 100_000
+"""Messages without a unit whose records are read one by one."""
+SHOWN_LOST = 100
+_REVISED_BACK = 20_000
+_BLOCK_COUNT = 1 << 15
+_CUT_WHY = "it begins behind the end of the timer log at {end}"
+
+
+@dataclass(frozen=True, slots=True)
+class TimerQueue:
+    """The timer topic's queue as the start has recovered it, before it dispatches: its bounds."""
+
+    min_offset: int
+    max_offset: int
+
+
+@dataclass(slots=True)
+class TimerOutcome:
+    """What came of the timers: refusals, changes of files and notes as those of the start."""
+
+    timers: TimerStart | None = None
+    refusals: list[Refusal] = field(default_factory=list)
+    changes: list[FileChange] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def start_timers(
+    store: Store, dialect: Dialect, settings: Settings, queue: TimerQueue | None, stop_timestamp: int
+) -> TimerOutcome:
+    """The timers of a store as a broker of this dialect starts with them.
+
+    `queue` is None where the topic has none. `stop_timestamp` (ms) is when the store was last written to: the
+    start is taken to be soon after. Raises StoreError where a file cannot be read.
+    """
+    outcome = TimerOutcome()
+    if not dialect.timer_wheel or not settings.flag("timerWheelEnable", True) or not _has_timers(store):
+        return outcome
+    wheel = _wheel_of(store, dialect, settings)
+    if wheel is not None and wheel.size not in (0, TIMER_WHEEL_SIZE):
+        reason = LENGTH_REASON.format(size=wheel.size, expected=TIMER_WHEEL_SIZE)
+        outcome.refusals.append(Refusal(wheel.relative, reason))
+        return outcome
+    loading = load_directory(store, dialect, "timerlog", store.geometry.timerlog_file_size)
+    outcome.changes += loading.deleted
+    if loading.refusals:
+        outcome.refusals += loading.refusals
+        return outcome
+    if settings.flag("timerRocksDBEnable", False) and dialect.message_database:
+        outcome.notes.append("timerRocksDBEnable: timers in RocksDB are left out")
+    if sum(_used_size(file) for file in loading.log_files) > MAX_LOG_SIZE:
+        outcome.notes.append("timers are left out: the timer log is too long")
+        return outcome
+    if wheel is None:
+        outcome.changes.append(FileChange(WHEEL, "created", TIMER_WHEEL_SIZE, "there is no timer wheel"))
+    run = _Run(store, dialect, wheel, loading.log_files, queue, stop_timestamp, outcome)
+    outcome.timers = run.result()
+    return outcome
+
+
+def _has_timers(store: Store) -> bool:
+    return bool(
+        timer_log(store) or wheel_files(store) or progress_file(store) is not None or _queue_of(store)
+    )
+
+
+def _queue_of(store: Store) -> ConsumeQueue | None:
+    return next((queue for queue in store.queues if (queue.topic, queue.queue_id) == (TIMER_TOPIC, 0)), None)
+
+
+def _wheel_of(store: Store, dialect: Dialect, settings: Settings) -> StoreFile | None:
+    """The file that the slots are read from. Brokers that know snapshots read the newest one, if the settings
+    say so, or if there is one and they say nothing."""
+    wheels = wheel_files(store)
+    snapshots = [file for file in wheels if (snapshot_pos(file) or -1) >= 0 and file.relative != WHEEL]
+    wanted = dialect.timer_snapshots and settings.flag("timerWheelSnapshotFlush", bool(snapshots))
+    if wanted and snapshots:
+        return max(snapshots, key=lambda file: snapshot_pos(file) or 0)
+    return next((file for file in wheels if file.relative == WHEEL), None)
+
+
+def _used_size(file: OpenFile) -> int:
+    with FileReader(file.path) as reader:
+        return reader.used_end()
+
+
+class _Run:
+    """One start's timers."""
+
+    def __init__(
+        self,
+        store: Store,
+        dialect: Dialect,
+        wheel: StoreFile | None,
+        files: list[OpenFile],
+        queue: TimerQueue | None,
+        stop_timestamp: int,
+        outcome: TimerOutcome,
+    ) -> None:
+        self.store, self.dialect, self.wheel, self.files = store, dialect, wheel, files
+        self.queue, self.outcome = queue, outcome
+        self.progress = mapped_progress(store)
+        self.stop_timestamp = max(stop_timestamp, self.progress.read_timestamp)
+        self.slots = (
+            np.zeros(SLOT_COUNT, TIMER_SLOT_DTYPE) if wheel is None or wheel.size == 0 else read_wheel(wheel)
+        )
+        self.precision = self._precision()
+        self.rows: LogRows = read_rows(files)
+
+    def _precision(self) -> int:
+        log = timer_log(self.store)
+        if log is None:
+            return 1000
+        with StreamReader(log) as stream:
+            return precision_of(self.store, stream, self.slots)
+
+    def result(self) -> TimerStart:
+        """Recover as a broker does, then see what became of the messages."""
+        before = replay_of(self.slots)
+        scan = Scan(self.rows, replay_of(self.slots), self.precision)
+        begin = self._flush_pos()
+        if self.files:
+            begin = max(begin - self.files[-1].size, 0)
+        end = scan.run(begin, cuts=True)
+        self._cut(end)
+        queue_offset = self._queue_offset(end)
+        read_timestamp = self._read_timestamp()
+        slots = waiting_slots(scan.replay, read_timestamp, self.precision)
+        behind = first_behind(scan.replay, slots, end)
+        if behind is not None and behind < end:
+            self.rows = self._kept(end)
+            scan.rows = self.rows
+            scan.run(behind, cuts=False)
+            slots = waiting_slots(scan.replay, read_timestamp, self.precision)
+        chains = follow(self.rows, scan.replay.last[slots].tolist(), end)
+        if not chains.complete:
+            self.outcome.notes.append(
+                "many slots of the timer wheel lead to the same units: not all are followed"
+            )
+        fate = _Fate(
+            self.store,
+            self.rows,
+            chains,
+            self.progress,
+            self.stop_timestamp,
+            queue_offset,
+            progress_file(self.store) is None,
+        )
+        bounds = self.queue or TimerQueue(0, 0)
+        fate.look(_queue_of(self.store), bounds)
+        self.outcome.notes += fate.notes
+        changed = changed_slots(scan.replay, before)
+        return TimerStart(
+            wheel="" if self.wheel is None else self.wheel.relative,
+            scan_pos=begin,
+            end_pos=end,
+            cut_count=self._cut_count(end),
+            changed_slot_count=int(np.count_nonzero(changed)),
+            queue_offset=queue_offset,
+            reread_count=max(bounds.max_offset - max(queue_offset, bounds.min_offset), 0),
+            read_timestamp=read_timestamp,
+            waiting_count=fate.waiting_count,
+            lost_count=fate.lost_count,
+            lost=tuple(fate.lost),
+            repeated_count=fate.repeated_count,
+            endless_slot_count=chains.endless_slot_count,
+            skipped_count=max(queue_offset - bounds.max_offset, 0) if self.queue is not None else 0,
+            latest_start_timestamp=self._latest_start(scan.replay, slots),
+        )
+
+    def _flush_pos(self) -> int:
+        """`lastTimerLogFlushPos`, for which a snapshot has its own."""
+        pos = None if self.wheel is None or self.wheel.relative == WHEEL else snapshot_pos(self.wheel)
+        return pos if pos else self.progress.flush_pos
+
+    def _cut(self, end: int) -> None:
+        for file in self.files:
+            if file.start_offset > end:
+                why = _CUT_WHY.format(end=end)
+                self.outcome.changes.append(FileChange(file.relative, "deleted", file.size, why))
+
+    def _cut_count(self, end: int) -> int:
+        """Units behind the log's end, which no one finds again."""
+        whole = read_rows(self.files)
+        return int(np.count_nonzero((whole.pos >= end) & (whole.units["size"] == TIMER_LOG_UNIT_SIZE)))
+
+    def _kept(self, end: int) -> LogRows:
+        """The rows in front of the log's end."""
+        files = [file for file in self.files if file.start_offset < end]
+        rows = self.rows
+        count = int(np.searchsorted(rows.pos, end))
+        bounds = [min(bound, count) for bound in rows.bounds[: len(files) + 1]]
+        return LogRows(files, rows.pos[:count], rows.units[:count], bounds)
+
+    def _queue_offset(self, end: int) -> int:
+        """Where the timer topic is read from: behind the message of the log's last unit, not behind what
+        timercheck says, and in the bounds of its queue."""
+        revised = self._last_queue_offset(end)
+        found = self.progress.queue_offset if revised is None else revised + 1
+        found = min(found, self.progress.master_queue_offset)
+        if self.queue is None:
+            return found
+        if self.dialect.timer_queue_bounded:
+            return min(max(found, self.queue.min_offset), self.queue.max_offset)
+        return max(found, self.queue.min_offset)  # when the topic is read
+
+    def _last_queue_offset(self, end: int) -> int | None:
+        """The queue offset of the message that the unit in front of the log's end leads to."""
+        row = int(np.searchsorted(self.rows.pos, end - TIMER_LOG_UNIT_SIZE))
+        if row >= len(self.rows.pos) or self.rows.pos[row] != end - TIMER_LOG_UNIT_SIZE:
+            return None
+        offset, size = (int(self.rows.units[name][row]) for name in ("offsetPy", "sizePy"))
+        with LogReader(self.store.commitlog) as records:
+            head = records.head(offset)
+        if head is None or size < head.total_size:
+            return None
+        queue = _queue_of(self.store)
+        told = int(head.queue_offset)
+        return told if queue is None or head.queue_id != 0 else _offset_of(queue, told, offset, size)
+
+    def _read_timestamp(self) -> int:
+        """From which time on slots are delivered: not from before the wheel's last turn."""
+        back = (SLOTS_TOTAL - BLANK_SLOTS) * self.precision
+        least = self.stop_timestamp // self.precision * self.precision - back
+        return max(self.progress.read_timestamp, least)
+
+    def _latest_start(self, replay: WheelReplay, slots: Longs) -> int | None:
+        ahead = slots[replay.time[slots] * self.precision >= self.stop_timestamp]
+        if not len(ahead):
+            return None
+        return (int(replay.time[ahead].min()) + SLOTS_TOTAL - BLANK_SLOTS) * self.precision
+
+
+def _offset_of(queue: ConsumeQueue, told: int, offset: int, size: int) -> int:
+    """The queue offset of the unit that leads to a record: `told`, or one of those in front of it."""
+    with UnitReader(queue) as reader:
+        first = max(told - _REVISED_BACK + 1, reader.first_index, 0)
+        for low in range(max(told + 1 - _BLOCK_COUNT, first), first - _BLOCK_COUNT, -_BLOCK_COUNT):
+            start = max(low, first)
+            units = reader.units(start, min(_BLOCK_COUNT, told + 1 - start))
+            same = np.flatnonzero((units["offset"] == offset) & (units["size"] == size))
+            if len(same):
+                return start + int(same[-1])
+    return told
+
+
+@dataclass(slots=True)
+class _Fate:
+    """What becomes of the messages of the timer topic."""
+
+    store: Store
+    rows: LogRows
+    chains: Chains
+    progress: Progress
+    stop_timestamp: int
+    queue_offset: int
+    unknown: bool  # no timercheck: all that was due is taken to be delivered
+    waiting_count: int = 0
+    lost_count: int = 0
+    repeated_count: int = 0
+    lost: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    looked: int = 0
+
+    def look(self, queue: ConsumeQueue | None, bounds: TimerQueue) -> None:
+        """Every message whose unit is in the queue."""
+        if queue is None:
+            if bounds.max_offset or len(self.rows.pos):
+                self.notes.append("the queue of the timer topic is missing: its messages are not looked at")
+            return
+        known = _Units.of(self.rows, self.chains)
+        with UnitReader(queue) as reader, LogReader(self.store.commitlog) as records:
+            for low, high in reader.with_data(bounds.min_offset, bounds.max_offset):
+                for start in range(low, high, _BLOCK_COUNT):
+                    units = reader.units(start, min(_BLOCK_COUNT, high - start))
+                    used = np.flatnonzero((units["size"] > 0) & (units["offset"] >= 0))
+                    offset = units["offset"][used].astype(np.int64)
+                    self._judge(offset, start + used.astype(np.int64), known, records)
+        if self.looked > LOOKED_AT:
+            self.notes.append(f"of the messages without a timer unit the first {LOOKED_AT:,} are looked at")
+
+    def _judge(self, offset: Longs, number: Longs, known: _Units, records: LogReader) -> None:
+        row, has_unit = known.find(offset)
+        due = np.where(has_unit, known.due[row], self._dues(offset, has_unit, records))
+        reached = np.where(has_unit, known.count[row], 0)
+        recalls = has_unit & known.recalls[row]
+        seen = has_unit | (number < self.progress.queue_offset) | self.unknown
+        done = seen & (due < self.stop_timestamp)
+        again = number >= self.queue_offset
+        delivered = reached + again
+        timed = due != _NO_TIME
+        lost = timed & ~done & (delivered == 0)
+        repeated = timed & ~recalls & np.where(done, delivered > 0, delivered > 1)
+        self.waiting_count += int(np.count_nonzero(timed & ~done & (delivered > 0)))
+        self.lost_count += int(np.count_nonzero(lost))
+        self.repeated_count += int(np.count_nonzero(repeated))
+        self.lost += offset[lost][: SHOWN_LOST - len(self.lost)].tolist()
+
+    def _dues(self, offset: Longs, has_unit: Flags, records: LogReader) -> Longs:
+        """When messages without a unit are due, by their records."""
+        dues = np.full(len(offset), _NO_TIME)
+        for index in np.flatnonzero(~has_unit).tolist():
+            self.looked += 1
+            if self.looked > LOOKED_AT:
+                break
+            read = records.properties(int(offset[index]), self.store.dialect.property_parser)
+            due = None if read is None else parse_int64(read[1].get(TIMER_OUT_MS, ""))
+            dues[index] = _NO_TIME if due is None else due
+        return dues
+
+
+_NO_TIME = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True)
+class _Units:
+    """The units of a log by the messages that they are for: when each is due at the latest, and how often
+    slots lead to one. The last row is for messages without a unit."""
+
+    offset: Longs
+    due: Longs
+    count: Longs
+    recalls: Flags
+
+    @classmethod
+    def of(cls, rows: LogRows, chains: Chains) -> _Units:
+        """The units of all rows."""
+        real = np.flatnonzero(rows.units["size"] == TIMER_LOG_UNIT_SIZE)
+        offset, which = np.unique(rows.units["offsetPy"][real].astype(np.int64), return_inverse=True)
+        due = np.full(len(offset) + 1, _NO_TIME)
+        np.maximum.at(due, which, rows.due[real])
+        count = np.zeros(len(offset) + 1, np.int64)
+        np.add.at(count, which, chains.counts[real])
+        recalls = np.zeros(len(offset) + 1, np.bool_)
+        recalls[which] = (rows.units["magic"][real] & MAGIC_DELETE) != 0
+        return cls(offset, due, count, recalls)
+
+    def find(self, offset: Longs) -> tuple[Longs, Flags]:
+        """The row of each message, and whether it has one."""
+        row = np.searchsorted(self.offset, offset).astype(np.int64)
+        inside = row < len(self.offset)
+        has = np.zeros(len(offset), np.bool_)
+        has[inside] = self.offset[row[inside]] == offset[inside]
+        return np.where(has, row, len(self.offset)), has
