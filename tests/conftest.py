@@ -38,6 +38,8 @@ STORE_NAMES = _names("stores")
 RESTART_NAMES = _names("restart")
 REAL_NAMES = _names("real")
 """Stores of released brokers with features that `stores` has none of (tests/data/real)."""
+RELEASED = {"timers": ("5.5.0-timer", "5.5.0-snapshot"), "compacted logs": ("5.5.0-compaction",)}
+"""Stores of released brokers, by what only they have."""
 
 SNAPSHOT_RELEASED_AS = "5.3.4"
 """The release that reads and writes as the development state does of which the HEAD-… stores are."""
@@ -113,6 +115,12 @@ def _real(tmp_path_factory: pytest.TempPathFactory) -> Directory:
 def real_dir(_real: Directory) -> Directory:
     """Gives the directory of a store that a released broker wrote. Shared by all tests: never alter it."""
     return lambda name: _real(name) / "store"
+
+
+@pytest.fixture(scope="session")
+def any_dir(store_dir: Directory, real_dir: Directory) -> Directory:
+    """Unpacks a store of either collection."""
+    return lambda name: (real_dir if name in REAL_NAMES else store_dir)(name)
 
 
 @pytest.fixture(scope="session")

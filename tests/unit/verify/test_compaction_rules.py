@@ -244,6 +244,23 @@ def test_kv009_a_damaged_file_of_positions(copy: Copy, content: str) -> None:
         decode_positions(content.encode())
 
 
+def test_kv009_no_positions_of_a_queue_that_was_compacted(copy: Copy) -> None:
+    for name in (POSITIONS, f"{POSITIONS}.bak"):
+        (copy.root / name).unlink()
+    found = copy.found("cross")
+    assert {finding.rule for finding in found} == {"KV009"}
+    assert {(finding.where.file, finding.where.queue_id) for finding in found} == {
+        (POSITIONS, 0),
+        (POSITIONS, 1),
+    }
+    assert "were compacted" in str(found[0].found["reason"])
+
+
+def test_kv009_the_backup_has_the_positions(copy: Copy) -> None:
+    (copy.root / POSITIONS).unlink()
+    assert copy.found() == []
+
+
 def test_kv010_what_broken_work_left(copy: Copy) -> None:
     for side in (LOG, UNITS):
         (copy.root / side / "compacting").mkdir()

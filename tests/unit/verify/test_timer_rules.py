@@ -294,3 +294,53 @@ def test_messages_that_expired(timers: Timers) -> None:
     assert timers.rules("cross") == {"TM012"}
     timers.set_check(lastReadTimeMs=NOW)
     assert timers.rules("cross") == set()
+
+
+def remove(*names: str) -> Callable[[Timers], None]:
+    def run(timers: Timers) -> None:
+        for name in names:
+            path = timers.root / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return run
+
+
+MISSING: dict[str, tuple[Callable[[Timers], None], str]] = {
+    "the timer log": (remove("timerlog"), "timerlog"),
+    "its only file": (remove(LOG), "timerlog"),
+    "the wheel": (remove(WHEEL), WHEEL),
+    "timercheck": (remove("config/timercheck"), "config/timercheck"),
+}
+
+
+@pytest.mark.parametrize("level", ["quick", "full"])
+@pytest.mark.parametrize("name", MISSING)
+def test_tm007_a_file_is_missing(name: str, level: str, timers: Timers) -> None:
+    change, file = MISSING[name]
+    change(timers)
+    (finding,) = timers.found(level)
+    assert (finding.rule, finding.where.file) == ("TM007", file)
+    assert finding.found["outcome"]
+
+
+def test_tm007_a_file_of_the_log_between_two_others(timers: Timers) -> None:
+    size = (timers.root / LOG).stat().st_size
+    shutil.copy(timers.root / LOG, timers.root / f"timerlog/{offset_to_filename(2 * size)}")
+    found = [finding for finding in timers.found("quick") if finding.rule == "TM007"]
+    assert [finding.where.file for finding in found] == [f"timerlog/{offset_to_filename(size)}"]
+
+
+def test_tm007_nothing_is_missing_where_no_timer_was_ever_set(timers: Timers) -> None:
+    remove("timerlog")(timers)
+    timers.set_check(lastTimerLogFlushPos=0)
+    assert timers.found() == []
+    (timers.root / "timerlog").mkdir()
+    with (timers.root / LOG).open("wb") as file:
+        file.truncate(65536)
+    remove(WHEEL, "config/timercheck")(timers)
+    assert timers.found("quick") == []
+
+
+def test_tm007_a_snapshot_stands_for_the_wheel(snapshots: Timers) -> None:
+    (snapshots.root / WHEEL).unlink(missing_ok=True)
+    assert snapshots.found("quick") == []

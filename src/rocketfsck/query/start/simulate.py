@@ -16,7 +16,6 @@ from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_
 from rocketfsck.formats.delay import parse_delay_levels
 from rocketfsck.formats.dialect import Dialect, dialect_for
 from rocketfsck.query.start.databases import queues_of, row_queues, with_queues
-from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.query.start.dispatch import Dispatcher, DispatchRules, QueueName, Watcher
 from rocketfsck.query.start.index import IndexModel
 from rocketfsck.query.start.load import NO_AREAS, Areas, Loading, OpenFile, load_files
@@ -47,7 +46,7 @@ from rocketfsck.query.start.settings import (
     role_of,
     topic_kinds,
 )
-from rocketfsck.query.start.timers import TimerOutcome, TimerQueue, start_timers
+from rocketfsck.query.start.timers import TimerOutcome, start_timers
 from rocketfsck.query.start.units import find_unreadable
 from rocketfsck.query.start.walk import LogWalker
 from rocketfsck.scan.columns import RecordBatch
@@ -247,19 +246,14 @@ class _Simulation:
             for queue in self.queues.values():
                 queue.destroy()
         self._correct_minima()
-        self._start_timers()
+        stop_timestamp = self.checkpoint.physic_msg_timestamp
+        self.timers = start_timers(self.store, self.dialect, self.settings, self.queues, stop_timestamp)
+        self.refusals += self.timers.refusals
+        self.notes += self.timers.notes
         if self.index.refusal is not None and self.dialect.index_load_fatal:
             self.refusals.append(self.index.refusal)
             return
         self._dispatch()
-
-    def _start_timers(self) -> None:
-        queue = self.queues.get((TIMER_TOPIC, 0))
-        bounds = None if queue is None else TimerQueue(queue.min_offset, queue.max_offset)
-        stop_timestamp = self.checkpoint.physic_msg_timestamp
-        self.timers = start_timers(self.store, self.dialect, self.settings, bounds, stop_timestamp)
-        self.refusals += self.timers.refusals
-        self.notes += self.timers.notes
 
     def _max_queue_offset(self) -> int:
         return max((queue.max_physic_offset for queue in self.queues.values()), default=-1)

@@ -10,26 +10,26 @@ or is on the wheel, is delivered once more. Reference 1.8; `TimerMessageStore.re
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.dtypes import TIMER_SLOT_DTYPE
-from rocketfsck.formats.javatext import parse_int64
-from rocketfsck.formats.properties import TIMER_OUT_MS
 from rocketfsck.formats.timer import (
-    MAGIC_DELETE,
     SLOTS_TOTAL,
     TIMER_LOG_UNIT_SIZE,
     TIMER_TOPIC,
     TIMER_WHEEL_SIZE,
 )
+from rocketfsck.query.start.dispatch import QueueName
 from rocketfsck.query.start.load import OpenFile, load_directory
 from rocketfsck.query.start.model import FileChange, Refusal, TimerStart
+from rocketfsck.query.start.queues import QueueModel
+from rocketfsck.query.start.timerfate import BLOCK_COUNT, Fate, TimerQueue
 from rocketfsck.query.start.timerlog import (
-    Chains,
     LogRows,
     Scan,
     changed_slots,
@@ -42,7 +42,6 @@ from rocketfsck.query.start.timerlog import (
 from rocketfsck.reader.records import LogReader
 from rocketfsck.reader.timerfiles import (
     WHEEL,
-    Progress,
     mapped_progress,
     progress_file,
     snapshot_pos,
@@ -59,20 +58,8 @@ LENGTH_REASON = "java.lang.RuntimeException: Timer wheel length:{size} != expect
 BLANK_SLOTS = 60
 MAX_LOG_SIZE = 1 << 29
 """Bytes of a timer log that are held in memory; timers in a longer one are not predicted."""
-LOOKED_AT = 100_000
-"""Messages without a unit whose records are read one by one."""
-SHOWN_LOST = 100
 _REVISED_BACK = 20_000
-_BLOCK_COUNT = 1 << 15
 _CUT_WHY = "it begins behind the end of the timer log at {end}"
-
-
-@dataclass(frozen=True, slots=True)
-class TimerQueue:
-    """The timer topic's queue as the start has recovered it, before it dispatches: its bounds."""
-
-    min_offset: int
-    max_offset: int
 
 
 @dataclass(slots=True)
@@ -86,12 +73,16 @@ class TimerOutcome:
 
 
 def start_timers(
-    store: Store, dialect: Dialect, settings: Settings, queue: TimerQueue | None, stop_timestamp: int
+    store: Store,
+    dialect: Dialect,
+    settings: Settings,
+    queues: Mapping[QueueName, QueueModel],
+    stop_timestamp: int,
 ) -> TimerOutcome:
     """The timers of a store as a broker of this dialect starts with them.
 
-    `queue` is None where the topic has none. `stop_timestamp` (ms) is when the store was last written to: the
-    start is taken to be soon after. Raises StoreError where a file cannot be read.
+    `queues` are recovered, and nothing is dispatched to them yet. `stop_timestamp` (ms) is when the store was
+    last written to: the start is taken to be soon after. Raises StoreError where a file cannot be read.
     """
     outcome = TimerOutcome()
     if not dialect.timer_wheel or not settings.flag("timerWheelEnable", True) or not _has_timers(store):
@@ -113,6 +104,8 @@ def start_timers(
         return outcome
     if wheel is None:
         outcome.changes.append(FileChange(WHEEL, "created", TIMER_WHEEL_SIZE, "there is no timer wheel"))
+    model = queues.get((TIMER_TOPIC, 0))
+    queue = None if model is None else TimerQueue(model.min_offset, model.max_offset)
     run = _Run(store, dialect, wheel, loading.log_files, queue, stop_timestamp, outcome)
     outcome.timers = run.result()
     return outcome
@@ -197,7 +190,7 @@ class _Run:
             self.outcome.notes.append(
                 "many slots of the timer wheel lead to the same units: not all are followed"
             )
-        fate = _Fate(
+        fate = Fate(
             self.store,
             self.rows,
             chains,
@@ -295,110 +288,10 @@ def _offset_of(queue: ConsumeQueue, told: int, offset: int, size: int) -> int:
     """The queue offset of the unit that leads to a record: `told`, or one of those in front of it."""
     with UnitReader(queue) as reader:
         first = max(told - _REVISED_BACK + 1, reader.first_index, 0)
-        for low in range(max(told + 1 - _BLOCK_COUNT, first), first - _BLOCK_COUNT, -_BLOCK_COUNT):
+        for low in range(max(told + 1 - BLOCK_COUNT, first), first - BLOCK_COUNT, -BLOCK_COUNT):
             start = max(low, first)
-            units = reader.units(start, min(_BLOCK_COUNT, told + 1 - start))
+            units = reader.units(start, min(BLOCK_COUNT, told + 1 - start))
             same = np.flatnonzero((units["offset"] == offset) & (units["size"] == size))
             if len(same):
                 return start + int(same[-1])
     return told
-
-
-@dataclass(slots=True)
-class _Fate:
-    """What becomes of the messages of the timer topic."""
-
-    store: Store
-    rows: LogRows
-    chains: Chains
-    progress: Progress
-    stop_timestamp: int
-    queue_offset: int
-    unknown: bool  # no timercheck: all that was due is taken to be delivered
-    waiting_count: int = 0
-    lost_count: int = 0
-    repeated_count: int = 0
-    lost: list[int] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    looked: int = 0
-
-    def look(self, queue: ConsumeQueue | None, bounds: TimerQueue) -> None:
-        """Every message whose unit is in the queue."""
-        if queue is None:
-            if bounds.max_offset or len(self.rows.pos):
-                self.notes.append("the queue of the timer topic is missing: its messages are not looked at")
-            return
-        known = _Units.of(self.rows, self.chains)
-        with UnitReader(queue) as reader, LogReader(self.store.commitlog) as records:
-            for low, high in reader.with_data(bounds.min_offset, bounds.max_offset):
-                for start in range(low, high, _BLOCK_COUNT):
-                    units = reader.units(start, min(_BLOCK_COUNT, high - start))
-                    used = np.flatnonzero((units["size"] > 0) & (units["offset"] >= 0))
-                    offset = units["offset"][used].astype(np.int64)
-                    self._judge(offset, start + used.astype(np.int64), known, records)
-        if self.looked > LOOKED_AT:
-            self.notes.append(f"of the messages without a timer unit the first {LOOKED_AT:,} are looked at")
-
-    def _judge(self, offset: Longs, number: Longs, known: _Units, records: LogReader) -> None:
-        row, has_unit = known.find(offset)
-        due = np.where(has_unit, known.due[row], self._dues(offset, has_unit, records))
-        reached = np.where(has_unit, known.count[row], 0)
-        recalls = has_unit & known.recalls[row]
-        seen = has_unit | (number < self.progress.queue_offset) | self.unknown
-        done = seen & (due < self.stop_timestamp)
-        again = number >= self.queue_offset
-        delivered = reached + again
-        timed = due != _NO_TIME
-        lost = timed & ~done & (delivered == 0)
-        repeated = timed & ~recalls & np.where(done, delivered > 0, delivered > 1)
-        self.waiting_count += int(np.count_nonzero(timed & ~done & (delivered > 0)))
-        self.lost_count += int(np.count_nonzero(lost))
-        self.repeated_count += int(np.count_nonzero(repeated))
-        self.lost += offset[lost][: SHOWN_LOST - len(self.lost)].tolist()
-
-    def _dues(self, offset: Longs, has_unit: Flags, records: LogReader) -> Longs:
-        """When messages without a unit are due, by their records."""
-        dues = np.full(len(offset), _NO_TIME)
-        for index in np.flatnonzero(~has_unit).tolist():
-            self.looked += 1
-            if self.looked > LOOKED_AT:
-                break
-            read = records.properties(int(offset[index]), self.store.dialect.property_parser)
-            due = None if read is None else parse_int64(read[1].get(TIMER_OUT_MS, ""))
-            dues[index] = _NO_TIME if due is None else due
-        return dues
-
-
-_NO_TIME = np.iinfo(np.int64).min
-
-
-@dataclass(frozen=True, slots=True)
-class _Units:
-    """The units of a log by the messages that they are for: when each is due at the latest, and how often
-    slots lead to one. The last row is for messages without a unit."""
-
-    offset: Longs
-    due: Longs
-    count: Longs
-    recalls: Flags
-
-    @classmethod
-    def of(cls, rows: LogRows, chains: Chains) -> _Units:
-        """The units of all rows."""
-        real = np.flatnonzero(rows.units["size"] == TIMER_LOG_UNIT_SIZE)
-        offset, which = np.unique(rows.units["offsetPy"][real].astype(np.int64), return_inverse=True)
-        due = np.full(len(offset) + 1, _NO_TIME)
-        np.maximum.at(due, which, rows.due[real])
-        count = np.zeros(len(offset) + 1, np.int64)
-        np.add.at(count, which, chains.counts[real])
-        recalls = np.zeros(len(offset) + 1, np.bool_)
-        recalls[which] = (rows.units["magic"][real] & MAGIC_DELETE) != 0
-        return cls(offset, due, count, recalls)
-
-    def find(self, offset: Longs) -> tuple[Longs, Flags]:
-        """The row of each message, and whether it has one."""
-        row = np.searchsorted(self.offset, offset).astype(np.int64)
-        inside = row < len(self.offset)
-        has = np.zeros(len(offset), np.bool_)
-        has[inside] = self.offset[row[inside]] == offset[inside]
-        return np.where(has, row, len(self.offset)), has

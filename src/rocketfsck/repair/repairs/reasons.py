@@ -80,6 +80,8 @@ REASONS: Mapping[str, str] = {
     RuleName.RECORD_COMMIT_FLAG: _OWN,
     RuleName.RECORD_RECONSUME_TIMES: _OWN,
     RuleName.RECORD_BORN_TIMESTAMP: _OWN,
+    RuleName.TIMER_FILE_MISSING: "what it held is in no other file: get it back before any broker starts",
+    RuleName.TIMER_LOG_GAP: "the units of a timer log are in no other file; " + _COPY,
     RuleName.CONFIG_LOST: (
         "neither the file nor a .bak has anything left: write it anew, or copy it from another broker"
     ),

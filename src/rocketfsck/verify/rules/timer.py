@@ -99,6 +99,20 @@ RULES: tuple[Rule, ...] = (
         fault_class="H5",
     ),
     Rule(
+        id=RuleName.TIMER_FILE_MISSING,
+        severity=Severity.ERROR,
+        template="{file} is missing: {outcome}",
+        why=(
+            "A broker with timers has a wheel, a timer log without gaps and config/timercheck, and makes "
+            "empty ones where they are missing. Messages that wait are then lost, or messages that were "
+            "delivered are delivered again."
+        ),
+        strictness="strict",
+        level="quick",
+        reference="1.8",
+        fault_class="H5",
+    ),
+    Rule(
         id=RuleName.TIMER_LOG_GAP,
         severity=Severity.ERROR,
         template="{byte_count} bytes of the timer log are {what}, although more follows",

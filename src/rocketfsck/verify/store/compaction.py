@@ -24,6 +24,7 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, SPARSE_END_UNIT
 from rocketfsck.formats.properties import KEYS
 from rocketfsck.reader.compaction import (
+    CHECKPOINT,
     CompactedQueue,
     Units,
     compacted_queues,
@@ -84,7 +85,7 @@ def check_compaction(context: Context) -> Iterator[Finding | NotChecked]:
             continue
         try:
             position = positions.get(position_name(queue.topic, queue.queue_id))
-            walk = _Walk(context, queue, position)
+            walk = _Walk(context, queue, position, bool(positions))
             yield from capped(walk.run(), context.detail_limit)
             if walk.left_out:
                 reason = f"keys of more than {MAX_KEYED} records are not compared"
@@ -147,6 +148,8 @@ class _Walk:
     context: Context
     queue: CompactedQueue
     position: int | None
+    has_positions: bool
+    compacted_at: int | None = None
     previous: int = -1
     last_offset: int = -1
     left_out: bool = False
@@ -164,13 +167,17 @@ class _Walk:
                 used = _UnitFile(unit_file, rows, places, np.zeros(len(rows), np.bool_))
             yield from self._file(file, used)
         yield from self._keys_twice()
+        if self.position is None and self.compacted_at is not None and not self.has_positions:
+            where = Where(file=CHECKPOINT, topic=self.queue.topic, queue_id=self.queue.queue_id)
+            reason = f"it is missing, although messages behind {self.compacted_at} were compacted"
+            name = position_name(self.queue.topic, self.queue.queue_id)
+            facts: Facts = {"queue": name, "offset": "nothing", "reason": reason}
+            yield Finding(RuleName.COMPACTION_POSITION, where, facts)
         behind = self.position is not None and self.last_offset >= 0 and self.position > self.last_offset
         if behind or (self.position is not None and self.position < -1):
             reason = f"the last message of this queue has offset {self.last_offset}"
             found: Facts = {"queue": position_name(self.queue.topic, self.queue.queue_id)}
-            where = Where(
-                file="compaction/position-checkpoint", topic=self.queue.topic, queue_id=self.queue.queue_id
-            )
+            where = Where(file=CHECKPOINT, topic=self.queue.topic, queue_id=self.queue.queue_id)
             yield Finding(
                 RuleName.COMPACTION_POSITION, where, {**found, "offset": self.position, "reason": reason}
             )
@@ -194,6 +201,9 @@ class _Walk:
         for row in np.flatnonzero(np.diff(bases) <= 0).tolist():
             found: Facts = {"queue_offset": int(bases[row + 1]), "previous": int(bases[row])}
             yield Finding(RuleName.COMPACTION_ORDER, self._place(file, units, row), found)
+        skips = np.flatnonzero(np.diff(bases[1:]) > 1)
+        if self.compacted_at is None and len(skips):
+            self.compacted_at = int(bases[1 + skips[0]])
         self.previous = int(bases[-1])
         self.last_offset = max(self.last_offset, int(bases.max()))
 

@@ -32,7 +32,7 @@ def check_positions(store: Store, positions: dict[str, int]) -> Iterator[Finding
         try:
             positions.update(read_positions(which))
         except FormatError as error:
-            found: Facts = {"queue": "any queue", "reason": str(error), "offset": None}
+            found: Facts = {"queue": "any queue", "reason": str(error), "offset": "nothing"}
             yield Finding(RuleName.COMPACTION_POSITION, Where(file=which.relative, start=error.offset), found)
         except StoreError as error:
             yield NotChecked(which.relative, str(error), operational=True)

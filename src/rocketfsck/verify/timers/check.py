@@ -39,19 +39,21 @@ from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.tasks.task import Context
 from rocketfsck.verify.timers.messages import Messages, unit_where
+from rocketfsck.verify.timers.presence import check_presence
 from rocketfsck.verify.timers.wheel import Made, check_length, check_slots
 
 ROCKSDB_SETTING = "timerRocksDBEnable"
 
 
 def check_timers(context: Context, newest_timestamp: int | None) -> Iterator[Finding | NotChecked]:
-    """All timer files; at the level quick only the lengths of the wheels.
+    """All timer files; at the level quick only whether they are there, and the lengths of the wheels.
 
     `newest_timestamp` is the newest storeTimestamp of the commit log (ms), if known.
     """
     wheels = wheel_files(context.store)
     for file in wheels:
         yield from check_length(file)
+    yield from check_presence(context.store)
     log = timer_log(context.store)
     if context.level == "quick" or log is None:
         return

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from rocketfsck.writer.damage import (
+    compactionfaults,
     configfaults,
     genericfaults,
     indexfaults,
@@ -14,6 +15,7 @@ from rocketfsck.writer.damage import (
     recordfaults,
     segmentfaults,
     smallfaults,
+    timerfaults,
     unitfaults,
 )
 from rocketfsck.writer.damage.model import Damage, DamageError
@@ -37,6 +39,8 @@ MODULES = (
     indexfaults,
     smallfaults,
     configfaults,
+    timerfaults,
+    compactionfaults,
     genericfaults,
 )
 """The modules in whose order, and in the order within them, the faults are listed."""

@@ -1,0 +1,291 @@
+"""Faults of timer wheel, timer log and their messages (fault catalogue H5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.formats.timer import (
+    TIMER_LOG_UNIT,
+    TIMER_LOG_UNIT_SIZE,
+    TIMER_WHEEL_SIZE,
+    TIMER_WHEEL_SLOT,
+    TIMER_WHEEL_SLOT_SIZE,
+)
+from rocketfsck.reader.timerfiles import read_progress, timer_log, wheel_files
+from rocketfsck.reader.timers import TimerBlock, TimerUnits, timer_units
+from rocketfsck.reader.timerwheel import Slots, newest_first, precision_of, read_wheel, used_slots
+from rocketfsck.reader.units import StreamReader
+from rocketfsck.rulenames import RuleName
+from rocketfsck.store.model import StoreFile
+from rocketfsck.writer.damage.job import Job
+from rocketfsck.writer.damage.model import Place, damage
+from rocketfsck.writer.damage.related import rules
+
+TIMERS = "timers"
+_FAR = 1 << 40
+_COUNTS = rules(RuleName.TIMER_SLOT_COUNT, RuleName.TIMER_SLOT_COUNT_LOW)
+_UNITS_LOST = _COUNTS | rules(
+    RuleName.TIMER_SLOT_POSITION, RuleName.TIMER_UNIT_LINK, RuleName.TIMER_NOT_SCHEDULED
+)
+"""Units are gone that slots and other units lead to."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """The timers before the fault: the wheel that a start reads, its slots, the units of the log."""
+
+    wheel: StoreFile
+    slots: Slots
+    pos: Longs
+    units: TimerUnits
+    waiting: Flags
+    precision_ms: int
+    read_timestamp: int
+
+
+def _scene(job: Job) -> _Scene:
+    log, progress = timer_log(job.store), read_progress(job.store)
+    wheels = [file for file in wheel_files(job.store) if file.size == TIMER_WHEEL_SIZE]
+    job.need(log is not None and log.files and wheels and progress is not None, TIMERS)
+    assert log is not None and progress is not None
+    wheel = newest_first(wheels)[0]
+    slots = read_wheel(wheel)
+    with StreamReader(log) as stream:
+        blocks = [item for item in timer_units(stream) if isinstance(item, TimerBlock)]
+        precision = precision_of(job.store, stream, slots)
+    job.need(blocks, "timer unit")
+    pos = np.concatenate([block.pos for block in blocks])
+    units = np.concatenate([block.units for block in blocks])
+    waiting = TimerBlock(pos, units).deliver_timestamp >= progress.read_timestamp
+    return _Scene(wheel, slots, pos, units, waiting, precision, progress.read_timestamp)
+
+
+def _slot(job: Job, scene: _Scene) -> int:
+    """A slot whose messages wait."""
+    used = used_slots(scene.slots)
+    least = -(-scene.read_timestamp // scene.precision_ms)
+    name = scene.wheel.relative
+    waiting = [
+        number
+        for number in used[scene.slots["slotTime"][used] >= least].tolist()
+        if job.is_free(name, number * TIMER_WHEEL_SLOT_SIZE, (number + 1) * TIMER_WHEEL_SLOT_SIZE)
+    ]
+    chosen: int = job.choose(waiting, "timer slot whose messages wait")
+    return chosen
+
+
+def _set_slot(job: Job, scene: _Scene, number: int, name: str, value: int, rule: RuleName) -> None:
+    """Write a field of a slot; a check must find the rule at the slot."""
+    start = number * TIMER_WHEEL_SLOT_SIZE
+    size = 4 if name in ("num", "magic") else 8
+    data = value.to_bytes(size, "big", signed=True)
+    job.editor.write(scene.wheel.relative, start + TIMER_WHEEL_SLOT.offset(name), data)
+    job.note = f"{name} of slot {number} of {scene.wheel.relative} is {value}"
+    job.promise(rule, _slot_place(scene, number))
+
+
+def _slot_place(scene: _Scene, number: int) -> Place:
+    start = number * TIMER_WHEEL_SLOT_SIZE
+    return Place(scene.wheel.relative, start, start + TIMER_WHEEL_SLOT_SIZE, slot=number)
+
+
+def _unit(job: Job, scene: _Scene, wanted: Callable[[int], object]) -> int:
+    """The row of a unit that is wanted and free."""
+    rows = [
+        row
+        for row in range(len(scene.pos))
+        if wanted(row) and job.is_free(*_unit_extent(job, int(scene.pos[row])))
+    ]
+    return job.choose(rows, "timer unit like this")
+
+
+def _unit_extent(job: Job, pos: int) -> tuple[str, int, int]:
+    """The file of a unit, and its bytes there."""
+    log = timer_log(job.store)
+    assert log is not None
+    file = max(
+        (file for file in log.files if (file.start_offset or 0) <= pos),
+        key=lambda file: file.start_offset or 0,
+    )
+    start = pos - (file.start_offset or 0)
+    return file.relative, start, start + TIMER_LOG_UNIT_SIZE
+
+
+def _set_unit(job: Job, scene: _Scene, row: int, name: str, value: int, rule: RuleName) -> None:
+    """Write a field of a unit; a check must find the rule at the unit."""
+    file, start, end = _unit_extent(job, int(scene.pos[row]))
+    size = 8 if name in ("prevPos", "offsetPy") else 4
+    job.editor.write(file, start + TIMER_LOG_UNIT.offset(name), value.to_bytes(size, "big", signed=True))
+    job.note = f"{name} of the timer unit at {int(scene.pos[row])} is {value}"
+    job.promise(rule, Place(file, start, end))
+
+
+@damage("H5", causes=(RuleName.TIMER_WHEEL_LENGTH,), needs=TIMERS)
+def timer_wheel_short(job: Job) -> None:
+    """The timer wheel has lost its last slots."""
+    scene = _scene(job)
+    size = TIMER_WHEEL_SIZE - TIMER_WHEEL_SLOT_SIZE * (1 + job.rng.randrange(1000))
+    job.editor.truncate(scene.wheel.relative, size)
+    job.note = f"{scene.wheel.relative} has {size} bytes"
+    job.promise(RuleName.TIMER_WHEEL_LENGTH, Place(scene.wheel.relative, 0, size))
+
+
+@damage("H5", causes=(RuleName.TIMER_SLOT_NUMBER,), needs=TIMERS, may_also=rules(RuleName.TIMER_SLOT_MISSING))
+def timer_slot_time(job: Job) -> None:
+    """A timer slot holds the time of another slot."""
+    scene = _scene(job)
+    number = _slot(job, scene)
+    value = int(scene.slots["slotTime"][number]) + 1 + job.rng.randrange(1000)
+    _set_slot(job, scene, number, "slotTime", value, RuleName.TIMER_SLOT_NUMBER)
+
+
+@damage("H5", causes=(RuleName.TIMER_SLOT_POSITION,), needs=TIMERS)
+def timer_slot_position(job: Job) -> None:
+    """A timer slot leads behind the timer log."""
+    scene = _scene(job)
+    number = _slot(job, scene)
+    _set_slot(job, scene, number, "lastPos", _FAR, RuleName.TIMER_SLOT_POSITION)
+
+
+@damage("H5", causes=(RuleName.TIMER_SLOT_COUNT,), needs=TIMERS)
+def timer_slot_count(job: Job) -> None:
+    """A timer slot counts messages that it does not have."""
+    scene = _scene(job)
+    number = _slot(job, scene)
+    value = int(scene.slots["num"][number]) + 1 + job.rng.randrange(100)
+    _set_slot(job, scene, number, "num", value, RuleName.TIMER_SLOT_COUNT)
+
+
+@damage("H5", causes=(RuleName.TIMER_SLOT_MISSING,), needs=TIMERS)
+def timer_slot_zeros(job: Job) -> None:
+    """A timer slot whose messages wait is all zeros."""
+    scene = _scene(job)
+    number = _slot(job, scene)
+    job.editor.write(scene.wheel.relative, number * TIMER_WHEEL_SLOT_SIZE, bytes(TIMER_WHEEL_SLOT_SIZE))
+    job.note = f"slot {number} of {scene.wheel.relative} is all zeros"
+    job.promise(RuleName.TIMER_SLOT_MISSING, _slot_place(scene, number))
+
+
+@damage("H5", causes=(RuleName.TIMER_LOG_GAP,), needs=TIMERS, may_also=_UNITS_LOST)
+def timer_unit_zeros(job: Job) -> None:
+    """A timer unit in the middle of the log is all zeros."""
+    scene = _scene(job)
+    row = _unit(job, scene, lambda row: 0 < row < len(scene.pos) - 1)
+    file, start, end = _unit_extent(job, int(scene.pos[row]))
+    job.editor.write(file, start, bytes(TIMER_LOG_UNIT_SIZE))
+    job.note = f"the timer unit at {int(scene.pos[row])} is all zeros"
+    job.promise(RuleName.TIMER_LOG_GAP, Place(file, start, end))
+
+
+@damage("H5", causes=(RuleName.TIMER_LOG_GAP,), needs=TIMERS, may_also=_UNITS_LOST)
+def timer_unit_size(job: Job) -> None:
+    """A timer unit states another size.
+
+    A start that comes upon it cuts the timer log there.
+    """
+    scene = _scene(job)
+    row = _unit(job, scene, lambda row: 0 < row < len(scene.pos) - 1)
+    value = TIMER_LOG_UNIT_SIZE ^ (1 << job.rng.randrange(16))
+    _set_unit(job, scene, row, "size", value, RuleName.TIMER_LOG_GAP)
+
+
+@damage("H5", causes=(RuleName.TIMER_UNIT_LINK,), needs=TIMERS)
+def timer_unit_link(job: Job) -> None:
+    """The link of a timer unit leads back to the unit itself.
+
+    A broker that comes to the slot reads until it has no memory left.
+    """
+    scene = _scene(job)
+    row = _unit(job, scene, lambda row: scene.waiting[row])
+    _set_unit(job, scene, row, "prevPos", int(scene.pos[row]), RuleName.TIMER_UNIT_LINK)
+
+
+@damage(
+    "H5", causes=(RuleName.TIMER_UNIT_RECORD,), needs=TIMERS, may_also=rules(RuleName.TIMER_NOT_SCHEDULED)
+)
+def timer_unit_record(job: Job) -> None:
+    """A timer unit leads to a record behind the commit log."""
+    scene = _scene(job)
+    row = _unit(job, scene, lambda row: scene.waiting[row])
+    _set_unit(job, scene, row, "offsetPy", _FAR, RuleName.TIMER_UNIT_RECORD)
+
+
+@damage("H5", causes=(RuleName.TIMER_UNIT_CONTENT,), needs=TIMERS)
+def timer_unit_topic(job: Job) -> None:
+    """A timer unit has the hash of another topic."""
+    scene = _scene(job)
+    row = _unit(job, scene, lambda row: scene.waiting[row] and scene.units["hashCodeOfRealTopic"][row])
+    value = int(scene.units["hashCodeOfRealTopic"][row]) ^ (1 << job.rng.randrange(31))
+    _set_unit(job, scene, row, "hashCodeOfRealTopic", value or 1, RuleName.TIMER_UNIT_CONTENT)
+
+
+@damage("H5", causes=(RuleName.TIMER_NOT_SCHEDULED,), needs=TIMERS, may_also=_UNITS_LOST)
+def timer_log_tail(job: Job) -> None:
+    """The last units of the timer log are zeros."""
+    scene = _scene(job)
+    job.need(scene.waiting.any(), "timer unit that waits")
+    first = int(np.flatnonzero(scene.waiting)[-1])
+    for row in range(first, len(scene.pos)):
+        file, start, _ = _unit_extent(job, int(scene.pos[row]))
+        job.need(job.is_free(file, start), "free end of the timer log")
+        job.editor.write(file, start, bytes(TIMER_LOG_UNIT_SIZE))
+    job.note = f"the timer log ends at {int(scene.pos[first])}"
+    offset = int(scene.units["offsetPy"][first])
+    job.promise(RuleName.TIMER_NOT_SCHEDULED, Place(physical_offset=offset))
+
+
+@damage(
+    "H5",
+    causes=(RuleName.TIMER_CHECK_RANGE,),
+    needs=TIMERS,
+    may_also=_UNITS_LOST | rules(RuleName.TIMER_UNIT_RECORD, RuleName.TIMER_LOG_GAP),
+)
+def timer_log_short(job: Job) -> None:
+    """The file of the timer log is cut off in the middle of its units."""
+    scene = _scene(job)
+    row = _unit(job, scene, lambda row: 0 < row < len(scene.pos) - 1)
+    file, start, _ = _unit_extent(job, int(scene.pos[row]))
+    log = timer_log(job.store)
+    job.need(log is not None and file == log.files[-1].relative, "timer unit in the last file")
+    job.editor.truncate(file, start)
+    job.note = f"{file} has {start} bytes"
+    job.promise(RuleName.TIMER_CHECK_RANGE, Place("config/timercheck"))
+
+
+def _gone(job: Job, file: str) -> None:
+    job.note = f"{file} is gone"
+    job.promise(RuleName.TIMER_FILE_MISSING, Place(file))
+
+
+@damage("H5", causes=(RuleName.TIMER_FILE_MISSING,), needs=TIMERS)
+def timer_log_missing(job: Job) -> None:
+    """The timer log is gone."""
+    _scene(job)
+    job.need(job.is_free("timerlog/"), "free timer log")
+    job.editor.remove_tree("timerlog")
+    _gone(job, "timerlog")
+
+
+@damage("H5", causes=(RuleName.TIMER_FILE_MISSING,), needs=TIMERS)
+def timer_wheel_missing(job: Job) -> None:
+    """The timer wheel is gone, and with it its snapshots."""
+    _scene(job)
+    for file in wheel_files(job.store):
+        job.need(job.is_free(file.relative), "free timer wheel")
+        job.editor.remove(file.relative)
+    _gone(job, "timerwheel")
+
+
+@damage("H5", causes=(RuleName.TIMER_FILE_MISSING,), needs=TIMERS)
+def timer_check_missing(job: Job) -> None:
+    """The progress file of the timers is gone."""
+    _scene(job)
+    for file in ("config/timercheck", "config/timercheck.bak"):
+        if job.editor.exists(file):
+            job.need(job.is_free(file), "free timercheck")
+            job.editor.remove(file)
+    _gone(job, "config/timercheck")
