@@ -42,7 +42,7 @@ from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.spans import group_bounds
-from rocketfsck.store.model import MappedFile
+from rocketfsck.store.model import MappedFile, OtherKind
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Facts, Finding, Where
@@ -77,6 +77,9 @@ _HASH = np.uint64(0x9E3779B97F4A7C15)
 def check_compaction(context: Context) -> Iterator[Finding | NotChecked]:
     """All compacted logs; at the level quick only what files there are, and the positions."""
     queues = compacted_queues(context.store)
+    has_positions = any(
+        other.files for other in context.store.others if other.kind is OtherKind.COMPACTION_CHECKPOINT
+    )
     positions: dict[str, int] = {}
     yield from check_positions(context.store, positions)
     for queue in queues:
@@ -85,7 +88,7 @@ def check_compaction(context: Context) -> Iterator[Finding | NotChecked]:
             continue
         try:
             position = positions.get(position_name(queue.topic, queue.queue_id))
-            walk = _Walk(context, queue, position, bool(positions))
+            walk = _Walk(context, queue, position, has_positions)
             yield from capped(walk.run(), context.detail_limit)
             if walk.left_out:
                 reason = f"keys of more than {MAX_KEYED} records are not compared"
