@@ -22,8 +22,8 @@ space  := $(subst ,, )
 files   = $(subst $(space),$(comma),$(foreach part,$(1),src/rocketfsck/$(part)/*))
 
 .DEFAULT_GOAL := help
-.PHONY: help install hooks demo test lint types imports unit coverage spark spark-lowest oracle nightly bench lock upgrade
-.PHONY: specs transcripts kaitai clean
+.PHONY: help install hooks demo test checks lint types imports kaitai suites unit coverage spark spark-lowest oracle nightly
+.PHONY: bench lock upgrade specs transcripts clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,12 +46,16 @@ hooks: $(STAMP) ## have git run the checks of `make lint types imports` before e
 demo: $(STAMP) ## damage a broker-written store in several ways, check it, explain what was found
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python examples/demo.py
 
-# Two targets at a time: the one that waits for the JVM's sleeps leaves the cores to the other.
+# Two targets at a time: one that waits for a broker's code to sleep leaves the cores to the other.
 BESIDE := --no-print-directory --jobs=2 --output-sync=line
 
 test: $(STAMP) ## everything that CI runs
-	@$(MAKE) $(BESIDE) types lint imports kaitai
-	@$(MAKE) $(BESIDE) unit spark oracle
+	@$(MAKE) $(BESIDE) checks
+	@$(MAKE) $(BESIDE) suites
+
+checks: lint types imports kaitai
+
+suites: unit spark oracle
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -84,7 +84,14 @@ def test_the_hooks_are_the_checks_of_ci() -> None:
     run = re.findall(r"^ +entry: make --silent (\w+)$", hooks, re.MULTILINE)
     assert len(run) == hooks.count("- id:")
     assert run == ["lint", "types", "imports"]
-    assert _prerequisites("test")[: len(run)] == run
+    assert _prerequisites("checks")[: len(run)] == run
+
+
+def test_ci_runs_every_check_and_every_suite() -> None:
+    (recipe,) = re.findall(r"^test: .*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
+    assert re.findall(r"\$\(MAKE\) \$\(BESIDE\) (\w+)$", str(recipe), re.MULTILINE) == ["checks", "suites"]
+    assert _prerequisites("checks") == ["lint", "types", "imports", "kaitai"]
+    assert _prerequisites("suites") == ["unit", "spark", "oracle"]
 
 
 def test_editors_wrap_where_ruff_does() -> None:
