@@ -1,6 +1,6 @@
 meta:
   id: rocketmq_tiered_index
-  title: Local index file of Apache RocketMQ's tiered store
+  title: Index file of Apache RocketMQ's tiered storage
   application: Apache RocketMQ
   license: Apache-2.0
   endian: be
@@ -44,6 +44,12 @@ types:
       - id: size
         type: s4
       - id: time_diff
+        type: s4
+  slot:
+    seq:
+      - id: newest_item
+        type: s4
+      - id: unused
         type: s4
   compacted_slot:
     seq:

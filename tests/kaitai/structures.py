@@ -90,6 +90,8 @@ FIXED = {
     "rocksdb_data_version": ("rocketmq_rocksdb_rows", "DataVersion"),
     "tiered_index_header": ("rocketmq_tiered_index", "Header"),
     "tiered_compacted_item": ("rocketmq_tiered_index", "CompactedItem"),
+    "tiered_index_slot": ("rocketmq_tiered_index", "Slot"),
+    "tiered_coda": ("rocketmq_tiered_log",),
     "tiered_compacted_slot": ("rocketmq_tiered_index", "CompactedSlot"),
 }
 
@@ -97,6 +99,7 @@ FIXED = {
 CONSTANT = {
     "blank": {"magicCode": -875286124},
     "dledger_blank": {"magic": -1},
+    "tiered_coda": {"magicCode": -875286124},
     "timer_log_unit": {"size": 52},
     "timer_log_filler": {"magic": -875286124},
 }

@@ -1,6 +1,6 @@
 """The NumPy dtypes of what is read and written by the array: big-endian, as on disk, made once.
 
-Reference 1.8, 2.1, 2.14, 3.1, 3.6, 3.7, 4.1.
+Reference 1.8, 1.10, 2.1, 2.14, 3.1, 3.6, 3.7, 4.1.
 """
 
 from __future__ import annotations
@@ -13,6 +13,12 @@ from rocketfsck.formats.consumequeue import BATCH_UNIT, EXT_UNIT, UNIT
 from rocketfsck.formats.dledger import DLEDGER_ENTRY, DLEDGER_INDEX
 from rocketfsck.formats.indexfile import ENTRY, SLOT
 from rocketfsck.formats.record import RECORD_HEADER
+from rocketfsck.formats.tiered import (
+    TIERED_COMPACTED_ITEM,
+    TIERED_COMPACTED_SLOT,
+    TIERED_INDEX_ITEM,
+    TIERED_INDEX_SLOT,
+)
 from rocketfsck.formats.timer import TIMER_LOG_UNIT, TIMER_WHEEL_SLOT
 
 Dtype = np.dtype[Any]
@@ -34,6 +40,11 @@ DLEDGER_HEAD_DTYPE: Final[Dtype] = np.dtype([("entry", DLEDGER_ENTRY.dtype()), (
 
 TIMER_SLOT_DTYPE: Final[Dtype] = TIMER_WHEEL_SLOT.dtype()
 TIMER_UNIT_DTYPE: Final[Dtype] = TIMER_LOG_UNIT.dtype()
+
+TIERED_SLOT_DTYPE: Final[Dtype] = TIERED_INDEX_SLOT.dtype()
+TIERED_ITEM_DTYPE: Final[Dtype] = TIERED_INDEX_ITEM.dtype()
+TIERED_COMPACTED_SLOT_DTYPE: Final[Dtype] = TIERED_COMPACTED_SLOT.dtype()
+TIERED_COMPACTED_ITEM_DTYPE: Final[Dtype] = TIERED_COMPACTED_ITEM.dtype()
 
 
 def unit_dtype(kind: str) -> Dtype:

@@ -21,6 +21,7 @@ from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, decode_header
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rocketfsck.formats.record import decode_record
+from rocketfsck.formats.tiered import segment_offset
 from rocketfsck.store.areas import absolute_path
 from rocketfsck.store.geometry import file_size_of
 from rocketfsck.store.index_geometry import infer_index_geometry
@@ -52,6 +53,9 @@ class FileKind(StrEnum):
     COMPACTION_LOG = "compaction-log"
     COMPACTION_CQ = "compaction-cq"
     COMPACTION_CHECKPOINT = "compaction-checkpoint"
+    TIERED_LOG = "tiered-log"
+    TIERED_QUEUE = "tiered-queue"
+    TIERED_INDEX = "tiered-index"
     UNKNOWN = "unknown"
 
 
@@ -101,6 +105,12 @@ _IN_QUEUES: Mapping[str, FileKind] = {
     "compactionCq": FileKind.COMPACTION_CQ,
 }
 _IN_DLEDGER: Mapping[str, FileKind] = {"data": FileKind.DLEDGER_DATA, "index": FileKind.DLEDGER_INDEX}
+
+_IN_TIERED: Mapping[str, FileKind] = {
+    "COMMIT_LOG": FileKind.TIERED_LOG,
+    "CONSUME_QUEUE": FileKind.TIERED_QUEUE,
+    "INDEX": FileKind.TIERED_INDEX,
+}
 
 _SIZES: Mapping[FileKind, tuple[int, int]] = {
     FileKind.COMMITLOG: (GEOMETRY_DEFAULTS["commitlog_file_size"], 1),
@@ -156,6 +166,17 @@ def _by_place(path: Path, size: int) -> FileIdentity | None:
             return FileIdentity(
                 path, kind, how, size, offset, topic=topic, queue_id=queue_id, store_root=root
             )
+    kind = _IN_TIERED.get(directory.name)
+    offset = segment_offset(name)
+    if kind is not None and offset is not None:
+        how = f"it stands in <topic>/<queueId>/{directory.name}/ under the name of a segment"
+        queue = directory.parent
+        return FileIdentity(
+            path, kind, how, size, offset, topic=queue.parent.name, queue_id=parse_int32(queue.name)
+        )
+    if directory.name == "tiered_index_file" and java_parse_long(name) is not None:
+        how = f"it stands in {directory.name}/"
+        return FileIdentity(path, FileKind.TIERED_INDEX, how, size, store_root=directory.parent)
     if directory.name == "index" and java_parse_long(name) is not None:
         return FileIdentity(path, FileKind.INDEX, "it stands in index/", size, store_root=directory.parent)
     kind = _AT_ROOT.get(name)

@@ -88,7 +88,7 @@ def _named(root: Path, settings: Settings) -> tuple[list[Path], list[Evidence]]:
     notes: list[Evidence] = []
     for key in SETTINGS:
         for path in _split_paths(settings.values.get(key, "")):
-            here = _in_root(path, said, root)
+            here = in_root(path, said, root)
             if here is not None:
                 found.append(here)
             elif not is_remote(root) and is_directory(path):
@@ -98,7 +98,7 @@ def _named(root: Path, settings: Settings) -> tuple[list[Path], list[Evidence]]:
     return found, notes
 
 
-def _in_root(path: Path, said: str, root: Path) -> Path | None:
+def in_root(path: Path, said: str, root: Path) -> Path | None:
     """Where a path below storePathRootDir is in this store, which may be a copy; None: not there."""
     if not said:
         return None

@@ -51,6 +51,7 @@ from rocketfsck.store.model import (
 from rocketfsck.store.others import KNOWN_DIRECTORIES, list_other
 from rocketfsck.store.places.locations import NO_OPTIONS, is_remote, locate, options_for, path_of
 from rocketfsck.store.settings import read_settings
+from rocketfsck.store.tiered import list_base, named_base
 
 if TYPE_CHECKING:
     from rocketfsck.store.places.remote import RemoteTree
@@ -121,7 +122,8 @@ def _open_store(base: Path, told: Told) -> Store:
         places = LogPlaces((base,), (note,))
         entries = []
     directories = places.directories
-    parts = _list_parts(lister, entries, directories)
+    tiered = named_base(base, settings)
+    parts = _list_parts(lister, entries, directories, tiered)
     geometry = _geometry(settings, parts)
     ext_queues = _ext_queues(parts, geometry)
     queues = _queues(parts, geometry, ext_queues)
@@ -182,8 +184,12 @@ def _is_commitlog(entries: Sequence[Entry]) -> bool:
     )
 
 
-def _list_parts(lister: Lister, entries: Sequence[Entry], directories: Sequence[Path]) -> _Parts:
+def _list_parts(
+    lister: Lister, entries: Sequence[Entry], directories: Sequence[Path], tiered: Path | None
+) -> _Parts:
     parts = _Parts()
+    if tiered is not None:
+        parts.others += list_base(lister, os.fspath(tiered))
     parts.commitlog = list_commitlog(lister, directories)
     commitlogs = {os.fspath(directory) for directory in directories}
     for entry in entries:
@@ -193,7 +199,7 @@ def _list_parts(lister: Lister, entries: Sequence[Entry], directories: Sequence[
             lister.stray(entry, "root", StrayReason.FILE if entry.kind is EntryKind.FILE else None)
         elif entry.name in SINGLE_FILES and entry.kind is EntryKind.FILE:
             parts.singles[entry.name] = lister.file(entry)
-        elif entry.path not in commitlogs:
+        elif entry.path not in commitlogs and entry.path != os.fspath(tiered or ""):
             found = list_other(lister, entry)
             if found is None:
                 _stray_at_root(lister, entry)

@@ -5,6 +5,7 @@ compaction/{compactionLog,compactionCq}/<topic>/<queueId>/   reference 1.9; comp
 epochFileCheckpoint, brokerIdentity, each with .bak          reference 1.7
 dledger-<selfId>/{data,index}/<20 digits>                    reference 2.14
 tiered_index_file/, kvStore/ (RocksDB), transaction/         reference 1.10, 1.1
+the segments of tiered storage, whatever their directory's name (`store.tiered`)
 consumequeue_rocksdb/, rocksdbstore/ (RocksDB), 5.4.0+       reference 3.9; and any RocksDB of another name
 """
 
@@ -13,11 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rocketfsck.formats.javatext import parse_int32
+from rocketfsck.formats.tiered import is_cluster_directory
 from rocketfsck.store.areas import flat_directory, is_database, single_file
 from rocketfsck.store.geometry import file_size_of
 from rocketfsck.store.listing import Entry, EntryKind, Lister, mapped_queue
 from rocketfsck.store.model import MappedFile, Other, OtherKind, StoreFile, StrayReason
 from rocketfsck.store.places.locations import path_of
+from rocketfsck.store.tiered import is_base, list_base, list_cluster
 
 FILE_KINDS: Mapping[str, OtherKind] = {
     "abort.bak": OtherKind.ABORT_BACKUP,
@@ -31,14 +34,13 @@ DIRECTORY_KINDS: Mapping[str, OtherKind] = {
     "consumequeue_rocksdb": OtherKind.ROCKSDB,
     "kvStore": OtherKind.ROCKSDB,
     "rocksdbstore": OtherKind.ROCKSDB,
-    "tiered_index_file": OtherKind.TIERED_INDEX,
     "transaction": OtherKind.LEGACY,
 }
 COMPACTION_KINDS: Mapping[str, OtherKind] = {
     "compactionLog": OtherKind.COMPACTION_LOG,
     "compactionCq": OtherKind.COMPACTION_CQ,
 }
-KNOWN_DIRECTORIES = frozenset({*DIRECTORY_KINDS, "timerlog", "compaction"})
+KNOWN_DIRECTORIES = frozenset({*DIRECTORY_KINDS, "timerlog", "compaction", "tiered_index_file"})
 """Names of directories at the root that hold other things than a commit log."""
 
 COMPACTION_WORK = frozenset({"compacting", "replicating"})
@@ -73,10 +75,31 @@ def list_other(lister: Lister, entry: Entry) -> list[Other] | None:
         return [flat_directory(lister, entry, DIRECTORY_KINDS[name], name)]
     if name.startswith("dledger-"):
         return _list_parts(lister, entry, _list_dledger_part)
-    handler = {"timerlog": _list_timer_log, "compaction": _list_compaction}.get(name)
+    handler = _HANDLERS.get(name)
     if handler is not None:
         return handler(lister, entry)
-    return [flat_directory(lister, entry, OtherKind.ROCKSDB, name)] if is_database(entry.path) else None
+    if is_database(entry.path):
+        return [flat_directory(lister, entry, OtherKind.ROCKSDB, name)]
+    if is_cluster_directory(name):
+        return list_cluster(lister, entry)
+    return list_base(lister, entry.path) if is_base(lister, entry) else None
+
+
+def _list_tiered_index(lister: Lister, entry: Entry) -> list[Other]:
+    """The files, and what a start deletes: those of a compaction that was broken off."""
+    files: list[StoreFile] = []
+    for inner in lister.entries(entry.path, entry.name):
+        if inner.kind is EntryKind.FILE:
+            files.append(lister.file(inner))
+        elif inner.kind is EntryKind.DIRECTORY and inner.name == "compacting":
+            for left in lister.entries(inner.path, entry.name):
+                if left.kind is EntryKind.FILE:
+                    files.append(lister.file(left))
+                else:
+                    lister.stray(left, entry.name)
+        else:
+            lister.stray(inner, entry.name)
+    return [Other(OtherKind.TIERED_INDEX, path_of(entry.path), entry.name, tuple(files))]
 
 
 def _list_timer_log(lister: Lister, entry: Entry) -> list[Other]:
@@ -126,6 +149,13 @@ def _list_compaction_topic(lister: Lister, topic: Entry, kind: OtherKind) -> lis
         else:
             found.append(_mapped(lister, entry, kind, "compaction", topic.name, queue_id))
     return found
+
+
+_HANDLERS: Mapping[str, Callable[[Lister, Entry], list[Other]]] = {
+    "timerlog": _list_timer_log,
+    "compaction": _list_compaction,
+    "tiered_index_file": _list_tiered_index,
+}
 
 
 def _mapped(

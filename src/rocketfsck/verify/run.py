@@ -43,6 +43,7 @@ from rocketfsck.verify.tasks.task import (
     QueuesTask,
     TaskResult,
 )
+from rocketfsck.verify.tiered.check import Tiered, check_tiered
 from rocketfsck.verify.timers.check import check_timers
 
 __all__ = ["Progress", "check_store"]
@@ -62,6 +63,10 @@ _READ_OTHERS = frozenset(
         OtherKind.DLEDGER_DATA,
         OtherKind.DLEDGER_INDEX,
         OtherKind.DLEDGER,
+        OtherKind.TIERED_LOG,
+        OtherKind.TIERED_QUEUE,
+        OtherKind.TIERED_SEGMENT_INDEX,
+        OtherKind.TIERED_INDEX,
     }
 )
 LARGE_SIZE = 64 << 20
@@ -110,7 +115,8 @@ def check_store(
         queues_elsewhere=has_queues_elsewhere(store),
     )
     databases = check_databases(context, options, known, local=isinstance(engine, LocalEngine))
-    items = [*_judge(context, known, ran, databases)]
+    tiered = check_tiered(context)
+    items = [*_judge(context, known, ran, databases), *tiered.items]
     every, suppressed = _sift(ran, items, selected, accepted, options.detail_limit)
     findings = tuple(sorted(every.findings, key=_report_order))
     version = str(store.dialect.version)
@@ -130,7 +136,7 @@ def check_store(
         tool_version=__version__,
         started_timestamp=now,
         seconds=round(time.monotonic() - started, 3),
-        checked=_checked(store, ran, databases),
+        checked=_checked(store, ran, databases, tiered),
         coverage=ran.coverage,
         not_checked=tuple(dict.fromkeys([*left_out, *_apart(options, ran), *_levels(options)])),
         findings=findings,
@@ -282,7 +288,7 @@ def _levels(options: CheckOptions) -> Iterator[NotChecked]:
         yield NotChecked("", f"{above} rules belong to a higher level than {options.level}")
 
 
-def _checked(store: Store, ran: Executed, databases: Databases) -> Mapping[str, Checked]:
+def _checked(store: Store, ran: Executed, databases: Databases, tiered: Tiered) -> Mapping[str, Checked]:
     totals = {
         name: sum((result.checked for result in _results(ran, kind) if result is not None), Checked())
         for name, kind in _KINDS
@@ -292,6 +298,8 @@ def _checked(store: Store, ran: Executed, databases: Databases) -> Mapping[str, 
     totals["config"] = Checked(len(store.configs), sum(file.size for file in store.configs))
     if databases.read:
         totals["databases"] = databases.checked
+    if tiered.present:
+        totals["tiered"] = tiered.checked
     return totals
 
 

@@ -97,3 +97,19 @@ class RocketmqTieredIndex(KaitaiStruct):
         def _fetch_instances(self):
             pass
             self.fields._fetch_instances()
+
+
+    class Slot(KaitaiStruct):
+        def __init__(self, _io, _parent=None, _root=None):
+            super(RocketmqTieredIndex.Slot, self).__init__(_io)
+            self._parent = _parent
+            self._root = _root
+            self._read()
+
+        def _read(self):
+            self.newest_item = self._io.read_s4be()
+            self.unused = self._io.read_s4be()
+
+
+        def _fetch_instances(self):
+            pass

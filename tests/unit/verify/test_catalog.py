@@ -46,7 +46,7 @@ def test_ids_and_slugs_are_unique_and_well_formed() -> None:
     with pytest.raises(ValueError, match="used twice"):
         build_catalog([SAMPLE, SAMPLE])
     for name in RuleName:
-        assert re.fullmatch(r"(ST|CL|CQ|IX|CP|CF|KV|TM|XR|RK)\d{3}", name.value)
+        assert re.fullmatch(r"(ST|CL|CQ|IX|CP|CF|KV|TM|XR|RK|TS)\d{3}", name.value)
         assert re.fullmatch(r"[a-z]+(-[a-z0-9]+)*", name.slug)
     assert len({name.slug for name in RuleName}) == len(RuleName)
 

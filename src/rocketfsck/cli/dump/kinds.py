@@ -29,6 +29,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "timercheck": ("timer progress file", "timers"),
     "dledger-data": ("DLedger data file", "dledger"),
     "dledger-index": ("DLedger index file", "dledger"),
+    "tiered-index": ("tiered index file", "tiered"),
     "rocksdb-units": ("RocksDB with queue units", "databases"),
     "rocksdb-bounds": ("RocksDB with queue bounds", "databases"),
     "rocksdb-index": ("RocksDB index", "databases"),

@@ -7,6 +7,7 @@ the records asked for are read a second time. A body of more than 64 MiB is not 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from rocketfsck.formats.magic import (
 )
 from rocketfsck.formats.properties import serialize_properties
 from rocketfsck.formats.record import BLANK
+from rocketfsck.formats.tiered import segment_offset
 
 if TYPE_CHECKING:
     from rocketfsck.scan.log.regions import Region
@@ -117,6 +119,7 @@ def columns(wanted: Wanted) -> tuple[Column, ...]:
 
 def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
     """Records and regions of the file in order; with a filter on what only records have, records alone."""
+    from rocketfsck.scan.columns import Fault
     from rocketfsck.scan.log.live import LiveScan
     from rocketfsck.scan.log.regions import RegionKind
     from rocketfsck.scan.machine.jit import compiled_wanted
@@ -134,6 +137,7 @@ def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
         end_offset=wanted.offset_to,
     )
     live = LiveScan() if _is_log(source) else None
+    segment = _is_segment(source)
     for found in walk_messages(
         source.reader,
         source.start_offset,
@@ -144,6 +148,8 @@ def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
         live=live,
     ):
         if isinstance(found, Message):
+            if segment:  # its records go up to its very end
+                found = replace(found, faults=found.faults & ~Fault.END_OF_FILE)
             if wanted.has_queue_offset(found.queue_offset):
                 stale = live is not None and live.stale_pos is not None and found.pos >= live.stale_pos
                 yield _record_item(source, wanted, found, stale=stale)
@@ -156,8 +162,13 @@ def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
 def _is_log(source: Source) -> bool:
     """Whether the file is one of the commit log: in what is copied from it nothing is stale."""
     if source.store is None:
-        return "compactionLog" not in Path(source.reader.path).parts
+        return "compactionLog" not in Path(source.reader.path).parts and not _is_segment(source)
     return any(str(file.path) == source.reader.path for file in source.store.commitlog.files)
+
+
+def _is_segment(source: Source) -> bool:
+    """Whether the file is a log segment of tiered storage, which has no fixed length."""
+    return segment_offset(Path(source.reader.path).name) is not None
 
 
 def _only_records(wanted: Wanted) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from rocketfsck.cli.dump.kinds import DATABASE, KINDS, fits, is_database
 from rocketfsck.cli.storepath import resolved
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.formats.tiered import is_cluster_directory
 from rocketfsck.store.dledger import without_entries
 from rocketfsck.store.reading import named_errors
 
@@ -30,6 +31,7 @@ PART_NAMES = (
     "kvStore",
     "timerlog",
     "compaction",
+    "tiered_index_file",
 )
 """Further directories of a store, which do not make one by themselves."""
 
@@ -42,6 +44,9 @@ KIND_OF_FILE = {
     "compaction-log": "commitlog",
     "compaction-cq": "batchconsumequeue",
     "compaction-checkpoint": "config",
+    "tiered-log": "commitlog",
+    "tiered-queue": "consumequeue",
+    "tiered-index-segment": "tiered-index",
 }
 """Kinds of `store.FileKind` whose dump has another name."""
 
@@ -58,6 +63,10 @@ KIND_OF_OTHER = {
     "compaction-log": "commitlog",
     "compaction-cq": "batchconsumequeue",
     "compaction-checkpoint": "config",
+    "tiered-log": "commitlog",
+    "tiered-queue": "consumequeue",
+    "tiered-index": "tiered-index",
+    "tiered-index-segment": "tiered-index",
 }
 """Kinds of `store.OtherKind` and how they are dumped, but for databases."""
 
@@ -144,8 +153,10 @@ def store_root(directory: Path) -> Path | None:
     if directory.name not in ROOT_NAMES and any((directory / name).is_dir() for name in ROOT_NAMES):
         return directory
     for above in directory.parents:
-        part = directory.relative_to(above).parts[0]
-        if _is_store_part(part) and above.name not in ROOT_NAMES:
+        parts = directory.relative_to(above).parts
+        if _is_store_part(parts[0]) and above.name not in ROOT_NAMES:
+            return above
+        if any(map(is_cluster_directory, parts[:2])) and any((above / name).is_dir() for name in ROOT_NAMES):
             return above
     return None
 

@@ -2,7 +2,7 @@
 
 Ids are a family's two letters and three digits, never reused: `ST` store and names, `CL` commit log,
 `CQ` consume queue, `IX` index, `CP` checkpoint and abort, `CF` config, `KV` compaction, `TM` timer, `XR`
-cross-reference, `RK` RocksDB databases.
+cross-reference, `RK` RocksDB databases, `TS` tiered storage.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rocketfsck.verify.rules import (
     index,
     rocksdb,
     store,
+    tiered,
     timer,
 )
 from rocketfsck.verify.rules.rule import FAMILIES, LEVELS, Level, Rule, Strictness
@@ -78,6 +79,7 @@ RULES: Mapping[str, Rule] = build_catalog(
         *timer.RULES,
         *rocksdb.RULES,
         *compaction.RULES,
+        *tiered.RULES,
     ]
 )
 

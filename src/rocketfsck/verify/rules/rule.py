@@ -29,6 +29,7 @@ FAMILIES: dict[str, str] = {
     "TM": "timer",
     "XR": "cross-reference",
     "RK": "RocksDB databases",
+    "TS": "tiered storage",
 }
 
 

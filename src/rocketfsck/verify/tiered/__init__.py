@@ -1,0 +1,1 @@
+"""Checks tiered storage: segments, records and units, index files, all against the metadata."""

@@ -1,0 +1,321 @@
+"""Checks the index files of tiered storage: segments, and those that are still written. Reference 1.10.
+
+header: magic, numbers, times of the metadata    TS020
+slot -> items, one slot behind the other         TS021
+item -> record of its topic, queue and key       TS022
+key of a record -> item                          TS023
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.formats.dtypes import (
+    TIERED_COMPACTED_ITEM_DTYPE,
+    TIERED_COMPACTED_SLOT_DTYPE,
+    TIERED_ITEM_DTYPE,
+    TIERED_SLOT_DTYPE,
+)
+from rocketfsck.formats.javatext import INT32_MIN, index_hash
+from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
+from rocketfsck.formats.tiered import (
+    TIERED_COMPACTED_SLOT,
+    TIERED_INDEX_HEADER,
+    IndexShape,
+)
+from rocketfsck.reader.tiered import (
+    IndexHeader,
+    SegmentRow,
+    TieredMetadata,
+    TieredQueue,
+    heads_at,
+    read_local_header,
+    read_segment_header,
+)
+from rocketfsck.reader.units import StreamReader
+from rocketfsck.rulenames import RuleName
+from rocketfsck.store.model import Store, StoreFile
+from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.tiered.indexheaders import (
+    QueueItems,
+    check_header,
+    first_time,
+    header_finding,
+    pairs,
+)
+from rocketfsck.verify.tiered.queues import QueueKeys
+
+BLOCK = 1 << 16
+"""Slots and items that are looked at together."""
+MAX_ITEMS = 16 << 20
+"""Items of one queue that are compared with its records: 20 bytes each are kept."""
+_SECOND = 1000
+
+
+@dataclass(slots=True)
+class IndexWalk:
+    """All index files: `logs` are the queues by topic and queueId, `keys` the keys of their records."""
+
+    store: Store
+    metadata: TieredMetadata
+    logs: Mapping[tuple[str, int], TieredQueue]
+    keys: Mapping[tuple[str, int], QueueKeys]
+    earliest: int = 2**63 - 1
+    complete: bool = True
+    file_count: int = 0
+    item_count: int = 0
+    _items: dict[tuple[str, int], QueueItems] = field(default_factory=dict)
+
+    def segment(self, file: StoreFile, row: SegmentRow | None, level: str) -> Iterator[Finding]:
+        """An index segment: header, slots, items."""
+        with FileReader(file.location) as reader:
+            header = read_segment_header(reader)
+            yield from check_header(file, reader, header, row)
+            if header.shape is None:
+                self.complete = False
+            elif level != "quick":
+                self.file_count += 1
+                yield from self._compacted(file, reader, header, header.shape)
+
+    def local(self, file: StoreFile, level: str) -> Iterator[Finding | NotChecked]:
+        """A file of `tiered_index_file/`, which is not a segment yet."""
+        with FileReader(file.location) as reader:
+            header = read_local_header(self.store, reader)
+            if header.shape is None:
+                self.complete = False
+                wrong = list(check_header(file, reader, header, None))
+                yield from wrong
+                if not wrong:
+                    reason = "nothing says how many slots it has; name the settings with --broker-conf"
+                    yield NotChecked(file.relative, reason)
+                return
+            yield from check_header(file, reader, header, None)
+            if level != "quick":
+                self.file_count += 1
+                yield from self._written(file, reader, header, header.shape)
+
+    def _compacted(
+        self, file: StoreFile, reader: FileReader, header: IndexHeader, shape: IndexShape
+    ) -> Iterator[Finding]:
+        """Slots that have their items behind each other, in order of the slots."""
+        end, used = shape.items_start, 0
+        for first in range(0, shape.slot_count, BLOCK):
+            count = min(BLOCK, shape.slot_count - first)
+            start = TIERED_INDEX_HEADER.size + first * TIERED_COMPACTED_SLOT.size
+            slots = np.frombuffer(
+                reader.read(start, count * TIERED_COMPACTED_SLOT.size), TIERED_COMPACTED_SLOT_DTYPE
+            )
+            length = slots["length"].astype(np.int64)
+            position = slots["position"].astype(np.int64)
+            odd = (length < 0) | (length % shape.item_size != 0)
+            sound = np.where(odd, 0, length)
+            expected = end + np.cumsum(sound) - sound
+            wrong = odd | ((position != expected) & ((length > 0) | (position != 0)))
+            wrong |= position + sound > shape.end
+            for row in np.flatnonzero(wrong).tolist():
+                at = start + row * TIERED_COMPACTED_SLOT.size
+                where = Where(
+                    file=file.relative, start=at, end=at + TIERED_COMPACTED_SLOT.size, slot=first + row
+                )
+                found: Facts = {"position": int(position[row]), "length": int(length[row])}
+                yield Finding(RuleName.TIERED_INDEX_SLOT, where, found, {"position": int(expected[row])})
+            good = ~wrong & (length > 0)
+            used += int(np.count_nonzero(good))
+            yield from self._of_slots(
+                file, reader, header, shape, first + np.flatnonzero(good), position[good], length[good]
+            )
+            end += int(sound.sum())
+        stated = header.values["slotCount"]
+        if not shape.old and stated != used:
+            place = TIERED_INDEX_HEADER.offset("slotCount")
+            yield header_finding(file, place, place + 4, f"slotCount is {stated}, {used} slots are in use")
+
+    def _of_slots(
+        self,
+        file: StoreFile,
+        reader: FileReader,
+        header: IndexHeader,
+        shape: IndexShape,
+        numbers: Longs,
+        position: Longs,
+        length: Longs,
+    ) -> Iterator[Finding]:
+        """The items of some slots that follow each other, a bounded number at a time."""
+        count = length // shape.item_size
+        done = 0
+        while done < len(numbers):
+            total = np.cumsum(count[done:])
+            take = max(int(np.searchsorted(total, BLOCK, "right")), 1)
+            low, high = int(position[done]), int(position[done + take - 1] + length[done + take - 1])
+            slot = np.repeat(numbers[done : done + take], count[done : done + take])
+            place = np.concatenate(
+                [
+                    np.arange(int(start), int(start + size), shape.item_size, dtype=np.int64)
+                    for start, size in zip(
+                        position[done : done + take], length[done : done + take], strict=True
+                    )
+                ]
+            )
+            data = np.frombuffer(reader.read(low, high - low), np.uint8)
+            picked = data[(place - low)[:, None] + np.arange(shape.item_size)]
+            rows = picked.view(TIERED_COMPACTED_ITEM_DTYPE).reshape(-1)
+            yield from self._rows(file, header, shape, rows, place, slot)
+            done += take
+
+    def _written(
+        self, file: StoreFile, reader: FileReader, header: IndexHeader, shape: IndexShape
+    ) -> Iterator[Finding]:
+        """Items in the order in which they came, from number 1 on; a slot has the number of its newest."""
+        newest: NDArray[np.int64] = np.zeros(shape.slot_count, np.int64)
+        for first in range(1, shape.item_count + 1, BLOCK):
+            count = min(BLOCK, shape.item_count + 1 - first)
+            start = shape.items_start + first * shape.item_size
+            rows = np.frombuffer(reader.read(start, count * shape.item_size), TIERED_ITEM_DTYPE)
+            number = np.arange(first, first + count, dtype=np.int64)
+            slot = np.mod(rows["hash"].astype(np.int64), shape.slot_count)
+            order = np.lexsort((number, slot))
+            before = np.empty(count, np.int64)
+            same = np.concatenate(([False], slot[order][1:] == slot[order][:-1]))
+            before[order] = np.where(same, np.roll(number[order], 1), newest[slot[order]])
+            place = start + (number - first) * shape.item_size
+            for row in np.flatnonzero(rows["prevItem"] != before).tolist():
+                text = f"prevItem is {int(rows['prevItem'][row])}, not {int(before[row])}"
+                yield self._item(file, shape, int(place[row]), int(number[row]), text)
+            newest[slot[order]] = number[order]
+            yield from self._rows(file, header, shape, rows, place, None)
+        for first in range(0, shape.slot_count, BLOCK):
+            count = min(BLOCK, shape.slot_count - first)
+            start = TIERED_INDEX_HEADER.size + first * TIERED_COMPACTED_SLOT.size
+            slots = np.frombuffer(reader.read(start, count * TIERED_COMPACTED_SLOT.size), TIERED_SLOT_DTYPE)
+            right = newest[first : first + count]
+            for row in np.flatnonzero(np.maximum(slots["newestItem"], 0) != right).tolist():
+                at = start + row * TIERED_COMPACTED_SLOT.size
+                where = Where(file=file.relative, start=at, end=at + 8, slot=first + row)
+                found: Facts = {"position": int(slots["newestItem"][row]), "length": None}
+                yield Finding(RuleName.TIERED_INDEX_SLOT, where, found, {"position": int(right[row])})
+
+    def _rows(
+        self,
+        file: StoreFile,
+        header: IndexHeader,
+        shape: IndexShape,
+        rows: NDArray[Any],
+        place: Longs,
+        slot: Longs | None,
+    ) -> Iterator[Finding]:
+        """Items by themselves, and against the records that they point to."""
+        self.item_count += len(rows)
+        if not self.metadata.topic_ids:  # without the metadata nobody knows the topics
+            self.complete = False
+            return
+        unit = 1 if shape.old else _SECOND
+        times = header.values["beginTimestamp"] + rows["timeDiff"].astype(np.int64) * unit
+        if len(times):
+            self.earliest = min(self.earliest, int(times.min()))
+        hashes = rows["hash"].astype(np.int64)
+        if slot is not None:
+            for row in np.flatnonzero(np.mod(hashes, shape.slot_count) != slot).tolist():
+                text = f"its hash {int(hashes[row])} belongs to slot {int(hashes[row]) % shape.slot_count}"
+                yield self._item(file, shape, int(place[row]), None, text)
+        pairs = np.stack([rows["topicId"].astype(np.int64), rows["queueId"].astype(np.int64)], axis=1)
+        for topic_id, queue_id in np.unique(pairs, axis=0).tolist():
+            mine = np.flatnonzero((pairs[:, 0] == topic_id) & (pairs[:, 1] == queue_id))
+            topic = self.metadata.topic_ids.get(topic_id)
+            queue = self.logs.get((topic or "", queue_id))
+            if queue is None:  # of a topic or queue that was deleted, or of none
+                if topic_id < 0 or queue_id < 0 or topic_id > max(self.metadata.topic_ids, default=0):
+                    for row in mine.tolist():
+                        text = f"no queue has topicId {topic_id} and queueId {queue_id}"
+                        yield self._item(file, shape, int(place[row]), None, text)
+                continue
+            yield from self._of_queue(file, shape, rows[mine], place[mine], times[mine], queue)
+
+    def _of_queue(
+        self,
+        file: StoreFile,
+        shape: IndexShape,
+        rows: NDArray[Any],
+        place: Longs,
+        times: Longs,
+        queue: TieredQueue,
+    ) -> Iterator[Finding]:
+        with StreamReader(queue.log) as log:
+            offset = rows["offset"].astype(np.int64)
+            where, heads = heads_at(log, offset)
+            magic = (heads["magicCode"] == MAGIC_V1) | (heads["magicCode"] == MAGIC_V2)
+            began = first_time(queue)
+        # A queue that was deleted and made anew begins at 0 again: older items are of the one before.
+        kept = (offset >= log.start) & (times + _SECOND >= began)
+        tests: list[tuple[Flags, str]] = [
+            (kept & (offset >= log.end), "behind the end of the queue's log"),
+            (kept & (offset < log.end) & ~magic, "where no record begins"),
+            (kept & magic & (heads["totalSize"] != rows["size"]), "of another size"),
+        ]
+        wrong = np.zeros(len(rows), np.bool_)
+        for flags, text in tests:
+            for row in np.flatnonzero(flags & ~wrong).tolist():
+                reason = f"it points to {int(offset[row])}, {text}"
+                yield self._item(file, shape, int(place[row]), None, reason)
+            wrong |= flags
+        kept &= ~wrong
+        keys = self.keys.get((queue.topic, queue.queue_id))
+        if keys is None or not keys.complete:
+            return
+        hashes = np.where(rows["hash"] == INT32_MIN, 0, rows["hash"]).astype(np.int32)
+        known = np.isin(pairs([hashes[kept]], [where[kept]]), pairs(keys.hashes, keys.places))
+        empty = index_hash(queue.topic, "")  # brokers index the nothing between two blanks of KEYS
+        for row in np.flatnonzero(kept)[~known].tolist():
+            if int(hashes[row]) != empty:
+                reason = f"no key of the message at {int(offset[row])} has the hash {int(hashes[row])}"
+                yield self._item(file, shape, int(place[row]), None, reason)
+        mine = self._items.setdefault((queue.topic, queue.queue_id), QueueItems())
+        if mine.count + len(rows) > MAX_ITEMS:
+            self.complete = False
+            return
+        mine.hashes.append(hashes[~wrong])
+        mine.places.append(where[~wrong])
+        mine.count += len(rows)
+
+    def unindexed(self) -> Iterator[Finding]:
+        """Keys that no index file has, of records that are not older than what the index has at all."""
+        if not self.complete or not self.file_count:
+            return
+        for name, keys in sorted(self.keys.items()):
+            if not keys.complete or not keys.count:
+                continue
+            items = self._items.get(name, QueueItems())
+            there, own = pairs(items.hashes, items.places), pairs(keys.hashes, keys.places)
+            times = np.concatenate(keys.times)
+            missing = np.flatnonzero(~np.isin(own, there) & (times >= self.earliest))
+            if not len(missing):
+                continue
+            queue = self.logs[name]
+            places = np.concatenate(keys.places)[missing]
+            number = int(places.min())
+            file = max(
+                (file for file in queue.log.files if (file.start_offset or 0) <= number),
+                key=lambda file: file.start_offset or 0,
+            )
+            where = Where(
+                file=file.relative,
+                start=number - (file.start_offset or 0),
+                topic=queue.topic,
+                queue_id=queue.queue_id,
+            )
+            count = len(missing)
+            yield Finding(RuleName.TIERED_KEY_UNINDEXED, where, {"key_count": count}, count=count)
+
+    def _item(
+        self, file: StoreFile, shape: IndexShape, place: int, number: int | None, reason: str
+    ) -> Finding:
+        entry = (place - shape.items_start) // shape.item_size if number is None else number
+        where = Where(file=file.relative, start=place, end=place + shape.item_size, entry=entry)
+        return Finding(RuleName.TIERED_INDEX_ITEM, where, {"reason": reason})

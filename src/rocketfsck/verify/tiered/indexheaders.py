@@ -1,0 +1,90 @@
+"""Checks the headers of the index files of tiered storage, and how items and keys are compared. Ref. 1.10.
+
+header: magic code, numbers that fit the length, the times of the metadata    TS020
+item, key of a record := hash of topic#key, place of the record               one number each
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.tiered import (
+    TIERED_INDEX_HEADER,
+    TIERED_INDEX_MAGIC_BEGIN,
+    TIERED_INDEX_MAGIC_END,
+)
+from rocketfsck.reader.heads import head_at
+from rocketfsck.reader.tiered import IndexHeader, SegmentRow, TieredQueue
+from rocketfsck.rulenames import RuleName
+from rocketfsck.store.model import StoreFile
+from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.finding import Finding, Where
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(slots=True)
+class QueueItems:
+    """The items of one queue: the hash of each, and the place of its record."""
+
+    hashes: list[NDArray[np.int32]] = field(default_factory=list)
+    places: list[Longs] = field(default_factory=list)
+    count: int = 0
+
+
+def pairs(hashes: list[NDArray[np.int32]], places: list[Longs]) -> NDArray[np.uint64]:
+    """One number for each hash and place."""
+    if not hashes:
+        return np.zeros(0, np.uint64)
+    found: NDArray[np.uint64] = np.concatenate(places).astype(np.uint64) * _MIX
+    return found + np.concatenate(hashes).astype(np.uint64)
+
+
+def first_time(queue: TieredQueue) -> int:
+    """When the first message of a queue's log was stored (ms); 0 where no record begins it."""
+    for file in queue.log.files[:1]:
+        with FileReader(file.location) as reader:
+            head = head_at(reader, 0)
+        return 0 if head is None else head.store_timestamp
+    return 0
+
+
+def check_header(
+    file: StoreFile, reader: FileReader, header: IndexHeader, row: SegmentRow | None
+) -> Iterator[Finding]:
+    """What a header says by itself, and what the metadata says of its times."""
+    values = header.values
+    if not values:
+        if reader.size or row is not None:
+            yield header_finding(file, 0, reader.size, f"{reader.size} bytes are less than a header")
+        return
+    magics = [TIERED_INDEX_MAGIC_END] + ([] if header.compacted else [TIERED_INDEX_MAGIC_BEGIN])
+    if values["magicCode"] not in magics:
+        yield header_finding(file, 0, 4, f"magicCode is {values['magicCode']}")
+    if header.compacted and header.shape is None:
+        start = TIERED_INDEX_HEADER.offset("slotCount")
+        text = f"{values['slotCount']} slots and {values['indexCount']} items do not fit {reader.size} bytes"
+        yield header_finding(file, start, TIERED_INDEX_HEADER.size, text)
+    if not header.compacted and values["beginTimestamp"] != int(file.name):
+        start = TIERED_INDEX_HEADER.offset("beginTimestamp")
+        text = f"beginTimestamp is {values['beginTimestamp']}, not the number that is its name"
+        yield header_finding(file, start, start + 8, text)
+    if row is None:
+        return
+    for name, right in (("beginTimestamp", row.begin_timestamp), ("endTimestamp", row.end_timestamp)):
+        if values[name] != right:
+            start = TIERED_INDEX_HEADER.offset(name)
+            text = f"{name} is {values[name]}, in the metadata {right}"
+            yield header_finding(file, start, start + 8, text)
+
+
+def header_finding(file: StoreFile, start: int, end: int, reason: str) -> Finding:
+    """Something wrong in the bytes `start:end` of a header."""
+    return Finding(
+        RuleName.TIERED_INDEX_HEADER, Where(file=file.relative, start=start, end=end), {"reason": reason}
+    )

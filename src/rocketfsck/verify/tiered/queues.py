@@ -1,0 +1,343 @@
+"""Checks the queues of tiered storage: records, units, and what the store itself has of them. Ref. 1.10.
+
+    record: sound, at its place, of its queue         TS010, TS011
+    unit -> record                                    TS012
+    record -> unit                                    TS013
+    record == the commit log's of that queue offset   TS014
+    coda                                              TS015
+    begin and end of a segment in the metadata        TS007
+
+The scan that reads the commit log reads a segment, too: a record's physicalOffset is its place in the
+queue's own log. A record may be there twice, if it was written and its unit was not; the unit has the later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.formats.consumequeue import UNIT_SIZE
+from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE, UNIT_DTYPE
+from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
+from rocketfsck.formats.tiered import NO_TIMESTAMP, TIERED_CODA
+from rocketfsck.reader.tiered import SegmentRow, TieredQueue, heads_at
+from rocketfsck.reader.units import StreamReader
+from rocketfsck.rulenames import RuleName
+from rocketfsck.scan.columns import KEY_TAGS, Fault, RecordBatch
+from rocketfsck.scan.log.regions import Reason, Region, RegionKind
+from rocketfsck.scan.log.tiling import scan_log_file
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.model import MappedFile
+from rocketfsck.store.reading import FileReader
+from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.tasks.task import Context
+
+BLOCK = 1 << 15
+"""Units that are looked at together."""
+MAX_KEYS = 16 << 20
+"""Keys of one queue that are compared with the index: 20 bytes each are kept."""
+
+_FAULTS: tuple[tuple[Fault, str], ...] = (
+    (Fault.PHYSICAL_OFFSET, "its physicalOffset is not its place in this log"),
+    (Fault.SYS_FLAG | Fault.COMPRESSION_TYPE, "its sysFlag has bits without a meaning"),
+    (Fault.PORT, "a host's port is none"),
+    (
+        Fault.QUEUE_ID | Fault.QUEUE_OFFSET | Fault.PREPARED_OFFSET | Fault.BODY_SIZE | Fault.PROPERTIES_SIZE,
+        "a field is negative",
+    ),
+    (Fault.TOPIC_EMPTY | Fault.TOPIC_CHARSET | Fault.TOPIC_SIZE | Fault.TOPIC_UTF8, "its topic is none"),
+    (Fault.PROPERTY_NUL, "its properties hold NUL bytes"),
+)
+_SAME = ("totalSize", "magicCode", "bodyCRC", "flag", "queueOffset")
+"""What a record of the commit log and its copy have in common, of the fields in front of their bodies."""
+
+
+@dataclass(slots=True)
+class QueueKeys:
+    """The keys of a queue's records, as an index has them: hash and place; and when each was stored (ms)."""
+
+    hashes: list[NDArray[np.int32]] = field(default_factory=list)
+    places: list[Longs] = field(default_factory=list)
+    times: list[Longs] = field(default_factory=list)
+    count: int = 0
+    complete: bool = True
+
+    def add(self, batch: RecordBatch, base: int) -> None:
+        """The keys of a batch of records."""
+        rows = np.flatnonzero(batch["key_kind"] != KEY_TAGS)
+        if self.count + len(rows) > MAX_KEYS:
+            self.complete = False
+            return
+        records = batch["key_record"][rows]
+        self.hashes.append(batch["key_hash"][rows].copy())
+        self.places.append(batch["pos"][records].astype(np.int64) + base)
+        self.times.append(batch["store_timestamp"][records].astype(np.int64))
+        self.count += len(rows)
+
+
+@dataclass(slots=True)
+class _Times:
+    """The first, last, least and greatest storeTimestamp that belong to a segment (ms)."""
+
+    first: int = NO_TIMESTAMP
+    last: int = NO_TIMESTAMP
+    least: int = NO_TIMESTAMP
+    greatest: int = -1
+
+    def add(self, times: Longs) -> None:
+        if not len(times):
+            return
+        if self.greatest < 0:
+            self.first = int(times[0])
+        self.last = int(times[-1])
+        self.least, self.greatest = min(self.least, int(times.min())), max(self.greatest, int(times.max()))
+
+
+@dataclass(slots=True)
+class QueueWalk:
+    """One pass over the segments of a queue; `rows` are the metadata's of its log and of its units."""
+
+    context: Context
+    queue: TieredQueue
+    log_rows: Mapping[int, SegmentRow]
+    unit_rows: Mapping[int, SegmentRow]
+    compiled: bool = False
+    keys: QueueKeys | None = None
+    record_count: int = 0
+    unit_count: int = 0
+    _unit_times: list[_Times] = field(default_factory=list)
+    _unit_met: list[int] = field(default_factory=list)
+
+    def run(self) -> Iterator[Finding]:
+        """The findings, the log's first."""
+        self._unit_times = [_Times() for _ in self.queue.units.files]
+        self._unit_met = [0 for _ in self.queue.units.files]
+        with StreamReader(self.queue.log) as log, StreamReader(self.queue.units) as units:
+            for file in self.queue.log.files:
+                yield from self._file(file, units)
+            yield from self._units(log, units)
+            if not self.context.store.has_entries:
+                yield from self._local(log, units)
+        for number, file in enumerate(self.queue.units.files):
+            row = self.unit_rows.get(file.start_offset or 0)
+            if row is not None and row.size == file.size == self._unit_met[number] * UNIT_SIZE:
+                yield from _compare_times(file, row, self._unit_times[number])
+
+    def _file(self, file: MappedFile, units: StreamReader) -> Iterator[Finding]:
+        """The records of a log segment, each against the unit of its queue offset."""
+        base = file.start_offset or 0
+        store = self.context.store
+        table, times, sound = QueueTable(), _Times(), True
+        options = ScanOptions(self.context.level == "full", store.dialect.property_parser, file.size)
+        with FileReader(file.location) as reader:
+            for item in scan_log_file(reader, base, options, table, compiled=self.compiled):
+                if isinstance(item, Region):
+                    found = list(self._region(file, reader, item, times))
+                    sound = sound and not found
+                    yield from found
+                    continue
+                self.record_count += item.record_count
+                times.add(item["store_timestamp"].astype(np.int64))
+                yield from self._records(file, item, table)
+                yield from self._join(file, item, units)
+                if self.keys is not None:
+                    self.keys.add(item, base)
+        row = self.log_rows.get(base)
+        if row is not None and row.size == file.size and sound and times.greatest >= 0:
+            yield from _compare_times(file, row, times)
+
+    def _region(
+        self, file: MappedFile, reader: FileReader, region: Region, times: _Times
+    ) -> Iterator[Finding]:
+        """Bytes that are no records: nothing but a coda may be there."""
+        if region.kind in (RegionKind.RECORDS, RegionKind.FILLER):
+            return
+        if region.kind is RegionKind.BLANK and region.reason is not Reason.BLANK_SIZE:
+            data = reader.read_upto(region.start, TIERED_CODA.size)
+            coda = TIERED_CODA.parse(data) if len(data) == TIERED_CODA.size else {"size": 0}
+            if coda["size"] == TIERED_CODA.size and region.start + TIERED_CODA.size == file.size:
+                if coda["maxStoreTimestamp"] not in (times.last, times.greatest):
+                    yield Finding(
+                        RuleName.TIERED_CODA,
+                        self._place(file, region.start, file.size),
+                        {"timestamp": coda["maxStoreTimestamp"]},
+                        {"timestamp": times.greatest},
+                    )
+                return
+        found: Facts = {"reason": f"{region.kind}, {region.reason}".rstrip(", ")}
+        yield Finding(RuleName.TIERED_RECORD, self._place(file, region.start, region.end), found)
+
+    def _records(self, file: MappedFile, batch: RecordBatch, table: QueueTable) -> Iterator[Finding]:
+        faults = batch["faults"]
+        own = (self.queue.topic.encode("utf-8", "surrogateescape"), self.queue.queue_id)
+        rows = [row for row, name in enumerate(table.names) if name == own]
+        tests: list[tuple[Flags, str]] = [(~np.isin(batch["queue_index"], rows), "it is of another queue")]
+        tests += [((faults & bits) != 0, text) for bits, text in _FAULTS]
+        for wrong, text in tests:
+            for row in np.flatnonzero(wrong)[:BLOCK].tolist():
+                yield Finding(RuleName.TIERED_RECORD, self._record(file, batch, row), {"reason": text})
+        for row in np.flatnonzero(faults & (Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE)).tolist():
+            crc: Facts = {"crc": int(batch["body_crc"][row])}
+            yield Finding(RuleName.TIERED_BODY_CRC, self._record(file, batch, row), crc)
+
+    def _join(self, file: MappedFile, batch: RecordBatch, units: StreamReader) -> Iterator[Finding]:
+        """Each record has a unit at its queue offset; where that points here, it says the same."""
+        queue_offset = batch["queue_offset"].astype(np.int64)
+        sound = (queue_offset >= 0) & (queue_offset < NO_TIMESTAMP // UNIT_SIZE)
+        index = np.where(sound, queue_offset, -1) * UNIT_SIZE
+        end = units.end // UNIT_SIZE * UNIT_SIZE
+        behind = np.flatnonzero(sound & (index >= end))
+        if len(behind):
+            where = self._record(file, batch, int(behind[0]))
+            yield Finding(RuleName.TIERED_RECORD_WITHOUT_UNIT, where, count=len(behind))
+        rows = units.gather(index, UNIT_DTYPE)
+        place = batch["pos"].astype(np.int64) + (file.start_offset or 0)
+        here = (rows["offset"] == place) & (index >= units.start) & (index < end)
+        # Up to 5.2.0, the unit of a segment's first record has the place of the coda in front of it.
+        here |= (rows["offset"] == place - TIERED_CODA.size) & (batch["pos"] == 0) & (place > 0)
+        for name, column in (("size", "total_size"), ("tagsCode", "tags_code")):
+            for row in np.flatnonzero(here & (rows[name] != batch[column])).tolist():
+                text = f"its {name} is {int(rows[name][row])}, the record has {int(batch[column][row])}"
+                offset = int(queue_offset[row])
+                yield self._unit(offset, int(rows["offset"][row]), text)
+        self._count(index[here], batch["store_timestamp"].astype(np.int64)[here])
+
+    def _count(self, places: Longs, times: Longs) -> None:
+        """Note when the records of units were stored, by the segment of the units."""
+        starts = np.array([file.start_offset or 0 for file in self.queue.units.files], np.int64)
+        number = np.searchsorted(starts, places, "right") - 1
+        for which in np.unique(number).tolist():
+            self._unit_times[which].add(times[number == which])
+            self._unit_met[which] += int(np.count_nonzero(number == which))
+
+    def _units(self, log: StreamReader, units: StreamReader) -> Iterator[Finding]:
+        """Each unit points to a record of its queue offset. The log may begin later: its segments expire
+        on their own."""
+        for first, rows in unit_blocks(units):
+            self.unit_count += len(rows)
+            index = np.arange(first, first + len(rows), dtype=np.int64)
+            places = rows["offset"].astype(np.int64)
+            kept = places >= log.start if len(log.files) else np.zeros(len(rows), np.bool_)
+            _, heads = heads_at(log, places)
+            magic = (heads["magicCode"] == MAGIC_V1) | (heads["magicCode"] == MAGIC_V2)
+            other = (heads["queueOffset"] != index) | (heads["queueId"] != self.queue.queue_id)
+            tests: list[tuple[Flags, str]] = [
+                (kept & (places >= log.end), "that is behind the end of the log"),
+                (kept & (places < log.end) & ~magic, "no record begins there"),
+                (kept & magic & other, "another message is there"),
+                (kept & magic & (heads["totalSize"] != rows["size"]), "its size is not the record's"),
+            ]
+            if not len(log.files):
+                tests = [(np.ones(len(rows), np.bool_), "the queue has no log")]
+            done = np.zeros(len(rows), np.bool_)
+            for wrong, text in tests:
+                for row in np.flatnonzero(wrong & ~done).tolist():
+                    yield self._unit(int(index[row]), int(places[row]), text)
+                done |= wrong
+        for file in self.queue.units.files:
+            if file.size % UNIT_SIZE:
+                start = file.size - file.size % UNIT_SIZE
+                text = f"{file.size - start} bytes are less than a unit"
+                offset = ((file.start_offset or 0) + start) // UNIT_SIZE
+                found: Facts = {"offset": None, "reason": text}
+                yield Finding(RuleName.TIERED_UNIT, self._place(file, start, file.size, offset), found)
+
+    def _local(self, log: StreamReader, units: StreamReader) -> Iterator[Finding]:
+        """The messages that the commit log still has, too, are the same there."""
+        store = self.context.store
+        own = [
+            queue
+            for queue in store.queues
+            if (queue.topic, queue.queue_id, queue.kind) == (self.queue.topic, self.queue.queue_id, "file")
+        ]
+        for queue in own:
+            with StreamReader(queue.mapped_files) as near, StreamReader(store.commitlog) as commitlog:
+                for first, rows in unit_blocks(units):
+                    index = np.arange(first, first + len(rows), dtype=np.int64)
+                    local = near.gather(index * UNIT_SIZE, UNIT_DTYPE)
+                    _, heads = heads_at(log, rows["offset"].astype(np.int64))
+                    theirs = commitlog.gather(local["offset"].astype(np.int64), RECORD_HEAD_DTYPE)
+                    both = (local["size"] > 0) & _is_message(heads) & _is_message(theirs)
+                    both &= (theirs["queueOffset"] == index) & (heads["queueOffset"] == index)
+                    both &= theirs["physicalOffset"] == local["offset"]
+                    differs = np.zeros(len(rows), np.bool_)
+                    for name in _SAME:
+                        differs |= heads[name] != theirs[name]
+                    for row in np.flatnonzero(both & differs).tolist():
+                        place = int(rows["offset"][row])
+                        yield self._differs(int(index[row]), place, heads[row], theirs[row])
+
+    def _differs(self, offset: int, place: int, head: np.void, theirs: np.void) -> Finding:
+        name = next(name for name in _SAME if head[name] != theirs[name])
+        file = _file_of(self.queue.log.files, place)
+        start = place - (file.start_offset or 0)
+        found: Facts = {"field": name, "value": int(head[name])}
+        wanted: Facts = {"value": int(theirs[name]), "offset": int(theirs["physicalOffset"])}
+        where = self._place(file, start, start + int(head["totalSize"]), offset)
+        return Finding(RuleName.TIERED_NOT_AS_LOCAL, where, found, wanted)
+
+    def _unit(self, queue_offset: int, offset: int, reason: str) -> Finding:
+        file = _file_of(self.queue.units.files, queue_offset * UNIT_SIZE)
+        start = queue_offset * UNIT_SIZE - (file.start_offset or 0)
+        found: Facts = {"offset": offset, "reason": reason}
+        where = self._place(file, start, start + UNIT_SIZE, queue_offset)
+        return Finding(RuleName.TIERED_UNIT, where, found)
+
+    def _record(self, file: MappedFile, batch: RecordBatch, row: int) -> Where:
+        start = int(batch["pos"][row])
+        end = start + int(batch["total_size"][row])
+        return self._place(file, start, end, int(batch["queue_offset"][row]))
+
+    def _place(self, file: MappedFile, start: int, end: int, queue_offset: int | None = None) -> Where:
+        return Where(
+            file=file.relative,
+            start=start,
+            end=end,
+            topic=self.queue.topic,
+            queue_id=self.queue.queue_id,
+            queue_offset=queue_offset,
+        )
+
+
+def unit_blocks(units: StreamReader) -> Iterator[tuple[int, NDArray[Any]]]:
+    """The units of every segment block by block, as (queue offset of the first, units)."""
+    for file in units.files:
+        start = file.start_offset or 0
+        index, end = -(-start // UNIT_SIZE), (start + file.size) // UNIT_SIZE
+        while index < end:
+            count = min(BLOCK, end - index)
+            yield index, np.frombuffer(units.read(index * UNIT_SIZE, count * UNIT_SIZE), UNIT_DTYPE)
+            index += count
+
+
+def _is_message(heads: NDArray[Any]) -> Flags:
+    found: Flags = (heads["magicCode"] == MAGIC_V1) | (heads["magicCode"] == MAGIC_V2)
+    return found
+
+
+def _file_of(files: Sequence[MappedFile], place: int) -> MappedFile:
+    """The last file that begins at or before a place of the stream."""
+    found = files[0]
+    for file in files:
+        if (file.start_offset or 0) <= place:
+            found = file
+    return found
+
+
+def _compare_times(file: MappedFile, row: SegmentRow, times: _Times) -> Iterator[Finding]:
+    stated = (
+        ("beginTimestamp", row.begin_timestamp, (times.least, times.first)),
+        ("endTimestamp", row.end_timestamp, (times.greatest, times.last)),
+    )
+    for name, value, right in stated:
+        if value not in right:
+            where = Where(file=file.relative)
+            yield Finding(
+                RuleName.TIERED_SEGMENT_TIME, where, {"field": name, "value": value}, {"value": right[0]}
+            )
