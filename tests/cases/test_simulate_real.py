@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rocketfsck.query.start.settings import LOG_REASON, NotCoveredError
+from rocketfsck.query.start.settings import BOTH_REASON, NotCoveredError
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.store import open_store
+from rocketfsck.store.model import Settings
 
 from tests.conftest import Directory, Document
 
@@ -16,6 +17,7 @@ DELIVERED = {"5.5.0-full-killed": {"MallDelay"}}
 RESTARTED = (
     "5.5.0-combine",
     "5.5.0-compaction",
+    "5.5.0-dledger",
     "5.5.0-full-killed",
     "5.5.0-pop-kv-killed",
     "5.5.0-rocksdb-config-v2",
@@ -24,10 +26,6 @@ RESTARTED = (
 )
 FORGOTTEN = {"5.5.0-rocksdb-config-v2"}
 """Killed before the settings of topics were written: the broker was asked about those that it still knew."""
-NOT_COVERED = {
-    "4.9.7-dledger-mixed": ("4.9.8", LOG_REASON),
-    "5.5.0-dledger": ("5.5.0", LOG_REASON),
-}
 
 
 @pytest.mark.parametrize("name", RESTARTED)
@@ -55,12 +53,11 @@ def test_a_restart_is_as_predicted(name: str, real_dir: Directory, real_manifest
     assert len(start.index.files) == len(told["indexHeadersAfter"])
 
 
-@pytest.mark.parametrize("name", NOT_COVERED)
-def test_what_is_kept_in_another_form_is_not_covered(name: str, real_dir: Directory) -> None:
-    version, reason = NOT_COVERED[name]
+def test_both_of_the_other_forms_at_once_are_not_covered(real_dir: Directory) -> None:
+    store = open_store(real_dir("5.5.0-dledger"))
     with pytest.raises(NotCoveredError) as caught:
-        simulate_start(open_store(real_dir(name)), version)
-    assert caught.value.reasons == (reason,)
+        simulate_start(store, "5.5.0", conf=Settings(None, {"storeType": "defaultRocksDB"}))
+    assert BOTH_REASON in caught.value.reasons
     assert caught.value.exit_code == 8
 
 

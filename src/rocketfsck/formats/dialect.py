@@ -140,6 +140,7 @@ class Dialect:
     consumequeue_ext: bool  # 3.6
     multi_dispatch: bool  # LMQ, 2.13
     dledger: bool  # 2.14
+    dledger_dispatches: bool  # after an unclean stop DLedger's recovery dispatches, too (2.14)
     timer_wheel: bool  # D17
     compaction: bool  # D18
     rocksdb_consumequeue: bool  # D19
@@ -208,6 +209,7 @@ _HISTORY: dict[str, tuple[Any, *tuple[tuple[Any, tuple[str, ...]], ...]]] = {
     "consumequeue_ext": (False, (True, ("4.1.0",))),
     "multi_dispatch": (False, (True, ("4.9.3", "5.0.0-ALPHA"))),
     "dledger": (False, (True, ("4.5.1",))),
+    "dledger_dispatches": (False, (True, ("5.2.0",))),
     "timer_wheel": (False, (True, ("5.0.0",))),
     "compaction": (False, (True, ("5.1.0",))),
     "rocksdb_consumequeue": (False, (True, ("5.2.0",))),

@@ -36,7 +36,7 @@ NUMBER_REASON = 'java.lang.NumberFormatException: For input string: "{name}"'
 class OpenFile:
     """A file of a mapped file queue in the broker's memory; `wrote_pos` is where its contents end for it.
 
-    `is_new` for one that the start itself creates.
+    `is_new` for one that the start itself creates, `in_entries` for one of DLedger's log.
     """
 
     path: str
@@ -45,6 +45,7 @@ class OpenFile:
     size: int
     wrote_pos: int
     is_new: bool = False
+    in_entries: bool = False
 
     @property
     def end_offset(self) -> int:

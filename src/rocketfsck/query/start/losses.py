@@ -6,6 +6,7 @@ Counts are exact, ranges are kept up to a limit. Reference 6.3 to 6.7, fault cat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,8 +135,9 @@ def count_cut(
     for file in files:
         if file.end_offset <= cut_offset:
             continue
+        wanted = replace(options, in_entries=file.in_entries)
         with FileReader(file.path) as reader:
-            for found in scan_log_file(reader, file.start_offset, options, QueueTable(), compiled=compiled):
+            for found in scan_log_file(reader, file.start_offset, wanted, QueueTable(), compiled=compiled):
                 if isinstance(found, Region):
                     continue
                 offset = found["pos"] + file.start_offset

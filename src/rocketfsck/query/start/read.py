@@ -8,11 +8,14 @@ totalSize bytes, is an exception that it takes for an invalid record.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
+from rocketfsck.errors import FormatError
 from rocketfsck.formats.delay import SCHEDULE_TOPIC
 from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE
+from rocketfsck.formats.dledger import MAGIC_BLANK as ENTRY_BLANK
 from rocketfsck.formats.javatext import java_decode, parse_int16, parse_int32, parse_int64
 from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, STORE_HOST_V6
 from rocketfsck.formats.properties import (
@@ -45,21 +48,26 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """`size` is the totalSize (of an OK or HALF record), `read_size` how far the broker's buffer moved on."""
+    """`size` is the totalSize (of an OK or HALF record), `read_size` how far the broker's buffer moved on.
+
+    Both with the `lead` bytes of the header of DLedger's entry in front of it, if there is one.
+    """
 
     verdict: Verdict
     size: int = 0
     read_size: int = 0
     huge: bool = False
+    lead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a broker reads: its dialect, and which checks are on."""
+    """How a broker reads: its dialect, which checks are on, and whether its log is DLedger's."""
 
     dialect: Dialect
     check_crc: bool
     force_property_crc: bool = False
+    in_entries: bool = False
 
 
 INVALID = Judged(Verdict.INVALID)
@@ -112,6 +120,34 @@ def judge_record(reader: FileReader, pos: int, limit: int, reading: Reading) -> 
         return _judge_fields(cursor, pos, total_size, magic_code == MAGIC_V2, reading, huge)
     except _EndError:
         return Judged(Verdict.INVALID, huge=huge)
+
+
+def judge_place(reader: FileReader, pos: int, limit: int, reading: Reading) -> Judged:
+    """As `judge_record`, of whatever a broker expects at `pos`: a record, or an entry of DLedger's.
+
+    DLedgerCommitLog.checkMessageAndReturnSize: the second word tells a bare record, the first one the end of
+    a file; anything else is 48 bytes in front of a record.
+    """
+    if not reading.in_entries:
+        return judge_record(reader, pos, limit, reading)
+    head = reader.read_upto(pos, 2 * _INT.size) if limit - pos >= 2 * _INT.size else b""
+    if len(head) < 2 * _INT.size:
+        return INVALID
+    first, second = (int(word) for (word,) in _INT.iter_unpack(head))
+    if second in (MAGIC_BLANK, MAGIC_V1) or (second == MAGIC_V2 and reading.dialect.v2_allowed):
+        return judge_record(reader, pos, limit, reading)
+    if first == ENTRY_BLANK:
+        return Judged(Verdict.BLANK)
+    if limit - pos < ENTRY_HEADER_SIZE:
+        return INVALID
+    judged = judge_record(reader, pos + ENTRY_HEADER_SIZE, limit, reading)
+    if judged.verdict is Verdict.BLANK:
+        # the broker takes the 48 bytes for a message without a topic
+        raise FormatError("an entry of DLedger's holds a BLANK: its start cannot be predicted", offset=pos)
+    if not judged.size:
+        return judged
+    lead = ENTRY_HEADER_SIZE
+    return replace(judged, size=judged.size + lead, read_size=judged.read_size + lead, lead=lead)
 
 
 def _judge_fields(

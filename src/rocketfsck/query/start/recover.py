@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rocketfsck.formats.checkpoint import Checkpoint
 from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.query.start.databases import NO_MARKS, Marks
 from rocketfsck.query.start.load import OpenFile
@@ -69,6 +70,23 @@ def choose_start(
                 return number
         number -= 1
     return least
+
+
+def choose_data_file(
+    files: Sequence[OpenFile], dialect: Dialect, checkpoint: Checkpoint, *, index_safe: bool
+) -> int:
+    """As `choose_start` after an unclean stop, of DLedger's data files: isMmapFileMatchedRecover."""
+    for number in range(len(files) - 1, 0, -1):
+        with FileReader(files[number].path) as reader:
+            data = reader.read_upto(ENTRY_HEADER_SIZE, HEAD_SIZE).ljust(HEAD_SIZE, b"\0")
+        first = decode_head(data, knows_ipv6=dialect.ipv6_hosts)
+        known = first.magic_code == MAGIC_V1 and first.store_timestamp != 0
+        mark = dialect.recovery_mark
+        if known and checkpoint.covers(
+            first.physical_offset, first.store_timestamp, mark, index_safe=index_safe
+        ):
+            return number
+    return 0
 
 
 def _first_to_match(file: OpenFile, dialect: Dialect) -> RecordHead | None:
@@ -189,14 +207,24 @@ class Reput:
 
 
 def dispatch_log(
-    files: Sequence[OpenFile], start_offset: int, walker: LogWalker, handle: BatchHandler, *, master: bool
+    files: Sequence[OpenFile],
+    start_offset: int,
+    walker: LogWalker,
+    handle: BatchHandler,
+    *,
+    skips: bool,
+    end_offset: int | None = None,
 ) -> Reput:
     """The dispatcher from `start_offset` to the end of the log, without body CRCs. Reference 6.5.
 
-    Behind a record of a wrong length its count goes on by the record's totalSize and its buffer by the
-    record's fields: from then on it stands elsewhere than it reads.
+    `skips`: it goes on behind what it cannot read, as that of a master does. `end_offset` is how far the
+    broker lets it read, None for the end of the log. Behind a record of a wrong length its count goes on by
+    the record's totalSize and its buffer by the record's fields: from then on it stands elsewhere than it
+    reads.
     """
     max_offset = files[-1].start_offset + files[-1].wrote_pos if files else 0
+    if end_offset is not None:
+        max_offset = min(max_offset, end_offset)
     skipped: list[Skipped] = []
     offset = start_offset
     before = start_offset - 1
@@ -210,9 +238,10 @@ def dispatch_log(
             skipped.append(Skipped(offset, max_offset, "no file holds this offset", stuck=True))
             break
         pos, half_size, half_read_size, ending = offset % file.size, 0, 0, None
+        limit = min(file.wrote_pos, max_offset - file.start_offset)
         with FileReader(file.path) as reader:
             while ending is None:
-                found = drain(walker, reader, pos, file.wrote_pos, file, handle)
+                found = drain(walker, reader, pos, limit, file, handle)
                 judged = found.judged
                 if judged is not None and judged.verdict is Verdict.HALF and judged.size > 0:
                     half_size += judged.size
@@ -220,13 +249,13 @@ def dispatch_log(
                     pos = found.pos + judged.read_size
                     continue
                 ending = found
-        end = file.start_offset + file.wrote_pos
+        end = file.start_offset + limit
         if ending.judged is not None and ending.judged.verdict is Verdict.BLANK:
             count = file.start_offset + ending.pos + half_size - half_read_size
             offset = count + file.size - count % file.size
         else:
             if ending.judged is not None:
-                stuck = not master
+                stuck = not skips
                 bad = file.start_offset + ending.pos
                 skipped.append(Skipped(bad, max_offset if stuck else end, stop_name(ending.judged), stuck))
                 if stuck:

@@ -8,7 +8,7 @@ files are taken for whole between the first and the furthest record that they le
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,8 +130,9 @@ def look_over(looks: Sequence[Look], table: QueueTable, options: ScanOptions, *,
             if look.wants(file):
                 wanted.setdefault(file.path, (file, []))[1].append((look, number))
     for file, takers in wanted.values():
+        read = replace(options, in_entries=file.in_entries)
         with FileReader(file.path) as reader:
-            for batch in scan_log_file(reader, file.start_offset, options, table, compiled=compiled):
+            for batch in scan_log_file(reader, file.start_offset, read, table, compiled=compiled):
                 if isinstance(batch, Region):
                     continue
                 for look, number in takers:

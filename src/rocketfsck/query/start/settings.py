@@ -21,7 +21,8 @@ from rocketfsck.store.listing import EntryKind
 from rocketfsck.store.model import OtherKind, QueueKind, Settings, Store, StrayReason
 from rocketfsck.store.reading import FileReader, read_whole
 
-LOG_REASON = "its commit log is DLedger's"
+BOTH_REASON = "consume queues in RocksDB beside a log of DLedger's are not described"
+NO_ENTRIES_REASON = "its commit log is DLedger's, and it is not certain which files are DLedger's log"
 QUEUES_REASON = "its consume queues are in RocksDB"
 
 NOTED_TOPICS = 5
@@ -73,11 +74,13 @@ def refuse_unanswered(store: Store, dialect: Dialect, *, queues: bool) -> None:
     """Raise NotCoveredError for a store whose commit log is kept in a form that is not read here, or with
     `queues` its queues: what a running broker answers cannot be told.
 
-    Queues that are kept in both forms have the same units. DLedger's log is read (`store.dledger`).
+    Queues that are kept in both forms have the same units.
     """
     settings = store.settings
     doubled = bool(store.queues) and not (settings.get("storeType") or "").startswith("defaultRocksDB")
-    left_out = {LOG_REASON} if store.has_entries else set()
+    left_out = {BOTH_REASON}
+    if store.has_entries:
+        left_out.update(_node_reasons(store, settings, dialect))
     if doubled or not queues:
         left_out.add(QUEUES_REASON)
     reasons = tuple(reason for reason in _not_read(store, settings, dialect) if reason not in left_out)
@@ -86,14 +89,38 @@ def refuse_unanswered(store: Store, dialect: Dialect, *, queues: bool) -> None:
 
 
 def _not_read(store: Store, settings: Settings, dialect: Dialect) -> tuple[str, ...]:
-    has_dledger = any(other.kind is OtherKind.DLEDGER_DATA for other in store.others)
     in_database = kind_of_queues(store, settings, dialect) != "files"
     asked = (
-        (dialect.dledger and settings.flag("enableDLegerCommitLog", has_dledger), LOG_REASON),
+        *((True, reason) for reason in _node_reasons(store, settings, dialect)),
+        (in_database and uses_entries(store, settings, dialect), BOTH_REASON),
         (in_database and unread_databases(store), QUEUES_REASON),
         *((True, reason) for reason in _log_elsewhere(store)),
     )
     return tuple(reason for applies, reason in asked if applies)
+
+
+def uses_entries(store: Store, settings: Settings, dialect: Dialect) -> bool:
+    """Whether a broker with these settings reads the store's log as DLedger's."""
+    return dialect.dledger and store.has_entries and settings.flag("enableDLegerCommitLog", True)
+
+
+def _node_reasons(store: Store, settings: Settings, dialect: Dialect) -> list[str]:
+    """Why the start of a broker with DLedger cannot be predicted on this store."""
+    found = any(other.kind is OtherKind.DLEDGER_DATA for other in store.others)
+    if not dialect.dledger or not settings.flag("enableDLegerCommitLog", found):
+        return []
+    if not store.has_entries:
+        return [NO_ENTRIES_REASON]
+    names = {file.relative.split("/")[0] for file in store.commitlog.files if file.in_entries}
+    own = settings.get("dLegerSelfId")
+    reasons = []
+    if own is not None and names != {f"dledger-{own.strip()}"}:
+        reasons.append(f"its node is {own.strip()}, and the store has {', '.join(sorted(names))}")
+    if settings.get("storePathDLedgerCommitLog") is not None:
+        reasons.append("storePathDLedgerCommitLog names other directories for DLedger's data")
+    if settings.flag("enableAcceleratedRecovery", False) or settings.flag("duplicationEnable", False):
+        reasons.append("enableAcceleratedRecovery and duplicationEnable beside DLedger are not described")
+    return reasons
 
 
 def _log_elsewhere(store: Store) -> list[str]:

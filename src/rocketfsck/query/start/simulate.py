@@ -2,6 +2,7 @@
 
     load -> index -> queues recover -> commit log recovers (dispatching) -> truncation -> dispatcher
 
+Where the log is DLedger's, DLedger's own recovery (`node`) comes in the place of the commit log's.
 Every step is the broker's own with its own quirks, on positions instead of mapped bytes. Only files are read;
 nothing is written.
 """
@@ -27,10 +28,12 @@ from rocketfsck.query.start.model import (
     Refusal,
     Start,
 )
+from rocketfsck.query.start.node import NodeStart, dispatch_entries, load_node, recover_node
 from rocketfsck.query.start.queues import QueueModel, StartFailedError
 from rocketfsck.query.start.read import Reading
 from rocketfsck.query.start.recover import (
     Reput,
+    choose_data_file,
     choose_start,
     dispatch_log,
     recover_log,
@@ -39,12 +42,14 @@ from rocketfsck.query.start.recover import (
 from rocketfsck.query.start.remains import Handed, Look, Remains, look_over
 from rocketfsck.query.start.result import file_changes, queue_starts
 from rocketfsck.query.start.settings import (
+    NotCoveredError,
     kinds_note,
     notes_of,
     read_start_checkpoint,
     refuse_unknown,
     role_of,
     topic_kinds,
+    uses_entries,
 )
 from rocketfsck.query.start.timers import TimerOutcome, start_timers
 from rocketfsck.query.start.units import find_unreadable
@@ -64,6 +69,9 @@ ACCELERATED_REASON = (
     "java.lang.RuntimeException: Accelerated recovery is enabled but checkpoint's logicsPhysicalOffset is "
     "invalid"
 )
+PUT_AND_CUT_REASON = (
+    "DLedger's recovery puts units into the queues and cuts them at an offset before their ends"
+)
 WAITS_REASON = "the start waits for the dispatcher, which stands still at offset {offset}: {why}"
 
 
@@ -82,7 +90,7 @@ def simulate_start(
     reads the whole commit log once. `watch` is told of every run of units that the start appends.
 
     Raises UsageError for a version that is none, NotCoveredError for a store whose start is not described
-    here (DLedger, RocksDB queues), StoreError where a file cannot be read.
+    here (RocksDB queues, some of DLedger's), StoreError where a file cannot be read.
     """
     return simulate_starts(store, [version], conf=conf, losses=losses, watch=watch)[0]
 
@@ -107,7 +115,7 @@ def simulate_starts(
     with with_queues(store) as store:
         for dialect in dialects:
             refuse_unknown(store, settings, dialect)
-        return _simulated(without_entries(store), dialects, settings, losses, watch, areas)
+        return _simulated(store, dialects, settings, losses, watch, areas)
 
 
 def _simulated(
@@ -143,6 +151,8 @@ class _Simulation:
         areas: Areas = NO_AREAS,
         table: QueueTable | None = None,
     ) -> None:
+        self.has_entries = uses_entries(store, settings, dialect)
+        store = store if self.has_entries else without_entries(store)
         self.store = store
         self.areas = areas
         self.held = queues_of(store, settings, dialect)
@@ -194,6 +204,7 @@ class _Simulation:
         self.handed_from: tuple[int, int] | None = None  # file number, physicalOffset above which
         self.kept_timestamp: int | None = None
         self.timers = TimerOutcome()
+        self.node: NodeStart | None = None
 
     def run(self) -> None:
         """Load, recover and dispatch."""
@@ -239,7 +250,9 @@ class _Simulation:
         for queue in self.queues.values():
             queue.recover()
         marked_offset = self._marked_offset()
-        if self.log_files:
+        if self.has_entries:
+            self._recover_node()
+        elif self.log_files:
             self._recover_log(marked_offset)
         elif self.dialect.empty_log_destroys_queues == "always" or not self.clean:
             self.destroyed = any(queue.files for queue in self.queues.values())
@@ -310,8 +323,49 @@ class _Simulation:
         self._truncate(max_queue_offset, recovered.cut_offset)
         self.log_files = truncate_files(self.log_files, recovered.cut_offset)
 
+    def _recover_node(self) -> None:
+        """DLedgerCommitLog.recover: the plain files stay as they are, DLedger's own are cut."""
+        max_queue_offset = self._max_queue_offset()
+        node = load_node(self.store)
+        plain = self.log_files
+        self.all_files = (*plain, *node.data)
+        self.node = started = recover_node(self.store, node)
+        self.scan, self.cut_offset = started.scan, started.scan.stop_offset
+        self.kept_timestamp = started.last_timestamp
+        self.log_files = [*plain, *started.data]
+        self.notes += started.notes()
+        limit = started.scan.stop_offset
+        if not self.clean and self.dialect.dledger_dispatches:
+            if self.dialect.recovery_mark == "offset":
+                max_queue_offset = self.checkpoint.logics_physical_offset
+            limit = self._dispatch_entries(started.data, len(plain), max_queue_offset)
+        if max_queue_offset >= limit:
+            if any(queue.added_count for queue in self.queues.values()):
+                raise NotCoveredError((PUT_AND_CUT_REASON,), path=str(self.store.root))
+            for queue in self.queues.values():
+                queue.truncate(limit)
+
+    def _dispatch_entries(self, files: Sequence[OpenFile], number: int, cut_from: int) -> int:
+        """Dispatch DLedger's files, the first of which is number `number` of the log; where they end.
+
+        An end that is not above `cut_from` cuts the queues: then what they have is counted anew.
+        """
+        first = choose_data_file(files, self.dialect, self.checkpoint, index_safe=self.role.index_safe)
+        end = dispatch_entries(files, first, self._walker(check_crc=self.role.check_crc), self._hand_on)
+        self.recovery_count = self.dispatcher.record_count
+        if cut_from < end:
+            self.handed_from = (number + first, -(1 << 63))
+        else:
+            self.census = self.dispatcher.census = Census(self.table)
+        return end
+
+    def _hand_on(self, batch: RecordBatch, file: OpenFile) -> None:
+        everything = np.ones(batch.record_count, np.bool_)
+        self.dispatcher.dispatch(batch, file.start_offset, everything)
+
     def _walker(self, *, check_crc: bool) -> LogWalker:
-        reading = Reading(self.dialect, check_crc, self.role.force_property_crc and self.dialect.property_crc)
+        property_crc = self.role.force_property_crc and self.dialect.property_crc
+        reading = Reading(self.dialect, check_crc, property_crc, self.has_entries)
         return LogWalker(reading, self.table, compiled=self.compiled)
 
     def _truncate(self, max_queue_offset: int, cut_offset: int) -> None:
@@ -344,15 +398,18 @@ class _Simulation:
         from_queues = self.dialect.dispatch_restart == "consumequeue end" or (
             self.dialect.batch_queues and self.role.recheck_from_queues
         )
-        start = max(self._max_queue_offset(), 0) if from_queues else self.max_offset
+        confirmed = self.max_offset if self.node is None else self.node.confirm_offset
+        start = max(self._max_queue_offset(), 0) if from_queues else confirmed
         self.reput_start = max(start, self.min_offset)
 
-        def handle(batch: RecordBatch, file: OpenFile) -> None:
-            everything = np.ones(batch.record_count, np.bool_)
-            self.dispatcher.dispatch(batch, file.start_offset, everything)
-
         walker = self._walker(check_crc=False)
-        self.reput = dispatch_log(self.log_files, self.reput_start, walker, handle, master=self.role.master)
+        skips = self.role.master or self.node is not None
+        self.reput = Reput(self.reput_start, ())
+        # DLedger's first up to what the group agreed on, then, once it has a leader, to the end
+        for end in sorted({confirmed, self.max_offset}):
+            at = self.reput.end_offset
+            part = dispatch_log(self.log_files, at, walker, self._hand_on, skips=skips, end_offset=end)
+            self.reput = Reput(part.end_offset, self.reput.skipped + part.skipped)
         if self.dialect.dispatch_restart == "consumequeue end":
             for still in self.reput.skipped:
                 if still.stuck:
@@ -421,6 +478,7 @@ class _Simulation:
                 )
                 + self.index.changes
                 + self.timers.changes
+                + ([] if self.node is None else self.node.changes())
             ),
             ignored=tuple(loading.ignored),
             queues_destroyed=self.destroyed,

@@ -22,6 +22,7 @@ START_TRAITS = (
     "directories_skipped",
     "dispatch_restart",
     "dledger",
+    "dledger_dispatches",
     "empty_last_file_deleted",
     "empty_log_destroys_queues",
     "half_record_recovered",

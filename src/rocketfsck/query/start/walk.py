@@ -1,7 +1,8 @@
 """A commit log file as a broker walks it: batches of records that it accepts, then why it stopped.
 
 The compiled scan does the bulk; a row that a broker may judge otherwise, and the place where the scan stops,
-is judged by `read`. Reference 2.15, 6.2.
+is judged by `read`. So is an entry of DLedger's without a record, which the scan passes over and no broker
+does. Reference 2.14, 2.15, 6.2.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE
 from rocketfsck.formats.magic import BORN_HOST_V6, MAGIC_V2, STORE_HOST_V6
 from rocketfsck.formats.places import SYS_FLAG_AT
-from rocketfsck.query.start.read import Judged, Reading, Verdict, judge_record
+from rocketfsck.query.start.read import Judged, Reading, Verdict, judge_place
 from rocketfsck.scan.columns import Fault, RecordBatch, Trait, new_batch
 from rocketfsck.scan.log.tiling import fill_batch, record_scanner
 from rocketfsck.scan.options import ScanOptions
@@ -51,6 +53,7 @@ class LogWalker:
             read_bodies=reading.check_crc,
             property_parser=reading.dialect.property_parser,
             index_tags=reading.dialect.tag_entries,
+            in_entries=reading.in_entries,
         )
 
     def walk(
@@ -71,32 +74,61 @@ class LogWalker:
                     reader, window, scanner, base_offset, reader.size, self.options, batch, self.table
                 )
                 end = window.file_pos + window.start
-                refused = self._refused_row(reader, limit)
+                begins = self._begins(pos)
+                passed = self._passed_over(begins, end)
+                if passed is not None:
+                    end = int(begins[passed])
+                    batch.cut(passed)
+                    stop = Stop.MAGIC
+                refused = self._refused_row(reader, begins, limit)
                 if refused is not None:
                     row, judged = refused
-                    end = int(batch["pos"][row])
+                    end = int(begins[row])
                     batch.cut(row)
                     if batch.record_count:
                         yield batch
-                    return Ending(end, judged)
+                    return Ending(end, judged if end < limit else None)
                 if batch.record_count:
                     yield batch
                 pos = end
                 if stop in (Stop.BATCH_FULL, Stop.LIMIT) or pos >= limit:
                     continue
-                judged = judge_record(reader, pos, limit, self.reading)
+                judged = judge_place(reader, pos, limit, self.reading)
                 if judged.verdict is not Verdict.OK:
                     return Ending(pos, judged)
-                self._read_otherwise(reader, pos, judged.size, base_offset)
+                self._read_otherwise(reader, pos + judged.lead, judged.size - judged.lead, base_offset)
                 yield batch
                 pos += judged.size
         return Ending(pos, None)
 
-    def _refused_row(self, reader: FileReader, limit: int) -> tuple[int, Judged] | None:
+    def _begins(self, pos: int) -> NDArray[np.int64]:
+        """Where each row of the batch begins, the entry around its record included, and the next one does.
+
+        `pos` is where the run began.
+        """
+        ends = self.batch["pos"] + self.batch["total_size"]
+        if self.reading.in_entries:
+            return np.append(pos, ends)
+        return np.append(self.batch["pos"], ends[-1:] if len(ends) else pos)
+
+    def _passed_over(self, begins: NDArray[np.int64], end: int) -> int | None:
+        """The row in front of which the scan went over an entry without a record, which no broker does.
+
+        `end` is where the run ended.
+        """
+        if not self.reading.in_entries:
+            return None
+        lead = np.append(self.batch["pos"], end) - begins
+        odd = lead != 0
+        odd[:-1] &= lead[:-1] != ENTRY_HEADER_SIZE
+        return int(np.argmax(odd)) if odd.any() else None
+
+    def _refused_row(
+        self, reader: FileReader, begins: NDArray[np.int64], limit: int
+    ) -> tuple[int, Judged] | None:
         """The first record of the batch that the broker does not accept."""
-        batch = self.batch
         for row in np.flatnonzero(self._doubtful(limit)).tolist():
-            judged = judge_record(reader, int(batch["pos"][row]), limit, self.reading)
+            judged = judge_place(reader, int(begins[row]), limit, self.reading)
             if judged.verdict is not Verdict.OK:
                 return row, judged
         return None

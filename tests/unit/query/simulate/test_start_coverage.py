@@ -11,7 +11,7 @@ import pytest
 
 from rocketfsck.formats.consumequeue import PRE_BLANK_UNIT
 from rocketfsck.query.start.databases import BOTH_VERSION_REASON, RECHECK_REASON, VERSION_REASON
-from rocketfsck.query.start.settings import LOG_REASON, NotCoveredError
+from rocketfsck.query.start.settings import NO_ENTRIES_REASON, NotCoveredError
 from rocketfsck.query.start.simulate import simulate_start, simulate_starts
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Settings, Store
@@ -80,7 +80,7 @@ def test_a_log_of_dledger_is_known_by_its_files(tmp_path: Path) -> None:
     data.mkdir(parents=True)
     (data / f"{0:020d}").write_bytes(bytes(4096))
     store = reopen(tmp_path)
-    assert reasons(store) == (LOG_REASON,)
+    assert reasons(store) == (NO_ENTRIES_REASON,)  # both logs begin at 0
     assert reasons(store, "4.4.0") == ()
     assert reasons(store, enableDLegerCommitLog="false") == ()
 

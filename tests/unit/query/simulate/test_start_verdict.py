@@ -83,12 +83,13 @@ def test_the_verdicts_of_a_damaged_store(restart_dir: Directory) -> None:
 
 def test_what_is_not_covered_says_why(real_dir: Directory) -> None:
     store = open_store(real_dir("5.5.0-dledger"))
-    found = predict_starts(store, start_classes(map(parse_version, ("4.4.0", "5.3.3"))))
+    other = Settings(None, {"enableDLegerCommitLog": "true", "dLegerSelfId": "n1"})
+    found = predict_starts(store, start_classes(map(parse_version, ("4.4.0", "5.3.3"))), conf=other)
     assert [(item.covered, item.loads, item.harmless) for item in found] == [
         (True, True, False),
         (False, False, False),
     ]
-    assert "DLedger" in found[1].reason
+    assert "its node is n1, and the store has dledger-n0" in found[1].reason
 
 
 def test_a_refusal_has_its_reason(tmp_path: Path) -> None:
