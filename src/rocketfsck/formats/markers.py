@@ -2,7 +2,8 @@
 
 `abort` stands while a broker runs and is left by an unclean stop; only its existence counts. It is empty up
 to 4.9.8 and holds the broker's PID in ASCII digits from 5.0.0 on. `lock` holds the four bytes `lock`; what
-counts is the POSIX lock on its first byte. `brokerIdentity` is one line `cluster#brokerName#brokerId`.
+counts is the POSIX lock on its first byte. `brokerIdentity` is one line `cluster#brokerName#brokerId` without
+a line end; `brokerIdentity-temp`, there until the controller agrees, has `#registerCheckCode` behind that.
 """
 
 from __future__ import annotations
@@ -40,27 +41,35 @@ def is_lock_content(data: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentity:
-    """Who a controller-mode broker is (5.1.1+)."""
+    """Who a controller-mode broker is (5.1.1+); `check_code` only where it has not got that id yet."""
 
     cluster: str
     broker_name: str
     broker_id: int
+    check_code: str | None = None
 
 
-def decode_broker_identity(data: bytes) -> BrokerIdentity:
-    """The identity in a `brokerIdentity` file; FormatError if it is not `cluster#brokerName#brokerId`."""
+def decode_broker_identity(data: bytes, *, is_temp: bool = False) -> BrokerIdentity:
+    """The identity in a `brokerIdentity` file, with `is_temp` in a `brokerIdentity-temp`.
+
+    FormatError for what a broker does not take, or does not write: parts beyond those, a line end.
+    """
+    name = "brokerIdentity-temp" if is_temp else "brokerIdentity"
     try:
-        text = data.decode().strip()
+        text = data.decode()
     except UnicodeDecodeError as error:
-        raise FormatError("brokerIdentity: not UTF-8", offset=error.start) from None
+        raise FormatError(f"{name}: not UTF-8", offset=error.start) from None
     parts = text.split(BROKER_IDENTITY_SEPARATOR)
-    broker_id = parse_int64(parts[-1])
-    if len(parts) != 3 or broker_id is None:
-        raise FormatError("brokerIdentity: not cluster#brokerName#brokerId", offset=0)
-    return BrokerIdentity(parts[0], parts[1], broker_id)
+    form = ("cluster", "brokerName", "brokerId", "registerCheckCode")[: 3 + is_temp]
+    broker_id = parse_int64(parts[2]) if len(parts) == len(form) else None
+    if broker_id is None or not all(parts):
+        raise FormatError(f"{name}: not {BROKER_IDENTITY_SEPARATOR.join(form)}", offset=0)
+    return BrokerIdentity(parts[0], parts[1], broker_id, parts[3] if is_temp else None)
 
 
 def encode_broker_identity(identity: BrokerIdentity) -> bytes:
-    """The content of a `brokerIdentity` file."""
-    parts = (identity.cluster, identity.broker_name, str(identity.broker_id))
+    """The content of a `brokerIdentity` file, of a `brokerIdentity-temp` where it has a check code."""
+    parts = [identity.cluster, identity.broker_name, str(identity.broker_id)]
+    if identity.check_code is not None:
+        parts.append(identity.check_code)
     return BROKER_IDENTITY_SEPARATOR.join(parts).encode()

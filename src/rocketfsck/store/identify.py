@@ -89,6 +89,7 @@ _AT_ROOT: Mapping[str, FileKind] = {
     "epochFileCheckpoint": FileKind.EPOCH,
     "epochFileCheckpoint.bak": FileKind.EPOCH,
     "brokerIdentity": FileKind.BROKER_IDENTITY,
+    "brokerIdentity-temp": FileKind.BROKER_IDENTITY,
     "timercheck": FileKind.TIMER_CHECK,
     "position-checkpoint": FileKind.COMPACTION_CHECKPOINT,
     "position-checkpoint.bak": FileKind.COMPACTION_CHECKPOINT,

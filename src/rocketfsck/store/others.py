@@ -2,7 +2,7 @@
 
 timerwheel, timerwheel.<n>, timerlog/<20 digits>             reference 1.8
 compaction/{compactionLog,compactionCq}/<topic>/<queueId>/   reference 1.9; compacting/, replicating/ inside
-epochFileCheckpoint, brokerIdentity, each with .bak          reference 1.7
+epochFileCheckpoint, brokerIdentity[-temp], each with .bak   reference 1.7
 dledger-<selfId>/{data,index}/<20 digits>                    reference 2.14
 tiered_index_file/, kvStore/ (RocksDB), transaction/         reference 1.10, 1.1
 the segments of tiered storage, whatever their directory's name (`store.tiered`)
@@ -29,6 +29,8 @@ FILE_KINDS: Mapping[str, OtherKind] = {
     "epochFileCheckpoint.bak": OtherKind.EPOCH,
     "brokerIdentity": OtherKind.BROKER_IDENTITY,
     "brokerIdentity.bak": OtherKind.BROKER_IDENTITY,
+    "brokerIdentity-temp": OtherKind.BROKER_IDENTITY,
+    "brokerIdentity-temp.bak": OtherKind.BROKER_IDENTITY,
 }
 DIRECTORY_KINDS: Mapping[str, OtherKind] = {
     "consumequeue_rocksdb": OtherKind.ROCKSDB,

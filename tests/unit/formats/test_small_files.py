@@ -109,10 +109,18 @@ def test_lock() -> None:
 def test_broker_identity() -> None:
     identity = BrokerIdentity("DefaultCluster", "broker-a", 2)
     assert encode_broker_identity(identity) == b"DefaultCluster#broker-a#2"
-    assert decode_broker_identity(b"DefaultCluster#broker-a#2\n") == identity
-    for data in (b"", b"a#b", b"a#b#c", b"a#b#1#2", b"a#b#\xff"):
+    assert decode_broker_identity(b"DefaultCluster#broker-a#2") == identity
+    # Long.valueOf takes no line end, so a broker takes none
+    for data in (b"", b"a#b", b"a#b#c", b"a#b#1#2", b"a#b#\xff", b"a#b#2\n", b"#b#1"):
         with pytest.raises(FormatError):
             decode_broker_identity(data)
+    asked = BrokerIdentity("c", "b", 3, "127.0.0.1:10911;0f3")
+    assert encode_broker_identity(asked) == b"c#b#3#127.0.0.1:10911;0f3"
+    assert decode_broker_identity(encode_broker_identity(asked), is_temp=True) == asked
+    with pytest.raises(
+        FormatError, match="brokerIdentity-temp: not cluster#brokerName#brokerId#registerCheckCode"
+    ):
+        decode_broker_identity(b"c#b#3", is_temp=True)
 
 
 EPOCHS = (EpochEntry(1, 0), EpochEntry(2, 4096), EpochEntry(7, 1 << 40))

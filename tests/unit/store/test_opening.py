@@ -409,6 +409,7 @@ def test_other_parts(tmp_path: Path) -> None:
         "epochFileCheckpoint": OtherKind.EPOCH,
         "epochFileCheckpoint.bak": OtherKind.EPOCH,
         "brokerIdentity": OtherKind.BROKER_IDENTITY,
+        "brokerIdentity-temp": OtherKind.BROKER_IDENTITY,
         "dledger-n0/quorum_state": OtherKind.DLEDGER,
         "compaction/position-checkpoint": OtherKind.COMPACTION_CHECKPOINT,
     }

@@ -304,6 +304,29 @@ RULES: tuple[Rule, ...] = (
         fault_class="H3",
     ),
     Rule(
+        id=RuleName.IDENTITY_DAMAGED,
+        severity=Severity.WARNING,
+        template="{file} cannot be read: {reason}",
+        why=(
+            "A broker in controller mode that cannot read who it is asks the controller for a new brokerId: "
+            "it joins as one more replica, and the old one stays in the controller's list."
+        ),
+        strictness="strict",
+        level="quick",
+        reference="1.7",
+        fault_class="H3",
+    ),
+    Rule(
+        id=RuleName.IDENTITY_DIFFERS,
+        severity=Severity.WARNING,
+        template="{file} says that {name} is {value}, and broker.conf says {expected.value}",
+        why="A broker in controller mode whose names are not those of this file is not registered.",
+        strictness="strict",
+        level="quick",
+        reference="1.7",
+        fault_class="H3",
+    ),
+    Rule(
         id=RuleName.MASTER_FLUSHED_AHEAD,
         severity=Severity.INFO,
         template=(

@@ -303,8 +303,8 @@ _TABLE = (
     ),
     FaultClass(
         "H3",
-        "epoch file does not fit the log",
-        "Entries of the epoch file do not ascend, or lie outside the log.",
+        "files of controller mode do not fit",
+        "Entries of the epoch file do not ascend, or lie outside the log; the identity cannot be read.",
         "In controller mode a replica may refuse to join.",
     ),
     FaultClass(

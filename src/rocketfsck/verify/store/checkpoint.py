@@ -21,6 +21,7 @@ from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.store.checkpointtail import check_tail
 from rocketfsck.verify.store.epoch import check_epochs
+from rocketfsck.verify.store.identity import check_identity
 from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Context
 
@@ -61,6 +62,7 @@ def check_checkpoint(context: Context, known: Known) -> Iterator[Finding | NotCh
     yield from _check_abort(store, checkpoint, headers)
     yield from _check_lock(store)
     yield from check_epochs(store, known)
+    yield from check_identity(store)
 
 
 def _check_shape(file: StoreFile, data: bytes) -> Iterator[Finding]:

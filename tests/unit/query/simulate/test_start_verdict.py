@@ -22,6 +22,7 @@ from rocketfsck.query.start.verdict import (
     worse,
 )
 from rocketfsck.store import open_store
+from rocketfsck.store.model import Settings
 
 from tests.conftest import Directory
 from tests.unit.query.maker import make, message, reopen
