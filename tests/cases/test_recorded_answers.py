@@ -31,8 +31,10 @@ BORN_LATER = {
 """Queues that got their first messages after the broker was asked."""
 
 ASKED: tuple[tuple[str, State], ...] = (
-    ("4.9.7-dledger-mixed", "running"),  # starts on a log of DLedger's are not predicted
+    ("4.9.7-dledger-mixed", "running"),
+    ("4.9.7-dledger-mixed", "started"),
     ("5.5.0-dledger", "running"),
+    ("5.5.0-dledger", "started"),
     ("5.5.0-batchcq", "running"),
     ("5.5.0-batchcq", "started"),
     ("5.5.0-combine", "running"),
