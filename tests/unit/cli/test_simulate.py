@@ -160,16 +160,19 @@ def test_check_lives_with_a_start_that_cannot_be_predicted(
     assert cli("check", store, "--simulate", "tomorrow").code == 16
 
 
-def test_what_is_not_covered_has_a_status_and_a_document(cli: Cli, real_dir: Directory) -> None:
-    store = real_dir("5.5.0-dledger")
-    ended = cli("simulate", store, "--broker", "5.3.3")
+def test_what_is_not_covered_has_a_status_and_a_document(
+    cli: Cli, real_dir: Directory, tmp_path: Path
+) -> None:
+    store, conf = real_dir("5.5.0-dledger"), tmp_path / "broker.conf"
+    conf.write_text("enableDLegerCommitLog=true\ndLegerSelfId=n1\n")
+    ended = cli("simulate", store, "--broker", "5.3.3", "--conf", conf)
     assert (ended.code, ended.out) == (8, "")
-    assert "the start cannot be predicted: its commit log is DLedger's" in ended.err
-    ended = cli("simulate", store, "--broker", "5.3.3", "--format", "json")
+    assert "the start cannot be predicted: its node is n1" in ended.err
+    ended = cli("simulate", store, "--broker", "5.3.3", "--conf", conf, "--format", "json")
     document = json.loads(ended.out)
     assert ended.code == 8
     assert (document["covered"], document["harmful"]) == (False, None)
-    assert document["not_covered"] == ["its commit log is DLedger's"]
+    assert document["not_covered"] == ["its node is n1, and the store has dledger-n0"]
     covered = json.loads(cli("simulate", store, "--broker", "4.4.0", "--format", "json").out)
     assert (covered["covered"], covered["not_covered"]) == (True, [])
 
