@@ -1,4 +1,4 @@
-"""Starts on DLedger's log as the real brokers of 4.9.7, 5.3.3, 5.4.0 and 5.5.0 did them, on sound and on damaged stores.
+"""Starts on DLedger's log as real brokers of 4.9.7 to 5.5.0 did them, on sound and on damaged stores.
 
 `dledger-starts.json` has what a second process of the same version answered: the bounds of log and queues.
 """
