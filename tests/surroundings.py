@@ -7,9 +7,12 @@ differences end here, before the first test is collected. Processes that tests s
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 
@@ -33,6 +36,10 @@ def settle() -> None:
     for name in UNSET:
         os.environ.pop(name, None)
     os.environ.update(SETTINGS)
+    if "ROCKETFSCK_STATE_DIR" not in os.environ:  # plans are kept there, and not in the user's home
+        state = tempfile.mkdtemp(prefix="rocketfsck-state-")
+        os.environ["ROCKETFSCK_STATE_DIR"] = state
+        atexit.register(shutil.rmtree, state, ignore_errors=True)
     time.tzset()
     os.umask(UMASK)
     if threading.current_thread() is threading.main_thread():

@@ -53,7 +53,7 @@ def _printed(folder: Path, command: list[str]) -> tuple[int, list[str]]:
 
 def test_the_readme_shows_what_is_printed(folder: Path) -> None:
     shown = _shown()
-    assert [lines[0].split()[2] for lines in shown] == ["check", "plan", "apply", "check", "undo"]
+    assert [lines[0].split()[2] for lines in shown] == ["check", "fix", "check", "undo"]
     for first, *lines, last in shown:
         status, printed = _printed(folder, first.split()[1:])
         assert last == f"(exit status {status})", first

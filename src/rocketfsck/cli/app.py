@@ -31,6 +31,7 @@ COMMANDS: dict[str, str] = {
     "dump": "Show the contents of any file, directory or store.",
     "query": "Find messages by id, key, offset, time or content.",
     "check": "Verify a store; say what is wrong, where, and what to do.",
+    "fix": "Repair a store: check, plan, ask, repair, check again.",
     "plan": "Plan a repair: what would be done, why, and what is lost.",
     "apply": "Carry out a plan beside the store, check it, publish it.",
     "undo": "Take the last repair of a store back.",

@@ -10,6 +10,7 @@ from rocketfsck.store.model import Store, Told
 from rocketfsck.store.places.locations import is_remote
 from rocketfsck.verify.options import CheckOptions, Subset
 from rocketfsck.verify.report import Coverage
+from rocketfsck.verify.rules.rule import Level
 
 
 def store_command(words: Sequence[str], told: Told, root: Path | str) -> str:
@@ -31,6 +32,12 @@ def plan_command(store: Store, options: CheckOptions) -> str | None:
     if is_remote(store.root):
         return None
     words = ["plan"] if options.level == "full" else ["plan", "--level", options.level]
+    return store_command([*words, *_delay_levels(store)], store.told, store.root)
+
+
+def fix_command(store: Store, level: Level) -> str:
+    """The command line that repairs a store that was checked at this level, after a question."""
+    words = ["fix"] if level == "full" else ["fix", "--level", level]
     return store_command([*words, *_delay_levels(store)], store.told, store.root)
 
 

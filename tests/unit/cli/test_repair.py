@@ -51,7 +51,7 @@ def test_plan_apply_undo(store: Path, tmp_path: Path, capsys: Capture) -> None:
     plan_path = tmp_path / "plan.json"
     assert run(["plan", str(store)]) == 4
     shown = capsys.readouterr().out
-    assert "cut-log" in shown and f"Next: rocketfsck plan {store} -o plan.json" in shown
+    assert "cut-log" in shown and f"Next: rocketfsck apply {store}" in shown
     assert "physical offset 49078 to 49334" in shown
     assert run(["plan", str(store), "-o", str(plan_path)]) == 4
     assert f"Next: rocketfsck apply {plan_path}" in capsys.readouterr().out
@@ -145,8 +145,8 @@ def test_a_check_says_that_fillers_are_delivered(
     assert given in capsys.readouterr().out
     assert run(["check", str(root)]) == 0
     shown = capsys.readouterr().out
-    assert "nothing is wrong" in shown
-    assert "(`*`) are given 155 filler records in place of lost messages (XR015)." in shown
+    assert shown.startswith("Healthy: ")
+    assert "(`*`) are given 155 filler records in place of lost messages (XR015)" in " ".join(shown.split())
 
 
 def test_what_is_refused(store: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -91,6 +91,13 @@ def check(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     yield said(cli, "check", tmp_path / "bad", "--simulate", "5.3.3")
 
 
+@case("fix")
+def fix(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    damaged(cli, store_dir(STORE), tmp_path / "bad", "torn-tail")
+    for option in ("--dry-run", "--preen", "--yes", "--yes"):
+        yield said(cli, "fix", option, tmp_path / "bad")
+
+
 @case("check-finding")
 def findings(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     for name in (STORE, "4.9.8-killed"):

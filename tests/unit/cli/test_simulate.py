@@ -123,17 +123,20 @@ def test_mistakes(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:
 
 def test_check_says_what_a_start_would_do(cli: Cli, restart_dir: Directory, store_dir: Directory) -> None:
     ended = cli("check", restart_dir(FLIPPED), "--level", "quick", "--simulate", "4.9.8")
-    assert ended.out.splitlines()[-1].startswith("Start: a 4.9.8 broker starts on this store; 327 messages")
+    assert ended.out.startswith("Do not start a broker: its start would make the damage worse.\n")
+    assert "  Start   4.9.8: starts; 327 messages are cut off the log" in ended.out
     assert ended.code & 4
     document = json.loads(
         cli("check", restart_dir(FLIPPED), "--level", "quick", "--simulate", "5.3.3", "--format", "json").out
     )
-    assert document["start"]["harmful"] is False
-    assert document["start"]["version"] == "5.3.3"
+    assert document["verdict"]["may_start"] is True
+    assert [start["alike"] for start in document["verdict"]["starts"]] == [["5.3.3"]]
     clean = cli("check", store_dir("5.3.3-basic"), "--level", "quick", "--simulate", "5.3.3")
     assert clean.code == 0
-    assert "loses nothing" in clean.out
-    assert "Start:" not in cli("check", store_dir("5.3.3-basic"), "--level", "quick").out
+    assert "  Start   5.3.3: starts\n" in clean.out
+    assert (
+        "  Start   5.2.0 to 5.3.4: starts\n" in cli("check", store_dir("5.3.3-basic"), "--level", "quick").out
+    )
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
@@ -141,8 +144,8 @@ def test_check_keeps_rows_free_of_it(cli: Cli, store_dir: Directory, form: str) 
     ended = cli(
         "check", store_dir("5.3.3-basic"), "--level", "quick", "--simulate", "5.3.3", "--format", form
     )
-    assert "Start:" not in ended.out
-    assert ended.err.endswith("Start: a 5.3.3 broker starts on this store and loses nothing.\n")
+    assert ended.err == ""
+    assert "Healthy" not in ended.out
 
 
 def test_check_lives_with_a_start_that_cannot_be_predicted(
@@ -155,8 +158,9 @@ def test_check_lives_with_a_start_that_cannot_be_predicted(
     assert ended.code != 8
     assert "cannot be predicted" in ended.out
     form = ("--broker-conf", conf, "--format", "json")
-    start = json.loads(cli("check", store, "--level", "quick", "--simulate", "5.3.3", *form).out)["start"]
-    assert (start["covered"], start["harmful"]) == (False, None)
+    verdict = json.loads(cli("check", store, "--level", "quick", "--simulate", "5.3.3", *form).out)["verdict"]
+    assert (verdict["state"], verdict["may_start"]) == ("unknown", None)
+    assert [start["covered"] for start in verdict["starts"]] == [False]
     assert cli("check", store, "--simulate", "tomorrow").code == 16
 
 
@@ -189,16 +193,14 @@ def test_check_ranks_by_what_a_start_makes_worse(cli: Cli, restart_dir: Director
     plain = json.loads(cli("check", store, "--format", "json").out)["diagnoses"]
     document = json.loads(cli("check", store, "--simulate", "4.9.8", "--format", "json").out)
     classes = [item["fault_class"] for item in document["diagnoses"]]
-    urgent = [item["fault_class"] for item in document["start"]["urgent"]]
+    urgent = document["verdict"]["urgent"]
     assert urgent
-    assert classes[: len(urgent)] == urgent
+    assert classes[: len(urgent)] == urgent == ["C4"]
     assert sorted(classes) == sorted(item["fault_class"] for item in plain)
-    ended = cli("check", store, "--simulate", "4.9.8")
-    assert f"  urgent before it: {urgent[0]} " in ended.out
 
 
 def test_what_a_start_leaves_alone_is_not_urgent(cli: Cli, store_dir: Directory) -> None:
     document = json.loads(
         cli("check", store_dir("5.3.3-basic"), "--simulate", "5.3.3", "--format", "json").out
     )
-    assert document["start"]["urgent"] == []
+    assert document["verdict"]["urgent"] == []

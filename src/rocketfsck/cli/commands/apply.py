@@ -13,7 +13,7 @@ from rocketfsck.cli.progress import progress
 
 
 @click.command(cls=Command)
-@click.argument("plan_path", metavar="PLAN", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("plan_path", metavar="PLAN|STORE", type=click.Path(path_type=Path))
 @click.option(
     "--in-place",
     is_flag=True,
@@ -53,7 +53,7 @@ def command(
     outside: tuple[Path, ...],
     answer: Answer,
 ) -> int:
-    """Carry out the plan in the file PLAN, as `rocketfsck plan` wrote it.
+    """Carry out the plan in the file PLAN, or the last plan that was made for STORE without a file.
 
     The result is built beside the store, checked, and only then put in its place; what was there before is
     kept for `rocketfsck undo`. Interrupted, it is finished by the same command. A plan that assumes what the
@@ -63,9 +63,10 @@ def command(
     from rocketfsck.cli.show.repair import apply_lines
     from rocketfsck.repair.apply.applying import apply_plan
     from rocketfsck.repair.plan.document import read_plan
+    from rocketfsck.repair.plan.kept import kept_plan
     from rocketfsck.store.settings import read_settings
 
-    plan = read_plan(plan_path)
+    plan = kept_plan(plan_path) if plan_path.is_dir() else read_plan(plan_path)
     settings = None if broker_conf is None else read_settings(broker_conf)
     stores = [Path(plan.store.root), *map(Path, plan.store.commitlog_paths), *outside]
     if answer.path is not None:

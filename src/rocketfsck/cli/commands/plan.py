@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the plan as JSON to this file, for `rocketfsck apply`.",
+    help="Write the plan as JSON to this file; without it, the plan is kept where `apply STORE` finds it.",
 )
 @common_options
 def command(
@@ -57,12 +57,13 @@ def command(
     output_format: Format,
     output: Path | None,
 ) -> int:
-    """Plan the repair of the store at PATH: what would be done, why, and what is lost. Changes nothing.
+    """Plan the repair of the store at PATH: what would be done, why, and what is lost. Only reads the store.
 
     The plan says which bytes it relies on; apply refuses it once they are others. Exit status 4 says that
     the store has problems.
     """
     from rocketfsck.repair.plan.document import plan_text
+    from rocketfsck.repair.plan.kept import keep_plan
     from rocketfsck.repair.plan.planning import make_plan
 
     stores = [path, *told.commitlog_paths]
@@ -72,6 +73,8 @@ def command(
     stores += store.commitlog.directories
     report = _read_report(report_path) if report_path is not None else _check(store, level, jobs or 0, path)
     plan = make_plan(store, report, preen=preen, only=only, except_=except_)
+    if output is None and plan.actions:
+        keep_plan(plan)
     if output is not None:
         with open_output(output, binary=False, forbidden=stores) as stream:
             stream.write(plan_text(plan))
@@ -107,9 +110,8 @@ def _write_text(plan: Plan, path: Path, output: Path | None, stream: Any, palett
     for line in plan_lines(plan, palette, min(terminal_width(100), 120)):
         stream.write(line + "\n")
     if plan.actions:
-        again = f"rocketfsck plan {shlex.quote(str(path))} -o plan.json"
-        command = again if output is None else f"rocketfsck apply {shlex.quote(str(output))}"
-        options = assume_options(all_assumptions(plan.actions)) if output is not None else ""
+        command = f"rocketfsck apply {shlex.quote(str(path if output is None else output))}"
+        options = assume_options(all_assumptions(plan.actions))
         stream.write(f"Next: {palette.good(visible(command + options, keep_backslash=True))}\n")
         if options:
             stream.write(

@@ -17,6 +17,7 @@ from rocketfsck.repair.compare.compare import Comparison
 from rocketfsck.repair.plan.model import Action, Assumption, Plan
 from rocketfsck.repair.repairs import ALL
 from rocketfsck.repair.salvage.ledger import QueueAccount
+from rocketfsck.repair.verdict import Verdict
 from rocketfsck.store.model import GEOMETRY_DEFAULTS
 from rocketfsck.verify.finding import Facts, SeverityName, Where
 from rocketfsck.verify.report import Coverage, Report
@@ -38,21 +39,6 @@ class FindingSaid(TypedDict):
     fingerprint: str
     fault_class: str | None
     repair: str | None
-
-
-@said
-class Urgent(TypedDict):
-    fault_class: str
-    title: str
-
-
-@said
-class StartSaid(TypedDict):
-    version: str
-    covered: bool
-    harmful: bool | None
-    headline: str
-    urgent: list[Urgent]
 
 
 @said
@@ -194,9 +180,13 @@ def check() -> Any:
     """The document of `check`, or the first line of it."""
     coverage = record("CoverageSaid", Coverage, statement=str)
     findings = maybe(list[FindingSaid])
-    return _document(
-        "check", Report, coverage=coverage, findings=findings, exit_code=int, start=maybe(StartSaid)
-    )
+    return _document("check", Report, coverage=coverage, findings=findings, exit_code=int, verdict=Verdict)
+
+
+def fix() -> Any:
+    """The document of `fix`."""
+    done = {"plan": plan() | None, "apply": apply() | None}
+    return _document("fix", schema_version=int, verdict=Verdict | None, **done)
 
 
 def simulate() -> Any:

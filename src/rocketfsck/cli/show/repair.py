@@ -25,11 +25,12 @@ _PLURALS = {"entry": "entries"}
 _HOW = {"assumed": "assumed", "given": "given", "bytes": "known from the bytes"}
 
 
-def plan_lines(plan: Plan, palette: Palette, columns: int) -> Iterator[str]:
-    """What would be done, why, what is lost and regained, and what is left."""
-    yield palette.bold(f"Store {visible(plan.store.root)}")
-    found = severity_words(plan.counts, palette) or "nothing"
-    yield f"  read as RocketMQ {visible(plan.store.version)}; found at level {plan.level}: {found}"
+def plan_lines(plan: Plan, palette: Palette, columns: int, *, head: bool = True) -> Iterator[str]:
+    """What would be done, why, what is lost and regained, what is left; with a `head`, for which store."""
+    if head:
+        yield palette.bold(f"Store {visible(plan.store.root)}")
+        found = severity_words(plan.counts, palette) or "nothing"
+        yield f"  read as RocketMQ {visible(plan.store.version)}; found at level {plan.level}: {found}"
     if plan.actions:
         yield ""
         yield palette.bold("What would be done, in this order")
@@ -182,21 +183,26 @@ def _unanswered(title: str, items: Sequence[Unanswered], columns: int, palette: 
         yield f"  … {len(items) - SHOWN:,} more; --format json has them all"
 
 
-def apply_lines(report: ApplyReport, palette: Palette, columns: int) -> Iterator[str]:
-    """What was done, the findings before and after, the ledger, and what to run next."""
-    yield palette.bold(f"Store {visible(report.store)}")
+def apply_lines(
+    report: ApplyReport, palette: Palette, columns: int, *, planned: bool = False
+) -> Iterator[str]:
+    """What was done, the findings before and after, the ledger, and what to run next. Behind the lines of the
+    plan (`planned`) what these say already is left out."""
+    yield "" if planned else palette.bold(f"Store {visible(report.store)}")
     if report.finished:
         yield "  the plan was applied before; what an interruption had left open is finished"
     if report.actions:
-        yield ""
+        if not planned:
+            yield ""
         yield palette.bold("Done" if report.published else "Tried beside the store")
         yield from _some((f"  {visible(action)}" for action in report.actions), len(report.actions))
         yield ""
         yield palette.bold("Findings")
         yield from (f"  {line}" for line in _before_and_after(report, palette))
     yield from _ledger(report.ledger, palette)
-    yield from _assumptions(report.assumptions, palette, columns)
-    yield from _notices(report.ledger.notices, palette, columns)
+    if not planned:
+        yield from _assumptions(report.assumptions, palette, columns)
+        yield from _notices(report.ledger.notices, palette, columns)
     yield from comparison_lines(report.starts, palette, columns)
     yield from _unanswered("Still found, although it was to be corrected", report.unmet, columns, palette)
     yield from _unanswered("New", report.fresh, columns, palette)

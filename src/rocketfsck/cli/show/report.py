@@ -1,21 +1,25 @@
-"""A check's report as text: what was looked at, what is wrong and where, what it means, what to run next."""
+"""A check's report as text: the verdict, then what is wrong, worst first, with what it means and where."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned, wrapped
 from rocketfsck.cli.show.text import byte_size, count_of, duration, shorten, visible
+from rocketfsck.cli.show.verdict import labelled, verdict_lines
+from rocketfsck.repair.verdict import Verdict
 from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Finding, Severity, Where
 from rocketfsck.verify.report import NotChecked, Report
 from rocketfsck.verify.rules.catalog import RULES, describe
-from rocketfsck.verify.rules.rule import Rule
 from rocketfsck.verify.tasks.task import Checked
 
+FIRST_PLACES = {Severity.ERROR: 3, Severity.WARNING: 2, Severity.INFO: 1}
 SHOWN_PLACES = {Severity.ERROR: 10, Severity.WARNING: 5, Severity.INFO: 1}
+"""Findings of one rule that are shown, without and with -v."""
 NAME_SHOWN = 60
 SHOWN_LEFT_OUT = 5
 """Things that were left out for one reason and are named; the report as JSON names all."""
@@ -28,19 +32,91 @@ _FAMILY_TITLES = {
 }
 
 
-def report_lines(report: Report, palette: Palette, *, columns: int, all_places: bool) -> Iterator[str]:
-    """The whole report. `all_places` shows every finding kept, else the first few of each rule."""
-    yield from _head(report, palette, columns)
-    yield from _checked(report, palette, columns)
-    yield from _regions(report, palette)
-    yield from _findings(report, palette, columns, all_places)
-    yield from _diagnoses(report, palette, columns)
-    yield from _summary(report, palette)
+def report_lines(
+    report: Report,
+    verdict: Verdict,
+    palette: Palette,
+    *,
+    columns: int,
+    all_places: bool = False,
+    verbose: bool = False,
+) -> Iterator[str]:
+    """The verdict, then diagnoses, worst first, each with its findings. `verbose` adds notes, the reasons of
+    rules, identity, geometry and regions; `all_places` shows every finding kept, else the first few of each
+    rule."""
+    yield from verdict_lines(verdict, report.store, palette, columns)
+    yield from _amounts_line(report, columns)
+    yield from _limits(report, palette, columns, verbose)
+    yield from _diagnoses(report, palette, columns, Detail(all_places, verbose))
+    yield from _others(report, palette, columns, Detail(all_places, verbose))
+    if verbose:
+        yield ""
+        yield from _identity(report, palette, columns)
+        yield from _checked(report, palette)
+        yield from _regions(report, palette)
 
 
-def _head(report: Report, palette: Palette, columns: int) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much is shown."""
+
+    all_places: bool = False
+    verbose: bool = False
+
+    def place_count(self, severity: Severity) -> int:
+        """Findings of one rule that are shown."""
+        if self.all_places:
+            return 1 << 62
+        return (SHOWN_PLACES if self.verbose else FIRST_PLACES)[severity]
+
+
+def _amounts_line(report: Report, columns: int) -> Iterator[str]:
+    """What was gone through, and how many notes there are, in a line."""
+    total = sum(report.checked.values(), Checked())
+    files, size = count_of(total.file_count, "file"), byte_size(total.byte_count)
+    amounts = ", ".join(part for part in (files, size, [*_amounts(total)][2]) if part)
+    yield from labelled(
+        "Checked", iter([f"{amounts}; level {report.level}, {duration(report.seconds)}"]), columns
+    )
+    words = [
+        count_of(number, noun)
+        for severity, noun in _NOUNS.items()
+        if (number := report.severity_counts[severity])
+    ]
+    if report.suppressed:
+        words.append(f"{count_of(report.suppressed, 'finding')} of the baseline not shown")
+    if words:
+        yield from labelled("Found", iter([", ".join(words)]), columns)
+    filler_count = sum(_filler_units(finding) for finding in report.findings)
+    if filler_count:
+        text = f"consumers without a tag filter (`*`) are given {count_of(filler_count, 'filler record')}"
+        yield from labelled("Note", iter([f"{text} in place of lost messages (XR015)"]), columns)
+
+
+def _filler_units(finding: Finding) -> int:
+    """Units that lead to filler records, by a finding that says so."""
+    count = finding.found.get("unit_count")
+    return count if finding.rule == RuleName.UNIT_OF_FILLER and isinstance(count, int) else 0
+
+
+def _limits(report: Report, palette: Palette, columns: int, verbose: bool) -> Iterator[str]:
+    """What the report does not cover: what could not be read always, what was left out on purpose counted."""
+    failed = [item for item in report.not_checked if item.operational]
+    left = [item for item in report.not_checked if not item.operational]
+    if not report.coverage.complete:
+        text = f"Not everything was checked: {report.coverage.statement}."
+        yield from (palette.warning(line) for line in wrapped(text, columns))
+    if failed or (left and verbose):
+        yield ""
+        yield palette.bold("Not checked")
+        yield from _not_checked(report.not_checked if verbose else failed, palette, columns)
+    if left and not verbose:
+        yield f"  {count_of(len(left), 'part')} not checked; -v names {'it' if len(left) == 1 else 'them'}"
+
+
+def _identity(report: Report, palette: Palette, columns: int) -> Iterator[str]:
     store = report.store
-    yield palette.bold(f"Store {visible(store.root)}")
+    yield palette.bold("Store")
     range_text = (
         "no commit log files"
         if store.start_offset is None
@@ -74,20 +150,13 @@ def _because(known_from: Sequence[tuple[str, str]]) -> str:
     return visible(f"{signs}; `rocketfsck info` says what each tells", keep_backslash=True)
 
 
-def _checked(report: Report, palette: Palette, columns: int) -> Iterator[str]:
+def _checked(report: Report, palette: Palette) -> Iterator[str]:
     yield ""
-    yield palette.bold(f"Checked (level {report.level}, {duration(report.seconds)})")
+    yield palette.bold("Checked")
     rows = [
         [_FAMILY_TITLES.get(family, family), *_amounts(checked)] for family, checked in report.checked.items()
     ]
     yield from (f"  {line}" for line in aligned(rows))
-    if not report.coverage.complete:
-        yield from (
-            palette.warning(line) for line in wrapped(f"Not all: {report.coverage.statement}.", columns, "  ")
-        )
-    if report.not_checked:
-        yield palette.bold("Not checked")
-        yield from _not_checked(report.not_checked, palette, columns)
 
 
 def _not_checked(items: Sequence[NotChecked], palette: Palette, columns: int) -> Iterator[str]:
@@ -140,22 +209,39 @@ def _regions(report: Report, palette: Palette) -> Iterator[str]:
     yield from (f"  {line}" for line in aligned(rows, right=(2,)))
 
 
-def _findings(report: Report, palette: Palette, columns: int, all_places: bool) -> Iterator[str]:
-    def order(finding: Finding) -> tuple[int, str]:
-        return -RULES[finding.rule].severity, finding.rule
+def _diagnoses(report: Report, palette: Palette, columns: int, detail: Detail) -> Iterator[str]:
+    """Each diagnosis with what it was made from; a rule's findings are shown once."""
+    shown: set[str] = set()
+    for diagnosis in report.diagnoses:
+        yield ""
+        name = paint(palette, Severity[diagnosis.severity.upper()], diagnosis.fault_class)
+        yield f"{name} {palette.bold(visible(diagnosis.title, keep_backslash=True))}"
+        yield from wrapped(visible(diagnosis.text, keep_backslash=True), columns, "  ")
+        for rule in diagnosis.rules:
+            if rule not in shown:
+                yield from _rule_lines(report, rule, palette, columns, detail)
+        shown.update(diagnosis.rules)
+        if diagnosis.next_command:
+            yield f"  look at it: {palette.good(visible(diagnosis.next_command, keep_backslash=True))}"
 
-    found = sorted(report.findings, key=order)
-    for severity, group in groupby(found, key=lambda finding: RULES[finding.rule].severity):
+
+def _others(report: Report, palette: Palette, columns: int, detail: Detail) -> Iterator[str]:
+    """Findings that belong to no diagnosis; notes only where they are wanted."""
+    told = {rule for diagnosis in report.diagnoses for rule in diagnosis.rules}
+    wanted = Severity.INFO if detail.verbose or detail.all_places else Severity.WARNING
+    rules = {finding.rule for finding in report.findings if finding.rule not in told}
+    chosen = sorted(
+        (rule for rule in rules if RULES[rule].severity >= wanted),
+        key=lambda rule: (-RULES[rule].severity, rule),
+    )
+    for severity, group in groupby(chosen, key=lambda rule: RULES[rule].severity):
         yield ""
         yield paint(palette, severity, _TITLES[severity])
-        for rule_id, places in groupby(group, key=lambda finding: finding.rule):
-            yield from _rule_lines(RULES[rule_id], list(places), report.counts, palette, columns, all_places)
-    if report.suppressed:
-        yield ""
-        yield f"{count_of(report.suppressed, 'finding')} of the baseline not shown."
+        for rule in group:
+            yield from _rule_lines(report, rule, palette, columns, detail)
 
 
-_TITLES = {Severity.ERROR: "Errors", Severity.WARNING: "Warnings", Severity.INFO: "Notes"}
+_TITLES = {Severity.ERROR: "Other errors", Severity.WARNING: "Other warnings", Severity.INFO: "Notes"}
 
 
 def paint(palette: Palette, severity: Severity, text: str) -> str:
@@ -164,18 +250,14 @@ def paint(palette: Palette, severity: Severity, text: str) -> str:
     return paints[severity](text)
 
 
-def _rule_lines(
-    rule: Rule,
-    places: Sequence[Finding],
-    counts: Mapping[str, int],
-    palette: Palette,
-    columns: int,
-    all_places: bool,
-) -> Iterator[str]:
-    count = counts.get(rule.id, sum(finding.count for finding in places))
+def _rule_lines(report: Report, name: str, palette: Palette, columns: int, detail: Detail) -> Iterator[str]:
+    rule = RULES[name]
+    places = [finding for finding in report.findings if finding.rule == name]
+    count = report.counts.get(rule.id, sum(finding.count for finding in places))
     yield f"  {paint(palette, rule.severity, rule.id)} {palette.bold(rule.slug)} ({count:,})"
-    yield from (palette.dim(line) for line in wrapped(rule.why, columns, "    "))
-    shown = places if all_places else places[: SHOWN_PLACES[rule.severity]]
+    if detail.verbose:
+        yield from (palette.dim(line) for line in wrapped(rule.why, columns, "    "))
+    shown = places[: detail.place_count(rule.severity)]
     for finding in shown:
         yield from _place(finding, columns)
     left = sum(finding.count for finding in places[len(shown) :])
@@ -206,49 +288,6 @@ def where_text(where: Where) -> str:
     if where.entry is not None:
         parts.append(f"entry {where.entry}")
     return ", ".join(parts)
-
-
-def _diagnoses(report: Report, palette: Palette, columns: int) -> Iterator[str]:
-    if not report.diagnoses:
-        return
-    yield ""
-    yield palette.bold("What this means")
-    for diagnosis in report.diagnoses:
-        name = paint(palette, Severity[diagnosis.severity.upper()], diagnosis.fault_class)
-        yield f"  {name} {palette.bold(visible(diagnosis.title, keep_backslash=True))}"
-        yield from wrapped(visible(diagnosis.text, keep_backslash=True), columns, "    ")
-        if diagnosis.files:
-            yield from wrapped(f"in {', '.join(map(visible, diagnosis.files))}", columns, "    ")
-        if diagnosis.next_command:
-            yield f"    next: {palette.good(visible(diagnosis.next_command, keep_backslash=True))}"
-
-
-def _summary(report: Report, palette: Palette) -> Iterator[str]:
-    counts = report.severity_counts
-    yield ""
-    words = ", ".join(
-        paint(palette, severity, count_of(counts[severity], noun))
-        for severity, noun in _NOUNS.items()
-        if counts[severity]
-    )
-    if counts[Severity.ERROR] or counts[Severity.WARNING]:
-        yield f"{palette.bold('Result:')} {words}."
-    else:
-        partly = "" if report.coverage.complete and not report.not_checked else " in what was checked"
-        good = palette.good(f"nothing is wrong{partly}")
-        yield f"{palette.bold('Result:')} {good}{f' ({words})' if words else ''}."
-    filler_count = sum(_filler_units(finding) for finding in report.findings)
-    if filler_count:
-        text = f"Consumers without a tag filter (`*`) are given {count_of(filler_count, 'filler record')}"
-        yield palette.warning(f"{text} in place of lost messages (XR015).")
-    for command in report.next_commands:
-        yield f"Next: {palette.good(visible(command, keep_backslash=True))}"
-
-
-def _filler_units(finding: Finding) -> int:
-    """Units that lead to filler records, by a finding that says so."""
-    count = finding.found.get("unit_count")
-    return count if finding.rule == RuleName.UNIT_OF_FILLER and isinstance(count, int) else 0
 
 
 _NOUNS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}

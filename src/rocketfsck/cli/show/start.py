@@ -43,7 +43,7 @@ def verdict_text(verdict: StartVerdict) -> str:
         if count:
             facts.append((one if count == 1 else many).format(f"{count:,}"))
     if not facts:
-        return "starts and loses nothing" if verdict.cut_count is not None else "starts"
+        return "starts and loses nothing" if verdict.lost_count is not None else "starts"
     return f"starts; {'; '.join(facts)}"
 
 

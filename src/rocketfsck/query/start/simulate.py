@@ -453,7 +453,7 @@ class _Simulation:
     def result(self, cuts: Cuts) -> Start:
         """The start as values."""
         complete, loading = self.complete, self.loading
-        cut, stale_count = (Ranges(), 0) if not complete else self._cut(cuts)
+        cut, stale_count = (Ranges(), 0) if self.refusals else self._cut(cuts)
         unreadable = (
             find_unreadable(self.log_files, self.max_offset, self.queues.values()) if complete else []
         )

@@ -90,6 +90,12 @@ class StartVerdict:
         """Whether the broker loads and no number says that the start takes something."""
         return self.covered and self.loads and not any(getattr(self, name) for name in COMPARED)
 
+    @property
+    def takes(self) -> bool:
+        """Whether the broker loads, and its start takes something; units without a record had none before."""
+        names = [name for name in COMPARED if name != "unreadable_count"]
+        return self.covered and self.loads and any(getattr(self, name) for name in names)
+
 
 COMPARED: Mapping[str, str] = {
     "queues_destroyed": "deletes all consume queues",
@@ -167,13 +173,12 @@ def _verdict(start: Start, alike: tuple[str, ...]) -> StartVerdict:
     )
     if not start.loads:
         return verdict
-    looked = losses.by_queue_count is not None
     return replace(
         verdict,
         queues_destroyed=start.queues_destroyed,
         deleted_file_count=sum(item.change == "deleted" for item in start.files),
         hidden_file_count=len(start.ignored),
-        cut_count=losses.cut_record_count if looked else None,
+        cut_count=losses.cut_record_count,
         lost_count=losses.new_by_queue_count,
         lost_key_count=losses.new_by_key_count,
         reached_count=losses.reached_count,

@@ -31,7 +31,7 @@ from rocketfsck.repair.area.journal import (
 )
 from rocketfsck.repair.area.locking import StoreLock, only_repair
 from rocketfsck.repair.area.manifests import changed_files
-from rocketfsck.repair.plan.document import plan_digest
+from rocketfsck.repair.plan.document import plan_digest, read_plan
 from rocketfsck.repair.plan.law import confirmed
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.planning import all_repairs
@@ -99,6 +99,20 @@ def apply_plan(
         if not plan.actions:
             return ApplyReport(root, work.mode, work.digest, (), left=plan.unanswered)
         return _apply(work, keep, check, progress)
+
+
+def interrupted_plan(root: Path, work_dir: Path | None = None) -> Plan | None:
+    """The plan of a repair that was interrupted while it was published; None where nothing is to be finished.
+
+    Raises StoreError where what is there cannot be read.
+    """
+    name = real_root(root)
+    with only_repair(name), _os_errors(name):
+        for area in find_areas(name, work_dir):
+            unpublished = area.journal.mode == "beside" and standing(area) == "old"
+            if area.journal.state == "ready" and not unpublished:
+                return read_plan(Path(area.at("plan.json")))
+    return None
 
 
 def _finish_interrupted(work: Work) -> ApplyReport | None:

@@ -53,6 +53,7 @@ NO_REPAIR = "nothing can be done about it by a program; see rocketfsck explain {
 NOT_HERE = "{repair} cannot answer it as it is here; see rocketfsck explain {rule}"
 NOT_ASKED = "left out: only other repairs were asked for"
 NOT_PREEN = "{repair} is not provably safe; plan without --preen to have it"
+NOT_CONFIRMED = "{repair} assumes {values}: confirm that with --broker-conf FILE or {options}"
 NOT_BUILT = "there is no automatic {repair}"
 NOT_ALONE = "{repair} is right only together with {needed}, which is left out"
 EVIDENCE = frozenset({"index", *TREES.values()})
@@ -85,13 +86,15 @@ def make_plan(
     preen: bool = False,
     only: Collection[str] = (),
     except_: Collection[str] = (),
+    confirmed_names: Collection[str] | None = None,
     repairs: Mapping[str, Row] | None = None,
 ) -> Plan:
     """What is to be done about the findings of a report.
 
     `preen` leaves only what is provably safe. `only` and `except_` name repairs, as a plan does: with `only`,
     what must follow a repair that is named comes with it. What would change an area
-    that holds something unknown is left out, unless `only` names it. What needs an action that is left out,
+    that holds something unknown is left out, unless `only` names it. With `confirmed_names`, what assumes
+    another value than those is left out. What needs an action that is left out,
     for whichever reason, is left out with it. Raises UsageError for a name that no
     repair has, or a report of another state of the store; StoreError if the store cannot be read.
     """
@@ -124,6 +127,7 @@ def make_plan(
     for action in _merged(made):
         judged = judge(scene, action, table[action.name])
         reason = _objection(scene, judged, table[action.name], preen=preen, forced=action.name in only)
+        reason = reason or _unconfirmed(judged, confirmed_names)
         places = table[action.name].places(action)
         if any(pin_on(place, pins) for place in places):
             reason = LINKED
@@ -186,6 +190,18 @@ def _objection(scene: PlanScene, action: Action, repair: Row, *, preen: bool, fo
     if derived and not forced and scene.once(is_log_unreadable):
         return NO_LOG
     return NOT_PREEN if preen and not action.preen else ""
+
+
+def _unconfirmed(action: Action, names: Collection[str] | None) -> str:
+    """What an action assumes that nobody confirmed; "" if nothing."""
+    if names is None:
+        return ""
+    left = [item for item in action.assumptions if item.how == "assumed" and item.name not in names]
+    if not left:
+        return ""
+    values = ", ".join(f"{item.name} {printable(str(item.value))}" for item in left)
+    options = " ".join(f"--assume {item.name}" for item in left)
+    return NOT_CONFIRMED.replace("{values}", values).replace("{options}", options)
 
 
 def is_of_dledger(area: str) -> bool:

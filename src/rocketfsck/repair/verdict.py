@@ -1,0 +1,225 @@
+"""The verdict on a checked store: may a broker be started, what is lost, what comes back, what to run next.
+
+    report of a check  \\
+    predicted starts    >  Verdict
+    plan of a repair   /
+
+A start is predicted for every version that the store may be of, and the worst of them decides. Where the
+check found nothing above info, messages out of reach are not looked for: that would read the log once more.
+Design, section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from rocketfsck.errors import RocketfsckError
+from rocketfsck.formats.dialect import dialect_for
+from rocketfsck.query.start.verdict import StartVerdict, predict_starts, start_classes, versions_of
+from rocketfsck.repair.plan.law import total_notices
+from rocketfsck.repair.plan.model import Notice, Plan
+from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.store.model import Store
+from rocketfsck.store.places.locations import is_remote
+from rocketfsck.verify.advice import fix_command
+from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.report import Report
+from rocketfsck.verify.rules.catalog import RULES, severity_of
+
+State = Literal["healthy", "damaged", "harmful", "refused", "running", "partial", "unknown"]
+"""What a store is, for whoever wants to start a broker on it.
+
+    healthy   nothing above info was found, and a start takes nothing
+    damaged   something was found, and a start takes nothing more
+    harmful   a broker of some version starts, and deletes or loses something
+    refused   a broker of some version does not start
+    running   a broker holds the store
+    partial   nothing above info was found in what was checked, which is not all
+    unknown   the start cannot be predicted
+"""
+
+COMPARES = "rocketfsck compare"
+"""What a reason names where another copy of the store is all that helps."""
+_REGIONS_OF_DAMAGE = frozenset({"damaged", "torn"})
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What a repair would do about the findings.
+
+    `action_count` actions, `safe_count` of them provably safe, answer `answered_count` findings above info
+    and leave `unanswered_count`; `reason` says why for the worst of these. `lost_record_count` records and
+    `lost_entry_count` index entries are not there afterwards. `notices` are what the broker and its
+    consumers will notice.
+    """
+
+    action_count: int
+    safe_count: int
+    answered_count: int
+    unanswered_count: int
+    lost_record_count: int
+    lost_entry_count: int
+    gains: Mapping[str, int] = field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict. `may_start` is None where nobody can say; `version` is the one that the store is read as.
+
+    `starts` has a prediction for every class of versions in question; `urgent` are the fault classes found
+    whose damage a start makes worse. `damaged_byte_count` bytes of the commit log belong to no sound record.
+    `prospect` is None where nothing is to be repaired, or no plan can be made; `obstacle` then says why.
+    `next_command` is a command line, None where nothing is to be done.
+    """
+
+    state: State
+    may_start: bool | None
+    version: str
+    error_count: int
+    warning_count: int
+    info_count: int
+    starts: tuple[StartVerdict, ...] = ()
+    urgent: tuple[str, ...] = ()
+    damaged_byte_count: int = 0
+    prospect: Prospect | None = None
+    obstacle: str = ""
+    next_command: str | None = None
+
+
+def judge_store(
+    store: Store, report: Report, *, version: str | None = None, plan: Plan | None = None
+) -> Verdict:
+    """The verdict on a store that was just checked; `version` asks for the start of that one alone, `plan`
+    is one that was made already.
+
+    Raises UsageError for a version that is none. What cannot be predicted or planned is said in the verdict.
+    """
+    sound = (report.worst or Severity.INFO) is Severity.INFO
+    starts = _starts(store, version, losses=not sound)
+    prospect, obstacle = (None, "") if sound else _prospect(store, report, plan)
+    counts = report.severity_counts
+    found = {diagnosis.fault_class for diagnosis in report.diagnoses}
+    state = _state(store, report, starts)
+    return Verdict(
+        state,
+        {"healthy": True, "damaged": True, "harmful": False, "refused": False}.get(state),
+        str(store.dialect.version),
+        counts[Severity.ERROR],
+        counts[Severity.WARNING],
+        counts[Severity.INFO],
+        starts,
+        tuple(name for name in urgent_classes(starts) if name in found),
+        sum(
+            region.byte_count
+            for regions in report.regions.values()
+            for region in regions
+            if region.kind in _REGIONS_OF_DAMAGE
+        ),
+        prospect,
+        obstacle,
+        _next(store, report, prospect, state),
+    )
+
+
+_HARMS: tuple[tuple[str, str], ...] = (
+    ("queues_destroyed", "C8"),
+    ("cut_count", "C1 C2 C3 C4 C5 C10 C7"),
+    ("reason", "C6 Q6 Q10 I10 C7"),
+    ("hidden_file_count", "C6"),
+    ("lost_count", "Q7 Q1 Q3 Q2 C2 C5"),
+    ("reissued_count", "Q7 Q3 Q4 C2 C1"),
+    ("shifted_count", "Q3 Q7 C2"),
+    ("unreadable_count", "C5 C2"),
+    ("lost_key_count", "I1 I2 I10"),
+)
+"""What a start does (a member of `StartVerdict`), worst first, and the classes of damage that make it do so.
+
+A diagnosis is urgent if the start makes its damage worse: one that refuses, deletes or cuts takes more than
+the damage itself has.
+"""
+
+
+def urgent_classes(starts: Iterable[StartVerdict]) -> tuple[str, ...]:
+    """Classes of the fault catalogue whose damage a start makes worse, the most urgent first."""
+    known = [start for start in starts if start.covered]
+    found = [
+        name
+        for does, classes in _HARMS
+        if any(getattr(start, does) for start in known)
+        for name in classes.split()
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def ranked(report: Report, verdict: Verdict) -> Report:
+    """The report with its urgent diagnoses in front, the most urgent first; the others keep their order."""
+    order = {name: place for place, name in enumerate(urgent_classes(verdict.starts))}
+    diagnoses = sorted(report.diagnoses, key=lambda diagnosis: order.get(diagnosis.fault_class, len(order)))
+    return replace(report, diagnoses=tuple(diagnoses))
+
+
+def _starts(store: Store, version: str | None, *, losses: bool) -> tuple[StartVerdict, ...]:
+    versions = versions_of(store) if version is None else (dialect_for(version).version,)
+    return tuple(predict_starts(store, start_classes(versions), losses=losses))
+
+
+def _state(store: Store, report: Report, starts: Iterable[StartVerdict]) -> State:
+    if store.live.locked:
+        return "running"
+    known = [start for start in starts if start.covered]
+    if any(not start.loads for start in known):
+        return "refused"
+    if any(start.takes for start in known):
+        return "harmful"
+    if not known or len(known) < len([*starts]):
+        return "unknown"
+    if (report.worst or Severity.INFO) > Severity.INFO:
+        return "damaged"
+    failed = any(item.operational for item in report.not_checked)
+    return "partial" if failed or not report.coverage.complete else "healthy"
+
+
+def _prospect(store: Store, report: Report, plan: Plan | None) -> tuple[Prospect | None, str]:
+    """What a plan would do; else why there is none."""
+    if is_remote(store.root):
+        return None, "a repair needs the store on this machine"
+    try:
+        plan = make_plan(store, report) if plan is None else plan
+    except RocketfsckError as error:
+        return None, str(error)
+    return prospect_of(plan, report.findings), ""
+
+
+def prospect_of(plan: Plan, findings: Iterable[Finding]) -> Prospect:
+    """A plan in short."""
+    losses = [loss for action in plan.actions for loss in action.losses]
+    gains: dict[str, int] = {}
+    for action in plan.actions:
+        for what, count in action.gains.items():
+            gains[what] = gains.get(what, 0) + count
+    answered = {name for action in plan.actions for name in action.why}
+    worst = max(plan.unanswered, key=lambda item: RULES[item.rule].severity, default=None)
+    return Prospect(
+        len(plan.actions),
+        sum(action.preen for action in plan.actions),
+        sum(finding.fingerprint in answered for finding in findings if severity_of(finding) > Severity.INFO),
+        len(plan.unanswered),
+        sum(loss.count for loss in losses if loss.what == "record"),
+        sum(loss.count for loss in losses if loss.what == "entry"),
+        gains,
+        total_notices(plan.actions),
+        "" if worst is None else worst.reason,
+    )
+
+
+def _next(store: Store, report: Report, prospect: Prospect | None, state: State) -> str | None:
+    """The one command to run: what repairs, else what shows the worst of it."""
+    if prospect is not None and prospect.action_count and state != "running":
+        return fix_command(store, report.level)
+    if prospect is not None and COMPARES in prospect.reason:
+        return f"{COMPARES} {store.root} REPLICA"
+    return next(iter(report.next_commands), None)
