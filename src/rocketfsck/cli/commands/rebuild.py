@@ -95,6 +95,9 @@ def command(
     Index files get the names of the store's own that begin with the same record. Filter bit maps of
     consumequeue_ext cannot be rebuilt. The store is only read; nothing of it is replaced.
 
+    Consume queues in RocksDB (storeType=defaultRocksDB) become a database with the rows that the log has, in
+    consumequeue/ or consumequeue_rocksdb/, always as a whole; a run that was killed begins anew.
+
     The directory appears when it is whole. Killed on a large log, the same command goes on behind the
     commit log files that are done (as long as the machine was not restarted); what is there so far stands in
     .NAME.rebuilding beside it.
@@ -113,7 +116,7 @@ def command(
     Exit status 4 says that the log is damaged, has records that could not be given their place, or that a
     broker would refuse to start with the result.
     """
-    from rocketfsck.repair.build.run import RebuildOptions
+    from rocketfsck.repair.build.run import RebuildOptions, rows_in
     from rocketfsck.store import open_store
 
     _check_choices(what, topics, queue_ids, choices)
@@ -139,6 +142,8 @@ def command(
         sync=not choices["no_sync"],
     )
     places = [path.absolute() for path in (into.absolute().parent, scratch) if path is not None]
+    if engine != "local" and options.queues and rows_in(store) is not None:
+        raise UsageError("Spark builds no RocksDB: give --engine local")
     chosen = chosen_engine(engine, master, options.jobs, [store_path, *told.commitlog_paths, *places])
     with progress(f"rebuild {what} of {store_path}") as bar:
         if engine == "local":
@@ -196,7 +201,7 @@ def _assumed(store: Store, rebuilt: Rebuilt) -> tuple[Assumption, ...]:
 
     table = all_repairs()
     rows = []
-    if rebuilt.queues is not None and rebuilt.queues.queues:
+    if rebuilt.queues is not None and rebuilt.queues.queues and rebuilt.queues.database is None:
         built = QueuesToBuild(tuple((queue.topic, queue.queue_id) for queue in rebuilt.queues.queues))
         rows.append((table["rebuild-queue"], Action("", "consumequeue", "", built)))
     if rebuilt.index is not None and rebuilt.index.files:
@@ -263,9 +268,9 @@ def _tell(rebuilt: Rebuilt, into: Path, version: str) -> None:
     queues, index = rebuilt.queues, rebuilt.index
     if queues is not None:
         files = sum(queue.file_count for queue in queues.queues)
+        place = count_of(files, "file") if queues.database is None else f"the RocksDB {queues.database}"
         parts.append(
-            f"{count_of(len(queues.queues), 'queue')} with {count_of(queues.unit_count, 'unit')} in "
-            f"{count_of(files, 'file')}"
+            f"{count_of(len(queues.queues), 'queue')} with {count_of(queues.unit_count, 'unit')} in {place}"
         )
     if index is not None:
         count = count_of(index.entry_count, "entry", "entries")

@@ -184,7 +184,7 @@ def not_described(store: Store, settings: Settings, dialect: Dialect) -> tuple[s
             reasons.append(LIGHT_REASON)
     elif settings.flag("recheckReputOffsetFromCq", False):
         reasons.append(RECHECK_REASON)
-    other = _database(store, _path(store, settings, dialect))
+    other = _database(store, database_path(store, settings, dialect))
     if other is not None and not reasons:
         reasons += _unread(store, other)
     return tuple(reasons)
@@ -204,7 +204,7 @@ def _has_light_rows(store: Store) -> bool:
     )
 
 
-def _path(store: Store, settings: Settings, dialect: Dialect) -> str:
+def database_path(store: Store, settings: Settings, dialect: Dialect) -> str:
     """The path below the root where the broker has its database of queues."""
     if not _has_two_paths(dialect):
         return AREA
@@ -247,7 +247,7 @@ def queues_of(store: Store, settings: Settings, dialect: Dialect) -> Queues:
     in_dispatch = _has_two_paths(dialect)
     if kind == "files":
         return Queues(marks=Marks(messages=messages, in_dispatch=in_dispatch))
-    path = _path(store, settings, dialect)
+    path = database_path(store, settings, dialect)
     refusals = []
     other = _database(store, path)
     elsewhere = _database(store, SEPARATE if path == AREA else AREA)

@@ -23,19 +23,27 @@ from rocketfsck.query.start.verdict import (
     worse,
 )
 from rocketfsck.repair.plan.model import Action
+from rocketfsck.store.elsewhere import QUEUE_DATABASES
 from rocketfsck.store.model import Settings, Store
 from rocketfsck.store.opening import open_store
 
 START_SETTINGS = (
     "brokerId",
     "checkCRCOnRecover",
+    "combineAssignOffsetCQType",
+    "combineCQMaxExtraSearchCommitLogFiles",
+    "combineCQPreferCQType",
+    "combineCQUseRocksdbForLmq",
     "enableConsumeQueueExt",
     "enableDLegerCommitLog",
     "enableLmq",
     "forceVerifyPropCRC",
+    "indexRocksDBEnable",
     "recheckReputOffsetFromCq",
     "rocksdbCQDoubleWriteEnable",
     "storeType",
+    "transRocksDBEnable",
+    "useSeparateStorePathForRocksdbCQ",
 )
 """Settings, beside those of sizes, index and delay levels, that decide what a start does."""
 
@@ -118,8 +126,12 @@ def predict_rebuilt(
         for name, wanted in (("consumequeue", queues), ("batchconsumequeue", queues), ("index", index))
         if wanted
     }
+    others = store.others
+    if queues and built.others:
+        others = (*(item for item in others if item.relative not in QUEUE_DATABASES), *built.others)
     mixed = replace(
         store,
+        others=others,
         queues=built.queues if queues else store.queues,
         indexes=built.indexes if index else store.indexes,
         checkpoint=built.checkpoint if checkpoint else store.checkpoint,

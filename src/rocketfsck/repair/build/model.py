@@ -44,6 +44,7 @@ class QueueBuild:
     `refused_count` records could not get a unit: no file can have their topic as its name, or their queue
     offset in it. `without_bit_maps`: consumequeue_ext was rebuilt, but its filter bit maps cannot be, as they
     depend on what consumers had subscribed to then; a broker without them filters when it delivers.
+    `database` is the RocksDB (its path below the root) whose rows the units are, None where they are files.
     """
 
     queues: tuple[BuiltQueue, ...]
@@ -52,6 +53,7 @@ class QueueBuild:
     refused_count: int = 0
     without_bit_maps: bool = False
     notes: tuple[str, ...] = ()
+    database: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,18 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from rocketfsck import __version__
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.checkpoint import encode_checkpoint
+from rocketfsck.formats.properties import LMQ_PREFIX
+from rocketfsck.query.start.databases import database_path, kind_of_queues
 from rocketfsck.repair.build.files import take_owner, write_part
 from rocketfsck.repair.build.index import IndexBuilder, index_build
 from rocketfsck.repair.build.model import IndexBuild, QueueBuild
 from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queue_build, writes_ext
 from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.resumable import ResumableDirectory, State, resumable_directory
+from rocketfsck.repair.build.rowqueues import RowBuilder, row_writer, rows_built
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.store.areas import demand_listed
-from rocketfsck.store.elsewhere import databases, has_log_elsewhere
+from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import Progress
@@ -86,8 +89,8 @@ def check_options(store: Store, options: RebuildOptions) -> None:
     log
     that could not be listed in full: nothing may be built from a part of it unseen."""
     demand_listed(store, {"commitlog"})
-    if options.queues and any(known for _, known in databases(store)):
-        raise UsageError("the store keeps its consume queues in RocksDB, which is not rebuilt")
+    if options.queues:
+        _check_rows(store, options)
     if has_log_elsewhere(store):
         raise UsageError("the store has data files of DLedger's, and nothing says whether its log is in them")
     if options.only_missing and options.queues and writes_ext(store):
@@ -100,6 +103,24 @@ def check_options(store: Store, options: RebuildOptions) -> None:
         ZoneInfo(options.time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise UsageError(f"{options.time_zone!r} is no time zone like Asia/Shanghai") from error
+
+
+def rows_in(store: Store) -> str | None:
+    """The path below the root of the RocksDB that the store's consume queues are rows of; None: files."""
+    if kind_of_queues(store, store.settings, store.dialect) != "rows":
+        return None
+    return database_path(store, store.settings, store.dialect)
+
+
+def _check_rows(store: Store, options: RebuildOptions) -> None:
+    """Raises UsageError for what cannot be done with consume queues in RocksDB."""
+    if kind_of_queues(store, store.settings, store.dialect) == "both":
+        raise UsageError(
+            "the store keeps its consume queues in files and in RocksDB: let --broker-conf say which are "
+            "to be rebuilt, by storeType=default or storeType=defaultRocksDB"
+        )
+    if rows_in(store) is not None and (options.wanted is not None or options.only_missing):
+        raise UsageError("consume queues in RocksDB are rebuilt as a whole: the database says how far it is")
 
 
 def inputs_of(store: Store, options: RebuildOptions) -> State:
@@ -122,6 +143,7 @@ def inputs_of(store: Store, options: RebuildOptions) -> State:
         "delay_levels": store.delay_levels,
         "batch_topics": sorted(batch_topics_of(store)),
         "ext": writes_ext(store),
+        "rows": rows_in(store),
         "wanted": None if wanted is None else [sorted(wanted.topics), sorted(wanted.queue_ids or ())],
         "options": given,
     }
@@ -147,19 +169,36 @@ class _Rebuilding:
         self.saves = True
         self.queues: QueueBuilder | None = None
         self.index: IndexBuilder | None = None
+        self.rows: RowBuilder | None = None
 
     def run(self) -> Rebuilt:
+        """Build everything. A database is not saved on the way: a run that was killed begins anew."""
+        database = rows_in(self.store) if self.options.queues else None
+        if database is None:
+            return self._run(None)
+        self.saves = False
+        store = self.store
+        light = store.settings.flag(
+            "enableLmq", any(queue.topic.startswith(LMQ_PREFIX) for queue in store.queues)
+        )
+        with row_writer(self.work.path / database, light=light) as self.rows:
+            return self._run(database)
+
+    def _run(self, database: str | None) -> Rebuilt:
         state = self.work.state
         walked = LogWalked()
         if state is not None:
             walked = LogWalked(**state["walked"])
             self.batch_topics = frozenset(state["batch_topics"])
-        if self.options.queues:
+        if self.options.queues and self.rows is None:
             self._new_queues(None if state is None else state["queues"])
         if self.options.index:
             self._new_index(None if state is None else state["index"])
         walked = self._walk(walked, self.index)
-        queues = self._finish_queues(walked)
+        if self.rows is not None and database is not None:
+            queues: QueueBuild | None = rows_built(self.rows, walked, database)
+        else:
+            queues = self._finish_queues(walked)
         index = None
         if self.index is not None:
             self.work.forget()
@@ -202,11 +241,12 @@ class _Rebuilding:
         )
 
     def _walk(self, walked: LogWalked, index: IndexBuilder | None) -> LogWalked:
-        if self.queues is None and index is None:
+        units = self.queues if self.rows is None else self.rows
+        if units is None and index is None:
             return walked
         return walk_log(
             self.store,
-            units=self.queues,
+            units=units,
             keys=index,
             compiled=self.compiled,
             jobs=self.options.jobs,
@@ -254,7 +294,7 @@ def write_checkpoint(store: Store, options: RebuildOptions, root: Path, walked: 
         built = open_store(root, version=str(store.dialect.version))
         store = replace(
             store,
-            queues=built.queues if options.queues else store.queues,
+            queues=built.queues if options.queues and rows_in(store) is None else store.queues,
             indexes=built.indexes if options.index else store.indexes,
         )
     data = encode_checkpoint(build_checkpoint(store, end))
