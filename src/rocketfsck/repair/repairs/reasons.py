@@ -26,6 +26,11 @@ LINKED = "a symbolic link is there, or leads there: a repair changes neither lin
 DEAD_LINK = "a symbolic link to nowhere is where it belongs: mount what it leads to, or remove the link"
 NO_TEXT = "the topic's bytes are no text, so that a broker makes a queue of another name for it"
 
+_DATABASE = (
+    "no plan changes a RocksDB; one of consume queues is made anew, beside the store, by "
+    "rocketfsck rebuild consumequeue --into DIRECTORY"
+)
+
 REASONS: Mapping[str, str] = {
     RuleName.SEGMENT_LENGTH: "what lies behind the length that it should have is not zero: it may be data",
     RuleName.SEGMENT_GAP: (
@@ -109,6 +114,21 @@ REASONS: Mapping[str, str] = {
     RuleName.MULTI_DISPATCH_LISTS: "the lists are the record's own: brokers write no further units for it",
     RuleName.ENTRY_IN_MISSING_SEGMENT: (
         "the messages are lost with their file; the entries go when the index is built again"
+    ),
+    **dict.fromkeys(
+        (
+            RuleName.DATABASE_FILE_MISSING,
+            RuleName.DATABASE_FILE_DAMAGED,
+            RuleName.DATABASE_UNREADABLE,
+            RuleName.DATABASE_ROW_ODD,
+            RuleName.ROW_DIFFERS,
+            RuleName.RECORD_WITHOUT_ROW,
+            RuleName.ROW_WITHOUT_RECORD,
+            RuleName.QUEUE_BOUND,
+            RuleName.DISPATCH_MARK,
+            RuleName.ROW_TIME,
+        ),
+        _DATABASE,
     ),
 }
 """By rule id. What is not here has the planner's own words."""

@@ -14,7 +14,9 @@ from rocketfsck.repair.apply.startjudge import predict_rebuilt
 from rocketfsck.repair.build import rowchild, rowqueues
 from rocketfsck.repair.build.rowqueues import RowBuilder, row_writer
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
+from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
+from rocketfsck.verify import CheckOptions, check_store
 
 from tests.conftest import Directory
 from tests.databases import Families, copied_store, database_of, rows_of
@@ -125,3 +127,16 @@ def test_the_child_by_itself(tmp_path: Path) -> None:
         "default": {b"k1": b"ab", b"k2": b"cd"},
         "offset": {},
     }
+
+
+def test_a_plan_says_what_makes_a_database_anew(real_dir: Directory, tmp_path: Path) -> None:
+    root = copied_store(real_dir("5.5.0-rocksdb-cq"), tmp_path / "store")
+    (root / "consumequeue/000010.sst").unlink()
+    store = open_store(root)
+    plan = make_plan(store, check_store(store, CheckOptions(jobs=1)))
+    assert not plan.actions
+    said = {item.rule: item.reason for item in plan.unanswered}
+    assert "rebuild consumequeue --into" in said["RK001"]
+    rebuilt(root, tmp_path / "built")
+    report = check_store(open_store(root), CheckOptions(jobs=1))
+    assert {item.rule for item in report.findings if item.rule.startswith("RK")} <= {"RK017"}
