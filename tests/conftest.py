@@ -38,7 +38,11 @@ STORE_NAMES = _names("stores")
 RESTART_NAMES = _names("restart")
 REAL_NAMES = _names("real")
 """Stores of released brokers with features that `stores` has none of (tests/data/real)."""
-RELEASED = {"timers": ("5.5.0-timer", "5.5.0-snapshot"), "compacted logs": ("5.5.0-compaction",)}
+RELEASED = {
+    "timers": ("5.5.0-timer", "5.5.0-snapshot"),
+    "compacted logs": ("5.5.0-compaction",),
+    "tiered storage": ("5.5.0-tiered",),
+}
 """Stores of released brokers, by what only they have."""
 
 SNAPSHOT_RELEASED_AS = "5.3.4"

@@ -76,6 +76,9 @@ NOT_ANSWERED = {
     **dict.fromkeys(
         (name for name in DAMAGES if name.startswith("compaction-")), "compacted logs are not repaired"
     ),
+    **dict.fromkeys(
+        (name for name in DAMAGES if name.startswith("tiered-")), "tiered storage is not repaired"
+    ),
 }  # fmt: skip
 """Damages that a plan may leave as they are, and why. All others must be answered."""
 

@@ -195,6 +195,12 @@ def topic_kinds(store: Store) -> tuple[dict[str, QueueKind], bool]:
     return {}, False
 
 
+TIERED_NOTE = (
+    "tiered storage: what the start does to its metadata and files is left out, and so are messages that "
+    "only it has"
+)
+
+
 def notes_of(settings: Settings, role: Role) -> list[str]:
     """What the prediction assumes or leaves out with these settings."""
     notes = []

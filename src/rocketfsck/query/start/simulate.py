@@ -42,6 +42,7 @@ from rocketfsck.query.start.recover import (
 from rocketfsck.query.start.remains import Handed, Look, Remains, look_over
 from rocketfsck.query.start.result import file_changes, queue_starts
 from rocketfsck.query.start.settings import (
+    TIERED_NOTE,
     NotCoveredError,
     kinds_note,
     notes_of,
@@ -61,6 +62,7 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.dledger import without_entries
 from rocketfsck.store.model import QueueKind, Settings, Store
 from rocketfsck.store.newer import index_note
+from rocketfsck.store.tiered import SEGMENT_KINDS
 
 Cuts = dict[tuple[object, ...], tuple[Ranges, int]]
 """What is cut off, by where and of which files."""
@@ -172,6 +174,8 @@ class _Simulation:
         newer = index_note(store) if self.role.index_enabled else None
         if newer is not None:
             self.notes.append(f"{newer}, so entries to be put are not all counted")
+        if any(other.kind in SEGMENT_KINDS for other in store.others):
+            self.notes.append(TIERED_NOTE)
         if store.live.locked:
             self.notes.append("a broker is at work here: its files change, and abort is there while it runs")
         sizes = store.geometry

@@ -12,6 +12,13 @@ _COPY = "only another copy of the store can tell: rocketfsck compare"
 IMPOSSIBLE = "no directory can have the topic's name, so that no broker can make a queue for it"
 NEGATIVE = "no queue has a negative queueId: the record is damaged, and its own queue misses it"
 CONTESTED = "what this queue should hold is not in the log alone: it lacks messages, or has two for one place"
+_TIERED = "no repair changes tiered storage: "
+_TIERED_METADATA = (
+    _TIERED + "keep every broker from starting, which writes the metadata anew and makes missing segments "
+    "empty; get both back from a copy of the same moment"
+)
+_TIERED_RECORD = _TIERED + "the commit log may still have the message; " + _COPY
+_TIERED_INDEX = _TIERED + "queries by key and by offset of what the commit log still has go on without it"
 HIDDEN = "a BLANK hides records that the queue may need: plan again once this plan is applied"
 OF_DLEDGER = (
     "the commit log is DLedger's: no repair changes it, or what its recovery goes by; a copy of the whole "
@@ -87,6 +94,23 @@ REASONS: Mapping[str, str] = {
     RuleName.RECORD_BORN_TIMESTAMP: _OWN,
     RuleName.TIMER_FILE_MISSING: "what it held is in no other file: get it back before any broker starts",
     RuleName.TIMER_LOG_GAP: "the units of a timer log are in no other file; " + _COPY,
+    RuleName.TIERED_METADATA: _TIERED_METADATA,
+    RuleName.TIERED_SEGMENT_MISSING: _TIERED_METADATA,
+    RuleName.TIERED_SEGMENT_UNLISTED: _TIERED_METADATA,
+    RuleName.TIERED_SEGMENT_SHORT: _TIERED_METADATA,
+    RuleName.TIERED_SEGMENT_LONG: _TIERED + "the next start corrects the size of a queue's last segment",
+    RuleName.TIERED_SEGMENT_GAP: _TIERED_METADATA,
+    RuleName.TIERED_SEGMENT_TIME: _TIERED + "the times are corrected by the broker with the next message",
+    RuleName.TIERED_RECORD: _TIERED_RECORD,
+    RuleName.TIERED_BODY_CRC: _TIERED_RECORD,
+    RuleName.TIERED_UNIT: _TIERED_RECORD,
+    RuleName.TIERED_RECORD_WITHOUT_UNIT: _TIERED + "a broker that still has the messages writes them again",
+    RuleName.TIERED_NOT_AS_LOCAL: _TIERED + "which of the two is right is not in the files; " + _COPY,
+    RuleName.TIERED_CODA: _TIERED + "nobody reads the time",
+    RuleName.TIERED_INDEX_HEADER: _TIERED_INDEX,
+    RuleName.TIERED_INDEX_SLOT: _TIERED_INDEX,
+    RuleName.TIERED_INDEX_ITEM: _TIERED_INDEX,
+    RuleName.TIERED_KEY_UNINDEXED: _TIERED_INDEX,
     RuleName.CONFIG_LOST: (
         "neither the file nor a .bak has anything left: write it anew, or copy it from another broker"
     ),

@@ -15,6 +15,7 @@ from rocketfsck.writer.damage import (
     recordfaults,
     segmentfaults,
     smallfaults,
+    tieredfaults,
     timerfaults,
     unitfaults,
 )
@@ -41,6 +42,7 @@ MODULES = (
     configfaults,
     timerfaults,
     compactionfaults,
+    tieredfaults,
     genericfaults,
 )
 """The modules in whose order, and in the order within them, the faults are listed."""

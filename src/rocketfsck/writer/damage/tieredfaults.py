@@ -1,0 +1,264 @@
+"""Faults of tiered storage: segments, records, units, index files, metadata."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rocketfsck.errors import StoreError
+from rocketfsck.formats.consumequeue import UNIT, UNIT_SIZE
+from rocketfsck.formats.dtypes import UNIT_DTYPE
+from rocketfsck.formats.layout import Layout
+from rocketfsck.formats.record import RECORD_HEADER
+from rocketfsck.formats.tiered import TIERED_COMPACTED_ITEM, TIERED_COMPACTED_SLOT, TIERED_INDEX_HEADER
+from rocketfsck.reader.tiered import METADATA, TieredQueue, read_segment_header, tiered_queues
+from rocketfsck.reader.units import Units
+from rocketfsck.rulenames import RuleName
+from rocketfsck.store.model import MappedFile, OtherKind, StoreFile
+from rocketfsck.store.reading import FileReader
+from rocketfsck.writer.damage.job import Job
+from rocketfsck.writer.damage.model import Place, damage
+from rocketfsck.writer.damage.related import rules
+
+TIERED = "tiered storage"
+_MIN_UNITS = 4
+_OF_RECORD = rules(
+    RuleName.TIERED_UNIT,
+    RuleName.TIERED_INDEX_ITEM,
+    RuleName.TIERED_NOT_AS_LOCAL,
+    RuleName.TIERED_SEGMENT_TIME,
+)
+_OF_FILE = _OF_RECORD | rules(
+    RuleName.TIERED_RECORD, RuleName.TIERED_RECORD_WITHOUT_UNIT, RuleName.TIERED_KEY_UNINDEXED
+)
+_OF_ITEM = rules(RuleName.TIERED_KEY_UNINDEXED, RuleName.TIERED_INDEX_HEADER, RuleName.TIERED_INDEX_ITEM)
+
+_OF_BACKUP = rules(
+    RuleName.CONFIG_FALLS_BACK,
+    RuleName.TIERED_SEGMENT_UNLISTED,
+    RuleName.TIERED_SEGMENT_SHORT,
+    RuleName.TIERED_SEGMENT_LONG,
+    RuleName.TIERED_SEGMENT_GAP,
+    RuleName.TIERED_SEGMENT_TIME,
+    RuleName.TIERED_INDEX_HEADER,
+)
+"""What the copy of the metadata says wrong, which is that of a moment before."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """The only segments of a queue that has one of its log and one of its units, before the fault."""
+
+    queue: TieredQueue
+    log: MappedFile
+    units_file: MappedFile
+    units: Units
+
+    def place(self, row: int) -> int:
+        """Where the record of a unit begins in the log segment."""
+        return int(self.units["offset"][row]) - (self.log.start_offset or 0)
+
+    def unit_place(self, row: int) -> Place:
+        """Where a finding on a unit is."""
+        return self._in_queue(self.units_file, row * UNIT_SIZE, (row + 1) * UNIT_SIZE)
+
+    def record_place(self, row: int) -> Place:
+        """Where a finding on the record of a unit is."""
+        start = self.place(row)
+        return self._in_queue(self.log, start, start + int(self.units["size"][row]))
+
+    def _in_queue(self, file: MappedFile, start: int, end: int) -> Place:
+        return Place(file.relative, start, end, topic=self.queue.topic, queue_id=self.queue.queue_id)
+
+
+def _scene(job: Job) -> _Scene:
+    scenes = []
+    for queue in tiered_queues(job.store):
+        if len(queue.log.files) != 1 or len(queue.units.files) != 1:
+            continue
+        log, units_file = queue.log.files[0], queue.units.files[0]
+        if units_file.size < _MIN_UNITS * UNIT_SIZE or not all(
+            map(job.is_free, (log.relative, units_file.relative))
+        ):
+            continue
+        units = np.frombuffer(job.editor.content(units_file.relative), UNIT_DTYPE)
+        scenes.append(_Scene(queue, log, units_file, units))
+    return job.choose(scenes, TIERED)
+
+
+def _row(job: Job, scene: _Scene) -> int:
+    """A unit that is neither the first nor the last."""
+    return 1 + job.rng.randrange(len(scene.units) - 2)
+
+
+def _set(job: Job, file: str, start: int, layout: Layout, name: str, value: int) -> None:
+    declared = layout.field(name)
+    job.editor.write(
+        file, start + layout.offset(name), value.to_bytes(declared.size or 0, "big", signed=True)
+    )
+    job.note = f"{name} at {start} of {file} is {value}"
+
+
+@damage(None, causes=(RuleName.TIERED_UNIT,), needs=TIERED)
+def tiered_unit(job: Job) -> None:
+    """A unit of tiered storage states another size than its record."""
+    scene = _scene(job)
+    row = _row(job, scene)
+    _set(job, scene.units_file.relative, row * UNIT_SIZE, UNIT, "size", int(scene.units["size"][row]) + 1)
+    job.promise(RuleName.TIERED_UNIT, scene.unit_place(row))
+
+
+@damage(None, causes=(RuleName.TIERED_UNIT,), needs=TIERED, may_also=rules(RuleName.TIERED_SEGMENT_TIME))
+def tiered_link(job: Job) -> None:
+    """A unit of tiered storage leads into the middle of a record."""
+    scene = _scene(job)
+    row = _row(job, scene)
+    inside = int(scene.units["offset"][row]) + 1 + job.rng.randrange(int(scene.units["size"][row]) - 1)
+    _set(job, scene.units_file.relative, row * UNIT_SIZE, UNIT, "offset", inside)
+    job.promise(RuleName.TIERED_UNIT, scene.unit_place(row))
+
+
+@damage(None, causes=(RuleName.TIERED_SEGMENT_SHORT,), needs=TIERED, may_also=_OF_FILE)
+def tiered_units_cut(job: Job) -> None:
+    """The last units of a queue in tiered storage are cut off."""
+    scene = _scene(job)
+    size = _row(job, scene) * UNIT_SIZE + 7
+    job.editor.truncate(scene.units_file.relative, size)
+    job.note = f"{scene.units_file.relative} has {size} bytes"
+    job.promise(RuleName.TIERED_SEGMENT_SHORT, Place(scene.units_file.relative, size, scene.units_file.size))
+    job.promise(RuleName.TIERED_RECORD_WITHOUT_UNIT, Place(scene.log.relative))
+
+
+@damage(None, causes=(RuleName.TIERED_BODY_CRC,), needs=TIERED)
+def tiered_body(job: Job) -> None:
+    """A bit in the body of a message in tiered storage is wrong."""
+    scene = _scene(job)
+    row = _row(job, scene)
+    log = job.log(scene.log)
+    number = log.by_pos.get(scene.place(row))
+    job.need(number is not None, "message where its unit leads")
+    found = log.record(number or 0)
+    job.need(found.body_size > 0, "message with a body")
+    pos = found.body_pos + job.rng.randrange(found.body_size)
+    data = job.editor.read(scene.log.relative, pos, pos + 1)
+    job.editor.write(scene.log.relative, pos, bytes([data[0] ^ (1 << job.rng.randrange(8))]))
+    job.note = f"the body of the message at {scene.place(row)} of {scene.log.relative} changed"
+    job.promise(RuleName.TIERED_BODY_CRC, scene.record_place(row))
+
+
+@damage(None, causes=(RuleName.TIERED_RECORD,), needs=TIERED, may_also=_OF_RECORD)
+def tiered_record(job: Job) -> None:
+    """A record in tiered storage says that it is somewhere else."""
+    scene = _scene(job)
+    row = _row(job, scene)
+    _set(job, scene.log.relative, scene.place(row), RECORD_HEADER, "physicalOffset", 1 << 40)
+    job.promise(RuleName.TIERED_RECORD, scene.record_place(row))
+
+
+@damage(None, causes=(RuleName.TIERED_RECORD,), needs=TIERED, may_also=_OF_RECORD)
+def tiered_magic(job: Job) -> None:
+    """A record in tiered storage has no magic."""
+    scene = _scene(job)
+    row = _row(job, scene)
+    start = scene.place(row)
+    _set(job, scene.log.relative, start, RECORD_HEADER, "magicCode", 0)
+    job.promise(RuleName.TIERED_RECORD, Place(scene.log.relative, start, start + 1), touches=True)
+
+
+@damage(None, causes=(RuleName.TIERED_NOT_AS_LOCAL,), needs=TIERED)
+def tiered_flag(job: Job) -> None:
+    """A message in tiered storage has another flag than in the commit log."""
+    scene = _scene(job)
+    row = _row(job, scene)
+    start = scene.place(row)
+    at = start + RECORD_HEADER.offset("flag")
+    value = int.from_bytes(job.editor.read(scene.log.relative, at, at + 4), "big", signed=True)
+    _set(job, scene.log.relative, start, RECORD_HEADER, "flag", value ^ 1 << job.rng.randrange(31))
+    job.promise(RuleName.TIERED_NOT_AS_LOCAL, scene.record_place(row))
+
+
+@damage(None, causes=(RuleName.TIERED_SEGMENT_MISSING,), needs=TIERED, may_also=_OF_FILE)
+def tiered_segment_missing(job: Job) -> None:
+    """A segment of tiered storage is gone."""
+    scene = _scene(job)
+    lost = job.shuffled((scene.log, scene.units_file))[0]
+    job.editor.remove(lost.relative)
+    job.note = f"{lost.relative} is gone"
+    job.promise(RuleName.TIERED_SEGMENT_MISSING, Place(lost.relative))
+
+
+@damage(None, causes=(RuleName.TIERED_SEGMENT_SHORT,), needs=TIERED, may_also=_OF_FILE)
+def tiered_segment_cut(job: Job) -> None:
+    """A log segment of tiered storage is cut off in the middle of a record."""
+    scene = _scene(job)
+    size = scene.place(_row(job, scene)) + 50
+    job.editor.truncate(scene.log.relative, size)
+    job.note = f"{scene.log.relative} has {size} bytes"
+    job.promise(RuleName.TIERED_SEGMENT_SHORT, Place(scene.log.relative, size, scene.log.size))
+
+
+def _index(job: Job) -> tuple[StoreFile, int, int]:
+    """An index segment, with the number of its slots and where its items begin."""
+    found = []
+    for other in job.store.others:
+        for file in other.files if other.kind is OtherKind.TIERED_SEGMENT_INDEX else ():
+            try:
+                with FileReader(file.location) as reader:
+                    shape = read_segment_header(reader).shape
+            except StoreError:
+                continue
+            if shape is not None and shape.item_count and job.is_free(file.relative):
+                found.append((file, shape.slot_count, shape.items_start))
+    return job.choose(found, TIERED)
+
+
+@damage(None, causes=(RuleName.TIERED_INDEX_HEADER,), needs=TIERED)
+def tiered_index_header(job: Job) -> None:
+    """The header of an index segment has no magic."""
+    file, _, _ = _index(job)
+    _set(job, file.relative, 0, TIERED_INDEX_HEADER, "magicCode", 0)
+    job.promise(RuleName.TIERED_INDEX_HEADER, Place(file.relative, 0, 4))
+
+
+@damage(None, causes=(RuleName.TIERED_INDEX_SLOT,), needs=TIERED, may_also=_OF_ITEM)
+def tiered_index_slot(job: Job) -> None:
+    """A slot of an index segment leads to the wrong items."""
+    file, slots, _ = _index(job)
+    slot = job.rng.randrange(slots)
+    start = TIERED_INDEX_HEADER.size + slot * TIERED_COMPACTED_SLOT.size
+    _set(job, file.relative, start, TIERED_COMPACTED_SLOT, "position", 5)
+    job.promise(RuleName.TIERED_INDEX_SLOT, Place(file.relative, start, slot=slot))
+
+
+@damage(None, causes=(RuleName.TIERED_INDEX_ITEM,), needs=TIERED, may_also=_OF_ITEM)
+def tiered_index_item(job: Job) -> None:
+    """An item of an index segment leads to the wrong place."""
+    file, _, start = _index(job)
+    item = job.rng.randrange((file.size - start) // TIERED_COMPACTED_ITEM.size)
+    pos = start + item * TIERED_COMPACTED_ITEM.size
+    _set(job, file.relative, pos, TIERED_COMPACTED_ITEM, "offset", 1 << 40)
+    job.promise(RuleName.TIERED_INDEX_ITEM, Place(file.relative, pos, entry=item))
+
+
+@damage(None, causes=(RuleName.TIERED_METADATA,), needs=TIERED, may_also=_OF_BACKUP)
+def tiered_metadata_cut(job: Job) -> None:
+    """The metadata of tiered storage is cut off."""
+    _scene(job)
+    job.need(job.editor.exists(METADATA) and job.is_free(METADATA), "tieredStoreMetadata.json")
+    size = job.editor.size(METADATA) // 2
+    job.editor.truncate(METADATA, size)
+    job.note = f"{METADATA} has {size} bytes"
+    job.promise(RuleName.TIERED_METADATA, Place(METADATA))
+
+
+@damage(None, causes=(RuleName.TIERED_METADATA,), needs=TIERED)
+def tiered_metadata_missing(job: Job) -> None:
+    """The metadata of tiered storage is gone, and its copy."""
+    _scene(job)
+    job.need(job.editor.exists(METADATA) and job.is_free(METADATA), "tieredStoreMetadata.json")
+    for file in (METADATA, f"{METADATA}.bak"):
+        if job.editor.exists(file):
+            job.editor.remove(file)
+    job.note = f"{METADATA} is gone"
+    job.promise(RuleName.TIERED_METADATA, Place(METADATA))
