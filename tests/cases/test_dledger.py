@@ -15,8 +15,10 @@ from rocketfsck.formats.dledger import DLEDGER_ENTRY, ENTRY_HEADER_SIZE
 from rocketfsck.pipeline.tail.place import log_of
 from rocketfsck.query.counts.statistics import count_log
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
-from rocketfsck.repair.compare.compare import require_logs
+from rocketfsck.repair.heal.heal import heal_stores
+from rocketfsck.repair.heal.plan import plan_heal
 from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.repair.salvage.salvage import SalvageOptions
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.model import OtherKind
 from rocketfsck.verify import CheckOptions, check_store
@@ -170,10 +172,13 @@ def test_no_repair_changes_the_log_of_dledger(altered: Altered, real_dir: Direct
     ]
 
 
-def test_logs_of_dledger_are_not_compared(real_dir: Directory) -> None:
+def test_logs_of_dledger_are_not_healed(real_dir: Directory) -> None:
     for name in STORES:
-        with pytest.raises(UsageError, match="log of DLedger"):
-            require_logs(open_store(real_dir(name)))
+        store = open_store(real_dir(name))
+        with pytest.raises(UsageError, match="compared and not healed"):
+            heal_stores(store, store, SalvageOptions())
+        with pytest.raises(UsageError, match="compared and not healed"):
+            plan_heal(store, store)
 
 
 @pytest.mark.parametrize("name", STORES)

@@ -26,9 +26,10 @@ from rocketfsck.cli.show.text import byte_size, count_of, timestamp, visible
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rocketfsck.repair.compare.compare import Comparison, Copy, Lack, Side
+    from rocketfsck.repair.compare.nodes import NodeSide, Replication
     from rocketfsck.repair.plan.model import Plan
     from rocketfsck.store import Store
 
@@ -39,6 +40,7 @@ SHOWN = 10
 @click.command(cls=Command)
 @path_argument("a")
 @path_argument("b")
+@click.argument("further", nargs=-1, type=StorePath())
 @click.option(
     "--heal",
     is_flag=True,
@@ -75,6 +77,7 @@ SHOWN = 10
 def command(
     a: Path,
     b: Path,
+    further: tuple[Path, ...],
     heal: bool,
     into: Path | None,
     prefer: str | None,
@@ -90,8 +93,9 @@ def command(
 ) -> int:
     """Compare the commit logs of the stores A and B, two replicas: what both have, and where they part.
 
-    What is the same is skipped at the speed of reading. Exit status 0 says that both hold the same records,
-    4 that they differ. --heal plans how A gets from B what it has not, or not sound; B is only read. Its exit
+    What is the same is skipped at the speed of reading. Exit status 0 says that all hold the same records,
+    4 that they differ. Each of the FURTHER stores is compared with every one before it, as the nodes of one
+    DLedger group. --heal plans how A gets from B what it has not, or not sound; B is only read. Its exit
     status is that of `plan`, with --into that of `salvage`.
     """
     from rocketfsck.cli.storepath import open_named_store
@@ -101,6 +105,8 @@ def command(
         raise UsageError("--into, --prefer, --ledger, --work-dir and --dry-run are for --heal")
     if heal and ledger is not None and not direct:
         raise UsageError("--ledger is for --heal --into; apply keeps one with what it did")
+    if heal and further:
+        raise UsageError("--heal takes two stores")
     if heal and engine != "local":
         raise UsageError("--heal works on this machine: leave out --engine")
     store_a = open_named_store("compare", a, version=broker_version)
@@ -120,11 +126,19 @@ def command(
         return _heal((store_a, store_b), into, prefer, ledger, answer, broker_version)
     from rocketfsck.repair.compare.compare import compare_stores
 
+    stores = [store_a, store_b]
+    stores += [open_named_store("compare", path, version=broker_version) for path in further]
     with progress("compare") as bar:
-        chosen = chosen_engine(engine, master, jobs or 0, [a, b])
-        comparison = compare_stores(store_a, store_b, engine=chosen, progress=bar.update)
-    answer.say(lambda: comparison_json(comparison), lambda _: comparison_lines(comparison), (a, b))
-    return EXIT_CLEAN if comparison.same else EXIT_PROBLEMS
+        chosen = chosen_engine(engine, master, jobs or 0, [a, b, *further])
+        comparisons = [
+            compare_stores(one, other, engine=chosen, progress=bar.update)
+            for number, other in enumerate(stores)
+            for one in stores[:number]
+        ]
+    answer.say(
+        lambda: comparisons_json(comparisons), lambda _: comparisons_lines(comparisons), (a, b, *further)
+    )
+    return EXIT_CLEAN if all(comparison.same for comparison in comparisons) else EXIT_PROBLEMS
 
 
 def _plan(
@@ -215,7 +229,23 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "different_count": comparison.different_count,
         "different": [plain_values(asdict(item)) for item in comparison.different],
         "lacks": [plain_values(asdict(item)) for item in comparison.lacks],
+        "replication": plain_values(asdict(comparison.replication)),
+        "further": [],
     }
+
+
+def comparisons_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """The first comparison, with all others in it."""
+    first, *others = map(comparison_json, comparisons)
+    return {**first, "further": others}
+
+
+def comparisons_lines(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """The comparisons one after the other."""
+    for number, comparison in enumerate(comparisons):
+        if number:
+            yield ""
+        yield from comparison_lines(comparison)
 
 
 def comparison_lines(comparison: Comparison) -> Iterator[str]:
@@ -241,9 +271,50 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
         yield from (f"  {_lack(lack)}" for lack in lacks[:SHOWN])
         if len(lacks) > SHOWN:
             yield f"  and {len(lacks) - SHOWN} more queues (--format json has them all)"
+    yield from _replication(comparison.replication)
     if comparison.resume_offset is not None:
         yield f"Safe resume offset: {comparison.resume_offset} (all that is common before it is the same)"
     yield "Result: " + ("both hold the same records." if comparison.same else "they differ.")
+
+
+def _replication(found: Replication) -> Iterator[str]:
+    """DLedger's nodes, where their entries part, who may lead; the epochs of controller mode."""
+    for name, node in zip(("A", "B"), found.nodes, strict=True):
+        if node is not None:
+            yield f"{name} is DLedger's node {visible(node.directory)}: {_node(node)}"
+    if found.parting is not None:
+        terms = [_term(term) for term in found.parting.terms]
+        what = "headers" if found.parting.in_header else "bodies"
+        yield (
+            f"DLedger's entries part at {found.parting.physical_offset}, entry {found.parting.index}: "
+            f"{terms[0]} in A, {terms[1]} in B; their {what} differ"
+        )
+    if found.ahead is not None:
+        yield f"{found.ahead} has the later last entry: of the two it may lead, and the other follows it"
+    if found.epochs is not None:
+        epochs = found.epochs
+        yield f"Epochs: the last one is {epochs.last_epochs[0]} in A and {epochs.last_epochs[1]} in B"
+        if epochs.common_epoch is None:
+            yield "  no epoch begins at one offset in both: a slave would begin anew"
+        else:
+            yield (
+                f"  epoch {epochs.common_epoch} is the last that both have: a slave goes on from "
+                f"{epochs.consistent_offset}"
+            )
+
+
+def _node(node: NodeSide) -> str:
+    if node.last_index is None:
+        return "no sound entry"
+    agreed = "unknown" if node.committed_index is None else str(node.committed_index)
+    return (
+        f"entries {node.first_index} to {node.last_index}, the last of term {node.last_term}, which end at "
+        f"{node.end_offset}; agreed on up to {agreed}, votes in term {node.current_term}"
+    )
+
+
+def _term(term: int | None) -> str:
+    return "no sound entry" if term is None else f"term {term}"
 
 
 def _side(side: Side) -> str:

@@ -219,7 +219,7 @@ def ledger() -> Any:
 
 def compare() -> Any:
     """The document of `compare`."""
-    return _document("compare", Comparison, same=bool)
+    return _document("compare", Comparison, same=bool, further=list[Any])
 
 
 def rebuild() -> Any:

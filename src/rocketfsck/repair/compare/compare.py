@@ -32,6 +32,7 @@ from rocketfsck.repair.compare.bytes import (
     group_files,
     shared_parts,
 )
+from rocketfsck.repair.compare.nodes import NO_REPLICATION, Replication, compare_replication
 from rocketfsck.repair.compare.records import (
     SIDES,
     Copy,
@@ -78,7 +79,7 @@ class Comparison:
     are the same; `unlike_size` bytes differ, in records or outside of any. `different` are the first places
     where records differ in the common range, `different_count` all of them. `lacks` are by queue.
     `resume_offset` is where the shorter copy can go on from the other: everything common before it is the
-    same; None without a common range.
+    same; None without a common range. `replication` is what the replicas' own files say.
     """
 
     a: Side
@@ -90,11 +91,12 @@ class Comparison:
     different_count: int
     lacks: tuple[Lack, ...]
     resume_offset: int | None
+    replication: Replication = NO_REPLICATION
 
     @property
     def same(self) -> bool:
-        """Whether both hold the same records."""
-        return not self.different_count and not self.lacks
+        """Whether both hold the same records, in the same entries where they have entries."""
+        return not self.different_count and not self.lacks and self.replication.parting is None
 
     @property
     def first_divergence(self) -> Different | None:
@@ -132,6 +134,12 @@ def compare_stores(
         different_count=place_count,
         lacks=tuple(lacks[key] for key in sorted(lacks)),
         resume_offset=_resume(low, high, shared, first_place),
+        replication=compare_replication(
+            a,
+            b,
+            (sides[0].end_offset, sides[1].end_offset),
+            next((int(group.unlike[0]) for group in groups if len(group.unlike)), None),
+        ),
     )
 
 
@@ -155,10 +163,17 @@ def require_logs(*stores: Store) -> None:
     """
     for store in stores:
         demand_listed(store, {"commitlog"})
-        dledger = any(other.kind is OtherKind.DLEDGER_DATA for other in store.others)
-        if store.has_entries or not any(file.start_offset is not None for file in store.commitlog.files):
-            why = "; its records are in the log of DLedger, which cannot be compared" if dledger else ""
+        if not any(file.start_offset is not None for file in store.commitlog.files):
+            dledger = any(other.kind is OtherKind.DLEDGER_DATA for other in store.others)
+            why = "; which of its files are the log of DLedger is not certain" if dledger else ""
             raise UsageError(f"{store.root}: no commit log to compare{why}")
+
+
+def refuse_entries(*stores: Store) -> None:
+    """Raises UsageError for a log of DLedger's: what heals one copies no entries."""
+    for store in stores:
+        if store.has_entries:
+            raise UsageError(f"{store.root}: the log is DLedger's, which can be compared and not healed")
 
 
 def describe_side(store: Store) -> Side:

@@ -17,7 +17,7 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.repair.carve.carve import Found
 from rocketfsck.repair.carve.confidence import judge
 from rocketfsck.repair.carve.sources import SourceFile
-from rocketfsck.repair.compare.compare import SIDES, describe_side, require_logs
+from rocketfsck.repair.compare.compare import SIDES, describe_side, refuse_entries, require_logs
 from rocketfsck.repair.salvage.choose import Fate, choose, find_overlapped
 from rocketfsck.repair.salvage.layout import place_kept
 from rocketfsck.repair.salvage.salvage import Salvage, SalvageOptions, StageProgress, carve_all, finish_story
@@ -41,6 +41,7 @@ def heal_stores(
     or one has no commit log; StoreError for what cannot be read.
     """
     require_logs(a, b)
+    refuse_entries(a, b)
     stores = (a, b)
     sources, sides = _sources(stores)
     found = carve_all(sources, progress)

@@ -21,7 +21,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.repair.compare.bytes import Files, Part, files_of, range_of
-from rocketfsck.repair.compare.compare import Side, describe_sides, group_stores
+from rocketfsck.repair.compare.compare import Side, describe_sides, group_stores, refuse_entries
 from rocketfsck.repair.heal.follow import Followed, plan_rest
 from rocketfsck.repair.heal.records import (
     CONFLICT_LIMIT,
@@ -81,6 +81,7 @@ def plan_heal(
     """
     options = options or HealOptions()
     engine = LocalEngine(options.jobs)
+    refuse_entries(a, b)
     report = check_store(a, CheckOptions(options.level, jobs=options.jobs), progress=progress)
     scene = PlanScene(a, report, report.findings)
     _refuse_unfit(scene)
