@@ -22,6 +22,7 @@ from rocketfsck.cli.params import (
 )
 from rocketfsck.cli.progress import progress
 from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.replication import replication_lines
 from rocketfsck.cli.show.text import byte_size, count_of, timestamp, visible
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rocketfsck.repair.compare.compare import Comparison, Copy, Lack, Side
-    from rocketfsck.repair.compare.nodes import NodeSide, Replication
     from rocketfsck.repair.plan.model import Plan
     from rocketfsck.store import Store
 
@@ -271,50 +271,10 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
         yield from (f"  {_lack(lack)}" for lack in lacks[:SHOWN])
         if len(lacks) > SHOWN:
             yield f"  and {len(lacks) - SHOWN} more queues (--format json has them all)"
-    yield from _replication(comparison.replication)
+    yield from replication_lines(comparison.replication)
     if comparison.resume_offset is not None:
         yield f"Safe resume offset: {comparison.resume_offset} (all that is common before it is the same)"
     yield "Result: " + ("both hold the same records." if comparison.same else "they differ.")
-
-
-def _replication(found: Replication) -> Iterator[str]:
-    """DLedger's nodes, where their entries part, who may lead; the epochs of controller mode."""
-    for name, node in zip(("A", "B"), found.nodes, strict=True):
-        if node is not None:
-            yield f"{name} is DLedger's node {visible(node.directory)}: {_node(node)}"
-    if found.parting is not None:
-        terms = [_term(term) for term in found.parting.terms]
-        what = "headers" if found.parting.in_header else "bodies"
-        yield (
-            f"DLedger's entries part at {found.parting.physical_offset}, entry {found.parting.index}: "
-            f"{terms[0]} in A, {terms[1]} in B; their {what} differ"
-        )
-    if found.ahead is not None:
-        yield f"{found.ahead} has the later last entry: of the two it may lead, and the other follows it"
-    if found.epochs is not None:
-        epochs = found.epochs
-        yield f"Epochs: the last one is {epochs.last_epochs[0]} in A and {epochs.last_epochs[1]} in B"
-        if epochs.common_epoch is None:
-            yield "  no epoch begins at one offset in both: a slave would begin anew"
-        else:
-            yield (
-                f"  epoch {epochs.common_epoch} is the last that both have: a slave goes on from "
-                f"{epochs.consistent_offset}"
-            )
-
-
-def _node(node: NodeSide) -> str:
-    if node.last_index is None:
-        return "no sound entry"
-    agreed = "unknown" if node.committed_index is None else str(node.committed_index)
-    return (
-        f"entries {node.first_index} to {node.last_index}, the last of term {node.last_term}, which end at "
-        f"{node.end_offset}; agreed on up to {agreed}, votes in term {node.current_term}"
-    )
-
-
-def _term(term: int | None) -> str:
-    return "no sound entry" if term is None else f"term {term}"
 
 
 def _side(side: Side) -> str:
