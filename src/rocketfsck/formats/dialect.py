@@ -176,6 +176,7 @@ class Dialect:
     skips_units_below_current: bool  # a put below the queue's end is skipped (3.4)
     queue_truncation: Literal["abnormal", "if ahead", "after dispatch"]  # of units behind the cut (6.3, 6.4)
     empty_log_destroys_queues: Literal["abnormal", "always"]  # without a commitlog file (6.3, 6.4)
+    compaction_load_tolerant: bool  # a compacted log of a wrong length is passed over (1.9)
     timer_queue_bounded: bool  # the place in the timer topic is moved into its queue's bounds (1.8)
     timer_snapshots: bool  # `timerWheelSnapshotFlush` exists (1.8)
     half_record_recovered: bool  # abnormal recovery takes a record of a wrong length for a good one (6.2)
@@ -245,6 +246,7 @@ _HISTORY: dict[str, tuple[Any, *tuple[tuple[Any, tuple[str, ...]], ...]]] = {
     "skips_units_below_current": (False, (True, ("4.2.0",))),
     "queue_truncation": ("abnormal", ("if ahead", ("4.3.2",)), ("after dispatch", ("5.3.4",))),
     "empty_log_destroys_queues": ("abnormal", ("always", ("4.5.1",))),
+    "compaction_load_tolerant": (False, (True, ("5.1.1",))),
     "timer_queue_bounded": (False, (True, ("5.3.2",))),
     "timer_snapshots": (False, (True, ("5.3.4",))),
     "half_record_recovered": (True, (False, ("4.3.2",))),

@@ -5,13 +5,13 @@ Reference 5.1, 6.1, appendix B.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from rocketfsck.formats.config import decode_config
-from rocketfsck.formats.configviews import topic_configs
+from rocketfsck.formats.configviews import TopicConfig, topic_configs
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.formats.javatext import parse_int32
@@ -184,15 +184,29 @@ def read_start_checkpoint(store: Store) -> Checkpoint:
 
 def topic_kinds(store: Store) -> tuple[dict[str, QueueKind], bool]:
     """The kind of queue of every topic in topics.json that says one, and whether there is such a file."""
+    found = _topics(store)
+    if found is None:
+        return {}, False
+    batch = (name for name, topic in found.items() if topic.attributes.get("queue.type") == "BatchCQ")
+    return dict.fromkeys(batch, "batch"), True
+
+
+def compacted_topics(store: Store) -> frozenset[str]:
+    """The topics that topics.json has compacted."""
+    found = _topics(store) or {}
+    wanted = (name for name, topic in found.items() if topic.attributes.get("cleanup.policy") == "COMPACTION")
+    return frozenset(wanted)
+
+
+def _topics(store: Store) -> Mapping[str, TopicConfig] | None:
+    """What topics.json says; None without such a file, or for one that is not loaded."""
     for config in store.configs:
         if config.name == "topics.json" and config.relative.startswith("config/"):
             try:
-                found = topic_configs(decode_config(read_whole(config.path, _MAX_CONFIG_SIZE)))
+                return topic_configs(decode_config(read_whole(config.path, _MAX_CONFIG_SIZE)))
             except FormatError:
-                break
-            batch = (name for name, topic in found.items() if topic.attributes.get("queue.type") == "BatchCQ")
-            return dict.fromkeys(batch, "batch"), True
-    return {}, False
+                return None
+    return None
 
 
 TIERED_NOTE = (

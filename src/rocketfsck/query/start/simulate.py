@@ -16,6 +16,7 @@ import numpy as np
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_file_size
 from rocketfsck.formats.delay import parse_delay_levels
 from rocketfsck.formats.dialect import Dialect, dialect_for
+from rocketfsck.query.start.compacted import start_compaction
 from rocketfsck.query.start.databases import queues_of, row_queues, with_queues
 from rocketfsck.query.start.dispatch import Dispatcher, DispatchRules, QueueName, Watcher
 from rocketfsck.query.start.index import IndexModel
@@ -220,6 +221,11 @@ class _Simulation:
             areas=self.areas,
             with_queues=self.held.kind != "rows",
         )
+        if not loading.refusals:
+            compacted = start_compaction(self.store, self.dialect, self.settings)
+            loading.deleted += compacted.changes
+            loading.ignored += compacted.ignored
+            self.refusals += compacted.refusals
         self.loading = loading
         self.all_files = tuple(loading.log_files)
         self.log_files = list(loading.log_files)

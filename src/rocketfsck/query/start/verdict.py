@@ -19,6 +19,8 @@ from rocketfsck.store.model import Settings, Store
 START_TRAITS = (
     "batch_queues",
     "clean_scan_start",
+    "compaction",
+    "compaction_load_tolerant",
     "directories_skipped",
     "dispatch_restart",
     "dledger",
