@@ -10,7 +10,7 @@ or is on the wheel, is delivered once more. Reference 1.8; `TimerMessageStore.re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -97,18 +97,33 @@ def start_timers(
     if loading.refusals:
         outcome.refusals += loading.refusals
         return outcome
-    if settings.flag("timerRocksDBEnable", False) and dialect.message_database:
-        outcome.notes.append("timerRocksDBEnable: timers in RocksDB are left out")
+    model = queues.get((TIMER_TOPIC, 0))
+    if dialect.message_database and _may_be_in_database(store, settings, loading.log_files, model):
+        outcome.notes.append("timers that are in RocksDB (timerRocksDBEnable) are left out")
+        return outcome
     if sum(_used_size(file) for file in loading.log_files) > MAX_LOG_SIZE:
         outcome.notes.append("timers are left out: the timer log is too long")
         return outcome
     if wheel is None:
         outcome.changes.append(FileChange(WHEEL, "created", TIMER_WHEEL_SIZE, "there is no timer wheel"))
-    model = queues.get((TIMER_TOPIC, 0))
     queue = None if model is None else TimerQueue(model.min_offset, model.max_offset)
     run = _Run(store, dialect, wheel, loading.log_files, queue, stop_timestamp, outcome)
     outcome.timers = run.result()
     return outcome
+
+
+def _may_be_in_database(
+    store: Store, settings: Settings, files: Sequence[OpenFile], queue: QueueModel | None
+) -> bool:
+    """Whether timers are in RocksDB: as the settings say, else where the topic has messages, and neither log
+    nor timercheck has ever had one."""
+    used = settings.flag("timerRocksDBEnable", False)
+    if settings.get("timerRocksDBEnable") is not None or queue is None or not queue.max_offset:
+        return used
+    progress = mapped_progress(store)
+    idle = progress_file(store) is not None and progress.flush_pos == progress.queue_offset == 0
+    database = any(other.relative == "rocksdbstore" for other in store.others)
+    return idle and database and not any(_used_size(file) for file in files)
 
 
 def _has_timers(store: Store) -> bool:

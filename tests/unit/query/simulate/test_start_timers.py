@@ -239,6 +239,13 @@ def test_brokers_and_stores_without_timers(real_copy: Directory, store_dir: Dire
     assert start_of(store_dir("5.3.3-basic"), "5.5.0").timers is None
 
 
+def test_timers_in_rocksdb_are_not_predicted(real_copy: Directory) -> None:
+    start = start_of(real_copy("5.5.0-rocksdb-all"))
+    assert start.timers is None
+    assert any("timers that are in RocksDB" in note for note in start.notes)
+    assert not start.harmful
+
+
 def test_the_last_start_in_time(real_copy: Directory) -> None:
     root = real_copy("5.5.0-timer")
     timers = timers_of(root)
