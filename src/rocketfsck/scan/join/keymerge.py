@@ -109,7 +109,9 @@ def join_entry_rows(
             found = entries[e, 2]
             if k < keys:
                 expected = key_hash[start + k]
-                if found == expected:
+                # a key that the record has twice, within a repetition: it goes on with that
+                again = 0 < j < k and key_hash[start + j] == found
+                if found == expected and not again:
                     begin = entries[e, 4]
                     lasted = time[r] - begin if -FAR < begin < FAR and -FAR < time[r] < FAR else 0
                     wanted = 0

@@ -213,6 +213,18 @@ def test_what_entries_can_have_wrong(
         assert [(name, row["number"], row["number_end"], row["count"]) for name, row in found] == expected
 
 
+@pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
+def test_a_repetition_of_a_record_that_has_a_key_twice(compiled: bool) -> None:
+    """A full file ends with three of its entries; after a kill the next one begins with all of them."""
+    keyed = [(300, [14, 15, 16, 15, 17])]
+    hashes = [14, 15, 16, 14, 15, 16, 15, 17]
+    entries = [_entry(number if number < 4 else 1000 + number, 300, h) for number, h in enumerate(hashes, 1)]
+    for step in (1, 2, 100):
+        join = EntryJoin(Listed(entries, 5, step), compiled=compiled)
+        found = _rows(join.add(_key_batch(keyed), 0)) + _rows(join.finish())
+        assert [(name, row["number"], row["count"]) for name, row in found] == [("DUPLICATE", 1004, 3)]
+
+
 def test_a_time_difference_is_truncated_and_clamped() -> None:
     late = (1 << 31) * 1000 + 999
     batch = _key_batch([(1999, [1]), (late, [2]), (late + 1, [3])])
