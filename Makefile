@@ -47,7 +47,7 @@ demo: $(STAMP) ## damage a broker-written store in several ways, check it, expla
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python examples/demo.py
 
 # Two targets at a time: one that waits for a broker's code to sleep leaves the cores to the other.
-BESIDE := --no-print-directory --jobs=2 --output-sync=line
+BESIDE := --no-print-directory --jobs=2
 
 test: $(STAMP) ## everything that CI runs
 	@$(MAKE) $(BESIDE) checks
