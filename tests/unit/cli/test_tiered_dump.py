@@ -1,4 +1,4 @@
-"""What `dump` and `info` show of tiered storage."""
+"""What `dump` and `query` show of tiered storage."""
 
 from __future__ import annotations
 
@@ -105,3 +105,26 @@ def test_an_index_that_is_still_written(cli: Cli, real_dir: Directory, tmp_path:
         ("item", None, 5000),
     ]
     assert used[1]["item"] == 1
+
+
+def test_queries_look_into_tiered_storage(cli: Cli, real_dir: Directory, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(real_dir(STORE) / "tiered", root / "tiered")
+    (root / "commitlog").mkdir()
+    unique = "C00002025C294E0E2F2A6DE379420007"
+    for found in (
+        cli("query", "offset", root, "TierOrder", 0, 3),
+        cli("query", "unique-key", root, "TierOrder", unique),
+    ):
+        assert (found.code, unique in found.out) == (0, True)
+    for nothing in (
+        cli("query", "offset", root, "TierOrder", 0, 24),
+        cli("query", "unique-key", root, "TierOrder", "shared-key"),
+    ):
+        assert nothing.code != 0
+
+
+def test_what_the_store_has_is_not_said_twice(cli: Cli, real_dir: Directory) -> None:
+    rows = cli("query", "key", real_dir(STORE), "TierOrder", "shared-key", "--format", "json").out
+    assert '"via": ["tiered"]' not in rows
+    assert '"via": ["index"' in rows

@@ -100,7 +100,7 @@ def by_offset(
 ) -> int:
     """Find the message at a queue offset of a topic's queue."""
     from rocketfsck.cli.query.writing import write_answer
-    from rocketfsck.query.places import find_by_offset
+    from rocketfsck.query.tiered import find_by_offset
 
     asked = Asked(**given)
     store = asked.open()
@@ -122,7 +122,7 @@ def by_offset(
 
 def _by_key(topic: str, key: str, *, unique: bool = False, tag: bool = False, **given: Any) -> int:
     from rocketfsck.cli.query.writing import write_answer
-    from rocketfsck.query.keys import find_by_key
+    from rocketfsck.query.tiered import find_by_key
 
     names = ("begin", "end", "max_count", "via", "broker")
     begin, end, max_count, via, broker = (given.pop(name) for name in names)
