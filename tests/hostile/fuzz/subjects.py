@@ -328,6 +328,8 @@ def _with_dledger(folder: Path) -> Subject:
         (subject.path / "dledger-n0" / part).mkdir(parents=True)
         (subject.path / "dledger-n0" / part / offset_to_filename(0)).write_bytes(content)
     (subject.path / "dledger-n0" / "currterm").write_text("voteLeader=n0\ncurrTerm=1\n")
+    state = f"committedIndex={number - 1}\nendIndex={number - 1}\n"
+    (subject.path / "dledger-n0" / "checkpoint").write_text(state)
     subject.conf.write_text(
         broker_conf(replace(SMALL, commitlog_file_size=size)) + "\nenableDLegerCommitLog=true\n"
     )

@@ -251,6 +251,25 @@ def test_xr039_a_field_that_nobody_writes(store: DLedger, at: int, name: str) ->
     assert finding.where.start == store.places[7]
 
 
+def with_state(store: DLedger) -> None:
+    """Both files, as they are beside this log."""
+    (store.root / "dledger-n0/checkpoint").write_text("committedIndex=44\nendIndex=44\n")
+    (store.root / "dledger-n0/currterm").write_text("voteLeader=n0\ncurrTerm=4\n")
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "currterm"])
+def test_xr043_one_of_the_two_is_gone(store: DLedger, name: str) -> None:
+    with_state(store)
+    path = store.root / "dledger-n0" / name
+    path.unlink()
+    (finding,) = store.found()
+    assert (finding.rule, finding.where.file) == ("XR043", f"dledger-n0/{name}")
+    assert finding.found["reason"] == "is gone"
+    path.with_name(f"{name}.bak").write_text("currTerm=4\ncommittedIndex=44\n")
+    (finding,) = store.found()
+    assert finding.found["reason"] == f"is gone, and {name}.bak is there"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
@@ -258,9 +277,12 @@ def test_xr039_a_field_that_nobody_writes(store: DLedger, at: int, name: str) ->
         ("checkpoint", "committedIndex=1e3\n", "no number as its committedIndex: '1e3'"),
         ("currterm", "currTerm=3\nvoteLeader=n0\n", "currTerm is 3, and the log has entries of 4"),
         ("currterm", "#x=1\ncurrTerm=\xe4", "no number as its currTerm"),
+        ("checkpoint.bak", "committedIndex=45\n", "committedIndex is 45, and the log ends with entry 44"),
+        ("currterm.bak", "currTerm=\\u00zz\n", "has a malformed"),
     ],
 )
 def test_xr043_files_that_are_ahead_of_the_log(store: DLedger, name: str, text: str, reason: str) -> None:
+    with_state(store)
     (store.root / "dledger-n0" / name).write_bytes(text.encode("latin-1"))
     (finding,) = store.found()
     assert finding.rule == "XR043"
@@ -272,7 +294,8 @@ def test_files_that_are_older_than_the_log_are_fine(store: DLedger) -> None:
     node = store.root / "dledger-n0"
     (node / "checkpoint").write_text("committedIndex=30\nendIndex=-1\n")
     (node / "currterm").write_text("voteLeader=\ncurrTerm=4\n")
-    (node / "checkpoint.bak").write_text("committedIndex=99")
+    (node / "checkpoint.bak").write_text("committedIndex=20")
+    (node / "currterm.bak").write_text("currTerm=3")
     assert store.found() == []
     assert not any("dledger" in item.what for item in store.check().report.not_checked)
 

@@ -65,6 +65,13 @@ def record_pos(reader: FileReader, pos: int) -> int:
     return pos + lead[0] if isinstance(lead, tuple) and lead[1] else pos
 
 
+def behind_entry(reader: FileReader, pos: int) -> int:
+    """Where the file goes on behind an entry that holds no record; `pos` where none of that kind is."""
+    head = reader.read_upto(pos, BLANK_HEADER_SIZE)
+    lead = entry_lead(head, 0, reader.size - pos, reader.size - pos) if len(head) == BLANK_HEADER_SIZE else 0
+    return pos + lead[0] if isinstance(lead, tuple) and not lead[1] else pos
+
+
 def framed_size(reader: FileReader, pos: int, base_offset: int, file_size: int) -> int | None:
     """The size of the entry at a file position if its header is sound: it is in the file, its two lengths
     agree, and it says that it stands there. None otherwise."""

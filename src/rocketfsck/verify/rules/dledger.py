@@ -84,7 +84,9 @@ RULES: tuple[Rule, ...] = (
         template="{name} of DLedger's {reason}",
         why=(
             "These files say how far the group agreed, and in which term the node votes. Where checkpoint is "
-            "ahead of the log, the log lost its end; what is no number stops the start."
+            "ahead of the log, the log lost its end; a committedIndex that is no number stops the start. "
+            "Without checkpoint nothing is agreed on until the node has a leader; without currterm it votes "
+            "in term 0 again. The .bak files are of the write before, and read by nobody."
         ),
         strictness="strict",
         level="cross",

@@ -2,8 +2,9 @@
 
     checkpoint := endIndex=<n> committedIndex=<n>     currterm := currTerm=<n> [voteLeader=<node>]
 
-Java properties, each with the `.bak` of what was there before. Written from time to time and when the node
-stops: what they say may be older than the log, never newer. Reference 2.14.
+Java properties, each with the `.bak` of what was there before, which no version reads: it is for people.
+Written from time to time and when the node stops: what they say may be older than the log, never newer. A
+node that has one of the two has the other, too. Reference 2.14.
 """
 
 from __future__ import annotations
@@ -33,11 +34,18 @@ class LastEntry:
 
 def check_state(store: Store, directory: str, last: LastEntry | None) -> Iterator[Finding]:
     """The small files in one node's directory. Raises StoreError for one that cannot be read."""
+    found: dict[str, StoreFile] = {}
     for other in store.others:
         if other.kind is OtherKind.DLEDGER and other.relative.rpartition("/")[0] == directory:
-            name = other.relative.rpartition("/")[2]
-            for file in other.files if name in NUMBERS else ():
-                yield from _check_file(file, name, last)
+            found.update((file.name, file) for file in other.files)
+    known = [name for name in found if name.removesuffix(".bak") in NUMBERS]
+    for name in sorted(known):
+        yield from _check_file(found[name], name, last)
+    for name in NUMBERS:
+        if known and name not in found and last is not None:
+            beside = f", and {name}.bak is there" if f"{name}.bak" in found else ""
+            where = Where(file=f"{directory}/{name}")
+            yield Finding(RuleName.DLEDGER_STATE, where, {"name": name, "reason": f"is gone{beside}"})
 
 
 def _check_file(file: StoreFile, name: str, last: LastEntry | None) -> Iterator[Finding]:
@@ -47,7 +55,8 @@ def _check_file(file: StoreFile, name: str, last: LastEntry | None) -> Iterator[
         yield _finding(file, name, f"has {error}")
         return
     found: dict[str, int] = {}
-    for key in NUMBERS[name]:
+    kind = name.removesuffix(".bak")
+    for key in NUMBERS[kind]:
         text = values.get(key)
         number = None if text is None else java_parse_long(text)
         if number is not None:
@@ -55,11 +64,11 @@ def _check_file(file: StoreFile, name: str, last: LastEntry | None) -> Iterator[
         elif text is not None:
             yield _finding(file, name, f"has no number as its {key}: {text!a}")
     for key, number in found.items():
-        if name == "checkpoint" and last is not None and number > last.index:
+        if kind == "checkpoint" and last is not None and number > last.index:
             yield _finding(
                 file, name, f"says that {key} is {number}, and the log ends with entry {last.index}"
             )
-        elif name == "currterm" and last is not None and number < last.term:
+        elif name == "currterm" and last is not None and number < last.term:  # its .bak is of an earlier term
             yield _finding(file, name, f"says that {key} is {number}, and the log has entries of {last.term}")
 
 

@@ -181,3 +181,27 @@ def test_an_entry_that_cannot_end_in_the_file(scan: Callable[[bytearray], Found]
     assert [region.reason for region in found[0] if region.kind == RegionKind.DAMAGED] == [Reason.SIZE]
     struct.pack_into(">i", data, places[4] + 4, 5)
     assert len(scan(data)[1]) == 9
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("magic", [2, 3])
+def test_an_entry_without_a_record_that_fits_no_buffer(tmp_path: Path, magic: int, compiled: bool) -> None:
+    data = bytearray(entry(0, 0))
+    data += entry(len(data), 1, magic=magic, body_size=9000)
+    data += entry(len(data), 2)
+    data += DLEDGER_BLANK.build({"magic": -1, "size": 1 << 14}) + bytes(1 << 14)
+    regions, records = scanned(tmp_path / "log", data, compiled=compiled, small=True)
+    assert [row["queue_offset"] for row in records] == [0, 2]
+    assert (regions[0].kind, regions[0].start) == (RegionKind.RECORDS, 0)
+    assert regions[0].end == len(data) - (1 << 14) - 8
+
+
+def test_an_entry_with_a_record_that_is_none_is_found_however_large(tmp_path: Path) -> None:
+    data = bytearray(entry(0, 0))
+    start = len(data)
+    large = bytearray(entry(start, 1, magic=2, body_size=9000))
+    large[3] = 1
+    data += large + entry(start + len(large), 2) + bytes(64)
+    regions, _ = scanned(tmp_path / "log", data, compiled=False, small=True)
+    assert (regions[1].start, regions[1].end) == (start, start + len(large))
+    assert regions[1].kind != RegionKind.RECORDS
