@@ -24,6 +24,7 @@ from rocketfsck.query.serving.batches import Boundary
 from rocketfsck.query.serving.compacted import CompactedPulls, compaction_topics
 from rocketfsck.query.serving.files import ServedQueue
 from rocketfsck.query.serving.pulls import PullAnswer, commit_log_offset, pull
+from rocketfsck.query.serving.rowindex import RowIndex, asked_index, types_asked
 from rocketfsck.query.serving.state import Serving, State, serve, usual_state
 from rocketfsck.query.serving.times import offset_of_time
 from rocketfsck.query.serving.versions import MAX_BATCH_NUM, QUERY_ROUNDS, traits_of
@@ -141,24 +142,35 @@ class BrokerView(Closing):
         trace: Trace | None = None,
         *,
         by_tags: bool = False,
+        unique: bool | None = None,
     ) -> tuple[int, ...]:
         """The physical offsets of the records that a query by key returns, in the order returned.
 
         A broker asks the index up to three times, each time for what is older than the oldest so far.
-        `by_tags` as `index_query_offset`. Raises StoreError where the log cannot be read, be it only by this
-        tool.
+        `by_tags` as `index_query_offset`; `unique` as `rowindex.types_asked`, which files do not tell apart.
+        With `indexFileReadEnable=false` rocksdbstore/ is asked (5.4.0+), or nothing. Raises StoreError where
+        the log or that database cannot be read, be it only by this tool.
         """
         refuse_unanswered(self.store, self.traits.dialect, queues=False)
+        asked = asked_index(self.store.settings, self.traits.dialect)
+        if asked == "nothing":
+            return ()
+        rows = None
+        if asked == "rows":
+            rows = RowIndex(self.store, topic, key, types_asked(unique=unique, by_tags=by_tags))
         given: list[int] = []
         last_time = end_timestamp
         for _ in range(QUERY_ROUNDS):
-            found = self.index_query_offset(
-                topic, key, max_num, begin_timestamp, last_time, trace, by_tags=by_tags
-            )
-            if not found.offsets:
+            if rows is not None:
+                found = rows.offsets(max_num, begin_timestamp, last_time)
+            else:
+                found = self.index_query_offset(
+                    topic, key, max_num, begin_timestamp, last_time, trace, by_tags=by_tags
+                ).offsets
+            if not found:
                 break
             before = len(given)
-            for number, offset in enumerate(sorted(found.offsets)):
+            for number, offset in enumerate(sorted(found)):
                 if number == 0:
                     timestamp = self._stored_at(offset)
                     if timestamp is None and not self.traits.keeps_unreadable:

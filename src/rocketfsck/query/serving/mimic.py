@@ -76,7 +76,7 @@ def broker_by_key(
         )
         if value is not None
     }
-    offsets = broker.query_message(topic, key, trace=trace, by_tags=tag, **told)
+    offsets = broker.query_message(topic, key, trace=trace, by_tags=tag, unique=unique, **told)
     return answer_of(broker, offsets, trace, f"a broker of version {broker.version} finds nothing")
 
 
