@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.formats.javatext import INT64_MAX
+from rocketfsck.formats.rocksmessages import HOUR_MS
 from rocketfsck.query.serving.broker import BrokerView
 from rocketfsck.query.serving.mimic import broker_by_key
-from rocketfsck.query.serving.rowindex import DAY_MS, HOUR_MS
+from rocketfsck.query.serving.rowindex import DAY_MS
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Store
 

@@ -4,7 +4,7 @@
             first record that has any up to the mark `lastOffsetPy`; and no row is for anything else
     timer   the record is there, of that size, with that unique key and delivery time; and every message of
             the timer topic that was scanned, is not due yet and was not cancelled has a row
-    trans   the record is there, of that size, prepared for that topic
+    trans   the record is there, of that size, prepared for that topic; and see `prepared`
 
 The index is compared by hashes of 64 bits, so that a row costs some 24 bytes; its rows are read a second
 time only to name those that no record explains. Reference 11.3, 11.7.
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ from rocketfsck.store.rocks.reading import Rows, read_rows
 from rocketfsck.store.rocks.rows import decode_row
 from rocketfsck.verify.databases.files import odd_rows
 from rocketfsck.verify.databases.pop import check_pop
+from rocketfsck.verify.databases.prepared import Prepared
 from rocketfsck.verify.finding import Facts, Finding, Where
 
 NAMED_LIMIT = 100
@@ -106,6 +108,7 @@ class _Taken:
     index: _Index = field(default_factory=_Index)
     messages: dict[int, list[tuple[str, dict[str, Any]]]] = field(default_factory=dict)
     timers: dict[str, int] = field(default_factory=dict)
+    prepared_mark: int | None = None
     odd: OddRows = field(default_factory=OddRows)
 
 
@@ -162,6 +165,8 @@ def _take_messages(taken: _Taken, rows: Rows, content: Content) -> None:
             taken.messages.setdefault(values["phyOffset"], []).append((kind, values))
         elif content is Content.TIMER:
             taken.timers[values["name"]] = values["number"]
+        else:
+            taken.prepared_mark = values["number"]
 
 
 def _against_log(store: Store, other: Other, taken: _Taken) -> Iterator[Finding]:
@@ -172,6 +177,7 @@ def _against_log(store: Store, other: Other, taken: _Taken) -> Iterator[Finding]
         last = max((int(part.max()) for part in index.offsets if len(part)), default=-1)
     left = NAMED_LIMIT
     waiting = _Waiting(taken)
+    prepared = Prepared(taken.messages, taken.prepared_mark)
     for offset, message in _messages(store):
         for kind, values in taken.messages.pop(offset, ()):
             reason = _misfit(kind, values, message)
@@ -179,6 +185,7 @@ def _against_log(store: Store, other: Other, taken: _Taken) -> Iterator[Finding]
                 yield _message_finding(other, kind, values, reason)
         if message.topic == TIMER_TOPIC:
             waiting.look(offset, message)
+        prepared.look(offset, message)
         if offset < first:
             continue
         missing = index.explain(_expected(message, offset))
@@ -188,6 +195,10 @@ def _against_log(store: Store, other: Other, taken: _Taken) -> Iterator[Finding]
             facts: Facts = {"database": other.relative, "row_count": missing}
             yield Finding(RuleName.INDEX_ROW_MISSING, where, facts)
     yield from waiting.findings(other)
+    for offset, unique_key in islice(prepared.found(), NAMED_LIMIT):
+        values = {"phyOffset": offset, "uniqKey": unique_key.encode("utf-8", "replace")}
+        reason = "it is missing, and the message was neither committed nor rolled back"
+        yield _message_finding(other, "trans", values, reason)
     start = store.commitlog.start_offset or 0
     for offset, rows in sorted(taken.messages.items()):
         for kind, values in rows:
