@@ -83,6 +83,7 @@ def test_a_contract_that_is_broken_is_seen(tmp_path: Path) -> None:
     (package / "errors.py").touch()
     (package / "rulenames.py").touch()
     (package / "documents.py").touch()
+    (package / "rows.py").touch()
     (package / "store" / "__init__.py").write_text("import rocketfsck.verify\n")
     (tmp_path / "pyproject.toml").write_text(config[start:])
     linter = Path(sys.executable).with_name("lint-imports")

@@ -1,13 +1,6 @@
 """Where results go (standard output or a file) and the machine formats: json, jsonl, csv, arrow, parquet.
 
-A row is a mapping from column names to values; a `Column` says what is in it. The same columns have the same
-names in every format:
-
-    int      an exact integer (JSON: all 64 bits, as a number)
-    name     text that may be no UTF-8: `topic`, or else `topic_b64` (base64 of the bytes); never both
-    blob     bytes: binary `body` in Arrow and Parquet, base64 `body_b64` elsewhere
-    map      text by text: an object in JSON, a map in Arrow and Parquet, JSON text in CSV
-    json     anything that JSON can say: as it is in JSON, JSON text elsewhere
+`rocketfsck.rows` says what a row is. The same columns have the same names in every format.
 """
 
 from __future__ import annotations
@@ -15,35 +8,24 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import isfinite
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, Protocol
+from typing import IO, Any, Literal, Protocol
 
 from rocketfsck.cli.show.text import visible
 from rocketfsck.cli.storepath import resolved
 from rocketfsck.documents import json_text
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.rows import SCHEMA_VERSION as SCHEMA_VERSION
+from rocketfsck.rows import Column as Column
+from rocketfsck.rows import base64_text, name_pair, plain_value
+from rocketfsck.rows import plain_values as plain_values
 from rocketfsck.store.reading import named_errors
-
-SCHEMA_VERSION = 1
-"""Version of the JSON objects; it grows when a field changes its meaning or goes, not when one is added."""
 
 Format = Literal["text", "json", "jsonl", "csv", "arrow", "parquet"]
 FORMATS: tuple[Format, ...] = ("text", "json", "jsonl", "csv", "arrow", "parquet")
 BINARY_FORMATS = ("arrow", "parquet")
-
-ColumnKind = Literal["int", "bool", "text", "name", "blob", "map", "json"]
-ROWS_A_BATCH = 8192
-
-
-class Column(NamedTuple):
-    """One column of a table."""
-
-    name: str
-    kind: ColumnKind
 
 
 class RowWriter(Protocol):
@@ -52,48 +34,6 @@ class RowWriter(Protocol):
     def write(self, row: Mapping[str, Any]) -> None: ...
 
     def close(self) -> None: ...
-
-
-def plain_values(row: Mapping[str, Any]) -> dict[str, Any]:
-    """`row` as JSON says it: bytes as text if they are UTF-8, else as `<name>_b64`."""
-    values: dict[str, Any] = {}
-    for name, value in row.items():
-        key, plain = _plain(name, value)
-        values[key] = plain
-    return values
-
-
-def _plain(name: str, value: Any) -> tuple[str, Any]:
-    if isinstance(value, str):
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
-            return f"{name}_b64", _base64(_bytes_of(value))
-        return name, value
-    if isinstance(value, bytes):
-        try:
-            return name, value.decode("utf-8")
-        except UnicodeDecodeError:
-            return f"{name}_b64", _base64(value)
-    if isinstance(value, Mapping):
-        return name, plain_values({str(key): item for key, item in value.items()})
-    if isinstance(value, (list, tuple)):
-        return name, [_plain("", item)[1] for item in value]
-    if isinstance(value, float) and not isfinite(value):  # a config may hold 1e999; JSON has no infinity
-        return name, str(value)
-    return name, value
-
-
-def _bytes_of(text: str) -> bytes:
-    """The bytes of a name that is not UTF-8; a lone surrogate that stands for no byte as three of its own."""
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-
-
-def _base64(value: bytes) -> str:
-    return b64encode(value).decode("ascii")
 
 
 to_json = json_text
@@ -140,10 +80,10 @@ def _json_row(row: Mapping[str, Any], blobs: frozenset[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in row.items():
         if name in blobs:
-            values[f"{name}_b64"] = None if value is None else _base64(value)
+            values[f"{name}_b64"] = None if value is None else base64_text(value)
         else:
             key, values[key] = name, None
-            key, plain = _plain(name, value)
+            key, plain = plain_value(name, value)
             if key != name:
                 del values[name]
             values[key] = plain
@@ -187,18 +127,10 @@ def _csv_cells(column: Column, value: Any) -> tuple[Any, ...]:
     if value is None:
         return (None,)
     if column.kind == "blob":
-        return (_base64(value),)
+        return (base64_text(value),)
     if column.kind == "bool":
         return ("true" if value else "false",)
-    return (to_json(_plain("", value)[1]),) if column.kind in ("map", "json") else (value,)
-
-
-def name_pair(value: str | bytes | None) -> tuple[str | None, str | None]:
-    """A name as (text, None), or as (None, base64) where it is no UTF-8."""
-    if value is None:
-        return None, None
-    key, plain = _plain("n", value)
-    return (plain, None) if key == "n" else (None, plain)
+    return (to_json(plain_value("", value)[1]),) if column.kind in ("map", "json") else (value,)
 
 
 def refuse_inside(path: Path, stores: Sequence[Path]) -> None:

@@ -9,19 +9,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rocketfsck.documents import from_document, named, printable, to_document
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS, UsageError
+from rocketfsck.rows import Column, arrow_batch, arrow_schema
 from rocketfsck.verify.finding import Finding, Severity, SeverityName
 from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.tasks.facts import RegionTotal
 from rocketfsck.verify.tasks.task import Checked
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 SCHEMA_VERSION = 1
 
 KIND = "rocketfsck.check"
+FINDINGS_KIND = "rocketfsck.check.findings"
+
+FINDING_COLUMNS = (
+    Column("rule", "text"),
+    Column("slug", "text"),
+    Column("severity", "text"),
+    Column("message", "text"),
+    Column("file", "name"),
+    Column("start", "int"),
+    Column("end", "int"),
+    Column("physical_offset", "int"),
+    Column("topic", "name"),
+    Column("queue_id", "int"),
+    Column("queue_offset", "int"),
+    Column("slot", "int"),
+    Column("entry", "int"),
+    Column("found", "json"),
+    Column("expected", "json"),
+    Column("count", "int"),
+    Column("fingerprint", "text"),
+    Column("fault_class", "text"),
+    Column("repair", "text"),
+)
+"""The columns of findings as a table, wherever one is made: `check --format` csv, arrow, parquet, Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +183,18 @@ class Report:
             "findings": [finding_to_json(finding) for finding in self.findings],
         }
 
+    def to_arrow(self) -> pa.Table:
+        """The findings as a table, one row a finding, in the columns of `check --format arrow`.
+
+        `start` and `end` are positions in `file`; `found` and `expected` are JSON texts. A name whose bytes
+        are not UTF-8 is in `file_b64` or `topic_b64`, as base64, and null in `file` or `topic`.
+        """
+        import pyarrow as pa
+
+        schema = arrow_schema(FINDING_COLUMNS, {"kind": FINDINGS_KIND, "store": self.store.root})
+        rows = [finding_row(finding) for finding in self.findings]
+        return pa.Table.from_batches([arrow_batch(rows, FINDING_COLUMNS, schema)] if rows else [], schema)
+
     @classmethod
     def from_json(cls, document: Any) -> Report:
         """The report that `to_json` wrote; raises UsageError for anything else."""
@@ -186,6 +226,14 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
         "fault_class": rule.fault_class,
         "repair": rule.repair,
     }
+
+
+def finding_row(finding: Finding) -> dict[str, Any]:
+    """A finding as values of `FINDING_COLUMNS`."""
+    where = {name: getattr(finding.where, name) for name in type(finding.where).__slots__}
+    return (
+        finding_to_json(finding) | where | {"found": dict(finding.found), "expected": dict(finding.expected)}
+    )
 
 
 def finding_from_json(document: Any) -> Finding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rocketfsck.cli.commands import check
-from rocketfsck.verify.report import Report
+from rocketfsck.cli.output import csv_names
+from rocketfsck.store.opening import open_store
+from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.report import FINDING_COLUMNS, Report
+from rocketfsck.verify.run import check_store
 
 from tests.conftest import Directory
 from tests.unit.cli.conftest import Cli
@@ -182,7 +186,7 @@ def test_all_shows_every_place(cli: Cli, restart_dir: Directory) -> None:
     assert len(whole) > len(short)
 
 
-@pytest.mark.parametrize("column", check.FINDING_COLUMNS, ids=lambda column: column.name)
+@pytest.mark.parametrize("column", FINDING_COLUMNS, ids=lambda column: column.name)
 def test_columns_are_documented_kinds(column: Any) -> None:
     assert column.kind in ("int", "text", "name", "json")
 
@@ -274,3 +278,33 @@ def test_of_much_that_was_left_out_a_few_are_named(cli: Cli, store_dir: Director
     lines = [line for line in few.out.splitlines() if "not in the subset 1/4" in line]
     assert len(lines) == 6
     assert lines[-1].strip() == f"… {len(left_out) - 5} more: not in the subset 1/4"
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_a_report_gives_the_table_that_the_command_writes(
+    cli: Cli, store_copy: Directory, tmp_path: Path, broken: bool
+) -> None:
+    root = store_copy("5.3.3-basic")
+    if broken:
+        file = next((root / "consumequeue" / "GammaOrder" / "1").iterdir())
+        data = bytearray(file.read_bytes())
+        data[8:12] = bytes(4)  # a unit of size 0
+        file.write_bytes(data)
+        os.rename(root / "consumequeue" / "GammaBulk1", os.fsencode(root / "consumequeue") + b"/Gamma\xff")  # noqa: PTH104
+    path = tmp_path / "findings.arrow"
+    ended = cli("check", root, "--format", "arrow", "--output", path)
+    written = pa.ipc.open_stream(path).read_all()
+    options = CheckOptions(select=() if broken else ("CQ",))
+    table = check_store(open_store(root), options).to_arrow()
+    assert table.schema.equals(written.schema)
+    names = [name for column in FINDING_COLUMNS for name in csv_names(column)]
+    assert table.schema.names == names
+    about = json.loads((table.schema.metadata or {})[b"rocketfsck"])
+    assert about["kind"] == "rocketfsck.check.findings"
+    if broken:
+        assert ended.code == 4
+        assert table.to_pylist() == written.to_pylist()
+        assert [value for value in table["topic_b64"].to_pylist() if value]
+        assert {"error"} < set(table["severity"].to_pylist())
+    else:
+        assert table.num_rows == 0

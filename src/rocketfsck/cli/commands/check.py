@@ -11,7 +11,7 @@ import click
 
 from rocketfsck.cli.base import Command, common_options, terminal_width
 from rocketfsck.cli.engines import chosen_engine, engine_options
-from rocketfsck.cli.output import Column, Format, open_rows, refuse_inside, to_json
+from rocketfsck.cli.output import Format, open_rows, refuse_inside, to_json
 from rocketfsck.cli.params import (
     Answer,
     Duration,
@@ -30,28 +30,6 @@ if TYPE_CHECKING:
     from rocketfsck.store import Store
     from rocketfsck.verify.options import CheckOptions
     from rocketfsck.verify.report import Report
-
-FINDING_COLUMNS = (
-    Column("rule", "text"),
-    Column("slug", "text"),
-    Column("severity", "text"),
-    Column("message", "text"),
-    Column("file", "name"),
-    Column("start", "int"),
-    Column("end", "int"),
-    Column("physical_offset", "int"),
-    Column("topic", "name"),
-    Column("queue_id", "int"),
-    Column("queue_offset", "int"),
-    Column("slot", "int"),
-    Column("entry", "int"),
-    Column("found", "json"),
-    Column("expected", "json"),
-    Column("count", "int"),
-    Column("fingerprint", "text"),
-    Column("fault_class", "text"),
-    Column("repair", "text"),
-)
 
 
 @click.command(cls=Command)
@@ -155,7 +133,9 @@ def command(
             document = {**report.to_json(), "verdict": to_document(verdict)}
             stream.write(to_json(document, indent=2) + "\n")
         else:
-            head = {"kind": "rocketfsck.check.findings", "store": str(path)}
+            from rocketfsck.verify.report import FINDING_COLUMNS, FINDINGS_KIND
+
+            head = {"kind": FINDINGS_KIND, "store": str(path)}
             with open_rows(stream, answer.form, FINDING_COLUMNS, head) as writer:
                 for row in _rows(report, verdict, answer.form):
                     writer.write(row)
@@ -201,15 +181,13 @@ def _check(store: Store, options: CheckOptions, path: Path, engine: Engine) -> R
 def _rows(report: Report, verdict: Verdict, output_format: Format) -> Iterator[dict[str, Any]]:
     """A row a finding. JSON lines begin with the report's head and the verdict, without the findings."""
     from rocketfsck.documents import to_document
-    from rocketfsck.verify.report import finding_to_json
+    from rocketfsck.verify.report import finding_row, finding_to_json
 
     if output_format == "jsonl":
         head = {**report.to_json(), "verdict": to_document(verdict)}
         yield {name: value for name, value in head.items() if name != "findings"}
     for finding in report.findings:
-        row = finding_to_json(finding)
         if output_format == "jsonl":
-            yield {"kind": "rocketfsck.finding", **row}
-            continue
-        where = {name: getattr(finding.where, name) for name in type(finding.where).__slots__}
-        yield row | where | {"found": dict(finding.found), "expected": dict(finding.expected)}
+            yield {"kind": "rocketfsck.finding", **finding_to_json(finding)}
+        else:
+            yield finding_row(finding)

@@ -1,0 +1,133 @@
+"""Rows of a table, in whatever form they leave: what a column is, and what is in it.
+
+A row is a mapping from column names to values; a `Column` names one of them and says what its values are:
+
+    int      an exact integer (JSON: all 64 bits, as a number)
+    name     text that may be no UTF-8: `topic`, or else `topic_b64` (base64 of the bytes); never both
+    blob     bytes: binary `body` in Arrow and Parquet, base64 `body_b64` elsewhere
+    map      text by text: an object in JSON, a map in Arrow and Parquet, JSON text in CSV
+    json     anything that JSON can say: as it is in JSON, JSON text elsewhere
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from rocketfsck.documents import json_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA_VERSION = 1
+"""Version of the JSON objects; it grows when a field changes its meaning or goes, not when one is added."""
+
+ColumnKind = Literal["int", "bool", "text", "name", "blob", "map", "json"]
+
+
+class Column(NamedTuple):
+    """One column of a table."""
+
+    name: str
+    kind: ColumnKind
+
+
+def plain_values(row: Mapping[str, Any]) -> dict[str, Any]:
+    """`row` as JSON says it: bytes as text if they are UTF-8, else as `<name>_b64`."""
+    values: dict[str, Any] = {}
+    for name, value in row.items():
+        key, plain = plain_value(name, value)
+        values[key] = plain
+    return values
+
+
+def plain_value(name: str, value: Any) -> tuple[str, Any]:
+    """One value of `plain_values`, and the name that it goes by."""
+    if isinstance(value, str):
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            return f"{name}_b64", base64_text(_bytes_of(value))
+        return name, value
+    if isinstance(value, bytes):
+        try:
+            return name, value.decode("utf-8")
+        except UnicodeDecodeError:
+            return f"{name}_b64", base64_text(value)
+    if isinstance(value, Mapping):
+        return name, plain_values({str(key): item for key, item in value.items()})
+    if isinstance(value, (list, tuple)):
+        return name, [plain_value("", item)[1] for item in value]
+    if isinstance(value, float) and not isfinite(value):  # a config may hold 1e999; JSON has no infinity
+        return name, str(value)
+    return name, value
+
+
+def _bytes_of(text: str) -> bytes:
+    """The bytes of a name that is not UTF-8; a lone surrogate that stands for no byte as three of its own."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def base64_text(value: bytes) -> str:
+    """Base64 of bytes, as text."""
+    return b64encode(value).decode("ascii")
+
+
+def name_pair(value: str | bytes | None) -> tuple[str | None, str | None]:
+    """A name as (text, None), or as (None, base64) where it is no UTF-8."""
+    if value is None:
+        return None, None
+    key, plain = plain_value("n", value)
+    return (plain, None) if key == "n" else (None, plain)
+
+
+def arrow_schema(columns: Sequence[Column], head: Mapping[str, Any]) -> pa.Schema:
+    """The Arrow schema of a table; `head` and the schema version go into its metadata."""
+    import pyarrow as pa
+
+    types = {
+        "int": pa.int64(),
+        "bool": pa.bool_(),
+        "text": pa.string(),
+        "name": pa.string(),
+        "blob": pa.binary(),
+        "map": pa.map_(pa.string(), pa.string()),
+        "json": pa.string(),
+    }
+    fields = []
+    for column in columns:
+        fields.append(pa.field(column.name, types[column.kind]))
+        if column.kind == "name":
+            fields.append(pa.field(f"{column.name}_b64", pa.string()))
+    about = {"schema_version": SCHEMA_VERSION, **plain_values(head)}
+    return pa.schema(fields, metadata={"rocketfsck": json_text(about)})
+
+
+def arrow_batch(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], schema: pa.Schema
+) -> pa.RecordBatch:
+    """Rows as a batch of the schema that `arrow_schema` made of the columns."""
+    import pyarrow as pa
+
+    cells: list[list[Any]] = []
+    for column in columns:
+        values = [row.get(column.name) for row in rows]
+        if column.kind == "name":
+            cells += [list(side) for side in zip(*map(name_pair, values), strict=True)] or [[], []]
+        else:
+            cells.append([_cell(column, value) for value in values])
+    arrays = [pa.array(values, field.type) for values, field in zip(cells, schema, strict=True)]
+    return pa.record_batch(arrays, schema=schema)
+
+
+def _cell(column: Column, value: Any) -> Any:
+    if value is None:
+        return None
+    if column.kind == "map":
+        return list(plain_values(value).items())
+    return json_text(plain_values({"": value}).get("")) if column.kind == "json" else value
