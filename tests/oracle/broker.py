@@ -23,7 +23,10 @@ from typing import Any
 
 from rocketfsck.store.model import Geometry
 
-VERSIONS = ("4.4.0", "4.9.8", "5.1.4", "5.3.3")
+from tests.conftest import NIGHTLY
+
+VERSIONS = ("4.4.0", "4.9.8", "5.1.4", "5.3.3", "5.5.0", *(("5.4.0",) if NIGHTLY else ()))
+"""Versions whose code runs; 5.4.0 in the long suite only: its index is that of 5.5.0."""
 BUILD = Path(__file__).parent / "build"
 STORES_AT_ONCE = 12
 _BUILD_SECONDS = 600

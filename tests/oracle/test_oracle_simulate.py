@@ -26,6 +26,8 @@ STORES = {
     "4.9.8": "4.9.8-multiseg",
     "5.1.4": "5.1.3-basic",
     "5.3.3": "5.3.3-multiseg",
+    "5.4.0": "5.3.3-multiseg",
+    "5.5.0": "5.3.3-multiseg",  # an upgrade
 }
 """By the version that starts: the store that is damaged."""
 
