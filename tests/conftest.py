@@ -42,6 +42,7 @@ RELEASED = {
     "timers": ("5.5.0-timer", "5.5.0-snapshot"),
     "compacted logs": ("5.5.0-compaction",),
     "tiered storage": ("5.5.0-tiered",),
+    "a log of DLedger's": ("5.5.0-dledger", "4.9.7-dledger-mixed"),
 }
 """Stores of released brokers, by what only they have."""
 

@@ -79,6 +79,10 @@ NOT_ANSWERED = {
     **dict.fromkeys(
         (name for name in DAMAGES if name.startswith("tiered-")), "tiered storage is not repaired"
     ),
+    **dict.fromkeys(
+        (name for name in DAMAGES if name.startswith("dledger-")), "DLedger recovers its log itself"
+    ),
+    "identity-damaged": "the controller gives out the id",
 }  # fmt: skip
 """Damages that a plan may leave as they are, and why. All others must be answered."""
 

@@ -22,6 +22,7 @@ FAR_FUTURE = 4_102_444_800_000
 """2100-01-01 in ms."""
 CHECKPOINT_NAME = "checkpoint"
 EPOCHS = "epochFileCheckpoint"
+IDENTITY = "brokerIdentity"
 TIMER_CHECK_NAME = "config/timercheck"
 _PID = 4242
 
@@ -208,6 +209,16 @@ def epoch_boundary(job: Job) -> None:
     first, second = EpochEntry(1, job.log_start), EpochEntry(2, inside)
     _put_epochs(job, RuleName.EPOCH_BOUNDARY, f"epoch 2 starts at {inside}", first, second)
     job.rely(record.file.relative, record.pos, record.end)
+
+
+@damage("H3", causes=(RuleName.IDENTITY_DAMAGED,), needs=_LOG)
+def identity_damaged(job: Job) -> None:
+    """brokerIdentity ends in a line end, which no broker takes."""
+    job.need(job.log_files and not job.editor.exists(IDENTITY), "commit log without a brokerIdentity")
+    data = b"DefaultCluster#broker-a#1\n"
+    job.editor.create(IDENTITY, data)
+    job.note = "brokerIdentity ends in a line end"
+    job.promise(RuleName.IDENTITY_DAMAGED, Place(IDENTITY, 0, len(data)))
 
 
 def _timer(job: Job, size: int) -> None:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from rocketfsck.writer.damage import (
     compactionfaults,
     configfaults,
+    dledgerfaults,
     genericfaults,
     indexfaults,
     queuefaults,
@@ -43,6 +44,7 @@ MODULES = (
     timerfaults,
     compactionfaults,
     tieredfaults,
+    dledgerfaults,
     genericfaults,
 )
 """The modules in whose order, and in the order within them, the faults are listed."""
