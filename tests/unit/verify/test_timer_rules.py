@@ -273,7 +273,7 @@ def test_another_precision(timers: Timers, tmp_path: Path) -> None:
 
 def test_a_store_without_a_timer_log_or_progress(timers: Timers) -> None:
     (timers.root / "config/timercheck").unlink()
-    assert timers.items() == []
+    assert [(found.rule, found.where.file) for found in timers.found()] == [("TM007", "config/timercheck")]
     shutil.rmtree(timers.root / "timerlog")
     assert timers.items() == []
 
