@@ -87,7 +87,7 @@ class Case:
 
 
 EVERY = 1 if NIGHTLY else 2
-"""A version has every so many faults; with 2 a fault has either 4.4.0 and 5.1.4, or 4.9.8 and 5.3.3."""
+"""A version has every so many faults: by day a fault has every other version, nightly all of them."""
 
 CASES = [
     Case(fault, version)
