@@ -43,6 +43,7 @@ RELEASED = {
     "compacted logs": ("5.5.0-compaction",),
     "tiered storage": ("5.5.0-tiered",),
     "a log of DLedger's": ("5.5.0-dledger", "4.9.7-dledger-mixed"),
+    "a RocksDB of consume queues": ("5.5.0-rocksdb-cq", "5.5.0-combine"),
 }
 """Stores of released brokers, by what only they have."""
 

@@ -83,6 +83,9 @@ NOT_ANSWERED = {
         (name for name in DAMAGES if name.startswith("dledger-")), "DLedger recovers its log itself"
     ),
     "identity-damaged": "the controller gives out the id",
+    **dict.fromkeys(
+        (name for name in DAMAGES if name.startswith("database-")), "no plan changes a RocksDB"
+    ),
 }  # fmt: skip
 """Damages that a plan may leave as they are, and why. All others must be answered."""
 

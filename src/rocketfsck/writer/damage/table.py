@@ -9,6 +9,7 @@ from types import MappingProxyType
 from rocketfsck.writer.damage import (
     compactionfaults,
     configfaults,
+    databasefaults,
     dledgerfaults,
     genericfaults,
     indexfaults,
@@ -45,6 +46,7 @@ MODULES = (
     compactionfaults,
     tieredfaults,
     dledgerfaults,
+    databasefaults,
     genericfaults,
 )
 """The modules in whose order, and in the order within them, the faults are listed."""
