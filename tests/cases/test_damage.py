@@ -274,8 +274,8 @@ def test_every_fault_names_rules_and_a_class_that_exist() -> None:
 
 def test_every_class_that_a_check_can_tell_has_a_fault() -> None:
     missing = set(FAULT_CLASSES) - {damage.fault_class for damage in DAMAGES.values()}
-    # no damage: a copied store, keys that collide or hash alike; no broker-written store has DLedger's files
-    assert missing == {"O1", "I5", "I11", "H4"}
+    # no damage: a copied store, keys that collide or hash alike
+    assert missing == {"O1", "I5", "I11"}
 
 
 def test_promised_rules_are_those_of_the_table(store_dir: Directory, tmp_path: Path) -> None:
