@@ -348,7 +348,7 @@ ROWS: tuple[Row, ...] = (
         IndexPart,
         areas=("index", "commitlog"),
         writes_by=_SIZES,
-        traits=("counts_entries_in_hash_slot_count",),
+        traits=("counts_entries_in_hash_slot_count", "tag_entries"),
         answers=(
             RuleName.INDEX_SLOT_COUNT,
             RuleName.INDEX_SLOT_COUNT_KIND,

@@ -29,6 +29,7 @@ from rocketfsck.repair.plan.law import (
 from rocketfsck.repair.plan.model import Action, Assumption, Notice, Plan
 from rocketfsck.repair.plan.planning import all_repairs, make_plan
 from rocketfsck.repair.plan.scene import PlanScene
+from rocketfsck.repair.repairs import index as index_repairs
 from rocketfsck.repair.repairs.committed import committed_behind, delay_follows, new_end
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.model import Settings
@@ -431,3 +432,19 @@ def test_committed_offsets_and_ends(store_copy: Directory) -> None:
     assert new_end(queue, 0) == {(queue.topic, queue.queue_id): base}
     odd = replace(scene, findings=(Finding("CF030", Where("config/delayOffset.json")),))
     assert not [*delay_follows(odd, {("SCHEDULE_TOPIC_XXXX", 0): 0})]
+
+
+def test_a_commit_log_alone_does_not_tell_whether_tags_have_entries(
+    store_dir: Directory, tmp_path: Path
+) -> None:
+    """5.2.0 to 5.5.1 fit the commit log of a 5.3.3 store; brokers from 5.4.0 on put one more entry."""
+    (row,) = (row for row in index_repairs.ROWS if row.name == "rebuild-index")
+    action = Action(row.name, "index", "")
+    root = Path(shutil.copytree(store_dir("5.3.3-basic"), tmp_path / "store"))
+    (version,) = assumptions_of(StoreAlone(open_store(root)), action, (), row.traits)
+    assert version.how == "bytes"
+    alone = tmp_path / "alone"
+    shutil.copytree(root / "commitlog", alone / "commitlog")
+    (version,) = assumptions_of(StoreAlone(open_store(alone)), action, (), row.traits)
+    assert version.how == "assumed"
+    assert "tag_entries" in version.evidence
