@@ -185,3 +185,19 @@ def test_logs_of_dledger_are_not_healed(real_dir: Directory) -> None:
 def test_a_log_of_dledger_is_not_followed(name: str, real_dir: Directory) -> None:
     with pytest.raises(UsageError, match="cannot be followed"):
         log_of(open_store(real_dir(name)))
+
+
+def test_lost_queues_are_left_by_a_plan_and_made_by_a_rebuild(real_dir: Directory, tmp_path: Path) -> None:
+    """Units above and below the divided offset come out as the broker wrote them."""
+    root, source = tmp_path / "store", real_dir("4.9.7-dledger-mixed")
+    shutil.copytree(source, root)
+    shutil.rmtree(root / "consumequeue/MixOrder")
+    store = open_store(root)
+    plan = make_plan(store, check_store(store, CheckOptions(level="full")))
+    assert plan.actions == ()
+    assert "XR002" in {item.rule for item in plan.unanswered}
+    rebuilt = rebuild_store(store, tmp_path / "built", RebuildOptions(queues=True, sync=False))
+    assert rebuilt
+    for queue_id in (0, 1):
+        name = f"consumequeue/MixOrder/{queue_id}/{0:020d}"
+        assert (tmp_path / "built" / name).read_bytes() == (source / name).read_bytes()
