@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.formats.tiered import TIERED_CODA, segment_name
+from rocketfsck.formats.tiered import TIERED_CODA, compacted_shape, segment_name
 from rocketfsck.query.places import find_by_offset
 from rocketfsck.query.tiered import queue_store, with_tiered_offset
 from rocketfsck.reader.tiered import tiered_queues
@@ -64,3 +64,28 @@ def test_messages_of_both_segments_are_found(root: Path) -> None:
             store, find_by_offset(store, TOPIC, 0, queue_offset), TOPIC, 0, queue_offset
         )
         assert [item.message.queue_offset for item in answer.found] == [queue_offset]
+
+
+def test_shapes_of_index_segments() -> None:
+    """Those of 5.1.x have a magic code behind their items, and all their slots in the header."""
+    old = compacted_shape(28 + 8 * 10 + 28 * 3 + 4, 10, 3)
+    assert old is not None
+    assert (old.slot_count, old.items_start, old.end, old.old) == (10, 108, 192, True)
+    new = compacted_shape(28 + 8 * 10 + 28 * 3, 2, 3)
+    assert new is not None
+    assert (new.slot_count, new.old) == (10, False)
+    assert compacted_shape(192, 2, -1) is None
+    assert compacted_shape(193, 2, 3) is None
+    assert compacted_shape(192, 11, 3) is None
+
+
+def test_what_no_broker_makes_in_the_tree_is_a_stray(root: Path) -> None:
+    cluster = root / "tiered" / "d5771ffb_RealCluster"
+    (root / "tiered" / "other").mkdir()
+    (root / "tiered" / "file").touch()
+    (cluster / "broker-a" / TOPIC / "x").mkdir()
+    (cluster / "broker-a" / TOPIC / "0" / "ODD").mkdir()
+    found = {stray.relative.rpartition("/")[2] for stray in open_store(root).strays}
+    assert found == {"other", "file", "x", "ODD"}
+    cluster.rename(root / cluster.name)  # tieredStoreFilePath may be the root itself
+    assert len(tiered_queues(open_store(root))) == 14
