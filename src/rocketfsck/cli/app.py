@@ -16,7 +16,8 @@ from typing import Any
 import click
 
 from rocketfsck import __version__
-from rocketfsck.cli.base import Command, Settings, common_options, terminal_width, write_exit_status
+from rocketfsck.cli.base import Command, Settings, common_options, write_exit_status
+from rocketfsck.cli.show.fit import terminal_columns
 from rocketfsck.errors import (
     EXIT_CANCELLED,
     EXIT_CLEAN,
@@ -119,7 +120,7 @@ def run(arguments: Sequence[str]) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         # With the width given, click need not ask shutil, whose import is a tenth of the time to help.
-        help_width = max(50, min(terminal_width(80), 80) - 2)
+        help_width = max(50, min(terminal_columns() or 80, 80) - 2)
         if not arguments and "_ROCKETFSCK_COMPLETE" not in os.environ:
             bare = click.Context(
                 group, info_name="rocketfsck", terminal_width=help_width, **group.context_settings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import IO, Any, TypeVar
 
@@ -89,14 +88,3 @@ def common_options(function: Decorated) -> Decorated:
         "--debug", is_flag=True, expose_value=False, callback=set_debug, help="Show tracebacks of errors."
     )
     return debug(color(function))
-
-
-def terminal_width(default: int) -> int:
-    """Columns of the terminal: COLUMNS, else what standard output says, else `default`."""
-    told = os.environ.get("COLUMNS", "")
-    if told.isascii() and told.isdigit() and int(told) > 0:
-        return int(told)
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or default
-    except (OSError, ValueError):
-        return default

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from rocketfsck.cli.base import settings_of
 from rocketfsck.cli.output import BINARY_FORMATS, FORMATS, Format, open_output, to_json
+from rocketfsck.cli.show.fit import FittedStream, table_columns
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.storepath import open_named_store
 
@@ -147,6 +149,9 @@ class Answer:
 
     def open(self, forbidden: Sequence[Path] = ()) -> AbstractContextManager[IO[Any]]:
         """The stream to write to, as `open_output` gives it."""
+        columns = table_columns() if self.form == "text" and self.path is None else None
+        if columns is not None:
+            return nullcontext(cast(IO[Any], FittedStream(sys.stdout, columns)))
         return open_output(self.path, binary=self.form in BINARY_FORMATS, forbidden=forbidden)
 
     def palette(self, stream: IO[Any]) -> Palette:

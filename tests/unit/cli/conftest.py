@@ -30,9 +30,9 @@ Cli = Callable[..., Ended]
 def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Runs a command line and gives exit status, standard output and standard error.
 
-    Lines are 100 wide, wherever the tests run.
+    Paragraphs are 100 wide and tables as wide as they are, wherever the tests run.
     """
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delenv("COLUMNS", raising=False)
 
     def call(*arguments: object) -> Ended:
         capfd.readouterr()

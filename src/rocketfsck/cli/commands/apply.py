@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, terminal_width
+from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.output import refuse_inside
 from rocketfsck.cli.params import Answer, StorePath, output_options, outside_option
 from rocketfsck.cli.progress import progress
+from rocketfsck.cli.show.fit import text_columns
 
 
 @click.command(cls=Command)
@@ -82,6 +83,6 @@ def command(
             settings=settings,
             outside=outside,
         )
-    columns = min(terminal_width(100), 120)
+    columns = text_columns()
     answer.say(report.to_json, lambda palette: apply_lines(report, palette, columns), stores)
     return report.exit_code

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, terminal_width
+from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.output import Format, open_rows, refuse_inside, to_json
 from rocketfsck.cli.params import (
@@ -22,6 +22,7 @@ from rocketfsck.cli.params import (
     store_options,
 )
 from rocketfsck.cli.progress import progress
+from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.errors import EXIT_PROBLEMS
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def command(
             from rocketfsck.cli.show.verdict import verdict_lines
 
             palette = answer.palette(stream)
-            columns = min(terminal_width(100), 120)
+            columns = text_columns()
             if quiet:
                 lines = verdict_lines(verdict, report.store, palette, columns)
             else:

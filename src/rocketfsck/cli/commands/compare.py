@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, terminal_width
+from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.output import open_output, plain_values, refuse_inside
 from rocketfsck.cli.params import (
@@ -21,6 +21,7 @@ from rocketfsck.cli.params import (
     storage_option,
 )
 from rocketfsck.cli.progress import progress
+from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.replication import replication_lines
 from rocketfsck.cli.show.text import byte_size, count_of, timestamp, visible
@@ -172,7 +173,7 @@ def _write_plan(
 ) -> None:
     from rocketfsck.cli.show.repair import plan_lines
 
-    for line in plan_lines(plan, palette, min(terminal_width(100), 120)):
+    for line in plan_lines(plan, palette, text_columns()):
         stream.write(line + "\n")
     if plan.actions:
         names = shlex.join(map(str, stores))

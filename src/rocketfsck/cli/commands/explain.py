@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, terminal_width
+from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.output import Column, Format, open_rows
 from rocketfsck.cli.params import Answer
+from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned, wrapped
 from rocketfsck.cli.show.text import visible
@@ -91,7 +92,7 @@ def command(name: str | None, output_format: Format, output: Path | None) -> Non
         if output_format == "text":
             palette = answer.palette(stream)
             single = name is not None and len(rules) + len(classes) + len(repairs) == 1
-            columns = min(terminal_width(100), 100)
+            columns = text_columns()
             lines = (
                 chain(_full(rules, classes, palette, columns), _repairs(repairs, palette, columns))
                 if single

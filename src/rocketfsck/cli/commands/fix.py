@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, terminal_width
+from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.output import refuse_inside, to_json
 from rocketfsck.cli.params import (
     Answer,
@@ -22,6 +22,7 @@ from rocketfsck.cli.params import (
     store_options,
 )
 from rocketfsck.cli.progress import progress
+from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.errors import EXIT_PROBLEMS, UsageError
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def _show(stream: IO[Any], palette: Palette, report: Report, plan: Plan, verdict
     from rocketfsck.cli.show.repair import plan_lines
     from rocketfsck.cli.show.verdict import verdict_lines
 
-    columns = min(terminal_width(100), 120)
+    columns = text_columns()
     shown = replace(verdict, next_command=None)  # it would be this command
     stream.writelines(f"{line}\n" for line in verdict_lines(shown, report.store, palette, columns))
     if plan.actions or plan.unanswered:
@@ -207,7 +208,7 @@ def _say(
         }
         stream.write(to_json(document, indent=2) + "\n")
     elif done is not None:
-        columns = min(terminal_width(100), 120)
+        columns = text_columns()
         stream.writelines(
             f"{line}\n" for line in apply_lines(done, palette, columns, planned=plan is not None)
         )

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, terminal_width
+from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.output import SCHEMA_VERSION, plain_values, to_json
 from rocketfsck.cli.params import Answer, Told, output_options, path_argument, store_options
+from rocketfsck.cli.show.fit import text_columns
 
 
 @click.command(cls=Command)
@@ -61,7 +62,7 @@ def command(
         from rocketfsck.cli.show.info import file_lines, store_lines
 
         palette = answer.palette(stream)
-        columns = min(terminal_width(100), 140)
+        columns = text_columns()
         lines = (
             store_lines(facts, palette, columns=columns, everything=verbose)
             if path.is_dir()

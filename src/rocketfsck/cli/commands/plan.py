@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, terminal_width
+from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.output import Format, open_output, refuse_inside
 from rocketfsck.cli.params import Answer, Told, format_option, level_option, path_argument, store_options
 from rocketfsck.cli.progress import progress
+from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.show.palette import Palette
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _write_text(plan: Plan, path: Path, output: Path | None, stream: Any, palett
     from rocketfsck.cli.show.text import visible
     from rocketfsck.repair.plan.law import all_assumptions, assume_options
 
-    for line in plan_lines(plan, palette, min(terminal_width(100), 120)):
+    for line in plan_lines(plan, palette, text_columns()):
         stream.write(line + "\n")
     if plan.actions:
         command = f"rocketfsck apply {shlex.quote(str(path if output is None else output))}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options, terminal_width
+from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.output import SCHEMA_VERSION, plain_values
 from rocketfsck.cli.params import (
     Answer,
@@ -17,6 +17,7 @@ from rocketfsck.cli.params import (
     path_argument,
     storage_option,
 )
+from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def command(
             raise
         reasons = error.reasons
     forbidden = [store_path, *commitlog_paths, *store.commitlog.directories]
-    columns = min(terminal_width(100), 140)
+    columns = text_columns()
 
     def document() -> dict[str, Any]:
         return plain_values({

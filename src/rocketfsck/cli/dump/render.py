@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.cli.dump.item import hex32
+from rocketfsck.cli.show.fit import table_columns
 from rocketfsck.cli.show.hexview import Span, hex_lines
 from rocketfsck.cli.show.text import pad, shorten, timestamp, visible
 
@@ -39,6 +41,7 @@ class TextRenderer:
         self._verbose = verbose
         self._body = body
         self._header_due = True
+        self._shown = _shown_count([column.width for column in kind.text])
 
     def lines(self, item: Item) -> Iterator[str]:
         row = [column.cell(item) for column in self._kind.text]
@@ -58,7 +61,7 @@ class TextRenderer:
     def _row(self, cells: list[str]) -> str:
         padded = (
             pad(cell, column.width, right=column.right)
-            for cell, column in zip(cells, self._kind.text, strict=True)
+            for cell, column in zip(cells[: self._shown], self._kind.text, strict=False)
         )
         return "  ".join(padded).rstrip()
 
@@ -80,6 +83,13 @@ class TextRenderer:
             first, *others = value_lines(name, value)
             yield f"  {name:<{broad}}  {first}".rstrip()
             yield from (f"  {'':<{broad}}  {line}" for line in others)
+
+
+def _shown_count(widths: Sequence[int]) -> int:
+    """How many columns of these widths the terminal has room for."""
+    limit = table_columns()
+    ends = accumulate((size + 2 for size in widths), initial=-2)
+    return len(widths) if limit is None else max(sum(end <= limit for end in ends) - 1, 1)
 
 
 _ODD_KINDS = frozenset(
