@@ -18,9 +18,10 @@ from typing import Literal
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.query.start.verdict import StartVerdict, predict_starts, start_classes, versions_of
-from rocketfsck.repair.plan.law import total_notices
+from rocketfsck.repair.plan.law import all_assumptions, total_notices
 from rocketfsck.repair.plan.model import Notice, Plan
 from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.store.places.locations import is_remote
 from rocketfsck.verify.advice import fix_command
@@ -52,7 +53,7 @@ class Prospect:
     `action_count` actions, `safe_count` of them provably safe, answer `answered_count` findings above info
     and leave `unanswered_count`; `reason` says why for the worst of these. `lost_record_count` records and
     `lost_entry_count` index entries are not there afterwards. `notices` are what the broker and its
-    consumers will notice.
+    consumers will notice, `assumed` values that need the user's word.
     """
 
     action_count: int
@@ -63,6 +64,7 @@ class Prospect:
     lost_entry_count: int
     gains: Mapping[str, int] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
+    assumed: tuple[str, ...] = ()
     reason: str = ""
 
 
@@ -71,7 +73,8 @@ class Verdict:
     """The verdict. `may_start` is None where nobody can say; `version` is the one that the store is read as.
 
     `starts` has a prediction for every class of versions in question; `urgent` are the fault classes found
-    whose damage a start makes worse. `damaged_byte_count` bytes of the commit log belong to no sound record.
+    whose damage a start makes worse. `lost_configs` are config files that a broker cannot read: its start
+    resets what they hold, or is refused. `damaged_byte_count` bytes of the log belong to no sound record.
     `prospect` is None where nothing is to be repaired, or no plan can be made; `obstacle` then says why.
     `next_command` is a command line, None where nothing is to be done.
     """
@@ -84,6 +87,7 @@ class Verdict:
     info_count: int
     starts: tuple[StartVerdict, ...] = ()
     urgent: tuple[str, ...] = ()
+    lost_configs: tuple[str, ...] = ()
     damaged_byte_count: int = 0
     prospect: Prospect | None = None
     obstacle: str = ""
@@ -113,6 +117,7 @@ def judge_store(
         counts[Severity.INFO],
         starts,
         tuple(name for name in urgent_classes(starts) if name in found),
+        _lost_configs(report),
         sum(
             region.byte_count
             for regions in report.regions.values()
@@ -173,7 +178,7 @@ def _state(store: Store, report: Report, starts: Iterable[StartVerdict]) -> Stat
     known = [start for start in starts if start.covered]
     if any(not start.loads for start in known):
         return "refused"
-    if any(start.takes for start in known):
+    if any(start.takes for start in known) or _lost_configs(report):
         return "harmful"
     if not known or len(known) < len([*starts]):
         return "unknown"
@@ -181,6 +186,12 @@ def _state(store: Store, report: Report, starts: Iterable[StartVerdict]) -> Stat
         return "damaged"
     failed = any(item.operational for item in report.not_checked)
     return "partial" if failed or not report.coverage.complete else "healthy"
+
+
+def _lost_configs(report: Report) -> tuple[str, ...]:
+    """Config files without a sound copy: the broker writes default settings in their place."""
+    files = (finding.where.file for finding in report.findings if finding.rule == RuleName.CONFIG_LOST)
+    return tuple(dict.fromkeys(files))
 
 
 def _prospect(store: Store, report: Report, plan: Plan | None) -> tuple[Prospect | None, str]:
@@ -212,6 +223,7 @@ def prospect_of(plan: Plan, findings: Iterable[Finding]) -> Prospect:
         sum(loss.count for loss in losses if loss.what == "entry"),
         gains,
         total_notices(plan.actions),
+        tuple(item.name for item in all_assumptions(plan.actions) if item.how == "assumed"),
         "" if worst is None else worst.reason,
     )
 

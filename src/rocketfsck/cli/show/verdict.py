@@ -11,6 +11,7 @@ Do not start a broker on /data/store: the start loses messages.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.start import verdict_text, versions_text
@@ -33,6 +34,7 @@ HEADLINES: Mapping[State, str] = {
 LABEL_WIDTH = 10
 START_LIMIT = 3
 NOTICE_LIMIT = 3
+CONFIG_LIMIT = 3
 
 
 def verdict_lines(verdict: Verdict, store: StoreFacts, palette: Palette, columns: int) -> Iterator[str]:
@@ -46,7 +48,7 @@ def verdict_lines(verdict: Verdict, store: StoreFacts, palette: Palette, columns
         )
     yield from (paint.get(verdict.state, palette.warning)(line) for line in wrapped(headline, columns))
     yield from labelled("Store", iter([f"{visible(store.root)} ({_versions(store)})"]), columns)
-    yield from labelled("Start", _starts(verdict.starts), columns)
+    yield from labelled("Start", chain(_starts(verdict.starts), _configs(verdict.lost_configs)), columns)
     yield from labelled("Lost", _lost(verdict), columns)
     yield from labelled("Repair", _repair(verdict), columns)
     if verdict.next_command is not None:
@@ -83,6 +85,13 @@ def _starts(starts: tuple[StartVerdict, ...]) -> Iterator[str]:
         yield f"{versions_text(left)}: otherwise; -v shows how"
 
 
+def _configs(files: tuple[str, ...]) -> Iterator[str]:
+    """What a start does with config files that it cannot read."""
+    if files:
+        more = f" and {len(files) - CONFIG_LIMIT:,} more" if len(files) > CONFIG_LIMIT else ""
+        yield f"any version: resets {', '.join(map(visible, files[:CONFIG_LIMIT]))}{more}, or is refused"
+
+
 def _rank(start: StartVerdict) -> int:
     if not start.covered:
         return 2
@@ -111,6 +120,8 @@ def _repair(verdict: Verdict) -> Iterator[str]:
         return
     if prospect.action_count:
         yield f"{_amount(prospect)}{_safety(prospect)}"
+        if prospect.assumed:
+            yield f"assumes {', '.join(map(visible, prospect.assumed))}: confirm with --assume or --broker-conf"
         for notice in prospect.notices[:NOTICE_LIMIT]:
             kind = KINDS.get(notice.kind)
             yield visible(notice_text(notice)) if kind is not None else ""
