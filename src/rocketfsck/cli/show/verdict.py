@@ -121,7 +121,8 @@ def _repair(verdict: Verdict) -> Iterator[str]:
     if prospect.action_count:
         yield f"{_amount(prospect)}{_safety(prospect)}"
         if prospect.assumed:
-            yield f"assumes {', '.join(map(visible, prospect.assumed))}: confirm with --assume or --broker-conf"
+            names = ", ".join(map(visible, prospect.assumed))
+            yield f"assumes {names}: confirm with --assume or --broker-conf"
         for notice in prospect.notices[:NOTICE_LIMIT]:
             kind = KINDS.get(notice.kind)
             yield visible(notice_text(notice)) if kind is not None else ""
