@@ -1,6 +1,11 @@
 """rocketfsck: reads, verifies and explains Apache RocketMQ message stores, offline.
 
-What is here is the public interface; everything else may change. Nothing is ever opened for writing.
+What is here is the public interface; everything else may change. Begin with `open`:
+
+    open(path)                  an `OpenedStore`: its messages, columns, check, verdict and plan; a context
+                                manager whose `apply` is the only thing that writes
+
+What it is made of, for programs that want one thing:
 
     open_store(path)            a `Store`: files, queues, geometry, dialect, whether a broker is at work
     iter_messages(store, …)     every `Message` of the commit log, or those of a topic, key, time …
@@ -23,9 +28,12 @@ if TYPE_CHECKING:
     from rocketfsck.api import read_entries as read_entries
     from rocketfsck.api import read_units as read_units
     from rocketfsck.errors import RocketfsckError as RocketfsckError
+    from rocketfsck.opened import OpenedStore as OpenedStore
+    from rocketfsck.opened import open as open  # noqa: A004
     from rocketfsck.scan.views.messages import Message as Message
     from rocketfsck.store.model import Store as Store
     from rocketfsck.store.opening import open_store as open_store
+    from rocketfsck.storedmessage import StoredMessage as StoredMessage
     from rocketfsck.verify.finding import Finding as Finding
     from rocketfsck.verify.options import CheckOptions as CheckOptions
     from rocketfsck.verify.report import Report as Report
@@ -37,9 +45,11 @@ __version__ = "0.1.0"
 _HOMES = {
     "api": "iter_messages read_columns read_entries read_units",
     "errors": "RocketfsckError",
+    "opened": "OpenedStore open",
     "scan.views.messages": "Message",
     "store.model": "Store",
     "store.opening": "open_store",
+    "storedmessage": "StoredMessage",
     "verify.finding": "Finding",
     "verify.options": "CheckOptions",
     "verify.report": "Report",

@@ -50,17 +50,31 @@ def iter_messages(
         begin_offset=begin_offset,
         end_offset=end_offset,
     )
-    for file in _files(store, begin_offset, end_offset):
+    for _, message in placed_messages(
+        store, wanted, read_bodies=True, max_body_size=max_body_size, live_only=live_only
+    ):
+        yield message
+
+
+def placed_messages(
+    store: Store, wanted: MessageFilter, *, read_bodies: bool, max_body_size: int, live_only: bool
+) -> Iterator[tuple[MappedFile, Message]]:
+    """As `iter_messages`, each message with the file that holds it; no CRC is compared without `read_bodies`.
+
+    Raises StoreError when bytes cannot be read.
+    """
+    for file in _files(store, wanted.begin_offset, wanted.end_offset):
         with FileReader(file.path) as reader:
-            yield from read_messages(
+            for message in read_messages(
                 reader,
                 file.start_offset or 0,
-                log_options(store, file, read_bodies=True),
+                log_options(store, file, read_bodies=read_bodies),
                 wanted,
                 compiled=compiled_wanted(reader.size),
                 max_body_size=max_body_size,
                 live_only=live_only,
-            )
+            ):
+                yield file, message
 
 
 def read_columns(

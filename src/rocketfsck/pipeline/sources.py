@@ -104,7 +104,7 @@ def find_sources(
         raise UsageError("commitlog paths are those of one store; several stores were named")
     confs = [os.fspath(absolute_path(locate(conf, storage_options))) for conf in broker_confs]
     each = confs if len(confs) == len(roots) else confs * len(roots) if confs else [None] * len(roots)
-    names = list(brokers) or [_broker(root, conf) for root, conf in zip(roots, each, strict=True)]
+    names = list(brokers) or [broker_name(root, conf) for root, conf in zip(roots, each, strict=True)]
     _demand_unique(names, roots)
     logs = tuple(os.fspath(absolute_path(locate(path, storage_options))) for path in commitlog_paths)
     return tuple(
@@ -156,7 +156,8 @@ def _is_mapped_file(entry: Entry) -> bool:
     return filename_to_offset(entry.name) is not None and entry.kind is EntryKind.FILE
 
 
-def _broker(root: str, conf: str | None) -> str:
+def broker_name(root: str, conf: str | None) -> str:
+    """The name of a store's broker: the brokerName of its broker.conf, else that of a directory."""
     if conf is not None:
         named = read_settings(path_of(conf)).get("brokerName")
         if named:

@@ -112,6 +112,11 @@ def open_store(
     return _open_store(base, told)
 
 
+def reopen_store(store: Store) -> Store:
+    """The same store as it is now. Raises as `open_store` does."""
+    return _open_store(store.root, store.told)
+
+
 def _open_store(base: Path, told: Told) -> Store:
     entries = list_directory(base)
     settings = Settings() if told.broker_conf is None else read_settings(told.broker_conf)

@@ -35,7 +35,8 @@ class Wanted(MessageFilter):
     whole TAGS, `key` a word of KEYS or the UNIQ_KEY. `level`: `full` compares the bodies' CRCs, `cross` does
     not; None compares them where bodies are read anyway. `mode`: what becomes of damage, as with Spark's own
     readers. `on_unreadable`: what becomes of a file or directory that cannot be read, or has vanished: `fail`
-    raises, `row` gives a row of damage in its place, whatever else is selected. `split_size`: parts of a file
+    raises, `row` gives a row of damage in its place, whatever else is selected. Without `damage_rows` the
+    damaged ranges of the log are no rows, as where messages are selected. `split_size`: parts of a file
     have this many bytes, 0 for whole files. `now_timestamp` (ms) replaces the clock of a check. Raises
     UsageError for values that make no sense.
     """
@@ -45,6 +46,7 @@ class Wanted(MessageFilter):
     mode: Mode = "PERMISSIVE"
     on_unreadable: OnUnreadable = "fail"
     live_only: bool = True
+    damage_rows: bool = True
     split_size: int = 0
     max_body_size: int = MAX_BODY_SIZE
     corrupt_column: str = CORRUPT
@@ -77,8 +79,8 @@ class Wanted(MessageFilter):
 
     @property
     def selects_messages(self) -> bool:
-        """Whether a condition was named that bytes which are no message cannot meet."""
-        return any(getattr(self, name) is not None for name in CONDITIONS - _PLACES)
+        """Whether only messages are wanted: a condition was named that no other bytes can meet."""
+        return not self.damage_rows or any(getattr(self, name) is not None for name in CONDITIONS - _PLACES)
 
 
 @dataclass(frozen=True, slots=True)

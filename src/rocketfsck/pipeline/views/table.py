@@ -20,7 +20,7 @@ from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted
 from rocketfsck.pipeline.views.regions import REGIONS
 from rocketfsck.pipeline.views.units import UNITS
 from rocketfsck.store.areas import demand_listed, unlisted
-from rocketfsck.store.model import Stray
+from rocketfsck.store.model import Store, Stray
 
 VIEWS: dict[str, View] = {view.name: view for view in (MESSAGES, UNITS, ENTRIES, REGIONS, FINDINGS, FILES)}
 VIEW_NAMES = tuple(VIEWS)
@@ -33,7 +33,7 @@ def schema_of(view: str, wanted: Wanted | None = None) -> pa.Schema:
     or column that is not there.
     """
     wanted = wanted or Wanted()
-    chosen = _view(view)
+    chosen = view_named(view)
     fields = {field.name: field for field in chosen.fields()}
     corrupt = fields.pop(CORRUPT, None)
     if corrupt is not None:
@@ -60,12 +60,17 @@ def plan_parts(view: str, sources: Sequence[Source], wanted: Wanted | None = Non
     found: list[Part] = []
     for source in sources:
         now = source if source.listed else replace(source, listed=listed)
-        chosen, store = _view(view), open_source(now)
-        if wanted.on_unreadable == "fail":
-            demand_listed(store, chosen.areas)
-        found += chosen.plan(now, store, wanted)
-        found += [Part(now, view, stray.relative, item=stray) for stray in unlisted(store, chosen.areas)]
+        found += plan_store(view, now, open_source(now), wanted)
     return found
+
+
+def plan_store(view: str, source: Source, store: Store, wanted: Wanted) -> list[Part]:
+    """The parts of one store, which is open already. Raises as `plan_parts` does."""
+    chosen = view_named(view)
+    if wanted.on_unreadable == "fail":
+        demand_listed(store, chosen.areas)
+    found = list(chosen.plan(source, store, wanted))
+    return found + [Part(source, view, stray.relative, item=stray) for stray in unlisted(store, chosen.areas)]
 
 
 def read_part(part: Part, wanted: Wanted | None = None) -> Iterator[pa.RecordBatch]:
@@ -78,7 +83,7 @@ def read_part(part: Part, wanted: Wanted | None = None) -> Iterator[pa.RecordBat
     if isinstance(part.item, Stray):
         yield _unlisted_row(part, part.item, wanted)
         return
-    for batch in _view(part.view).read(part, wanted, schema_of(part.view, wanted)):
+    for batch in view_named(part.view).read(part, wanted, schema_of(part.view, wanted)):
         if batch.num_rows:
             yield batch
 
@@ -91,7 +96,8 @@ def _unlisted_row(part: Part, stray: Stray, wanted: Wanted) -> pa.RecordBatch:
     return one_row(schema_of(part.view, wanted), {**place, wanted.corrupt_column: said})
 
 
-def _view(name: str) -> View:
+def view_named(name: str) -> View:
+    """The view of a name; raises UsageError for a name that no view has."""
     if name not in VIEWS:
         raise UsageError(f"no view is called {name!r}; there are {', '.join(VIEWS)}")
     return VIEWS[name]
