@@ -54,6 +54,7 @@ def assert_conformant(
     Raises NotConformantError, an AssertionError that lists every breach with its place; StoreError for a
     directory that cannot be read, and UsageError for rules or versions that there are not.
     """
+    __tracebackhide__ = True  # pytest then shows the caller, who knows what was written
     store = open_store(
         directory,
         broker_conf=broker_conf,

@@ -5,14 +5,16 @@
     rocketmq_store             writes messages, or what a strategy drew, into a new store; gives its directory
     damaged_rocketmq_store     damages a copy of a store; gives its directory and what a check must find
 
-Loaded where rocketfsck is installed. Nothing of rocketfsck is imported until a fixture is used.
+Loaded where rocketfsck is installed. Nothing of rocketfsck is imported until a fixture is used. A failure
+shows the test's own call and one message, not the source of rocketfsck.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 import pytest
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from rocketfsck.verify.report import Report
     from rocketfsck.writer import Event, WriteOptions
     from rocketfsck.writer.damage import DamageReport
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _LEVELS = ("quick", "cross", "full")
 
@@ -49,6 +54,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--rocketmq-level", choices=_LEVELS, default="full", help="how deep stores are checked")
 
 
+def plain_errors(function: Callable[P, T]) -> Callable[P, T]:
+    """The function; what rocketfsck raises on purpose comes without the calls inside rocketfsck."""
+
+    @wraps(function)
+    def call(*arguments: P.args, **named: P.kwargs) -> T:
+        from rocketfsck.errors import RocketfsckError
+
+        __tracebackhide__ = True
+        try:
+            return function(*arguments, **named)
+        except (AssertionError, RocketfsckError) as error:
+            raise error.with_traceback(None) from None
+
+    return call
+
+
 @pytest.fixture(scope="session")
 def assert_rocketmq_store(pytestconfig: pytest.Config) -> AssertStore:
     """Assert that a directory is a conformant store: `assert_rocketmq_store(directory, version=…, …)`."""
@@ -57,8 +78,8 @@ def assert_rocketmq_store(pytestconfig: pytest.Config) -> AssertStore:
     version = pytestconfig.getoption("--rocketmq-version")
     level = pytestconfig.getoption("--rocketmq-level")
 
+    @plain_errors
     def assert_store(directory: Path | str, **options: Any) -> Report:
-        __tracebackhide__ = True
         return assert_conformant(directory, **{"version": version, "level": level, **options})
 
     return assert_store
@@ -70,6 +91,7 @@ def rocketmq_store(tmp_path_factory: pytest.TempPathFactory) -> MakeStore:
     from rocketfsck.testing.planned import PlannedStore
     from rocketfsck.writer import WriteOptions, write_store
 
+    @plain_errors
     def make(what: PlannedStore | Iterable[Event], options: WriteOptions | None = None) -> Path:
         directory = tmp_path_factory.mktemp("rocketmq") / "store"
         if isinstance(what, PlannedStore):
@@ -86,6 +108,7 @@ def damaged_rocketmq_store(tmp_path_factory: pytest.TempPathFactory) -> DamageSt
     """Damage a copy: `damaged_rocketmq_store(store, "torn-tail", …, seed=0)` gives (directory, report)."""
     from rocketfsck.writer.damage import damage_store
 
+    @plain_errors
     def damage(store: Path | str, *faults: str, seed: int = 0) -> tuple[Path, DamageReport]:
         directory = tmp_path_factory.mktemp("damaged") / "store"
         return directory, damage_store(store, directory, faults, seed)

@@ -6,6 +6,7 @@ import hashlib
 import zlib
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
+from ipaddress import ip_address
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,6 +30,12 @@ def written(place: Path, messages: Iterable[OutgoingMessage]) -> Path:
     return place / "store"
 
 
+def _host(text: str) -> tuple[object, str]:
+    """A host whose IPv6 address may be in brackets, or in full."""
+    address, _, port = text.rpartition(":")
+    return ip_address(address.strip("[]")), port
+
+
 @pytest.mark.parametrize("name", STORES)
 def test_messages_are_those_that_were_sent(store_dir: Directory, manifest: Document, name: str) -> None:
     with rocketfsck.open(store_dir(name)) as store:
@@ -46,7 +53,8 @@ def test_messages_are_those_that_were_sent(store_dir: Directory, manifest: Docum
             assert (message.topic, message.queue_offset) == (one["topic"], one["queueOffset"])
             assert message.offset == message.physical_offset
             assert message.message_id == (one.get("uniqKey") or one["offsetMsgId"])
-            assert (message.born_host, message.store_host) == (one["bornHost"], one["storeHost"])
+            assert _host(message.born_host) == _host(one["bornHost"])
+            assert _host(message.store_host) == _host(one["storeHost"])
             assert message.offset_message_id == one["offsetMsgId"]
             assert hashlib.sha256(message.stored_body()).hexdigest() == one["bodySha256"]
 

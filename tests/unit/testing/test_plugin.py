@@ -102,3 +102,69 @@ def test_options_are_checked(option: str, tmp_path: Path) -> None:
     code, output = run_pytest(tmp_path, option)
     assert code == 4
     assert "invalid choice" in output
+
+
+FAILING = """
+from rocketfsck.testing import assert_conformant
+from rocketfsck.writer import OutgoingMessage
+
+MESSAGES = [OutgoingMessage("T", b"x", 1_700_000_000_000 + n) for n in range(3)]
+
+def my_program(store):  # the writer under test
+    file = next((store / "consumequeue").glob("*/*/*"))
+    data = file.read_bytes()
+    file.write_bytes(data[:8] + bytes([1]) + data[9:])
+
+def test_fixture(rocketmq_store, assert_rocketmq_store):
+    store = rocketmq_store(MESSAGES)
+    my_program(store)
+    assert_rocketmq_store(store)
+
+def test_function(rocketmq_store):
+    store = rocketmq_store(MESSAGES)
+    my_program(store)
+    assert_conformant(store, level="cross")
+
+def test_no_store(assert_rocketmq_store, tmp_path):
+    assert_rocketmq_store(tmp_path / "nowhere")
+
+def test_no_such_fault(rocketmq_store, damaged_rocketmq_store):
+    damaged_rocketmq_store(rocketmq_store(MESSAGES), "no-fault-is-called-this")
+
+def test_no_message(rocketmq_store):
+    rocketmq_store([OutgoingMessage("", b"x", -1)])
+"""
+SHOWN = {
+    "test_fixture": (">       assert_rocketmq_store(store)", "XR007 unit-size"),
+    "test_function": ('>       assert_conformant(store, level="cross")', "XR007 unit-size"),
+    "test_no_store": ('>       assert_rocketmq_store(tmp_path / "nowhere")', "nowhere"),
+    "test_no_such_fault": (
+        '>       damaged_rocketmq_store(rocketmq_store(MESSAGES), "no-fault-is-called-this")',
+        "no-fault-is-called-this",
+    ),
+    "test_no_message": ('>       rocketmq_store([OutgoingMessage("", b"x", -1)])', "topic"),
+}
+
+
+@pytest.fixture(scope="module")
+def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What pytest shows of each failing test, by its name."""
+    folder = tmp_path_factory.mktemp("failing")
+    (folder / "test_failing.py").write_text(FAILING)
+    code, output = run_pytest(folder)
+    assert code == 1, output
+    assert f"{len(SHOWN)} failed" in output, output
+    pieces = re.split(r"^_+ (test_\w+) _+$", output.partition("short test summary")[0], flags=re.MULTILINE)
+    return dict(zip(pieces[1::2], pieces[2::2], strict=True))
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_failure_shows_the_call_and_the_finding(name: str, failures: dict[str, str]) -> None:
+    call, finding = SHOWN[name]
+    shown = failures[name]
+    assert call in shown
+    assert finding in "".join(line for line in shown.splitlines() if line.startswith("E  "))
+    assert re.findall(r"^(\S+\.py):\d+: ", shown, re.MULTILINE) == ["test_failing.py"]
+    assert "src/rocketfsck" not in shown
+    assert "During handling" not in shown
+    assert len(shown.splitlines()) <= 25
