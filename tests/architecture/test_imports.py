@@ -82,8 +82,11 @@ def test_a_contract_that_is_broken_is_seen(tmp_path: Path) -> None:
         (package / name / "__init__.py").touch()
     (package / "errors.py").touch()
     (package / "rulenames.py").touch()
-    (package / "documents.py").touch()
-    (package / "rows.py").touch()
+    for name in ("documents", "rows", "api", "storedmessage", "opened"):
+        (package / f"{name}.py").touch()
+    (package / "__init__.py").write_text(
+        "import rocketfsck.api, rocketfsck.opened, rocketfsck.storedmessage\n"
+    )
     (package / "store" / "__init__.py").write_text("import rocketfsck.verify\n")
     (tmp_path / "pyproject.toml").write_text(config[start:])
     linter = Path(sys.executable).with_name("lint-imports")
