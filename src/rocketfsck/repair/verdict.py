@@ -24,7 +24,7 @@ from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.store.places.locations import is_remote
-from rocketfsck.verify.advice import fix_command
+from rocketfsck.verify.advice import fix_command, store_command
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, severity_of
@@ -234,4 +234,6 @@ def _next(store: Store, report: Report, prospect: Prospect | None, state: State)
         return fix_command(store, report.level)
     if prospect is not None and COMPARES in prospect.reason:
         return f"{COMPARES} {store.root} REPLICA"
+    if prospect is None and state in ("harmful", "refused") and report.level != "full":
+        return store_command(["check"], store.told, store.root)
     return next(iter(report.next_commands), None)

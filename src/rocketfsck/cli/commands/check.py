@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,6 @@ from rocketfsck.errors import EXIT_PROBLEMS
 
 if TYPE_CHECKING:
     from rocketfsck.engine import Engine
-    from rocketfsck.repair.verdict import Verdict
     from rocketfsck.store import Store
     from rocketfsck.verify.options import CheckOptions
     from rocketfsck.verify.report import Report
@@ -114,6 +113,10 @@ def command(
     report = _check(store, options, path, chosen)
     verdict = judge_store(store, report, version=start_version)
     report = ranked(report, verdict)
+    narrowed = options.select or options.ignore or options.baseline is not None
+    harmful = verdict.may_start is False and not narrowed
+    code = report.exit_code | (EXIT_PROBLEMS if harmful else 0)
+    said = {"exit_code": code, "verdict": to_document(verdict)}
     if write_baseline is not None:
         write_baseline_file(write_baseline, report.findings)
     with answer.open(stores) as stream:
@@ -131,16 +134,15 @@ def command(
                 )
             stream.writelines(f"{line}\n" for line in lines)
         elif answer.form == "json":
-            document = {**report.to_json(), "verdict": to_document(verdict)}
-            stream.write(to_json(document, indent=2) + "\n")
+            stream.write(to_json({**report.to_json(), **said}, indent=2) + "\n")
         else:
             from rocketfsck.verify.report import FINDING_COLUMNS, FINDINGS_KIND
 
             head = {"kind": FINDINGS_KIND, "store": str(path)}
             with open_rows(stream, answer.form, FINDING_COLUMNS, head) as writer:
-                for row in _rows(report, verdict, answer.form):
+                for row in _rows(report, said, answer.form):
                     writer.write(row)
-    return report.exit_code | (EXIT_PROBLEMS if verdict.may_start is False else 0)
+    return code
 
 
 def _options(
@@ -179,13 +181,12 @@ def _check(store: Store, options: CheckOptions, path: Path, engine: Engine) -> R
         return check_store(store, options, engine=engine, progress=bar.update)
 
 
-def _rows(report: Report, verdict: Verdict, output_format: Format) -> Iterator[dict[str, Any]]:
+def _rows(report: Report, said: Mapping[str, Any], output_format: Format) -> Iterator[dict[str, Any]]:
     """A row a finding. JSON lines begin with the report's head and the verdict, without the findings."""
-    from rocketfsck.documents import to_document
     from rocketfsck.verify.report import finding_row, finding_to_json
 
     if output_format == "jsonl":
-        head = {**report.to_json(), "verdict": to_document(verdict)}
+        head = {**report.to_json(), **said}
         yield {name: value for name, value in head.items() if name != "findings"}
     for finding in report.findings:
         if output_format == "jsonl":
