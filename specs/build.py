@@ -84,7 +84,7 @@ def _code(text: str) -> str:
 
 def _rule_section(rule: Rule, links: Mapping[str, str]) -> Iterator[str]:
     yield f"### {rule.id} {rule.slug}\n"
-    yield f"{_code(rule.template)}\n"
+    yield f"{_code(rule.meaning)}\n"
     yield f"{rule.why}\n"
     yield "| Severity | Holds | Looked for at level | Answered by | Reference |"
     yield "| --- | --- | --- | --- | --- |"

@@ -82,7 +82,7 @@ def test_a_contract_that_is_broken_is_seen(tmp_path: Path) -> None:
         (package / name / "__init__.py").touch()
     (package / "errors.py").touch()
     (package / "rulenames.py").touch()
-    for name in ("documents", "rows", "api", "storedmessage", "opened"):
+    for name in ("documents", "rows", "api", "storedmessage", "opened", "wording"):
         (package / f"{name}.py").touch()
     (package / "__init__.py").write_text(
         "import rocketfsck.api, rocketfsck.opened, rocketfsck.storedmessage\n"

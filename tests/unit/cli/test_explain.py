@@ -25,7 +25,7 @@ def test_every_rule_by_id_and_slug(cli: Cli, name: str) -> None:
     assert out == cli("explain", rule.slug).out
     assert out.startswith(f"{rule.id}  {rule.slug}\n")
     for said in (
-        rule.template,
+        rule.meaning,
         rule.why,
         rule.severity.name.lower(),
         rule.reference,

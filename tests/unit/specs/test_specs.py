@@ -118,7 +118,7 @@ def test_every_rule_is_on_the_page() -> None:
     headings = _HEADING.findall(text)
     for rule in RULES.values():
         assert f"{rule.id} {rule.slug}" in headings
-        assert f"`{rule.template}`" in text
+        assert f"`{rule.meaning}`" in text
         assert rule.why in text
 
 

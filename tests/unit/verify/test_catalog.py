@@ -38,8 +38,8 @@ def test_a_rule_says_all_that_a_reader_needs(rule: Rule) -> None:
     assert re.match(r"\d+(\.\d+)*\b", rule.reference), rule.reference
     assert rule.fault_class is None or rule.fault_class in FAULT_CLASSES
     assert rule.repair is None or re.fullmatch(r"[a-z]+(-[a-z]+)*", rule.repair)
-    names = [name for _, name, _, _ in string.Formatter().parse(rule.template) if name is not None]
-    assert all(re.fullmatch(r"((expected|found|where)\.)?[a-z_0-9]+", name) for name in names)
+    places = {place for _, place, _, _ in string.Formatter().parse(rule.meaning) if place is not None}
+    assert all(re.fullmatch(r"((expected|found|where)\.)?[a-z_0-9]+", name) for name in places)
 
 
 def test_ids_and_slugs_are_unique_and_well_formed() -> None:
@@ -87,7 +87,7 @@ def test_describe_fills_found_expected_and_where() -> None:
 def test_describe_shows_times_as_such(value: int | str, shown: str) -> None:
     found = {"entry_count": 3, "end_timestamp": value}
     finding = Finding("CP003", Where(file="index/1"), found, {"index_msg_timestamp": 0})
-    assert f"it ends at {shown}, the checkpoint's indexMsgTimestamp is 0" in describe(finding)
+    assert f"index/1 ends at {shown}, the checkpoint's indexMsgTimestamp is 0" in describe(finding)
 
 
 def test_describe_shows_what_is_missing_and_runs() -> None:
@@ -96,8 +96,8 @@ def test_describe_shows_what_is_missing_and_runs() -> None:
 
 
 def test_describe_counts_the_further_ones() -> None:
-    assert describe(aggregate("ST001", "", 7)) == "7 more of segment-length in the store"
-    assert describe(aggregate("ST001", "a\tb", 7)) == "7 more of segment-length in a\\tb"
+    assert describe(aggregate("ST001", "", 7)) == "7 more findings of segment-length in the store"
+    assert describe(aggregate("ST001", "a\tb", 7)) == "7 more findings of segment-length in a\\tb"
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,4 @@ def test_hostile_text_is_shown_escaped(text: str, shown: str) -> None:
 def test_where_prefix_reaches_the_place_behind_a_fact_of_the_same_name() -> None:
     assert SAMPLE.family == "ST"
     finding = Finding("CP008", Where(file="f", start=40), {"start": 1})
-    assert describe(finding) == "f is not zero behind its fields, first at byte 1"
+    assert describe(finding) == "f is not zero after its fields, first at byte 1"

@@ -120,7 +120,7 @@ def _rule_row(rule: Rule) -> dict[str, Any]:
         "id": rule.id,
         "slug": rule.slug,
         "severity": rule.severity.name.lower(),
-        "meaning": rule.template,
+        "meaning": rule.meaning,
         "why": rule.why,
         "strictness": rule.strictness,
         "level": rule.level,
@@ -200,7 +200,7 @@ def _full(rules: list[Rule], classes: list[FaultClass], palette: Palette, column
     for rule in rules:
         yield f"{palette.bold(rule.id)}  {palette.bold(rule.slug)}"
         yield ""
-        yield from wrapped(rule.template, columns, "  ")
+        yield from wrapped(rule.meaning, columns, "  ")
         yield ""
         yield from wrapped(rule.why, columns, "  ")
         yield ""

@@ -10,6 +10,19 @@ from __future__ import annotations
 
 import time
 
+from rocketfsck.wording import count_of
+
+__all__ = [
+    "byte_size",
+    "count_of",
+    "duration",
+    "pad",
+    "shorten",
+    "timestamp",
+    "visible",
+    "width",
+]
+
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _FIRST_YEAR_MS = -62135596800000
@@ -78,11 +91,6 @@ def byte_size(count: int) -> str:
             return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1024
     raise AssertionError
-
-
-def count_of(number: int, noun: str, plural: str | None = None) -> str:
-    """`1 file`, `2 files`, `12,345 entries`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def duration(seconds: float) -> str:

@@ -7,9 +7,9 @@ cross-reference, `RK` RocksDB databases, `TS` tiered storage.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from types import MappingProxyType
 
 from rocketfsck.documents import printable
@@ -30,6 +30,7 @@ from rocketfsck.verify.rules import (
     timer,
 )
 from rocketfsck.verify.rules.rule import FAMILIES, LEVELS, Level, Rule, Strictness
+from rocketfsck.wording import count_of, fill_template
 
 __all__ = [
     "FAMILIES",
@@ -52,8 +53,6 @@ FURTHER = "further_count"
 
 _LAST_TIMESTAMP = 253_402_300_800_000
 """The beginning of the year 10000, in ms."""
-
-_FIELD = re.compile(r"\{([a-z_.0-9]+)\}")
 
 
 def build_catalog(rules: Iterable[Rule]) -> Mapping[str, Rule]:
@@ -110,11 +109,11 @@ def describe(finding: Finding) -> str:
     """
     rule = RULES[finding.rule]
     if set(finding.found) == {FURTHER}:
-        return (
-            f"{finding.found[FURTHER]} more of {rule.slug} in {printable(finding.where.file) or 'the store'}"
-        )
-    text = _FIELD.sub(lambda match: _shown(match.group(1), _value(finding, match.group(1))), rule.template)
-    return text if finding.count == 1 else f"{text} ({finding.count} in a row)"
+        further = finding.found[FURTHER]
+        more = count_of(further, "more finding") if isinstance(further, int) else f"{further} more findings"
+        return f"{more} of {rule.slug} in {printable(finding.where.file) or 'the store'}"
+    text = fill_template(rule.template, partial(_value, finding), _shown)
+    return text if finding.count == 1 else f"{text} ({finding.count:,} in a row)"
 
 
 def _value(finding: Finding, name: str) -> Scalar:

@@ -11,12 +11,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.ABORT_PRESENT,
         severity=Severity.WARNING,
         template=(
-            "abort is there: the broker was not stopped in good order, and the next start recovers abnormally"
+            "`abort` exists: the broker did not stop cleanly, and the next start runs an abnormal recovery"
         ),
         why=(
-            "The marker is made at the end of a start and removed by an orderly stop, unless the disk was "
-            "full or records were not dispatched yet. The abnormal recovery scans from where the checkpoint"
-            " says, dispatches anew, and deletes index files."
+            "A broker creates the marker at the end of a start and removes it in a clean stop, unless the "
+            "disk was full or records were not yet dispatched. The abnormal recovery scans the log from "
+            "where the checkpoint says, dispatches records again, and deletes index files."
         ),
         strictness="dialect",
         level="quick",
@@ -27,8 +27,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.ABORT_OF_RUNNING_BROKER,
         severity=Severity.INFO,
-        template="abort is there because a broker is running",
-        why="A running broker always has it.",
+        template="`abort` exists because a broker is running",
+        why="A running broker always keeps this file.",
         strictness="strict",
         level="quick",
         reference="5.3",
@@ -37,13 +37,13 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_FILE_DOOMED,
         severity=Severity.WARNING,
         template=(
-            "the next start deletes {file} with {entry_count} entries: it ends at {end_timestamp}, the "
+            "the next start deletes {file} with {entry_count:entry}: {file} ends at {end_timestamp}, the "
             "checkpoint's indexMsgTimestamp is {expected.index_msg_timestamp}"
         ),
         why=(
-            "After an unclean stop every index file that is newer than the checkpoint is deleted. That time"
-            " only advances when a file is full, so the newest file always goes; what recovery does not "
-            "dispatch again cannot be found by key any more."
+            "After an unclean stop a broker deletes every index file that is newer than the checkpoint. The "
+            "checkpoint's time advances only when a file is full, so the newest file always goes. Queries by "
+            "key miss the records that the recovery does not dispatch again."
         ),
         strictness="strict",
         level="quick",
@@ -55,13 +55,13 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECOVERY_START,
         severity=Severity.INFO,
         template=(
-            "the abnormal recovery would start with {file} and scan {scan_count} of {file_count} commit log"
-            " files"
+            "the abnormal recovery would start with {file} and scan {scan_count:,} of {file_count:commit log "
+            "file}"
         ),
         why=(
-            "It goes back from the last file to the first whose first record is not newer than the "
-            "checkpoint less 3 s (from 5.5.0 on: not behind logicsPhysicalOffset, where that is set), and "
-            "dispatches everything from there. From 5.4.0 on it looks at ten files at most."
+            "The recovery goes back from the last file to one whose first record is at least 3 s older than "
+            "the checkpoint (from 5.5.0 on: not beyond logicsPhysicalOffset, if that is set), and dispatches "
+            "everything from there. From 5.4.0 on it looks at ten files at most."
         ),
         strictness="dialect",
         level="quick",
@@ -71,12 +71,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECOVERY_SCANS_ALL,
         severity=Severity.WARNING,
         template=(
-            "the abnormal recovery would scan all {file_count} commit log files: the checkpoint (physic "
-            "{physic}, logics {logics}) is older than all of them"
+            "the abnormal recovery would scan the whole log ({file_count:commit log file}): the checkpoint "
+            "(physic {physic}, logics {logics}) is older than every file"
         ),
         why=(
-            "With a zero or old checkpoint no file qualifies and the recovery starts with the first: "
-            "minutes to hours on a large store."
+            "With a zero or old checkpoint no file qualifies, so the recovery starts with the first file. On "
+            "a large store that takes minutes to hours."
         ),
         strictness="dialect",
         level="quick",
@@ -87,10 +87,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.CHECKPOINT_MISSING,
         severity=Severity.WARNING,
-        template="there is no checkpoint although there is a commit log",
+        template="there is a commit log but no checkpoint",
         why=(
-            "Brokers write it from their first start on. Without it all times are 0: after an unclean stop "
-            "the recovery starts with the first file and every index file is deleted."
+            "Brokers write a checkpoint from their first start on. Without a checkpoint all its times are 0: "
+            "after an unclean stop the recovery starts with the first file, and the broker deletes every "
+            "index file."
         ),
         strictness="strict",
         level="quick",
@@ -101,8 +102,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.CHECKPOINT_LENGTH,
         severity=Severity.WARNING,
-        template="{file} has {size} bytes, not {expected.size}",
-        why="It is one page. A broker maps a shorter one at full size: what is missing reads as 0.",
+        template="{file} has {size:byte}, not {expected.size:,}",
+        why="The file is one page. A broker maps a shorter file at full size: missing fields read as 0.",
         strictness="strict",
         level="quick",
         repair="write-checkpoint",
@@ -112,10 +113,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.CHECKPOINT_TAIL,
         severity=Severity.WARNING,
-        template="{file} is not zero behind its fields, first at byte {start}",
+        template="{file} is not zero after its fields, first at byte {start}",
         why=(
-            "The bytes are no fields of a newer broker either: they are neither an offset nor a time of the "
-            "log. The file is another one, or damaged."
+            "The bytes are not fields of a newer broker either: their values are neither an offset nor a "
+            "time of the log. The file is not a checkpoint, or is damaged."
         ),
         strictness="strict",
         level="quick",
@@ -128,8 +129,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template="the checkpoint's {field} is {value}",
         why=(
-            "Times and offsets are never negative: the file is damaged. A negative time makes the recovery "
-            "start with the first file."
+            "Times and offsets are never negative, so the file is damaged. A negative time makes the "
+            "recovery start with the first file."
         ),
         strictness="strict",
         level="quick",
@@ -142,8 +143,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template="the checkpoint's {field} {value} is later than now ({expected.now})",
         why=(
-            "After an unclean stop the recovery would start with the last file only, and index files would "
-            "not be rebuilt: what was not dispatched before is lost to consumers."
+            "After an unclean stop the recovery would start with the last file, and the broker would not "
+            "rebuild index files. Consumers would lose the records that were not yet dispatched."
         ),
         strictness="heuristic",
         level="quick",
@@ -159,8 +160,8 @@ RULES: tuple[Rule, ...] = (
             "({expected.newest})"
         ),
         why=(
-            "It speaks of a record that is not there any more: the log lost its end, or is not the log that"
-            " this checkpoint was written for. A recovery that trusts it starts too late."
+            "The checkpoint names a record that no longer exists: the log lost its end, or the checkpoint "
+            "belongs to another log. A recovery that trusts the checkpoint starts too late."
         ),
         strictness="heuristic",
         level="cross",
@@ -172,10 +173,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.CHECKPOINT_BEHIND,
         severity=Severity.INFO,
         template=(
-            "the checkpoint's {field} {value} is older than the oldest record ({expected.oldest}): a crash "
-            "now would scan the whole log"
+            "the checkpoint's {field} {value} is older than the oldest record ({expected.oldest}): after a "
+            "crash a broker would scan the whole log"
         ),
-        why="Slaves and SYNC_FLUSH brokers with waitStoreMsgOK=false never advance it.",
+        why="Slaves, and SYNC_FLUSH brokers with waitStoreMsgOK=false, never advance this time.",
         strictness="heuristic",
         level="cross",
         repair="write-checkpoint",
@@ -185,11 +186,11 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.CHECKPOINT_INDEX_TIME,
         severity=Severity.INFO,
         template=(
-            "the checkpoint's indexMsgTimestamp is {value}, the last full index file ends at {expected.value}"
+            "the checkpoint's indexMsgTimestamp is {value}; the last full index file ends at {expected.value}"
         ),
         why=(
-            "It is set in the background when an index file is full. If it lags, a crash deletes that "
-            "file, too."
+            "A broker sets this time in the background when an index file is full. While the time lags, a "
+            "start after a crash deletes that file as well."
         ),
         strictness="heuristic",
         level="quick",
@@ -204,8 +205,9 @@ RULES: tuple[Rule, ...] = (
             "log"
         ),
         why=(
-            "It is the start of the last record at the last recovery, or in controller mode the offset "
-            "confirmed by the replicas. Records behind a wrong one are not dispatched, or too many are."
+            "The field is the start of the last record at the last recovery or, in controller mode, the "
+            "offset that the replicas confirmed. With a wrong value a broker dispatches too few or too many "
+            "records."
         ),
         strictness="dialect",
         level="quick",
@@ -217,7 +219,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.CONFIRM_OFFSET_AHEAD,
         severity=Severity.WARNING,
         template=(
-            "the checkpoint's confirmPhyOffset {value} is behind the end of the commit log "
+            "the checkpoint's confirmPhyOffset {value} is beyond the end of the commit log "
             "({expected.end_offset})"
         ),
         why="The log lost its end after the offset was confirmed.",
@@ -231,7 +233,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.LOCK_CONTENT,
         severity=Severity.INFO,
         template="{file} does not hold the four bytes `lock`",
-        why="Its content does not matter; only the record lock on its first byte does.",
+        why="The content does not matter; only the record lock on the first byte does.",
         strictness="strict",
         level="quick",
         reference="5.4",
@@ -239,10 +241,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.CHECKPOINT_ZERO,
         severity=Severity.WARNING,
-        template="the checkpoint's times are 0 although there are records in the commit log",
+        template="the checkpoint's times are 0 although the commit log has records",
         why=(
-            "An orderly stop writes both. With zeros an unclean stop means that the whole log is scanned "
-            "and every index file deleted at the next start."
+            "A clean stop writes both times. With zeros, the next start after an unclean stop scans the "
+            "whole log and deletes every index file."
         ),
         strictness="heuristic",
         level="quick",
@@ -255,8 +257,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template="{file} cannot be read: {reason}",
         why=(
-            "A broker in controller mode falls back to the .bak file, and without one it has no epochs: it "
-            "cannot tell where its log parts from its master's."
+            "A broker in controller mode falls back to the .bak file. Without one it has no epochs and "
+            "cannot tell where its log diverges from its master's."
         ),
         strictness="strict",
         level="quick",
@@ -271,7 +273,7 @@ RULES: tuple[Rule, ...] = (
             "{file} line {line}: epoch {epoch} at {start_offset} follows epoch {previous_epoch} at "
             "{previous_offset}"
         ),
-        why="Epochs and their start offsets ascend: each ends where the next begins.",
+        why="Epochs and their start offsets ascend: each epoch ends where the next begins.",
         strictness="strict",
         level="quick",
         repair="rewrite-epochs",
@@ -282,10 +284,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.EPOCH_RANGE,
         severity=Severity.WARNING,
         template=(
-            "{file} line {line}: epoch {epoch} starts at {start_offset}, behind the end of the log "
+            "{file} line {line}: epoch {epoch} starts at {start_offset}, beyond the end of the log "
             "({expected.end_offset})"
         ),
-        why="The log lost its end, or the file is from another replica.",
+        why="The log lost its end, or the file comes from another replica.",
         strictness="strict",
         level="quick",
         repair="rewrite-epochs",
@@ -308,8 +310,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template="{file} cannot be read: {reason}",
         why=(
-            "A broker in controller mode that cannot read who it is asks the controller for a new brokerId: "
-            "it joins as one more replica, and the old one stays in the controller's list."
+            "A broker in controller mode that cannot read its identity asks the controller for a new "
+            "brokerId. The broker joins as one more replica, and the old one stays in the controller's list."
         ),
         strictness="strict",
         level="quick",
@@ -319,8 +321,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.IDENTITY_DIFFERS,
         severity=Severity.WARNING,
-        template="{file} says that {name} is {value}, and broker.conf says {expected.value}",
-        why="A broker in controller mode whose names are not those of this file is not registered.",
+        template="{file} says that {name} is {value}, but broker.conf says {expected.value}",
+        why="A broker in controller mode is not registered if its names differ from those in this file.",
         strictness="strict",
         level="quick",
         reference="1.7",
@@ -330,12 +332,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.MASTER_FLUSHED_AHEAD,
         severity=Severity.INFO,
         template=(
-            "the checkpoint's masterFlushedOffset {value} is behind the end of the commit log "
+            "the checkpoint's masterFlushedOffset {value} is beyond the end of the commit log "
             "({expected.end_offset})"
         ),
         why=(
-            "A slave keeps what its master had flushed. It stops with less while it catches up; a master, or "
-            "a slave that had caught up, has lost the end of its log."
+            "A slave records how far its master has flushed. A slave that stops while it catches up has less "
+            "than that. A master, or a slave that had caught up, has lost the end of its log."
         ),
         strictness="heuristic",
         level="quick",
@@ -345,12 +347,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.CHECKPOINT_FIELD_UNKNOWN,
         severity=Severity.INFO,
         template=(
-            "the checkpoint holds {value} at byte {start}, where the version that the store is read as has "
-            "no field; a record has this {kind}"
+            "the checkpoint holds {value} at byte {start}, where the version assumed for the store has no "
+            "field; a record has this {kind}"
         ),
         why=(
-            "A newer broker than that has a field there, and may start its recovery from it. Repairs keep "
-            "these bytes, and do not write the checkpoint unless they are forced by name."
+            "A newer broker has a field there and may start its recovery from it. Repairs keep these bytes, "
+            "and do not write the checkpoint unless you force them by name."
         ),
         strictness="heuristic",
         level="quick",
@@ -362,9 +364,9 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template="the checkpoint's logicsPhysicalOffset {value} is not the start of a record",
         why=(
-            "The record at this offset is the last one in the consume queues that were flushed. With "
+            "The record at this offset is the last one in the flushed consume queues. With "
             "enableAcceleratedRecovery, a recovery after an unclean stop begins to read there: bytes that "
-            "are no record end it at once, and everything behind is cut off."
+            "are not a record end the recovery at once, and the broker cuts off everything after them."
         ),
         strictness="dialect",
         level="quick",
@@ -380,9 +382,9 @@ RULES: tuple[Rule, ...] = (
             "({expected.end_offset})"
         ),
         why=(
-            "The log lost its end after the offset was written, or the file is another one's. After an "
-            "unclean stop the recovery begins with the last file, whatever the consume queues lack of the "
-            "files before it."
+            "The log lost its end after the offset was written, or the checkpoint belongs to another store. "
+            "After an unclean stop the recovery begins with the last file, even if the consume queues lack "
+            "records of earlier files."
         ),
         strictness="dialect",
         level="quick",

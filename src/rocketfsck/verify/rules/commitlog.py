@@ -13,13 +13,14 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.LOG_BOUNDARY_LOST,
         severity=ERROR,
         template=(
-            "record boundary lost at {physical_offset}: {byte_count} bytes are no records ({reason}), then "
-            "{next_record_count} sound records follow from {next_offset} on"
+            "record boundary lost at {physical_offset}: {byte_count:byte} {byte_count?is|are} not part of a "
+            "record ({reason}); then {next_record_count:sound record} {next_record_count?follows|follow} "
+            "from {next_offset} on"
         ),
         why=(
             "A broker that reaches these bytes stops reading the file there. A master skips the rest of the "
-            "file and dispatches nothing of it; recovery cuts the log here and deletes the later files, "
-            "although the records behind the damage are sound."
+            "file and dispatches nothing from it. A recovery cuts the log here and deletes the later files, "
+            "although the records after the damage are sound."
         ),
         strictness="strict",
         level="cross",
@@ -31,12 +32,11 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.LOG_TORN_TAIL,
         severity=ERROR,
         template=(
-            "the log ends in a record that was not written to its end: {byte_count} bytes from "
-            "{physical_offset} on ({reason})"
+            "the last record of the log is incomplete: {byte_count:byte} from {physical_offset} on ({reason})"
         ),
         why=(
-            "The last record reached the disk in part. Everything before it is sound: recovery cuts the log "
-            "exactly here, and what consume queues and indexes hold of this record then points behind the "
+            "Only a part of the last record reached the disk. Everything before it is sound. A recovery cuts "
+            "the log exactly here; entries of consume queues and index for this record then point beyond the "
             "end."
         ),
         strictness="strict",
@@ -49,12 +49,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECORD_MALFORMED,
         severity=ERROR,
         template=(
-            "record at {physical_offset} has a sound totalSize and does not add up inside ({reason}, "
-            "{byte_count} bytes)"
+            "record at {physical_offset} has a sound totalSize, but its inner lengths do not add up "
+            "({reason}, {byte_count:byte})"
         ),
         why=(
-            "Its lengths contradict its totalSize. A broker takes it for half a message: the dispatcher "
-            "skips it, recovery cuts the log here."
+            "The lengths inside the record contradict its totalSize. A broker takes the record for half a "
+            "message: the dispatcher skips it, and a recovery cuts the log here."
         ),
         strictness="strict",
         level="cross",
@@ -66,12 +66,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECORD_BODY_CRC,
         severity=ERROR,
         template=(
-            "body of the record at {physical_offset} does not have the CRC that the record states (stored "
-            "{crc}, computed {expected.crc})"
+            "body of the record at {physical_offset} does not match its CRC (stored {crc}, computed "
+            "{expected.crc})"
         ),
         why=(
-            "The body, or the CRC field, changed after it was written. The frame is sound and so are the "
-            "records behind it; recovery cuts the log at the first such record in the files that it scans."
+            "The body or the CRC field changed after the record was written. The frame and the records after "
+            "it are sound. A recovery cuts the log at the first such record in the files that it scans."
         ),
         strictness="strict",
         level="full",
@@ -82,7 +82,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.RECORD_PROPERTY_CRC,
         severity=ERROR,
-        template="record at {physical_offset} does not have the CRC that its property __CRC32# states",
+        template="record at {physical_offset} does not match the CRC in its property __CRC32#",
         why="Header, topic or properties changed after the record was written (the body has its own CRC).",
         strictness="config",
         level="full",
@@ -92,10 +92,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.RECORD_PHYSICAL_OFFSET,
         severity=ERROR,
-        template="record at {physical_offset} says that it stands at {stated_offset}",
+        template="record at {physical_offset} names {stated_offset} as its own offset",
         why=(
-            "Brokers do not compare the field with the place, but dispatch by the field: queues and index "
-            "would get the wrong offset. The file was renamed or mixed in from elsewhere, or the field is "
+            "Brokers do not compare this field with the place of the record, but dispatch by it: queues and "
+            "index get the wrong offset. The file was renamed or mixed in from elsewhere, or the field is "
             "damaged."
         ),
         strictness="strict",
@@ -108,7 +108,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECORD_SYS_FLAG,
         severity=WARNING,
         template="record at {physical_offset} has a sysFlag that no known version writes ({sys_flag})",
-        why="Unknown bits, or a compression type without compression: damage, or a newer broker.",
+        why=(
+            "The flag has unknown bits, or a compression type without compression. The record is damaged, or "
+            "a newer broker wrote it."
+        ),
         strictness="dialect",
         level="cross",
         reference="2.3",
@@ -129,8 +132,8 @@ RULES: tuple[Rule, ...] = (
         severity=ERROR,
         template="record at {physical_offset} has a negative {field} ({value})",
         why=(
-            "No broker writes it. Readers take negative lengths as 0; a negative queueOffset cannot be "
-            "dispatched."
+            "No broker writes a negative value here. Readers take a negative length as 0; a negative "
+            "queueOffset cannot be dispatched."
         ),
         strictness="strict",
         level="cross",
@@ -142,7 +145,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         template="record at {physical_offset} has a topic that brokers do not accept ({reason})",
         why=(
-            "Dispatch makes a directory of this name: '/' nests directories, control characters mislead "
+            "Dispatch creates a directory with this name: '/' nests directories, control characters mislead "
             "terminals."
         ),
         strictness="heuristic",
@@ -154,13 +157,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECORD_PROPERTIES_SHAPE,
         severity=INFO,
         template=(
-            "properties of {record_count} records read differently in broker versions, first at "
+            "the properties of {record_count:record} read differently across broker versions, first at "
             "{physical_offset}"
         ),
         why=(
-            "0x01 or 0x02 within a name or value, or an empty side: 4.9.0 and older, and newer brokers, see "
-            "other pairs. Legal, since clients choose the text, but keys and tags may differ after an "
-            "upgrade."
+            "A name or value contains 0x01 or 0x02, or one side is empty: brokers up to 4.9.0 and newer ones "
+            "see other pairs. Clients may choose such text, but keys and tags may differ after an upgrade."
         ),
         strictness="dialect",
         level="cross",
@@ -169,9 +171,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.RECORD_PROPERTIES_NUL,
         severity=WARNING,
-        template="properties of the record at {physical_offset} hold NUL bytes",
+        template="properties of the record at {physical_offset} contain NUL bytes",
         why=(
-            "Neither CRC nor lengths cover the properties: the tail of the record was probably never written."
+            "Neither the CRC nor the lengths cover the properties. The tail of the record was probably never "
+            "written."
         ),
         strictness="heuristic",
         level="cross",
@@ -182,7 +185,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECORD_DELAY_LEVEL,
         severity=ERROR,
         template="record at {physical_offset} in SCHEDULE_TOPIC_XXXX has a DELAY that is not a number",
-        why="Every broker takes the record for invalid: recovery cuts the log here.",
+        why="Every broker rejects the record as invalid: a recovery cuts the log here.",
         strictness="strict",
         level="cross",
         reference="2.11, 2.15",
@@ -191,10 +194,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.RECORD_INNER_BATCH,
         severity=ERROR,
-        template="inner batch at {physical_offset} does not agree with itself ({reason})",
+        template="inner batch at {physical_offset} contradicts itself ({reason})",
         why=(
-            "INNER_NUM and INNER_BASE say which queue offsets the batch holds; consumers unwrap the body by "
-            "them."
+            "INNER_NUM and INNER_BASE say which queue offsets the batch holds. Consumers unwrap the body by "
+            "these values."
         ),
         strictness="dialect",
         level="cross",
@@ -205,7 +208,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECORD_END_OF_FILE,
         severity=ERROR,
         template="record at {physical_offset} ends within the last 8 bytes of its file",
-        why="A broker keeps 8 bytes for the BLANK header, always.",
+        why="A broker always keeps 8 bytes at the end of a file for the BLANK header.",
         strictness="strict",
         level="cross",
         reference="2.8",
@@ -216,8 +219,8 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         template="body of the record at {physical_offset} does not decompress as {codec} ({reason})",
         why=(
-            "sysFlag says that the body is compressed; a consumer will fail on it. The CRC, if sound, says "
-            "that the producer sent it so."
+            "The sysFlag says that the body is compressed, so a consumer fails on it. If the CRC is sound, "
+            "the producer sent the body like this."
         ),
         strictness="config",
         level="full",
@@ -228,7 +231,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECORD_BODY_NOT_DECOMPRESSED,
         severity=INFO,
         template="bodies compressed with {codec} were not decompressed: {reason}",
-        why="Their CRCs were checked. Install the extra `codecs` to have them decompressed too.",
+        why=(
+            "The CRCs of these bodies were checked. Install the extra `codecs` to decompress the bodies as "
+            "well."
+        ),
         strictness="config",
         level="full",
         reference="2.3",
@@ -237,11 +243,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.BLANK_SIZE,
         severity=WARNING,
         template=(
-            "BLANK at {physical_offset} says {total_size} bytes; {expected.total_size} are left in the file"
+            "BLANK at {physical_offset} gives its size as {total_size:byte}; {expected.total_size:,} "
+            "{expected.total_size?is|are} left in the file"
         ),
         why=(
-            "A broker writes the bytes left. Readers do not look at it, since 5.3.2 only at whether it is "
-            "too large."
+            "A broker writes the number of bytes left. Readers ignore the number; from 5.3.2 on they check "
+            "only that it is not too large."
         ),
         strictness="strict",
         level="cross",
@@ -252,10 +259,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.BLANK_MISSING,
         severity=ERROR,
-        template="the file ends at {physical_offset} without a BLANK although the log goes on in {next_file}",
+        template=(
+            "the file ends at {physical_offset} without a BLANK although the log continues in {next_file}"
+        ),
         why=(
-            "A broker leaves a file only by a BLANK: recovery takes this for the end of the log and deletes "
-            "every later file; the dispatcher never gets past it."
+            "A broker leaves a file only at a BLANK. A recovery takes this place for the end of the log and "
+            "deletes every later file; the dispatcher never gets past it."
         ),
         strictness="strict",
         level="cross",
@@ -267,9 +276,9 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.BLANK_TOO_EARLY,
         severity=WARNING,
         template=(
-            "BLANK at {physical_offset} hides {byte_count} bytes that begin like records of this very place"
+            "BLANK at {physical_offset} hides {byte_count:byte} that begin like records of this very place"
         ),
-        why="A broker believes a BLANK anywhere and skips the rest of the file.",
+        why="A broker accepts a BLANK anywhere and skips the rest of the file.",
         strictness="heuristic",
         level="cross",
         repair="salvage-log",
@@ -280,12 +289,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.STALE_TAIL,
         severity=WARNING,
         template=(
-            "behind the log's end at {physical_offset}, {record_count} sound records of before a truncation "
-            "are left"
+            "{record_count:sound record} from before a truncation {record_count?remains|remain} after the "
+            "log's end at {physical_offset}"
         ),
         why=(
-            "Truncation moves the end and leaves the bytes. These records are not live; if a later record "
-            "ends exactly where one of them starts, the next restart adopts it and those behind it."
+            "A truncation moves the end and leaves the bytes. These records are not live. If a later record "
+            "ends exactly where one of them starts, the next restart adopts that record and those after it."
         ),
         strictness="heuristic",
         level="cross",
@@ -296,8 +305,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.BYTES_BEHIND_END,
         severity=WARNING,
-        template="behind the log's end at {physical_offset}, {byte_count} bytes are neither zero nor records",
-        why="Left over from a truncation, or what is left of records that were destroyed.",
+        template=(
+            "{byte_count:byte} after the log's end at {physical_offset} {byte_count?is|are} neither zero nor "
+            "part of a record"
+        ),
+        why="A truncation left these bytes, or they are the remains of destroyed records.",
         strictness="heuristic",
         level="cross",
         repair="zero-stale-tail",
@@ -307,10 +319,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.STORE_TIMESTAMP_BACK,
         severity=INFO,
-        template="storeTimestamp goes back by up to {largest_step} ms at {physical_offset}",
+        template="storeTimestamp goes back by up to {largest_step:,} ms at {physical_offset}",
         why=(
-            "A clock step or a change of master. Searches by time and the choice of the file where recovery "
-            "starts are not exact around here."
+            "The clock was changed, or the master changed. Searches by time, and the choice of the file "
+            "where a recovery starts, are not exact around this place."
         ),
         strictness="heuristic",
         level="cross",
@@ -320,7 +332,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.BORN_AFTER_STORE,
         severity=INFO,
-        template="bornTimestamp of the record at {physical_offset} is {ahead} ms after its storeTimestamp",
+        template="bornTimestamp of the record at {physical_offset} is {ahead:,} ms after its storeTimestamp",
         why="The producer's clock is ahead of the broker's.",
         strictness="heuristic",
         level="cross",
@@ -332,8 +344,8 @@ RULES: tuple[Rule, ...] = (
         severity=INFO,
         template="storeHost changes at {physical_offset} from {previous_host} to {host}",
         why=(
-            "Several addresses of one broker, a move or a change of master; or data of two brokers in one "
-            "log."
+            "One broker may have several addresses, may have moved, or the master may have changed. "
+            "Otherwise the log mixes the data of two brokers."
         ),
         strictness="heuristic",
         level="cross",
@@ -347,7 +359,8 @@ RULES: tuple[Rule, ...] = (
             "committed message at {physical_offset} names {prepared_offset} as its half message: {reason}"
         ),
         why=(
-            "preparedTransactionOffset of a commit is where the half message stands, unless that has expired."
+            "A committed message keeps the place of its half message in preparedTransactionOffset. The half "
+            "message is there unless it has expired."
         ),
         strictness="heuristic",
         level="cross",
@@ -358,12 +371,11 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.QUEUE_OFFSET_REPEATED,
         severity=WARNING,
         template=(
-            "record at {physical_offset} repeats a queueOffset: {queue_offset}, expected "
-            "{expected.queue_offset}"
+            "record at {physical_offset} repeats queueOffset {queue_offset}; expected {expected.queue_offset}"
         ),
         why=(
-            "Two records of one queue carry one queueOffset, but a consume queue has one place for it. A "
-            "broker that starts with a short consume queue gives out the numbers again; so does one whose "
+            "Two records of one queue have the same queueOffset, but a consume queue has one place for it. A "
+            "broker assigns numbers again if it starts with a consume queue that is too short, or after its "
             "topic was deleted."
         ),
         strictness="heuristic",
@@ -375,10 +387,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.QUEUE_OFFSET_GAP,
         severity=WARNING,
-        template="queueOffset jumps to {queue_offset} at {physical_offset}, expected {expected.queue_offset}",
+        template="queueOffset jumps to {queue_offset} at {physical_offset}; expected {expected.queue_offset}",
         why=(
-            "Records of this queue are gone from the log between the two, or numbers were given out for "
-            "messages that were refused."
+            "Records of this queue are missing from the log between the two, or the broker assigned numbers "
+            "to messages that it then refused."
         ),
         strictness="heuristic",
         level="cross",
@@ -389,10 +401,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.QUEUES_NOT_FOLLOWED,
         severity=INFO,
         template=(
-            "{record_count} records name more queues than are followed; their queue offsets and units were "
-            "not checked"
+            "{record_count:record} {record_count?belongs|belong} to queues beyond the limit of this check; "
+            "their queue offsets and units were not checked"
         ),
-        why="The log names over a million queues: hostile or damaged topics.",
+        why="The log names over a million queues: topics are hostile or damaged.",
         strictness="config",
         level="cross",
         reference="2.13",
@@ -400,10 +412,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.LOG_NO_RECORDS,
         severity=ERROR,
-        template="{byte_count} bytes from {physical_offset} on, and no sound record in the file ({reason})",
+        template="no sound record in the file: {byte_count:byte} from {physical_offset} on ({reason})",
         why=(
-            "The file is no commit log file, or its beginning was destroyed and nothing in it knows its own "
-            "place."
+            "The file is not a commit log file, or its beginning was destroyed and no record in it confirms "
+            "its own place."
         ),
         strictness="strict",
         level="cross",
@@ -415,12 +427,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECORD_TOO_NEW,
         severity=ERROR,
         template=(
-            "{record_count} records have the V2 magic, first at {physical_offset}: a broker before 5.1.0 "
-            "takes it for damage"
+            "{record_count:record} {record_count?has|have} the V2 magic, first at {physical_offset}: brokers "
+            "before 5.1.0 treat {record_count?it|them} as damage"
         ),
         why=(
-            "Older brokers know one magic. One that starts on this store cuts the log at the first such "
-            "record that its recovery meets. Start the store with 5.1.0 or later, or let those records "
+            "Older brokers know one magic. If one starts on this store, it cuts the log at the first such "
+            "record that its recovery reaches. Start the store with 5.1.0 or later, or let those records "
             "expire first."
         ),
         strictness="dialect",
@@ -430,11 +442,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.RECORD_WITHOUT_TARGET,
         severity=WARNING,
-        template="waiting message of {topic} at {physical_offset} lacks {missing}: it can never be delivered",
+        template="waiting message of {topic} at {physical_offset} lacks {missing}: no broker can deliver it",
         why=(
-            "A delayed message and a half message keep in REAL_TOPIC and REAL_QID where they belong. Without "
-            "them a broker fails on the message when its time has come, over and over, and may not get past "
-            "it."
+            "A delayed message and a half message keep their destination in REAL_TOPIC and REAL_QID. Without "
+            "these properties a broker fails on the message when it is due, over and over, and may not get "
+            "past it."
         ),
         strictness="heuristic",
         level="cross",
@@ -445,11 +457,13 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECORD_PROPERTY_CRC_PLACE,
         severity=INFO,
         template=(
-            "the property __CRC32# of the record at {physical_offset} is not its last: no broker put it there"
+            "the property __CRC32# of the record at {physical_offset} is not its last one: no broker writes "
+            "it there"
         ),
         why=(
-            "A broker appends it behind all others. One that a client set, or that was moved, says nothing "
-            "of the bytes; a broker that is told to verify it takes the record for damage."
+            "A broker appends this property after all others. A value that a client set, or that was moved, "
+            "says nothing about the bytes. A broker configured to verify the property treats the record as "
+            "damaged."
         ),
         strictness="heuristic",
         level="full",
@@ -459,7 +473,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECORD_INNER_BATCH_FLAG,
         severity=WARNING,
         template=(
-            "record at {physical_offset} has the sysFlag of an inner batch ({sys_flag}) and no INNER_NUM"
+            "record at {physical_offset} has the sysFlag of an inner batch ({sys_flag}), but no INNER_NUM"
         ),
         why=(
             "A broker sets the bits 0x40 and 0x80 together with INNER_NUM and INNER_BASE. Consumers of a "
@@ -474,10 +488,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECORD_PREPARED_OFFSET,
         severity=WARNING,
         template=(
-            "record at {physical_offset} belongs to no transaction, but its preparedTransactionOffset is "
+            "record at {physical_offset} is not part of a transaction, but its preparedTransactionOffset is "
             "{prepared_offset}"
         ),
-        why="Brokers write 0, except in the messages that end a transaction.",
+        why="Brokers write 0 here, except in the messages that end a transaction.",
         strictness="heuristic",
         level="cross",
         reference="2.1, 2.10",
@@ -488,7 +502,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         template=(
             "record at {physical_offset} is marked as a committed message (sysFlag {sys_flag}), but has no "
-            "property of a transaction"
+            "transaction property"
         ),
         why=(
             "Producers of transactions set TRAN_MSG and PGROUP, and the committed message keeps them. "
@@ -506,7 +520,7 @@ RULES: tuple[Rule, ...] = (
         why=(
             "The field counts deliveries of the message. A broker that retries the message compares the "
             "count with the group's limit: a large count moves the message to the dead letter queue, a "
-            "negative one keeps it going round."
+            "negative one makes the broker retry it endlessly."
         ),
         strictness="heuristic",
         level="cross",
@@ -516,7 +530,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.RECORD_BORN_TIMESTAMP,
         severity=WARNING,
-        template="record at {physical_offset} has no bornTimestamp ({born_timestamp})",
+        template="record at {physical_offset} has no valid bornTimestamp ({born_timestamp})",
         why=(
             "Every client sets the time in milliseconds since 1970. Consumers that measure latency, and "
             "transaction checks that measure age, go wrong on this message."

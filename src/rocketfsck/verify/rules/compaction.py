@@ -22,8 +22,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.COMPACTION_FILE_LENGTH,
         severity=Severity.ERROR,
-        template="{file} has {size} bytes, not {expected.size} like the others",
-        why="All files of one kind have one length. A broker does not start with a file of another.",
+        template="{file} has {size:byte}, not {expected.size:,} like the others",
+        why="All files of one kind have one length. A broker does not start with a file of another length.",
         strictness="strict",
         level="quick",
         reference="1.9",
@@ -31,10 +31,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.COMPACTION_RECORD,
         severity=Severity.ERROR,
-        template="no sound record of this queue is at {file}, bytes {start} to {end}: {reason}",
+        template="{file}, bytes {start} to {end}, is not a sound record of this queue: {reason}",
         why=(
-            "Consumers of a compaction topic get their messages from this log alone. A compaction stops at "
-            "bytes that are no record, and drops what is behind them."
+            "Consumers of a compaction topic get their messages only from this log. A compaction stops at "
+            "bytes that are not a record, and drops what follows."
         ),
         strictness="strict",
         level="cross",
@@ -43,7 +43,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.COMPACTION_BODY_CRC,
         severity=Severity.ERROR,
-        template="the body of message {queue_offset} does not have the CRC {crc} of its record",
+        template="the body of message {queue_offset} does not match the CRC {crc} of its record",
         why="The body has changed since it was stored. The commit log may still have the original.",
         strictness="strict",
         level="full",
@@ -53,7 +53,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.COMPACTION_UNIT,
         severity=Severity.ERROR,
         template="the unit of message {queue_offset} points to {offset}: {reason}",
-        why="A broker finds the messages of a compaction topic through these units alone.",
+        why="A broker finds the messages of a compaction topic only through these units.",
         strictness="strict",
         level="cross",
         reference="1.9",
@@ -63,8 +63,9 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template="message {queue_offset} of the compaction log has no unit",
         why=(
-            "Log and units are written one after the other; a crash may leave records without a unit at the "
-            "end, which a start drops. Further up, consumers never get them."
+            "A broker writes log and units one after the other. A crash may leave records without a unit at "
+            "the end, and a start drops those. Consumers never get a record without a unit elsewhere in the "
+            "log."
         ),
         strictness="heuristic",
         level="cross",
@@ -74,7 +75,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.COMPACTION_ORDER,
         severity=Severity.ERROR,
         template="the unit of message {queue_offset} follows that of message {previous}",
-        why="A broker searches these units by halves. It finds the wrong message if they do not rise.",
+        why=(
+            "A broker finds units by binary search. If the queue offsets do not rise, it finds the wrong "
+            "message."
+        ),
         strictness="strict",
         level="cross",
         reference="1.9",
@@ -87,8 +91,8 @@ RULES: tuple[Rule, ...] = (
             "{position}"
         ),
         why=(
-            "Of several messages with one key a compaction keeps the last. Another one means that a file "
-            "is older than the position in position-checkpoint."
+            "Of several messages with one key a compaction keeps the last. A second message means that a "
+            "file is older than the position in position-checkpoint."
         ),
         strictness="strict",
         level="cross",
@@ -99,8 +103,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template="position-checkpoint says {offset} for {queue}: {reason}",
         why=(
-            "A compaction begins behind this position. Messages in front of it stay as they are, however "
-            "many newer ones have the same key; without a position everything is compacted again."
+            "A compaction begins after this position. Earlier messages stay as they are, even if newer ones "
+            "have the same key. Without a position the broker compacts everything again."
         ),
         strictness="strict",
         level="quick",
@@ -109,8 +113,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.COMPACTION_LEFTOVER,
         severity=Severity.INFO,
-        template="{file} is left of a compaction or replication that did not finish",
-        why="A broker does not load it. What it holds is in the log and its units, too, or was about to be.",
+        template="{file} remains from a compaction or replication that did not finish",
+        why=(
+            "A broker does not load this file. The log and its units also have its contents, or were about "
+            "to receive them."
+        ),
         strictness="strict",
         level="quick",
         reference="1.9",

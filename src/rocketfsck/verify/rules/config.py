@@ -12,8 +12,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.ERROR,
         template="{file} cannot be parsed at byte {start} ({reason}), and there is no sound .bak",
         why=(
-            "The broker starts without it, or not at all: topics, subscription groups or consumer offsets "
-            "are gone and messages are consumed again or skipped."
+            "The broker starts without this file, or not at all. Topics, subscription groups or consumer "
+            "offsets are gone, so consumers get messages again or skip them."
         ),
         strictness="strict",
         level="quick",
@@ -25,7 +25,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.CONFIG_FALLS_BACK,
         severity=Severity.WARNING,
         template="{file} cannot be parsed at byte {start} ({reason}); the broker falls back to its .bak",
-        why="The .bak is the state before the last write: a little of it is older.",
+        why="The .bak is the state before the last write, so it is slightly older.",
         strictness="strict",
         level="quick",
         repair="restore-config",
@@ -35,10 +35,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.CONFIG_TRAILING_BYTES,
         severity=Severity.WARNING,
-        template="{file} is sound up to byte {start}, but {extra_size} bytes follow",
+        template="{file} is sound up to byte {start}; {extra_size:byte} {extra_size?follows|follow}",
         why=(
-            "A shorter text was written over a longer one and the rest stayed. The broker fails to parse it"
-            " and falls back to the .bak, although cutting the rest would lose nothing."
+            "A shorter text was written over a longer one, and the rest stayed. The broker fails to parse "
+            "the file and falls back to the .bak, although cutting the rest would lose nothing."
         ),
         strictness="strict",
         level="quick",
@@ -49,9 +49,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.CONFIG_MISSING,
         severity=Severity.WARNING,
-        template="{file} is not there, but its .bak is: the broker falls back to that{pending}",
+        template="{file} is missing but has a .bak: the broker falls back to the .bak{pending}",
         why=(
-            "Brokers up to 5.0 delete the file before they rename the new one; a crash between the two "
+            "Brokers up to 5.0 delete the file before they rename the new one. A crash between the two "
             "leaves only .bak and .tmp."
         ),
         strictness="dialect",
@@ -63,8 +63,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.CONFIG_BACKUP_DAMAGED,
         severity=Severity.INFO,
-        template="{file} cannot be parsed at byte {start} ({reason}); the file itself is sound",
-        why="It is only read when the file itself is not.",
+        template="{file} cannot be parsed at byte {start} ({reason}); the file that it backs up is sound",
+        why="A broker reads the .bak only if it cannot read the file itself.",
         strictness="strict",
         level="quick",
         reference="1.6.3",
@@ -87,7 +87,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.CONFIG_SHAPE,
         severity=Severity.WARNING,
         template="{file} parses, but {reason}",
-        why="The broker's parser makes an empty table of it, or throws.",
+        why="The broker's parser makes an empty table from the file, or throws an exception.",
         strictness="strict",
         level="quick",
         repair="restore-config",
@@ -98,7 +98,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.CONFIG_UNFINISHED_WRITE,
         severity=Severity.INFO,
         template="{file} is an unfinished write",
-        why="A crash left it; brokers do not read it.",
+        why="A crash left the file; brokers do not read it.",
         strictness="dialect",
         level="quick",
         reference="1.6.2",
@@ -107,11 +107,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.CONSUMER_OFFSET_AHEAD,
         severity=Severity.INFO,
         template=(
-            "group {group} has offset {offset} in {topic}-{queue_id}, whose end is {expected.max_offset}"
+            "group {group} has offset {offset} in {topic}-{queue_id}, which ends at {expected.max_offset}"
         ),
         why=(
-            "By itself this may be meant (an offset set by hand, a queue that started anew). The consumer "
-            "is told that its offset is beyond the end and starts over where its policy says."
+            "Such an offset may be intended (an offset set by hand, a queue that started again). The broker "
+            "tells the consumer that its offset is beyond the end, and the consumer starts over where its "
+            "policy says."
         ),
         strictness="heuristic",
         level="cross",
@@ -121,12 +122,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.CONSUMER_OFFSET_OF_LOST_UNITS,
         severity=Severity.WARNING,
         template=(
-            "group {group} has offset {offset} in {topic}-{queue_id}, which ends at {expected.max_offset} "
-            "and lost units"
+            "group {group} has offset {offset} in {topic}-{queue_id}, which lost units and ends at "
+            "{expected.max_offset}"
         ),
         why=(
-            "The queue was longer: new messages get offsets that the group has behind it, and are never "
-            "consumed."
+            "The queue was longer. New messages get offsets that the group has already passed, so the group "
+            "never consumes them."
         ),
         strictness="heuristic",
         level="cross",
@@ -148,7 +149,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.CONSUMER_OFFSET_UNKNOWN_QUEUE,
         severity=Severity.INFO,
-        template="group {group} has offsets in {topic}, which is neither a topic nor a queue here",
+        template="group {group} has offsets in {topic}, but this store has no such topic or queue",
         why="The topic was deleted, or never received a message.",
         strictness="heuristic",
         level="cross",
@@ -157,8 +158,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.CONSUMER_OFFSET_NEGATIVE,
         severity=Severity.WARNING,
-        template="group {group} has offset {offset} in {topic}-{queue_id}",
-        why="Offsets are never negative.",
+        template="group {group} has the negative offset {offset} in {topic}-{queue_id}",
+        why="Consumer offsets are never negative.",
         strictness="strict",
         level="quick",
         reference="9.6",
@@ -167,10 +168,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.QUEUE_WITHOUT_TOPIC,
         severity=Severity.INFO,
-        template="{topic} has {queue_count} queues but is not in topics.json",
+        template="{topic} has {queue_count:queue} but is not in topics.json",
         why=(
-            "System topics, and topics that were deleted, are not. If automatic creation is off, messages "
-            "to it are refused."
+            "System topics and deleted topics are not in that file. If automatic creation is off, brokers "
+            "refuse messages to such a topic."
         ),
         strictness="heuristic",
         level="quick",
@@ -179,8 +180,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.QUEUE_BEYOND_TOPIC,
         severity=Severity.INFO,
-        template="{topic}-{queue_id} exists, but topics.json has {expected.queue_count} queues for the topic",
-        why="The topic was made smaller. Clients do not ask for the queue any more.",
+        template="{topic}-{queue_id} exists, but topics.json has {expected.queue_count:queue} for the topic",
+        why="The number of queues was reduced. Clients no longer ask for this queue.",
         strictness="heuristic",
         level="quick",
         reference="9.6",
@@ -188,8 +189,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.TOPIC_WITHOUT_QUEUE,
         severity=Severity.INFO,
-        template="{topic_count} topics of topics.json have no consume queue ({topics})",
-        why="They never received a message, or their queues were deleted.",
+        template="{topic_count:topic} of topics.json {topic_count?has|have} no consume queue ({topics})",
+        why="The topics never received a message, or their queues were deleted.",
         strictness="heuristic",
         level="quick",
         reference="9.6",
@@ -197,11 +198,14 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.TOPICS_GONE,
         severity=Severity.WARNING,
-        template="{file} is gone, and so is its .bak; {topic_count} topics have queues ({topics})",
+        template=(
+            "{file} and its .bak are missing; {topic_count:topic} {topic_count?has|have} queues ({topics})"
+        ),
         why=(
-            "A broker that starts so knows none of these topics: clients are told that there is none, until "
-            "somebody creates them again, with the same number of queues. Other files in config/ show that "
-            "a broker kept its topics there: it writes them down before it takes the first message."
+            "A broker that starts in this state knows none of these topics. Clients get an error until "
+            "somebody creates the topics again, with the same number of queues. Other files in config/ show "
+            "that a broker kept its topics here: brokers write topics.json before they accept the first "
+            "message."
         ),
         strictness="heuristic",
         level="quick",
@@ -213,12 +217,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.GHOST_QUEUE,
         severity=Severity.WARNING,
         template=(
-            "{topic}-{queue_id} is not in topics.json, and none of its {unit_count} units is in the commit "
-            "log"
+            "{topic}-{queue_id} is not in topics.json, and its {unit_count:unit} {unit_count?refers|refer} "
+            "to no message in the commit log"
         ),
         why=(
-            "The queue of a deleted topic. If the topic comes back, its messages continue the old offsets "
-            "here but not on the other replicas."
+            "The queue belongs to a deleted topic. If the topic is created again, its messages continue the "
+            "old offsets here but not on the other replicas."
         ),
         strictness="heuristic",
         level="cross",
@@ -230,12 +234,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.DELAY_OFFSET_RANGE,
         severity=Severity.WARNING,
         template=(
-            "delay level {level} has offset {offset}, outside {expected.min_offset} to "
-            "{expected.max_offset} of SCHEDULE_TOPIC_XXXX-{queue_id}"
+            "delay level {level} has offset {offset}, outside {expected.min_offset} to {expected.max_offset} "
+            "of SCHEDULE_TOPIC_XXXX-{queue_id}"
         ),
         why=(
-            "Delayed messages would be delivered again or never. Brokers from 4.9 on correct it when they "
-            "start."
+            "A broker would deliver delayed messages again or never. Brokers from 4.9 on correct the offset "
+            "when they start."
         ),
         strictness="heuristic",
         level="cross",
@@ -246,8 +250,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.DELAY_LEVEL_UNKNOWN,
         severity=Severity.INFO,
-        template="delayOffset.json has level {level}, but there are {expected.level_count} levels",
-        why="messageDelayLevel was changed. Messages of that level are not delivered.",
+        template=(
+            "delayOffset.json has level {level}, but there {expected.level_count?is|are} "
+            "{expected.level_count:level}"
+        ),
+        why="The setting messageDelayLevel was changed. Brokers do not deliver messages of that level.",
         strictness="config",
         level="quick",
         reference="2.11",
@@ -255,8 +262,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.TIMER_CHECK_LENGTH,
         severity=Severity.WARNING,
-        template="{file} has {size} bytes, not {expected.size}",
-        why="It is one page; a broker maps it at full size.",
+        template="{file} has {size:byte}, not {expected.size:,}",
+        why="The file is one page; a broker maps it at full size.",
         strictness="strict",
         level="quick",
         repair="reset-timer",
@@ -268,7 +275,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template="the timer checkpoint's {field} is {value}, beyond {expected.limit}",
         why=(
-            "It speaks of timer data that is not there: timed messages are delivered again, or wait for ever."
+            "The timer checkpoint names timer data that does not exist: timed messages are delivered again, "
+            "or wait forever."
         ),
         strictness="heuristic",
         level="cross",
@@ -280,7 +288,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.LMQ_OFFSET_PLACE,
         severity=Severity.INFO,
         template="group {group} has its offset in the light queue {topic} in {file}",
-        why="Offsets of queues %LMQ%... belong into lmqConsumerOffset.json.",
+        why="Offsets of queues %LMQ%... belong in lmqConsumerOffset.json.",
         strictness="dialect",
         level="quick",
         reference="9.6",

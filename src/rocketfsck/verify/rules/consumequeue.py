@@ -13,7 +13,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.UNIT_HOLE,
         severity=ERROR,
         template=(
-            "{unit_count} units from queue offset {queue_offset} on are empty although later units are not"
+            "{unit_count:unit} from queue offset {queue_offset} on {unit_count?is|are} empty although later "
+            "units are not"
         ),
         why=(
             "A broker takes the first invalid unit for the end of the queue and deletes or overwrites what "
@@ -29,12 +30,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.UNIT_ORDER,
         severity=ERROR,
         template=(
-            "unit {queue_offset} points to {physical_offset}, not behind the unit before it "
+            "unit {queue_offset} points to {physical_offset}, which is not after the unit before it "
             "({previous_offset})"
         ),
         why=(
-            "Dispatch follows the log, so offsets rise in every queue. The search for the minimum and by "
-            "time relies on it. Two crashes in a row leave old units behind new ones."
+            "Dispatch follows the log, so offsets rise in every queue. The searches for the minimum offset "
+            "and by time rely on this order. Two crashes in a row leave old units after new ones."
         ),
         strictness="strict",
         level="cross",
@@ -46,12 +47,13 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.PRE_BLANK_MISPLACED,
         severity=INFO,
         template=(
-            "{unit_count} pre-blank units (0, 2147483647, 0) from queue offset {queue_offset} on, not at the "
-            "start"
+            "{unit_count:pre-blank unit} (0, 2147483647, 0) from queue offset {queue_offset} on, not at the "
+            "start of the queue"
         ),
         why=(
-            "Brokers write them only as a run from the start of a queue's first file. A rebuilding puts them "
-            "in the places of records that the log does not have any more; where it has them, XR001 says so."
+            "Brokers write pre-blank units only as a run from the start of a queue's first file. A rebuild "
+            "puts them in the places of records that the log no longer has; if the log does have the "
+            "records, the check reports XR001."
         ),
         strictness="strict",
         level="cross",
@@ -62,11 +64,14 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.UNIT_STALE,
         severity=WARNING,
-        template="{unit_count} units from queue offset {queue_offset} on lie behind the end of the queue",
+        template=(
+            "{unit_count:unit} from queue offset {queue_offset} on {unit_count?lies|lie} after the end of "
+            "the queue"
+        ),
         why=(
-            "Left by a truncation, which moves the end and leaves the bytes. Restart adopts them if the gap "
-            "closes. Pre-blank units belong to the start of a queue only: a broker counts those that "
-            "directly follow its last unit as units."
+            "A truncation moves the end and leaves the bytes. A restart adopts these units if the gap "
+            "closes. Pre-blank units belong only at the start of a queue: a broker counts pre-blank units "
+            "that directly follow its last unit as units."
         ),
         strictness="heuristic",
         level="cross",
@@ -81,8 +86,8 @@ RULES: tuple[Rule, ...] = (
             "unit {queue_offset} holds values that no broker writes (offset {physical_offset}, size {size})"
         ),
         why=(
-            "A negative offset, or a size of zero or below beside other values. The queue ends here for a "
-            "broker."
+            "The offset is negative, or the size is zero or below while other fields are set. For a broker "
+            "the queue ends here."
         ),
         strictness="strict",
         level="cross",
@@ -93,8 +98,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.UNIT_PARTIAL,
         severity=WARNING,
-        template="{byte_count} bytes at the end of the file are no whole unit and not zero",
-        why="The file was cut within a unit; some versions fail at start on it.",
+        template="the last {byte_count:byte} of the file {byte_count?is|are} not a whole unit and not zero",
+        why="The file was cut inside a unit. Some versions fail to start on such a file.",
         strictness="strict",
         level="cross",
         repair="rebuild-queue",
@@ -104,10 +109,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.QUEUE_LAST_FILE_EMPTY,
         severity=WARNING,
-        template="the last file is all zero although the queue has earlier files",
+        template="the last file is all zeros although the queue has earlier files",
         why=(
-            "A crash between the making and the filling of a file, or a truncation. 5.4 development versions "
-            "fail at start on it; truncation keeps one phantom unit of zeros."
+            "A broker crashed between creating and filling the file, or truncated the queue. Development "
+            "versions of 5.4 fail to start on it; a truncation keeps one phantom unit of zeros."
         ),
         strictness="heuristic",
         level="cross",
@@ -118,10 +123,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.QUEUE_EXPIRED,
         severity=INFO,
-        template="all {unit_count} units point below the log's start",
+        template="all units of the queue ({unit_count:,}) point below the log's start",
         why=(
-            "Every message of the queue has expired. 4.x and 5.x may remove such a queue; its numbering then "
-            "starts again at 0."
+            "Every message of the queue has expired. Brokers 4.x and 5.x may remove such a queue; its "
+            "numbering then starts again at 0."
         ),
         strictness="heuristic",
         level="cross",
@@ -131,8 +136,13 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.UNITS_EXPIRED,
         severity=INFO,
-        template="{unit_count} units before queue offset {min_live_offset} point below the log's start",
-        why="Normal: a consume queue file goes only when its last unit has expired.",
+        template=(
+            "{unit_count:unit} before queue offset {min_live_offset} {unit_count?points|point} below the "
+            "log's start"
+        ),
+        why=(
+            "This state is normal: a broker deletes a consume queue file only when its last unit has expired."
+        ),
         strictness="strict",
         level="cross",
         reference="3.5",
@@ -141,10 +151,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.QUEUE_PRE_BLANK_ONLY,
         severity=INFO,
-        template="the queue holds nothing but {unit_count} pre-blank units",
+        template="the queue holds only {unit_count:pre-blank unit}",
         why=(
-            "It was created for a message with a queue offset above 0 whose unit is not there. Its "
-            "maxPhysicOffset reads as 2147483647: 4.5.1 to 4.9.8 then take the queue for ahead of the log."
+            "A broker created the queue for a message with a queue offset above 0 whose unit is missing. The "
+            "queue's maxPhysicOffset reads as 2147483647, so 4.5.1 to 4.9.8 take the queue to be ahead of "
+            "the log."
         ),
         strictness="heuristic",
         level="cross",
@@ -153,8 +164,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.EXT_ADDRESS_DANGLING,
         severity=ERROR,
-        template="unit {queue_offset} names the extension unit at {ext_offset}, where none starts",
-        why="Filter data of the message is lost or another message's is read.",
+        template=(
+            "unit {queue_offset} names the extension unit at {ext_offset}, but no extension unit starts there"
+        ),
+        why="The broker loses the filter data of the message, or reads that of another message.",
         strictness="strict",
         level="cross",
         repair="rebuild-queue",
@@ -164,8 +177,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.EXT_UNIT_MALFORMED,
         severity=ERROR,
-        template="extension units from byte {start} on cannot be walked ({reason})",
-        why="Recovery of the extension file ends here; what follows is lost to the broker.",
+        template="extension units from byte {start} on cannot be read ({reason})",
+        why="A recovery of the extension file ends here; the broker loses what follows.",
         strictness="strict",
         level="cross",
         repair="rebuild-queue",
@@ -175,8 +188,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.EXT_UNIT_ORPHAN,
         severity=INFO,
-        template="{unit_count} extension units are not named by any unit",
-        why="Units of expired or truncated messages, or of a dispatch that was repeated.",
+        template="no unit names {unit_count:extension unit}",
+        why="The extension units belong to expired or truncated messages, or to a repeated dispatch.",
         strictness="heuristic",
         level="cross",
         reference="3.6",
@@ -185,8 +198,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.BATCH_UNIT_BASE,
         severity=ERROR,
-        template="batch unit {unit_index} has base {queue_offset}, expected {expected.queue_offset}",
-        why="Lookups search by base; bases and sizes must follow each other.",
+        template="batch unit {unit_index} has base {queue_offset}; expected {expected.queue_offset}",
+        why="Lookups search by base, so bases and sizes must follow each other.",
         strictness="strict",
         level="cross",
         repair="rebuild-queue",
@@ -197,7 +210,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.BATCH_UNIT_RESERVED,
         severity=WARNING,
         template="batch unit {unit_index} has compactedOffset {compacted_offset} and reserved {reserved}",
-        why="Brokers write -1 and 0.",
+        why="Brokers write -1 and 0 here.",
         strictness="dialect",
         level="cross",
         repair="rebuild-queue",

@@ -13,10 +13,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECORD_WITHOUT_UNIT,
         severity=ERROR,
         template=(
-            "{record_count} records of {topic}/{queue_id} from queue offset {queue_offset} to "
-            "{last_queue_offset} have no unit ({reason})"
+            "{record_count:record} of {topic}/{queue_id} ({queue_offset..last_queue_offset:queue offset}) "
+            "{record_count?has|have} no unit ({reason})"
         ),
-        why="The messages are in the log and no consumer can get at them.",
+        why="The messages are in the log, but no consumer can read them.",
         strictness="heuristic",
         level="cross",
         repair="rebuild-queue",
@@ -26,10 +26,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.QUEUE_MISSING,
         severity=ERROR,
-        template="{topic}/{queue_id} has no consume queue, and {record_count} records in the log",
+        template="{topic}/{queue_id} has no consume queue, but {record_count:record} in the log",
         why=(
-            "Brokers make up for it only in part: after a clean stop most versions dispatch from where the "
-            "other queues end, and new messages are numbered from 0 again."
+            "Brokers repair this only in part: after a clean stop most versions dispatch from where the "
+            "other queues end, and number new messages from 0 again."
         ),
         strictness="heuristic",
         level="cross",
@@ -40,7 +40,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.QUEUE_DELETED,
         severity=INFO,
-        template="{topic}/{queue_id} has {record_count} records in the log, no consume queue and no topic",
+        template="{topic}/{queue_id} has {record_count:record} in the log, but no consume queue and no topic",
         why="The topic was deleted; its records stay until their file expires.",
         strictness="heuristic",
         level="cross",
@@ -51,12 +51,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.UNIT_BEYOND_LOG,
         severity=ERROR,
         template=(
-            "{unit_count} units of {topic}/{queue_id} from queue offset {queue_offset} on point to "
-            "{first_offset} and behind it; the log ends at {log_end}"
+            "{unit_count:unit} of {topic}/{queue_id} from queue offset {queue_offset} on "
+            "{unit_count?points|point} to {first_offset} or beyond; the log ends at {log_end}"
         ),
         why=(
-            "Consumers would wait for, or read, what is not there. When the log has grown past these offsets "
-            "the units point into the middle of other messages."
+            "Consumers wait for, or read, records that do not exist. Once the log has grown past these "
+            "offsets, the units point into the middle of other messages."
         ),
         strictness="strict",
         level="cross",
@@ -68,12 +68,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.UNIT_GHOST,
         severity=ERROR,
         template=(
-            "{unit_count} units of {topic}/{queue_id} from queue offset {queue_offset} on point to "
-            "{first_offset}: {reason}"
+            "{unit_count:unit} of {topic}/{queue_id} from queue offset {queue_offset} on "
+            "{unit_count?points|point} to {first_offset}: {reason}"
         ),
         why=(
-            "Units of before a truncation that a restart took up again: they point into newer, unrelated "
-            "records."
+            "The units date from before a truncation, and a restart adopted them. These units point into "
+            "newer, unrelated records."
         ),
         strictness="strict",
         level="cross",
@@ -85,12 +85,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.UNIT_SHIFTED,
         severity=ERROR,
         template=(
-            "units of {topic}/{queue_id}: records {first_queue_offset} to {last_queue_offset} have theirs "
-            "{shift} places away"
+            "units of {topic}/{queue_id} are {shift:place} away from the queueOffset of their records "
+            "({first_queue_offset..last_queue_offset:queue offset})"
         ),
         why=(
-            "A unit's place in the queue is the queueOffset of its record; consumers commit offsets that do "
-            "not fit."
+            "A unit's place in the queue is the queueOffset of its record. With shifted units, consumers "
+            "commit offsets that do not fit."
         ),
         strictness="heuristic",
         level="cross",
@@ -102,8 +102,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.UNIT_SIZE,
         severity=ERROR,
         template=(
-            "unit {queue_offset} of {topic}/{queue_id} says {size} bytes; its record at {physical_offset} "
-            "has {expected.size}"
+            "unit {queue_offset} of {topic}/{queue_id} says {size:byte}; its record at {physical_offset} has "
+            "{expected.size:,}"
         ),
         why="Brokers read as many bytes as the unit says.",
         strictness="strict",
@@ -116,12 +116,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.UNIT_TAGS_CODE,
         severity=WARNING,
         template=(
-            "unit {queue_offset} of {topic}/{queue_id} has tagsCode {tags_code}, expected "
+            "unit {queue_offset} of {topic}/{queue_id} has tagsCode {tags_code}; expected "
             "{expected.tags_code}"
         ),
         why=(
-            "Brokers filter by it before they read the record: subscribers by tag miss the message, or a "
-            "delayed message is delivered at another time."
+            "Brokers filter by tagsCode before they read the record: subscribers by tag miss the message, or "
+            "a broker delivers a delayed message at the wrong time."
         ),
         strictness="config",
         level="cross",
@@ -133,9 +133,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.DELAY_LEVELS_INFERRED,
         severity=INFO,
         template=(
-            "delay level {level} is {delay} ms in the units of {topic}/{queue_id}, not {expected.delay} ms"
+            "delay level {level} is {delay:,} ms in the units of {topic}/{queue_id}, not {expected.delay:,} "
+            "ms"
         ),
-        why="All units agree on it: the broker has another messageDelayLevel than the default.",
+        why="All units agree: the broker's messageDelayLevel is not the default.",
         strictness="config",
         level="cross",
         reference="2.11, 3.2",
@@ -144,10 +145,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.UNIT_OF_DAMAGED_RECORD,
         severity=WARNING,
         template=(
-            "{unit_count} units of {topic}/{queue_id} from queue offset {queue_offset} to "
-            "{last_queue_offset} point into damaged bytes of the log, from {first_offset} on"
+            "{unit_count:unit} of {topic}/{queue_id} ({queue_offset..last_queue_offset:queue offset}) "
+            "{unit_count?points|point} into damaged bytes of the log, from {first_offset} on"
         ),
-        why="These are the messages that the damage has cost this queue.",
+        why="These units name the messages of this queue that the damage destroyed.",
         strictness="strict",
         level="cross",
         reference="9.3 Q4",
@@ -157,8 +158,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.UNIT_IN_MISSING_SEGMENT,
         severity=ERROR,
         template=(
-            "{unit_count} messages of {topic}/{queue_id} are lost with the commitlog files that are missing: "
-            "queue offsets {queue_offset} to {last_queue_offset}, {byte_count} bytes"
+            "{unit_count:message} of {topic}/{queue_id} {unit_count?is|are} lost with missing commitlog "
+            "files: {queue_offset..last_queue_offset:queue offset}, {byte_count:byte}"
         ),
         why="The consume queue lists exactly what was in the missing files.",
         strictness="strict",
@@ -170,10 +171,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.EXT_UNIT_CONTENT,
         severity=ERROR,
         template=(
-            "extension unit of {topic}/{queue_id} {queue_offset} has {field} {value}, expected "
+            "extension unit of {topic}/{queue_id} {queue_offset} has {field} {value}; expected "
             "{expected.value}"
         ),
-        why="Filter data of another message would be read.",
+        why="A broker would read the filter data of another message.",
         strictness="strict",
         level="cross",
         repair="rebuild-queue",
@@ -183,8 +184,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.MULTI_DISPATCH_LISTS,
         severity=WARNING,
-        template="record at {physical_offset} lists {queue_count} further queues and {offset_count} offsets",
-        why="Lists of different lengths, or offsets that are no numbers: the further units are not written.",
+        template="record at {physical_offset} lists {queue_count:further queue} and {offset_count:offset}",
+        why=(
+            "The lists have different lengths, or an offset is not a number: brokers do not write the "
+            "further units."
+        ),
         strictness="dialect",
         level="cross",
         reference="2.13",
@@ -197,7 +201,7 @@ RULES: tuple[Rule, ...] = (
             "batch unit {unit_index} of {topic}/{queue_id} has {field} {value}; its record at "
             "{physical_offset} says {expected.value}"
         ),
-        why="Consumers look a batch up by its base and count.",
+        why="Consumers look up a batch by its base and count.",
         strictness="strict",
         level="cross",
         repair="rebuild-queue",
@@ -208,12 +212,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.UNIT_OF_FILLER,
         severity=INFO,
         template=(
-            "{unit_count} units of {topic}/{queue_id} from queue offset {queue_offset} to "
-            "{last_queue_offset} point to filler records, from {first_offset} on"
+            "{unit_count:unit} of {topic}/{queue_id} ({queue_offset..last_queue_offset:queue offset}) "
+            "{unit_count?points|point} to filler records, from {first_offset} on"
         ),
         why=(
-            "A repair put filler in the place of records that were lost, and left their places in the queue: "
-            "queue offsets have not moved. A consumer without a filter by tags is given the filler instead."
+            "A repair put filler records in the place of lost records and kept their places in the queue, so "
+            "queue offsets have not moved. A consumer without a tag filter receives the filler instead."
         ),
         strictness="strict",
         level="cross",
@@ -223,11 +227,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECORD_UNINDEXED,
         severity=WARNING,
         template=(
-            "{record_count} records from {physical_offset} to {last_offset} have keys and no index entry"
+            "{record_count:record} ({physical_offset..last_offset:physical offset}) {record_count?has|have} "
+            "keys, but no index entry"
         ),
         why=(
-            "Queries by key and by message id miss them. A broker that was killed deletes its newest index "
-            "file at the next start and fills it again only from where recovery starts."
+            "Queries by key and by message id miss these records. After an unclean stop a broker deletes its "
+            "newest index file at the next start and fills it again only from where its recovery starts."
         ),
         strictness="heuristic",
         level="cross",
@@ -238,10 +243,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.KEY_UNINDEXED,
         severity=WARNING,
-        template=(
-            "the record at {physical_offset} has {missing_count} of {key_count} keys that are in no index"
-        ),
-        why="Queries by these keys miss the record.",
+        template="the index lacks {missing_count:,} of {key_count:key} of the record at {physical_offset}",
+        why="Queries by the missing keys do not find the record.",
         strictness="heuristic",
         level="cross",
         repair="rebuild-index",
@@ -252,11 +255,11 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.ENTRY_BEYOND_LOG,
         severity=WARNING,
         template=(
-            "{entry_count} index entries from {entry} on point to {first_offset} and behind it; the log ends "
-            "at {log_end}"
+            "{entry_count:index entry} from {entry} on {entry_count?points|point} to {first_offset} or "
+            "beyond; the log ends at {log_end}"
         ),
         why=(
-            "Left over from a truncation, which does not touch indexes. Queries find nothing, or, when the "
+            "A truncation does not touch indexes and left these entries. Queries find nothing or, once the "
             "log has grown, other messages."
         ),
         strictness="heuristic",
@@ -269,9 +272,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.ENTRY_DANGLING,
         severity=ERROR,
         template=(
-            "{entry_count} index entries from {entry} on point to {first_offset}, where no record starts"
+            "{entry_count:index entry} from {entry} on {entry_count?points|point} to {first_offset}, where "
+            "no record starts"
         ),
-        why="A broker returns the bytes there without a look.",
+        why="A broker returns the bytes there without checking them.",
         strictness="strict",
         level="cross",
         repair="rebuild-index",
@@ -282,13 +286,13 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.ENTRY_KEY,
         severity=ERROR,
         template=(
-            "index entry {entry} has the hash {hash}, not that of the key whose turn it is at "
+            "index entry {entry} has the hash {hash}, which is not that of the next key of the record at "
             "{physical_offset}"
         ),
         why=(
-            "Each key of a record has one entry, in the order of the keys. This one has the hash of no key "
-            "of its record, or repeats one of them in the place of another: one key gives a message that "
-            "does not have it, or gives one twice, and another key of the record is not found."
+            "Each key of a record has one entry, in the order of the keys. This entry has the hash of no key "
+            "of its record, or repeats one key in the place of another. A query by one key then returns a "
+            "message without that key, or a message twice, and a query by another key misses the record."
         ),
         strictness="strict",
         level="cross",
@@ -300,7 +304,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.ENTRY_DUPLICATE,
         severity=INFO,
         template=(
-            "{entry_count} index entries from {entry} on repeat those of the records from {first_offset} on"
+            "{entry_count:index entry} from {entry} on {entry_count?repeats|repeat} those of the records "
+            "from {first_offset} on"
         ),
         why="A restart indexes the last record again.",
         strictness="heuristic",
@@ -312,8 +317,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.ENTRY_TIME,
         severity=WARNING,
         template=(
-            "index entry {entry} has timeDiff {value}, expected {expected.value} by its record at "
-            "{physical_offset}"
+            "index entry {entry} has timeDiff {value}; its record at {physical_offset} gives {expected.value}"
         ),
         why="Queries with a time window miss the record.",
         strictness="heuristic",
@@ -325,8 +329,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_AHEAD_OF_LOG,
         severity=ERROR,
-        template="the newest index file ends at {end_offset}, behind the log's end at {log_end}",
-        why="Building skips every record below that offset: new messages are not indexed, without a word.",
+        template="the newest index file ends at {end_offset}, beyond the log's end at {log_end}",
+        why=(
+            "A broker does not index records below the end of the newest index file: new messages are "
+            "silently left out."
+        ),
         strictness="strict",
         level="cross",
         repair="rebuild-index",
@@ -336,8 +343,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.ENTRIES_EXPIRED,
         severity=INFO,
-        template="{entry_count} entries point below the log's start",
-        why="Normal: an index file goes only when its last entry has expired.",
+        template="{entry_count:entry} {entry_count?points|point} below the log's start",
+        why="This state is normal: a broker deletes an index file only when its last entry has expired.",
         strictness="strict",
         level="cross",
         reference="4.8",
@@ -347,10 +354,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.ENTRY_OF_DAMAGED_RECORD,
         severity=WARNING,
         template=(
-            "{entry_count} index entries from {entry} on point into damaged bytes of the log, from "
-            "{first_offset} on"
+            "{entry_count:index entry} from {entry} on {entry_count?points|point} into damaged bytes of the "
+            "log, from {first_offset} on"
         ),
-        why="They are of messages that the damage has cost.",
+        why="These entries belong to messages destroyed by the damage.",
         strictness="strict",
         level="cross",
         repair="rebuild-index",
@@ -360,8 +367,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.ENTRY_IN_MISSING_SEGMENT,
         severity=WARNING,
-        template="{entry_count} index entries from {entry} on point into commitlog files that are missing",
-        why="They are of messages that are lost with those files.",
+        template=(
+            "{entry_count:index entry} from {entry} on {entry_count?points|point} into missing commitlog "
+            "files"
+        ),
+        why="These entries belong to messages lost with the missing files.",
         strictness="strict",
         level="cross",
         reference="9.1 L2",
@@ -370,11 +380,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_ABSENT,
         severity=INFO,
-        template="the store has no index file, and {record_count} records with keys",
+        template="the store has no index file, but {record_count:record} with keys",
         why=(
-            "Normal with messageIndexEnable=false; a broker.conf (--broker-conf) says whether it is. "
-            "Otherwise queries by key find nothing: `rocketfsck plan STORE --only rebuild-index` builds the "
-            "index again."
+            "A store without an index is normal with messageIndexEnable=false; give broker.conf with "
+            "--broker-conf to find out. Otherwise queries by key find nothing: `rocketfsck plan STORE --only "
+            "rebuild-index` rebuilds the index."
         ),
         strictness="config",
         level="cross",
@@ -386,14 +396,15 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.UNKNOWN_ENTRIES,
         severity=INFO,
         template=(
-            "{entry_count} index entries of {record_count} records are for none of the records' keys, but "
-            "regular: probably a feature of a broker that this version does not know"
+            "{entry_count:index entry} of {record_count:record} {entry_count?matches|match} no key of the "
+            "records, but {entry_count?is|are} regular: probably a feature of a broker that this version "
+            "does not know"
         ),
         why=(
             "Each of these entries points to the start of a live record, has that record's timeDiff, and "
-            "comes beside the entries of all keys of the record, in the same number for each record. Damage "
-            "does not do that. Queries that this version does not know may need these entries, so no repair "
-            "changes the index unless it is forced by name."
+            "accompanies the entries of all keys of the record, in the same number for each record. Damage "
+            "does not look like that. Queries that this version does not know may need these entries, so no "
+            "repair changes the index unless you force it by name."
         ),
         strictness="heuristic",
         level="cross",
@@ -404,13 +415,13 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.LIGHT_UNITS_SHIFTED,
         severity=INFO,
         template=(
-            "{unit_count} units of {topic}/{queue_id} are up to {most} places before their queueOffset: the "
-            "broker gave numbers to {record_count} records that it wrote no unit for"
+            "{unit_count:unit} of {topic}/{queue_id} {unit_count?is|are} up to {most:place} before the "
+            "queueOffset: the broker numbered {record_count:record} without writing a unit"
         ),
         why=(
             "From 5.0.0 on a broker gives a record a number in each light queue of its list, but writes no "
-            "unit if the list ends with another name. Consumers use the places, not the numbers, so the "
-            "queue is as they know it and must stay so."
+            "unit if the list ends with another kind of queue. Consumers use the places, not the numbers, so "
+            "the queue is as consumers know it and must stay so."
         ),
         strictness="dialect",
         level="cross",
@@ -420,12 +431,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.LIGHT_LISTS_UNUSED,
         severity=INFO,
         template=(
-            "{record_count} records list further queues that the broker wrote no units for, first the one at "
-            "{physical_offset}"
+            "{record_count:record} {record_count?lists|list} further queues that the broker wrote no units "
+            "for, the first at {physical_offset}"
         ),
         why=(
-            "From 5.0.0 on a broker gives offsets to light queues only. If the last name of a list is "
-            "another one, it takes the lists for broken and writes no unit for any name."
+            "From 5.0.0 on a broker gives offsets to light queues only. If the last name of a list is not a "
+            "light queue, the broker rejects the list and writes no unit for any name."
         ),
         strictness="dialect",
         level="cross",
@@ -434,10 +445,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_GONE,
         severity=WARNING,
-        template="the index is gone, and {record_count} records have keys: {evidence}",
+        template="the index is gone, but {record_count:record} {record_count?has|have} keys: {evidence}",
         why=(
             "A broker wrote an index for these records. Without its files, queries by key and by message id "
-            "find nothing, and a broker does not index again what it has dispatched."
+            "find nothing, and a broker does not index records again that it has already dispatched."
         ),
         strictness="heuristic",
         level="cross",
@@ -449,12 +460,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.TAGS_OF_OLDER_BROKER,
         severity=INFO,
         template=(
-            "{record_count} records from {first_offset} to {last_offset} have tags without an index entry: a "
-            "broker older than 5.4.0 wrote the entries of their keys"
+            "{record_count:record} ({first_offset..last_offset:physical offset}) {record_count?has|have} "
+            "tags without an index entry: a broker older than 5.4.0 wrote the entries of the keys"
         ),
         why=(
-            "Brokers from 5.4.0 on put an index entry for the tags of a record, beside those of its keys. "
-            "Queries by tag miss the records that an older broker indexed. `rocketfsck plan STORE --only "
+            "Brokers from 5.4.0 on add an index entry for the tags of a record to those of its keys. Queries "
+            "by tag miss the records that an older broker indexed. `rocketfsck plan STORE --only "
             "rebuild-index` builds an index with these entries."
         ),
         strictness="heuristic",
@@ -465,10 +476,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.TAGS_UNINDEXED,
         severity=WARNING,
         template=(
-            "{record_count} records from {physical_offset} to {last_offset} have index entries for their "
-            "keys, but none for their tags"
+            "{record_count:record} ({physical_offset..last_offset:physical offset}) {record_count?has|have} "
+            "index entries for the keys, but none for the tags"
         ),
-        why="The records around them have one. Queries by tag miss these records.",
+        why="The records around this range have an entry for their tags. Queries by tag miss these records.",
         strictness="heuristic",
         level="cross",
         repair="rebuild-index",

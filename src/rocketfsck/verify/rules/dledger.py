@@ -10,10 +10,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.DLEDGER_INDEX_ENTRY,
         severity=Severity.ERROR,
-        template="DLedger's index says that entry {index} stands at {pos}: {reason}",
+        template="DLedger's index places entry {index} at {pos}: {reason}",
         why=(
-            "A broker finds every entry through this index. One that differs stops its recovery, or gives "
-            "other entries to followers."
+            "A broker finds every entry through this index. A wrong index entry stops the recovery, or gives "
+            "followers the wrong entries."
         ),
         strictness="strict",
         level="cross",
@@ -23,11 +23,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.DLEDGER_ENTRY_PLACE,
         severity=Severity.ERROR,
-        template=(
-            "the {what} of DLedger's entry {index} says that it stands at {stated}, not at {expected.place}"
-        ),
+        template="the {what} of DLedger's entry {index} gives its place as {stated}, not {expected.place}",
         why=(
-            "An entry is where its pos says, and its record 48 bytes behind. Otherwise the file was renamed, "
+            "An entry is where its pos says, and its record 48 bytes later. Otherwise the file was renamed, "
             "copied or mixed in: DLedger stops with DISK_ERROR when it recovers."
         ),
         strictness="strict",
@@ -39,11 +37,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.DLEDGER_RANGE,
         severity=Severity.WARNING,
         template=(
-            "{entry_count} DLedger entries from {index} on, at {physical_offset}, are {side} of its index"
+            "{entry_count:DLedger entry} from {index} on, at {physical_offset}, {entry_count?is|are} {side} "
+            "of its index"
         ),
         why=(
-            "Data and index are written one after the other. The recovery writes the index anew from the "
-            "data of the last files; what is missing further back stays out of reach."
+            "DLedger writes data and index one after the other. The recovery writes the index again from the "
+            "data of the last files; entries missing further back stay out of reach."
         ),
         strictness="heuristic",
         level="cross",
@@ -54,11 +53,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.DLEDGER_TERM,
         severity=Severity.ERROR,
         template=(
-            "DLedger's entry {index}, at {physical_offset}, is of term {term}, and one before it of {before}"
+            "DLedger's entry {index}, at {physical_offset}, has term {term}, and an earlier entry has "
+            "{before}"
         ),
         why=(
-            "Terms only grow. The recovery of DLedger ends in front of such an entry and cuts the log there, "
-            "where the entry is in one of the last three files."
+            "Terms only grow. If the entry is in one of the last three files, DLedger's recovery ends before "
+            "it and cuts the log there."
         ),
         strictness="strict",
         level="cross",
@@ -70,8 +70,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template="{field} of DLedger's entry {index}, at {physical_offset}, is {value}",
         why=(
-            "No released version of DLedger writes anything but 0 there, or reads it: the bytes changed "
-            "after they were written."
+            "Every released version of DLedger writes 0 there, and none reads it. The bytes changed after "
+            "they were written."
         ),
         strictness="heuristic",
         level="cross",
@@ -83,10 +83,10 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template="{name} of DLedger's {reason}",
         why=(
-            "These files say how far the group agreed, and in which term the node votes. Where checkpoint is "
-            "ahead of the log, the log lost its end; a committedIndex that is no number stops the start. "
-            "Without checkpoint nothing is agreed on until the node has a leader; without currterm it votes "
-            "in term 0 again. The .bak files are of the write before, and read by nobody."
+            "These files say how far the group agreed, and in which term the node votes. If checkpoint is "
+            "ahead of the log, the log lost its end. A committedIndex that is not a number stops the start. "
+            "Without checkpoint the node has no agreed entries until it has a leader; without currterm the "
+            "node votes in term 0 again. The .bak files hold the previous write; no broker reads them."
         ),
         strictness="strict",
         level="cross",

@@ -12,10 +12,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_LENGTH,
         severity=ERROR,
-        template="the index file has {size} bytes, expected {expected.size}: {reason}",
+        template="the index file has {size:byte}, expected {expected.size:,}: {reason}",
         why=(
-            "A broker maps the full length, which fills a short file with zeros, and does not look: keys in "
-            "the part that is gone are found no more, new ones are put behind a hole."
+            "A broker maps the full length without checking, which extends a short file with zeros. Queries "
+            "do not find keys in the missing part, and the broker puts new entries after a hole."
         ),
         strictness="strict",
         level="quick",
@@ -27,7 +27,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_HEADER_COUNT,
         severity=ERROR,
         template="indexCount is {index_count}; {reason}",
-        why="Entries at or behind indexCount are not looked at and will be overwritten.",
+        why="Brokers ignore entries at or after indexCount and overwrite them.",
         strictness="strict",
         level="quick",
         repair="rebuild-index",
@@ -37,10 +37,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_SLOT_COUNT,
         severity=WARNING,
-        template="hashSlotCount is {hash_slot_count}; {slot_count} slots are used and {entry_count} entries",
+        template=(
+            "hashSlotCount is {hash_slot_count}; the file uses {slot_count:slot} and {entry_count:entry}"
+        ),
         why=(
-            "Up to 4.7.0 it counts entries, from 4.7.1 on used slots; a file written by both lies between. "
-            "No broker decides by it."
+            "Up to 4.7.0 hashSlotCount counts entries, from 4.7.1 on used slots; in a file written by both, "
+            "the value lies between. No broker relies on it."
         ),
         strictness="dialect",
         level="cross",
@@ -51,8 +53,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_HEADER_RANGE,
         severity=ERROR,
-        template="header field {field} is {value}, expected {expected.value}",
-        why="Queries by time skip the file by these; building skips every record below endPhyOffset.",
+        template="header field {field} is {value}; expected {expected.value}",
+        why=(
+            "Queries by time skip the file by these fields; building the index skips every record below "
+            "endPhyOffset."
+        ),
         strictness="strict",
         level="cross",
         repair="rewrite-index-header",
@@ -63,7 +68,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_SLOT_OUT_OF_RANGE,
         severity=ERROR,
         template="slot {slot} holds {value}, outside 0 to {expected.last_entry}",
-        why="A broker takes the slot for empty: the chain's keys are not found.",
+        why="A broker treats the slot as empty: queries do not find the keys of its chain.",
         strictness="strict",
         level="cross",
         repair="rebuild-index",
@@ -73,8 +78,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_SLOT_HEAD,
         severity=ERROR,
-        template="slot {slot} holds {value}, expected {expected.value} ({reason})",
-        why="A slot holds the newest entry of its chain; entries in front of the one it holds are not found.",
+        template="slot {slot} holds {value}; expected {expected.value} ({reason})",
+        why=(
+            "A slot holds the newest entry of its chain. Queries do not find entries newer than the one that "
+            "the slot holds."
+        ),
         strictness="strict",
         level="cross",
         repair="rebuild-index",
@@ -85,7 +93,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_CHAIN_SELF_LOOP,
         severity=ERROR,
         template="entry {entry} names itself as the previous one of slot {slot}",
-        why="Readers stop here: the older keys of the chain are not found.",
+        why="Readers stop here: queries do not find the older keys of the chain.",
         strictness="strict",
         level="cross",
         repair="rebuild-index",
@@ -96,12 +104,11 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_CHAIN_CYCLE,
         severity=ERROR,
         template=(
-            "the chain of slot {slot} comes back from entry {entry} to {value} ({length} entries in the "
-            "circle)"
+            "the chain of slot {slot} returns from entry {entry} to {value} (a circle of {length:entry})"
         ),
         why=(
-            "A broker that asks for a key of this slot goes round until it has found enough, or for ever "
-            "with the index locked."
+            "A broker that looks up a key of this slot follows the circle until it has enough results, or "
+            "forever with the index locked."
         ),
         strictness="strict",
         level="cross",
@@ -112,8 +119,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_CHAIN_NOT_DECREASING,
         severity=ERROR,
-        template="entry {entry} names the later entry {value} as the previous one, expected {expected.value}",
-        why="Chains lead from newer to older entries only.",
+        template="entry {entry} names the later entry {value} as the previous one; expected {expected.value}",
+        why="Chains lead only from newer to older entries.",
         strictness="strict",
         level="cross",
         repair="rebuild-index",
@@ -124,7 +131,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_CHAIN_OUT_OF_RANGE,
         severity=ERROR,
         template="entry {entry} names {value} as the previous one, outside 0 to {expected.last_entry}",
-        why="Readers stop here: the older keys of the chain are not found.",
+        why="Readers stop here: queries do not find the older keys of the chain.",
         strictness="strict",
         level="cross",
         repair="rebuild-index",
@@ -134,8 +141,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_CHAIN_CROSS_LINK,
         severity=ERROR,
-        template="entry {entry} of slot {slot} leads to entry {value}, which is of slot {other_slot}",
-        why="The chain runs into another slot's: its own older keys are not found.",
+        template="entry {entry} of slot {slot} leads to entry {value}, which belongs to slot {other_slot}",
+        why="The chain runs into that of another slot: queries do not find the older keys of its own slot.",
         strictness="strict",
         level="cross",
         repair="rebuild-index",
@@ -145,8 +152,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_CHAIN_SKIPS,
         severity=ERROR,
-        template="entry {entry} leads to {value}, past {expected.value} of the same slot",
-        why="The entries between the two are reached by no chain.",
+        template="entry {entry} leads to {value} and skips {expected.value} of the same slot",
+        why="No chain reaches the entries between the two.",
         strictness="strict",
         level="cross",
         repair="rebuild-index",
@@ -156,8 +163,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_ENTRY_ORPHAN,
         severity=ERROR,
-        template="{entry_count} entries are reached from no slot, the first is {entry} (slot {slot})",
-        why="Their keys are not found.",
+        template="no slot leads to {entry_count:entry}, the first is {entry} (slot {slot})",
+        why="Queries do not find the keys of these entries.",
         strictness="strict",
         level="cross",
         repair="rebuild-index",
@@ -168,7 +175,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_ENTRY_HASH,
         severity=ERROR,
         template="entry {entry} has the negative hash {value}",
-        why="The hash is an absolute value.",
+        why="The hash is an absolute value, so it is never negative.",
         strictness="strict",
         level="cross",
         repair="rebuild-index",
@@ -189,10 +196,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_ENTRY_ORDER,
         severity=ERROR,
-        template=(
-            "entry {entry} points to {physical_offset}, before the entry in front of it ({previous_offset})"
-        ),
-        why="Entries are put in the log's order.",
+        template="entry {entry} points to {physical_offset}, before the previous entry ({previous_offset})",
+        why="Brokers put entries in the order of the log.",
         strictness="strict",
         level="cross",
         repair="rebuild-index",
@@ -202,8 +207,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_ENTRY_BEHIND_COUNT,
         severity=WARNING,
-        template="{entry_count} entries at or behind indexCount are not zero, the first is {entry}",
-        why="A put whose header did not reach the disk, or a header that went back.",
+        template=(
+            "{entry_count:entry} at or after indexCount {entry_count?is|are} not zero, the first is {entry}"
+        ),
+        why="The header of the last put did not reach the disk, or the header went back to an older state.",
         strictness="heuristic",
         level="cross",
         repair="rewrite-index-header",
@@ -214,7 +221,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_ENTRY_ZERO,
         severity=WARNING,
         template="entry 0 is not zero",
-        why="Entry 0 is never used.",
+        why="Brokers never use entry 0.",
         strictness="strict",
         level="cross",
         repair="rewrite-index-header",
@@ -225,7 +232,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_EMPTY,
         severity=INFO,
         template="the index file holds no entry",
-        why="Made in advance of the first put; normal for the newest file.",
+        why="A broker creates the file before the first put; an empty newest file is normal.",
         strictness="heuristic",
         level="quick",
         reference="4.2",
@@ -234,8 +241,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_EMPTY_MANY,
         severity=WARNING,
-        template="{file_count} index files hold no entry",
-        why="Each failed mapping leaves one: a disk or an address space that is full.",
+        template="{file_count:index file} {file_count?holds|hold} no entry",
+        why="Each failed mapping leaves one such file: the disk or the address space is full.",
         strictness="heuristic",
         level="quick",
         repair="remove-empty-file",
@@ -245,10 +252,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_NOT_FULL,
         severity=INFO,
-        template="the index file has {entry_count} of {expected.entry_count} entries and is not the last",
+        template=(
+            "the index file has {entry_count:,} of {expected.entry_count:entry} and is not the last file"
+        ),
         why=(
-            "A new file is made only when the last is full: file names are out of order, or the clock "
-            "stepped back."
+            "A broker creates a new file only when the last one is full. The file names are out of order, or "
+            "the clock went back."
         ),
         strictness="strict",
         level="quick",
@@ -259,10 +268,13 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_FILE_ORDER,
         severity=WARNING,
         template=(
-            "the index file begins at {begin_offset}, before the end of the file in front of it "
+            "the index file begins at {begin_offset}, before the end of the previous file "
             "({previous_end_offset})"
         ),
-        why="Brokers take the order of names for the order of contents, the last for the newest.",
+        why=(
+            "Brokers take the order of names for the order of contents, and the last name for the newest "
+            "file."
+        ),
         strictness="heuristic",
         level="quick",
         repair="rebuild-index",
@@ -273,10 +285,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_FIRST_TIME,
         severity=INFO,
         template=(
-            "entry 1 has timeDiff {value}, which the file in front does not explain (expected "
+            "entry 1 has timeDiff {value}, which does not follow from the previous file (expected "
             "{expected.value})"
         ),
-        why="The first timeDiff of a continuation file is counted from the end of the file in front.",
+        why="The first timeDiff of a continuation file counts from the end of the previous file.",
         strictness="heuristic",
         level="cross",
         reference="4.4",
@@ -285,8 +297,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_FIRST_TIME_WRONG,
         severity=WARNING,
-        template="entry 1 has timeDiff {value}, expected {expected.value}: {reason}",
-        why="Queries with a time window miss the record: readers take it for stored at another time.",
+        template="entry 1 has timeDiff {value}; expected {expected.value}: {reason}",
+        why="Queries with a time window miss the record, because readers compute another store time for it.",
         strictness="strict",
         level="cross",
         repair="rebuild-index",
@@ -296,12 +308,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_SLOT_COUNT_MIXED,
         severity=INFO,
-        template=(
-            "hashSlotCount is {hash_slot_count}, between {slot_count} used slots and {entry_count} entries"
-        ),
+        template="hashSlotCount is {hash_slot_count}, between {slot_count:used slot} and {entry_count:entry}",
         why=(
-            "A file that was begun up to 4.7.0, where it counts entries, and continued from 4.7.1 on, where "
-            "it counts used slots; or a count that was changed. No broker decides by it."
+            "A broker up to 4.7.0, where the field counts entries, began the file, and one from 4.7.1 on, "
+            "where it counts used slots, continued it. Otherwise the count was changed. No broker relies on "
+            "it."
         ),
         strictness="dialect",
         level="cross",
@@ -313,12 +324,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_SLOT_COUNT_KIND,
         severity=WARNING,
         template=(
-            "hashSlotCount is {hash_slot_count}, for {slot_count} used slots and {entry_count} entries; the "
-            "other files count otherwise"
+            "hashSlotCount is {hash_slot_count}, for {slot_count:used slot} and {entry_count:entry}; the "
+            "other files count differently"
         ),
         why=(
-            "Up to 4.7.0 it counts entries, from 4.7.1 on used slots. By the files in front of this one and "
-            "behind it the broker was not upgraded here. No broker decides by it."
+            "Up to 4.7.0 hashSlotCount counts entries, from 4.7.1 on used slots. The files before and after "
+            "this one show that the broker was not upgraded here. No broker relies on the field."
         ),
         strictness="dialect",
         level="cross",
@@ -330,9 +341,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_CHAINS_NOT_WALKED,
         severity=INFO,
         template=(
-            "{slot_count} damaged chains hold more entries than were walked; cycles and orphans may be more"
+            "{slot_count:damaged chain} {slot_count?holds|hold} more entries than the check followed; there "
+            "may be more cycles and orphans"
         ),
-        why="The walk of damaged chains has a limit, so that hostile files end.",
+        why="The walk of damaged chains has a limit, so that a check of hostile files ends.",
         strictness="heuristic",
         level="cross",
         reference="4.7",
@@ -341,12 +353,13 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_HASH_SHARED,
         severity=INFO,
         template=(
-            "{shared_count} of {looked_count} hashes with several entries that were looked at are of "
-            "different keys, like {key} and {other_key} ({hash}); {distinct_count} hashes in all"
+            "different keys share {shared_count:,} of {looked_count:hash} checked that have several entries, "
+            "for example {key} and {other_key} ({hash}); the file has {distinct_count:hash}"
         ),
         why=(
             "An entry holds 31 bits of its key. A broker answers a query by key with every record of that "
-            "hash, and leaves it to the client to drop those that have another key: older clients do not."
+            "hash and leaves it to the client to drop records with other keys. Older clients do not drop "
+            "them."
         ),
         strictness="heuristic",
         level="cross",
@@ -357,12 +370,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_SLOTS_SKEWED,
         severity=INFO,
         template=(
-            "{how}{used_count} of {slot_count} slots are used, where {entry_count} entries of keys that "
-            "differ would use about {expected.used_count}"
+            "{how}{used_count:,} of {slot_count:slot} {used_count?is|are} used; {entry_count:entry} with "
+            "different keys would use about {expected.used_count:,}"
         ),
         why=(
-            "Most messages carry the same few keys, or keys whose hashes are close to each other: chains are "
-            "longer, and queries slower, than the file's size makes them."
+            "Most messages carry the same few keys, or keys with similar hashes. Chains are longer, and "
+            "queries slower, than the file size suggests."
         ),
         strictness="heuristic",
         level="cross",
@@ -373,12 +386,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_CHAIN_LONG,
         severity=INFO,
         template=(
-            "the chain of slot {slot} has {how}{entry_count} entries, {expected.entry_count} is the mean; "
-            "{how}{hash_entry_count} of them are of the key {key}"
+            "the chain of slot {slot} has {how}{entry_count:entry} (mean: {expected.entry_count:,}); "
+            "{how}{hash_entry_count:,} of them {hash_entry_count?has|have} the key {key}"
         ),
         why=(
-            "A query for a key of this slot walks the chain to its end or until it has enough. One key that "
-            "most messages carry is no use as a key."
+            "A query for a key of this slot walks the chain to its end, or until it has enough results. A "
+            "key that most messages carry does not help a search."
         ),
         strictness="heuristic",
         level="cross",
@@ -389,13 +402,13 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_NAME_TIME,
         severity=INFO,
         template=(
-            "the name says that the file was made at {name_time}: in any time zone {side} than what is in "
-            "it, {begin_timestamp} to {end_timestamp}"
+            "the file's name gives {name_time}, which is {side} than its contents in any time zone "
+            "({begin_timestamp} to {end_timestamp})"
         ),
         why=(
-            "A file is named by the broker's local time when its first entry is put. A later name: built "
-            "again from an old log, renamed, or copied. An earlier one: a clock that was wrong, or another's "
-            "name."
+            "A broker names an index file by its local time when it puts the first entry. A later name is "
+            "harmless if the file was rebuilt, renamed or copied. An earlier name means that the clock was "
+            "wrong, or that the file has the name of another."
         ),
         strictness="heuristic",
         level="quick",

@@ -14,9 +14,9 @@ RULES: tuple[Rule, ...] = (
         severity=ERROR,
         template="{name} of the database {database} is missing: {detail}",
         why=(
-            "The database names every file that it consists of. Without one of them RocksDB does not open "
-            "it, and the broker does not start; without its last log it opens, and what was put last is "
-            "gone."
+            "The database names every file that it consists of. If one is missing, RocksDB does not open the "
+            "database and the broker does not start. If only its last log is missing, RocksDB opens the "
+            "database without the last writes."
         ),
         strictness="strict",
         level="quick",
@@ -26,7 +26,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.DATABASE_FILE_DAMAGED,
         severity=ERROR,
         template="{name} of the database {database} is damaged: {reason}",
-        why="RocksDB does not open the database, or drops what is behind the damage without a word.",
+        why="RocksDB does not open the database, or silently drops what follows the damage.",
         strictness="strict",
         level="quick",
         reference="11.4",
@@ -34,10 +34,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.DATABASE_LOG_CUT,
         severity=WARNING,
-        template="{name} of the database {database} ends in the midst of a record: {reason}",
+        template="{name} of the database {database} ends in the middle of a record: {reason}",
         why=(
-            "A broker that was killed may leave its last log so. What was being put is lost; the next "
-            "start goes on without it, and puts what the commit log still has."
+            "A killed broker may leave its last log like this. The last write is lost. The next start goes "
+            "on without it, and writes again what the commit log still has."
         ),
         strictness="heuristic",
         level="quick",
@@ -46,8 +46,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.DATABASE_UNREADABLE,
         severity=ERROR,
-        template="RocksDB does not read the database {database}: {reason}",
-        why="A broker reads it with the same code, and does not start, or stops answering from it.",
+        template="RocksDB cannot read the database {database}: {reason}",
+        why="A broker reads the database with the same code, and does not start, or stops answering from it.",
         strictness="strict",
         level="cross",
         reference="11.4",
@@ -56,8 +56,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.DATABASE_ROW_ODD,
         severity=ERROR,
         template=(
-            "{row_count} rows of the family {family} in {database} are none that a broker puts there; the "
-            "first has the key {key}: {reason}"
+            "{row_count:row} of the family {family} in {database} {row_count?does|do} not look like a "
+            "broker's; the first has the key {key}: {reason}"
         ),
         why="A broker skips such a row, or fails on it when it loads the database.",
         strictness="strict",
@@ -71,8 +71,7 @@ RULES: tuple[Rule, ...] = (
             "{database}: the unit {queue_offset} of {topic}/{queue_id} differs from its record ({problem})"
         ),
         why=(
-            "Consumers are given another message than that of this queue offset, or none, or filter it "
-            "wrongly."
+            "Consumers get a different message for this queue offset, or none, or filter the message wrongly."
         ),
         strictness="strict",
         level="cross",
@@ -82,9 +81,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECORD_WITHOUT_ROW,
         severity=ERROR,
         template=(
-            "{database}: {record_count} records of {topic}/{queue_id} from {physical_offset} on have no unit"
+            "{database}: {record_count:record} of {topic}/{queue_id} from {physical_offset} on "
+            "{record_count?has|have} no unit"
         ),
-        why="The messages are in the log, were dispatched once, and no consumer can get at them.",
+        why="The messages are in the log and were dispatched once, but no consumer can read them.",
         strictness="heuristic",
         level="cross",
         reference="3.9",
@@ -93,10 +93,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.ROW_WITHOUT_RECORD,
         severity=ERROR,
         template=(
-            "{database}: {unit_count} units of {topic}/{queue_id} from queue offset {queue_offset} on "
-            "lead to no record of theirs ({problem})"
+            "{database}: {unit_count:unit} of {topic}/{queue_id} from queue offset {queue_offset} on "
+            "{unit_count?leads|lead} to no matching record ({problem})"
         ),
-        why="Consumers wait for what is not in the log, or are given something else.",
+        why="Consumers wait for messages that are not in the log, or get other messages.",
         strictness="strict",
         level="cross",
         reference="3.9",
@@ -106,8 +106,8 @@ RULES: tuple[Rule, ...] = (
         severity=ERROR,
         template="{database}: the {bound} queue offset of {topic}/{queue_id} is {value}: {reason}",
         why=(
-            "A broker takes the ends of a queue from these two rows and not from the units: messages "
-            "outside of them are not given to consumers, and new ones are numbered from the greatest on."
+            "A broker takes the ends of a queue from these two rows, not from the units. Consumers do not "
+            "get messages outside these ends, and the broker numbers new messages from the greatest on."
         ),
         strictness="heuristic",
         level="cross",
@@ -117,7 +117,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.DISPATCH_MARK,
         severity=ERROR,
         template="{database}: the mark up to which records have units is {value}: {reason}",
-        why="The next start dispatches from there: what is before the mark and has no unit never gets one.",
+        why=(
+            "The next start dispatches from this mark: a record before the mark without a unit never gets "
+            "one."
+        ),
         strictness="heuristic",
         level="cross",
         reference="3.9",
@@ -129,7 +132,7 @@ RULES: tuple[Rule, ...] = (
             "{database}: the unit {queue_offset} of {topic}/{queue_id} has the time {value}, its record "
             "{expected.value}"
         ),
-        why="A search by time answers by the times of the units.",
+        why="A search by time uses the times of the units.",
         strictness="strict",
         level="cross",
         reference="3.9",
@@ -138,9 +141,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_ROW_DANGLING,
         severity=ERROR,
         template=(
-            "{database}: {row_count} index rows from {physical_offset} on are for no key of a record there"
+            "{database}: {row_count:index row} from {physical_offset} on {row_count?matches|match} no key of "
+            "a record there"
         ),
-        why="A query by this key is given another message, or nothing.",
+        why="A query by this key gets a different message, or nothing.",
         strictness="strict",
         level="cross",
         reference="11.3",
@@ -148,8 +152,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_ROW_MISSING,
         severity=ERROR,
-        template="{database}: {row_count} keys of the record at {physical_offset} have no index row",
-        why="Where the database answers queries, those by these keys miss the message.",
+        template=(
+            "{database}: {row_count:key} of the record at {physical_offset} {row_count?has|have} no index row"
+        ),
+        why="If the database answers queries, those by these keys miss the message.",
         strictness="heuristic",
         level="cross",
         reference="11.3",
@@ -161,8 +167,8 @@ RULES: tuple[Rule, ...] = (
             "{database}: the {family} row of {unique_key} does not fit the log at {physical_offset}: {reason}"
         ),
         why=(
-            "The delayed message is not delivered, or the transaction not asked about: the broker does "
-            "not find it."
+            "The broker does not find the message: it does not deliver the delayed message, or does not "
+            "check the transaction."
         ),
         strictness="strict",
         level="cross",
@@ -174,7 +180,7 @@ RULES: tuple[Rule, ...] = (
         template=(
             "{database}: key and value of the POP record of {group} for {topic}/{queue_id} differ: {reason}"
         ),
-        why="The message is given again at another time, or to another group, or never.",
+        why="The broker delivers the message at another time, to another group, or never.",
         strictness="strict",
         level="cross",
         reference="11.7",
@@ -184,7 +190,8 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         template="{database} does not fit the queues: {problem} ({topic}/{queue_id})",
         why=(
-            "The rule of that name says why, for configs that are kept as JSON. No repair changes a database."
+            "The rule of that name explains the problem, for configs kept as JSON. No repair changes a "
+            "database."
         ),
         strictness="heuristic",
         level="cross",
@@ -194,7 +201,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.DATABASE_CONFIG_NOTE,
         severity=INFO,
         template="{database}: {problem} ({topic}/{queue_id})",
-        why="The rule of that name says why, for configs that are kept as JSON.",
+        why="The rule of that name explains the problem, for configs kept as JSON.",
         strictness="heuristic",
         level="cross",
         reference="11.5",

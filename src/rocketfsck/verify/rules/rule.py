@@ -7,6 +7,7 @@ from typing import Literal
 
 from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Severity
+from rocketfsck.wording import plain_template
 
 Strictness = Literal["strict", "dialect", "heuristic", "config"]
 """`strict` holds in every store; `dialect` depends on the broker version; `heuristic` has legal exceptions;
@@ -37,8 +38,8 @@ FAMILIES: dict[str, str] = {
 class Rule:
     """One invariant: its identity, how bad a breach is, and what to say about it.
 
-    `template` is one line; `{name}` is a value of the finding (`found`, else a part of `where`),
-    `{expected.name}` an expected one. `repair` names the action that answers a breach, if any does;
+    `template` is one line in the form of `rocketfsck.wording`; `{name}` is a value of the finding (`found`,
+    else a part of `where`), `{expected.name}` an expected one. `meaning` is the same line for readers. `repair` names the action that answers a breach, if any does;
     `reference` the section of the format reference; `fault_class` the class of the fault catalogue.
     `unknown`: a finding is nothing wrong, but something regular that this version of the tool does not know.
     Repairs keep their hands off its area (`verify.unknown`, ADR 0011).
@@ -59,6 +60,11 @@ class Rule:
     def slug(self) -> str:
         """The name as it is printed."""
         return self.id.slug
+
+    @property
+    def meaning(self) -> str:
+        """The template with the names of its values."""
+        return plain_template(self.template)
 
     @property
     def family(self) -> str:

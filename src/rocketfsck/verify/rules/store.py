@@ -10,11 +10,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.SEGMENT_LENGTH,
         severity=Severity.ERROR,
-        template="{file} has {size} bytes, not {expected.size}: a broker {effect}",
+        template="{file} has {size:byte}, not {expected.size:,}: a broker {effect}",
         why=(
-            "Every file of a mapped file queue has the configured length. From 4.5.1 on (4.9.2 excepted) a "
-            "broker with any other file in such a directory refuses to start; older ones silently ignore "
-            "that file and all that sort after it."
+            "Every file of a mapped file queue has the configured length. From 4.5.1 on (except 4.9.2) a "
+            "broker refuses to start if a file in such a directory has another length. Older brokers "
+            "silently ignore that file and all files that sort after it."
         ),
         strictness="strict",
         level="quick",
@@ -25,10 +25,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.EMPTY_LAST_SEGMENT,
         severity=Severity.WARNING,
-        template="{file} is empty and the last of its directory: a broker {effect}",
+        template="{file} is empty and the last file of its directory: a broker {effect}",
         why=(
-            "A process that dies between creating a segment and giving it its length leaves it empty. From "
-            "5.1.3 on a broker deletes it at the next start; earlier versions stop at it."
+            "A process that dies between creating a segment and setting its length leaves an empty file. "
+            "From 5.1.3 on a broker deletes that file at the next start; most earlier versions refuse to "
+            "start."
         ),
         strictness="dialect",
         level="quick",
@@ -39,11 +40,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.FOREIGN_FILE,
         severity=Severity.ERROR,
-        template="{file} ({size} bytes) does not belong into {area}: a broker {effect}",
+        template="{file} ({size:byte}) does not belong in {area}: a broker {effect}",
         why=(
-            "Brokers take whatever stands in a segment directory for a segment. An editor's swap file, a "
-            "copy or a directory keeps the broker from starting, or (up to 4.4.0) hides every segment that "
-            "sorts after it."
+            "Brokers treat every file in a segment directory as a segment. An editor's swap file, a copy or "
+            "a directory keeps the broker from starting, or (up to 4.4.0) hides every segment that sorts "
+            "after it."
         ),
         strictness="dialect",
         level="quick",
@@ -54,8 +55,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.FOREIGN_FILE_HARMLESS,
         severity=Severity.INFO,
-        template="{file} does not belong into {area}; a broker {effect}",
-        why="It is not part of the store. Another broker version may stop at it.",
+        template="{file} does not belong in {area}; a broker {effect}",
+        why="The file is not part of the store. Another broker version may refuse to start because of it.",
         strictness="dialect",
         level="quick",
         repair="move-stray",
@@ -64,10 +65,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.FOREIGN_NUMBER,
         severity=Severity.ERROR,
-        template="{file} is loaded as the segment at {offset}: its name is a number, but not 20 digits",
+        template="{file} is loaded as the segment at {offset}: its name is a number, but not of 20 digits",
         why=(
-            "Long.parseLong reads it, and its length is right, so the broker loads it as a segment in a "
-            "place where its name sorts, not where its number belongs."
+            "Long.parseLong accepts the name and the length is right, so the broker loads the file as a "
+            "segment. The file takes the place where its name sorts, not where its number belongs."
         ),
         strictness="strict",
         level="quick",
@@ -78,13 +79,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.SEGMENT_GAP,
         severity=Severity.ERROR,
-        template=(
-            "{missing_size} bytes of {area} are missing before {file}: segments {missing_start} to "
-            "{missing_end}"
-        ),
+        template="{area} lacks {missing_start..missing_end:segment} before {file} ({missing_size:byte})",
         why=(
-            "Segments follow each other without gaps; they are only removed from the front. Brokers log a "
-            "gap and go on: what was in it is lost, and recovery walks on in the wrong file."
+            "Segments follow each other without gaps; brokers remove them only from the front. A broker logs "
+            "the gap and reads on: the records in the gap are lost, and a recovery continues in the wrong "
+            "file."
         ),
         strictness="strict",
         level="quick",
@@ -100,8 +99,8 @@ RULES: tuple[Rule, ...] = (
             "{expected.start_offset}"
         ),
         why=(
-            "Two segments claim the same offsets. Their lengths differ, or one is from another store or "
-            "from a time when the segments had another size."
+            "Two segments claim the same offsets. The lengths differ, or one segment comes from another "
+            "store or from a time when the segment size was different."
         ),
         strictness="strict",
         level="quick",
@@ -111,10 +110,13 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.SEGMENT_TWICE,
         severity=Severity.ERROR,
-        template="{file} has the name of {twin}; both are loaded, {zero} of the two is all zeros",
+        template=(
+            "{file} has the same name as {twin}; brokers load both, and {zero} of the two {zero?is|are} all "
+            "zeros"
+        ),
         why=(
-            "Brokers merge the files of all commit log paths by name and load both. Pre-allocation on "
-            "another disk once one is full leaves such an all-zero twin."
+            "Brokers merge the files of all commit log paths by name and load both. Pre-allocation on a "
+            "second disk after the first is full leaves such an all-zero twin."
         ),
         strictness="strict",
         level="quick",
@@ -126,10 +128,11 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.SEGMENT_ALIGNMENT,
         severity=Severity.WARNING,
         template=(
-            "{file} begins at {start_offset}, which is not a multiple of the segment size {expected.multiple}"
+            "{file} begins at {start_offset}, which is not a multiple of the segment size "
+            "({expected.multiple:byte})"
         ),
         why=(
-            "Names are multiples of the segment size as long as that never changed. Brokers find the "
+            "Names are multiples of the segment size as long as the size never changed. Brokers find the "
             "segment of an offset by division and fall back to a search."
         ),
         strictness="strict",
@@ -140,10 +143,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.SEGMENT_UNIT_ALIGNMENT,
         severity=Severity.ERROR,
-        template="{file} begins at {start_offset}, in the middle of a unit of {expected.multiple} bytes",
+        template="{file} begins at {start_offset}, in the middle of a unit of {expected.multiple:byte}",
         why=(
-            "A queue's segment is named by its byte offset; one that is no multiple of the unit size shifts"
-            " every unit in it: the broker reads garbage."
+            "A queue's segment is named by its byte offset. If the offset is not a multiple of the unit "
+            "size, every unit in the file is shifted and the broker reads garbage."
         ),
         strictness="strict",
         level="quick",
@@ -154,10 +157,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.SEGMENT_PREALLOCATED,
         severity=Severity.INFO,
-        template="{file} is all zeros: allocated ahead",
+        template="{file} is all zeros: a broker created it ahead of use",
         why=(
             "A broker creates the next one or two commit log files before it needs them. A clean stop "
-            "removes what was not used."
+            "removes unused files."
         ),
         strictness="heuristic",
         level="quick",
@@ -167,11 +170,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.SEGMENTS_NEVER_FILLED,
         severity=Severity.WARNING,
         template=(
-            "{zero_count} commit log files from {file} on are all zeros; brokers allocate at most 2 ahead"
+            "{zero_count:commit log file} from {file} on {zero_count?is|are} all zeros; brokers create at "
+            "most 2 ahead of use"
         ),
         why=(
-            "Files that were created but never filled: the disk was full or mapping failed, or the data "
-            "that was in them never reached the disk."
+            "The files were created but never filled: the disk was full, mapping failed, or their data never "
+            "reached the disk."
         ),
         strictness="heuristic",
         level="quick",
@@ -184,9 +188,9 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.ERROR,
         template="{file} is all zeros although later segments hold data",
         why=(
-            "A segment is filled before the next one is begun, so its records are lost: the disk lost "
-            "writes or the file was replaced. A broker that recovers over it cuts the log here and deletes "
-            "all later segments."
+            "A broker fills a segment before it begins the next, so the records of this segment are lost: "
+            "the disk lost writes, or the file was replaced. A broker that recovers over the file cuts the "
+            "log here and deletes all later segments."
         ),
         strictness="strict",
         level="quick",
@@ -198,13 +202,13 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.COMMITLOG_MISSING,
         severity=Severity.ERROR,
         template=(
-            "there is no commit log but {queue_count} consume queues with {unit_size} bytes: a broker "
-            "{effect}"
+            "there is no commit log, but there {queue_count?is|are} {queue_count:consume queue} with "
+            "{unit_size:byte}: a broker {effect}"
         ),
         why=(
-            "A start with an empty commit log destroys every consume queue (since 4.5.1 always, before that"
-            " after an unclean stop). A disk that is not mounted or a wrong storePathCommitLog is enough. "
-            "Up to 4.9.3 the commit log's default place does not follow storePathRootDir."
+            "A start with an empty commit log deletes every consume queue (from 4.5.1 on always, before that "
+            "after an unclean stop). An unmounted disk or a wrong storePathCommitLog is enough. Up to 4.9.3 "
+            "the default place of the commit log does not follow storePathRootDir."
         ),
         strictness="dialect",
         level="quick",
@@ -215,12 +219,13 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.QUEUES_OF_ANOTHER_LOG,
         severity=Severity.ERROR,
         template=(
-            "no consume queue refers to this commit log: it covers {start_offset} to {end_offset}, the "
-            "queues end at {queue_min} to {queue_max}"
+            "no consume queue refers to this commit log: the log covers {start_offset} to {end_offset}, the "
+            "queues end at {queue_min..queue_max}"
         ),
         why=(
-            "All queues lie outside the commit log: it was replaced, or taken from another broker. A start "
-            "cuts the queues, and no index entry is added until the log has grown past the old offsets."
+            "All queues point outside the commit log: the log was replaced, or comes from another broker. A "
+            "start cuts the queues, and the broker adds no index entry until the log has grown past the old "
+            "offsets."
         ),
         strictness="heuristic",
         level="cross",
@@ -230,10 +235,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.NOT_A_STORE,
         severity=Severity.ERROR,
-        template="{root} holds no commit log, no queue, no index and no checkpoint: it is no store",
+        template="{root} is not a store: there is no commit log, no queue, no index and no checkpoint",
         why=(
-            "Nothing was checked because nothing was there. storePathRootDir is probably another directory,"
-            " one level up or down."
+            "Nothing was checked because the directory holds no part of a store. The store "
+            "(storePathRootDir) is probably one level up or down."
         ),
         strictness="strict",
         level="quick",
@@ -242,10 +247,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.QUEUE_ID_NAME,
         severity=Severity.WARNING,
-        template="{file} is not the directory of a queue: its name is no queueId",
+        template="{file} is not a queue directory: its name is not a queueId",
         why=(
-            "Queue directories are named by a decimal integer of at least 0. A broker skips the others: "
-            "what is in them cannot be consumed."
+            "Queue directories are named by a decimal integer of at least 0. A broker skips all others, so "
+            "consumers cannot read what is in them."
         ),
         strictness="strict",
         level="quick",
@@ -258,7 +263,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.ERROR,
         template="topic {topic} has queues in consumequeue/ and in batchconsumequeue/",
         why=(
-            "A topic is of one kind. A 5.x broker that meets the other kind throws while it loads the queues."
+            "A topic has queues of one kind. A 5.x broker that finds the other kind throws an exception "
+            "while it loads the queues."
         ),
         strictness="dialect",
         level="quick",
@@ -271,8 +277,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.ERROR,
         template="topic {topic} is in {area}/, but topics.json says queue.type={attribute}",
         why=(
-            "The attribute decides which tree a broker reads and writes; the queues in the other tree are "
-            "not consumable, or the broker does not start."
+            "The attribute decides which tree a broker reads and writes. Consumers cannot read the queues in "
+            "the other tree, or the broker does not start."
         ),
         strictness="dialect",
         level="quick",
@@ -285,8 +291,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template="{file} is the extension of a consume queue that does not exist",
         why=(
-            "It was left behind when the queue was deleted. If the topic comes back, its units do not "
-            "belong to the new messages."
+            "The extension was left behind when the queue was deleted. If the topic is created again, these "
+            "units do not belong to its new messages."
         ),
         strictness="strict",
         level="quick",
@@ -299,8 +305,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.INFO,
         template="a broker has this store open ({how}): the ends of its files may be changing",
         why=(
-            "Findings at the ends of the log, the queues and the index may be the broker at work. Nothing "
-            "may be written here while it runs."
+            "Findings at the ends of the log, the queues and the index may be the work of the running "
+            "broker. Change nothing in the store while a broker runs."
         ),
         strictness="strict",
         level="quick",
@@ -309,8 +315,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.BROKER_UNKNOWN,
         severity=Severity.INFO,
-        template="whether a broker has this store open is not known: {how}",
-        why="The lock is a POSIX record lock on the first byte of `lock`; it cannot be tested here.",
+        template="cannot tell whether a broker has this store open: {how}",
+        why=(
+            "A broker holds a POSIX record lock on the first byte of `lock`. That lock cannot be tested here."
+        ),
         strictness="strict",
         level="quick",
         reference="5.4",
@@ -318,8 +326,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_FOREIGN_FILE,
         severity=Severity.INFO,
-        template="{file} is no index file; brokers ignore it",
-        why="Its name is not a number. It stays where it is.",
+        template="{file} is not an index file; brokers ignore it",
+        why="The name is not a number. Brokers leave the file where it is.",
         strictness="strict",
         level="quick",
         repair="move-stray",
@@ -330,8 +338,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template="{file} is loaded as an index file, but its name is not a time (yyyyMMddHHmmssSSS)",
         why=(
-            "Brokers name index files by their time of creation and load whatever name is a number. If it "
-            "sorts last, it receives the next puts."
+            "Brokers name index files by their creation time and load every file whose name is a number. If "
+            "this file sorts last, new entries go into it."
         ),
         strictness="heuristic",
         level="quick",
@@ -342,10 +350,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_DIRECTORY,
         severity=Severity.ERROR,
-        template="{file} is no regular file: a broker {effect}",
+        template="{file} is not a regular file: a broker {effect}",
         why=(
-            "Mapping it fails, and loading the index ends there. From 5.1.0 on the broker then refuses to "
-            "start; before, the index files that sort after it are not loaded."
+            "Mapping the file fails, and loading the index ends there. From 5.1.0 on the broker then refuses "
+            "to start; older brokers do not load the index files that sort after it."
         ),
         strictness="dialect",
         level="quick",
@@ -357,11 +365,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.TIMES_LOST,
         severity=Severity.INFO,
         template=(
-            "all {file_count} commit log files were modified within a second, long after their last records"
+            "{file_count:commit log file} {file_count?was|were} modified within one second, long after the "
+            "last records"
         ),
         why=(
-            "The store was copied without modification times. Retention counts from them, and brokers up to"
-            " 4.9.8 choose a queue's file for a search by time with them."
+            "The store was copied without modification times. Retention counts from these times, and brokers "
+            "up to 4.9.8 use them to choose a queue's file for a search by time."
         ),
         strictness="heuristic",
         level="cross",
@@ -373,7 +382,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.STRAY,
         severity=Severity.INFO,
         template="{file} is not part of a store ({reason})",
-        why="No known broker version reads or writes it.",
+        why="No known broker version reads or writes this file.",
         strictness="heuristic",
         level="quick",
         reference="1.1",
@@ -381,8 +390,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.LINK_DANGLING,
         severity=Severity.WARNING,
-        template="{file} is a symbolic link that leads nowhere",
-        why="What it should lead to is not there: a disk that is not mounted, a path that moved.",
+        template="{file} is a symbolic link whose target does not exist",
+        why="The target is missing: a disk is not mounted, or a path moved.",
         strictness="strict",
         level="quick",
         reference="1.1",
@@ -391,11 +400,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.QUEUE_DATABASE,
         severity=Severity.INFO,
-        template=("{file} is a RocksDB of {file_count} files with consume queues"),
+        template="{file} is a RocksDB database with consume queues ({file_count:file})",
         why=(
             "From 5.2.0 on a broker can keep its consume queues in RocksDB, instead of files or beside them. "
-            "Queues without files are not missing then. No repair changes queues of files unless it is "
-            "forced by name."
+            "In such a store, queues without files are not missing. No repair changes queues in files unless "
+            "you force it by name."
         ),
         strictness="config",
         level="quick",
@@ -405,10 +414,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.UNKNOWN_DATABASE,
         severity=Severity.INFO,
-        template="{file} is a RocksDB of {file_count} files that no broker known to this version makes",
+        template=(
+            "{file} is a RocksDB database ({file_count:file}) that no broker known to this version creates"
+        ),
         why=(
             "A newer broker may keep its consume queues or its index there. Queues without files are not "
-            "called missing, and no repair changes queues or the index unless it is forced by name."
+            "reported as missing, and no repair changes queues or the index unless you force it by name."
         ),
         strictness="heuristic",
         level="quick",
@@ -419,13 +430,13 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.NEWER_INDEX,
         severity=Severity.INFO,
         template=(
-            "{file}/ is from a broker of 5.4.0 or later, which indexes tags: this version does not write "
+            "{file}/ comes from a broker of 5.4.0 or later, which indexes tags: this version does not write "
             "such entries"
         ),
         why=(
-            "Every broker from 5.4.0 on makes this directory. It also puts an index entry for the tag of "
-            "each message, which queries by tag need. An index that this version builds lacks these entries, "
-            "so no repair changes the index unless it is forced by name."
+            "Every broker from 5.4.0 on creates this directory, and adds an index entry for the tag of each "
+            "message. Queries by tag need these entries. An index built by this version lacks them, so no "
+            "repair changes the index unless you force it by name."
         ),
         strictness="dialect",
         level="quick",
@@ -435,10 +446,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.LOG_PLACES_INFERRED,
         severity=Severity.INFO,
-        template="the commit log is read from {directories}: their files are one, and no setting names them",
+        template=(
+            "the commit log is read from {directories}: their files form one log, and no setting names them"
+        ),
         why=(
-            "A store does not record where its commit log is. A broker that starts without all of these "
-            "directories in storePathCommitLog misses their files, and cuts the log or deletes the queues."
+            "A store does not record where its commit log is. A broker whose storePathCommitLog lacks one of "
+            "these directories misses its files, and cuts the log or deletes the queues."
         ),
         strictness="config",
         level="quick",
@@ -447,10 +460,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.LOG_PLACE_DOUBTFUL,
         severity=Severity.WARNING,
-        template="{file} may belong to the commit log and is not read: {reason}",
+        template="{file} may belong to the commit log and was not read: {reason}",
         why=(
-            "Name all directories of the commit log with --commitlog-path, or the broker's settings with "
-            "--broker-conf. A copy that is none of the broker's own may lie anywhere but in the store."
+            "Name all directories of the commit log with --commitlog-path, or give the broker's settings "
+            "with --broker-conf. Keep copies that the broker does not use outside the store."
         ),
         strictness="heuristic",
         level="quick",

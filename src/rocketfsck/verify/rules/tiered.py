@@ -12,8 +12,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.ERROR,
         template="{file}: {reason}",
         why=(
-            "A broker knows of tiered storage only by this file. Of what it does not say, the broker "
-            "reads nothing, and writes over it."
+            "A broker knows tiered storage only through this file. The broker does not read what the file "
+            "does not list, and overwrites it."
         ),
         strictness="strict",
         level="quick",
@@ -22,9 +22,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.TIERED_SEGMENT_MISSING,
         severity=Severity.ERROR,
-        template="{file} is missing: the metadata has {size} bytes from {offset} on",
+        template="{file} is missing: the metadata lists {size:byte} from {offset} on",
         why=(
-            "A broker makes an empty file in its place when it starts. The messages are gone, unless the "
+            "A broker creates an empty file in its place when it starts. The messages are gone, unless the "
             "commit log still has them."
         ),
         strictness="strict",
@@ -34,8 +34,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.TIERED_SEGMENT_UNLISTED,
         severity=Severity.WARNING,
-        template="the metadata does not have {file}, {size} bytes",
-        why="A broker does not read it, and writes over it when its queue comes to this offset.",
+        template="the metadata does not list {file} ({size:byte})",
+        why="A broker does not read this file, and overwrites it when its queue reaches this offset.",
         strictness="strict",
         level="quick",
         reference="1.10",
@@ -43,10 +43,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.TIERED_SEGMENT_SHORT,
         severity=Severity.ERROR,
-        template="{file} has {size} bytes, the metadata has {expected.size}",
+        template="{file} has {size:byte}, the metadata says {expected.size:,}",
         why=(
-            "A start takes the length of a queue's last segment as its end, so that what is behind it is "
-            "lost. In other segments reads fail."
+            "A start takes the length of a queue's last segment as its end, and loses what the metadata "
+            "lists after it. In other segments reads fail."
         ),
         strictness="strict",
         level="quick",
@@ -55,10 +55,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.TIERED_SEGMENT_LONG,
         severity=Severity.WARNING,
-        template="{file} has {size} bytes, the metadata has {expected.size}",
+        template="{file} has {size:byte}, the metadata says {expected.size:,}",
         why=(
-            "A crash between the two leaves this in a queue's last segment, and the next start corrects "
-            "the metadata. Elsewhere nobody reads what is behind the end."
+            "A crash between the two writes leaves a queue's last segment like this, and the next start "
+            "corrects the metadata. In other segments no broker reads what follows the end."
         ),
         strictness="strict",
         level="quick",
@@ -67,10 +67,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.TIERED_SEGMENT_GAP,
         severity=Severity.ERROR,
-        template="the segment {file} begins at {offset}; the one before it ends at {expected.offset}",
+        template="the segment {file} begins at {offset}; the previous one ends at {expected.offset}",
         why=(
-            "The segments of a queue are one stream. A place between two of them cannot be read, one in "
-            "both is read from the later."
+            "The segments of a queue are one stream. Brokers cannot read a gap between two segments; where "
+            "two segments overlap, they read the later one."
         ),
         strictness="strict",
         level="quick",
@@ -81,8 +81,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template="the metadata has {field} {value} for {file}; its messages say {expected.value}",
         why=(
-            "By these times a broker finds the segment for a time, and deletes segments that expired. A "
-            "crash in front of the metadata's last write leaves an end that is too early."
+            "By these times a broker finds the segment for a time, and deletes expired segments. A crash "
+            "before the last write of the metadata leaves an end time that is too early."
         ),
         strictness="heuristic",
         level="cross",
@@ -91,8 +91,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.TIERED_RECORD,
         severity=Severity.ERROR,
-        template="no sound record of this queue is at {file}, bytes {start} to {end}: {reason}",
-        why="Consumers get the messages that the commit log no longer has from this segment alone.",
+        template="{file}, bytes {start} to {end}, is not a sound record of this queue: {reason}",
+        why="Consumers get messages that the commit log no longer has only from this segment.",
         strictness="strict",
         level="cross",
         reference="1.10",
@@ -100,7 +100,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.TIERED_BODY_CRC,
         severity=Severity.ERROR,
-        template="the body of message {queue_offset} does not have the CRC {crc} of its record",
+        template="the body of message {queue_offset} does not match the CRC {crc} of its record",
         why="The body has changed since it was stored. The commit log may still have the original.",
         strictness="strict",
         level="full",
@@ -110,7 +110,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.TIERED_UNIT,
         severity=Severity.ERROR,
         template="the unit of message {queue_offset} points to {offset}: {reason}",
-        why="A broker finds the messages of tiered storage through these units alone.",
+        why="A broker finds the messages of tiered storage only through these units.",
         strictness="strict",
         level="cross",
         reference="1.10",
@@ -120,8 +120,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template="message {queue_offset} of the segment has no unit",
         why=(
-            "The log is written first, its units behind it. A crash between the two leaves records "
-            "without a unit at the end; the broker then writes them again."
+            "A broker writes the log first, then its units. A crash between the two leaves records without a "
+            "unit at the end; the broker then writes them again."
         ),
         strictness="heuristic",
         level="cross",
@@ -135,8 +135,8 @@ RULES: tuple[Rule, ...] = (
             "{expected.offset}"
         ),
         why=(
-            "A message is copied as it is. One of the two has changed, or the commit log was rolled back "
-            "and written anew."
+            "A broker copies a message unchanged. One of the two has changed, or the commit log was rolled "
+            "back and written again."
         ),
         strictness="strict",
         level="cross",
@@ -146,10 +146,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.TIERED_CODA,
         severity=Severity.WARNING,
         template=(
-            "the end of {file} has {timestamp} as its last storeTimestamp; its messages say "
+            "the end of {file} gives {timestamp} as its last storeTimestamp; its messages say "
             "{expected.timestamp}"
         ),
-        why="Brokers up to 5.2.0 write it when a segment is full. Nobody reads the time in it.",
+        why="Brokers up to 5.2.0 write this end when a segment is full. No broker reads the time in it.",
         strictness="strict",
         level="cross",
         reference="1.10",
@@ -159,8 +159,8 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.ERROR,
         template="the header of {file}: {reason}",
         why=(
-            "A broker takes times and numbers of an index file from here, and from the metadata once it "
-            "is a segment."
+            "A broker takes times and counts of an index file from its header, and from the metadata once "
+            "the file is a segment."
         ),
         strictness="strict",
         level="quick",
@@ -169,9 +169,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.TIERED_INDEX_SLOT,
         severity=Severity.ERROR,
-        template=("slot {slot} of {file} has {position}, length {length}; it should be {expected.position}"),
+        template="slot {slot} of {file} has {position}, length {length}; expected {expected.position}",
         why=(
-            "A broker reads the items of a key where its slot says. With a wrong place the key is not found."
+            "A broker reads the items of a key where its slot says. With a wrong place a query does not find "
+            "the key."
         ),
         strictness="strict",
         level="cross",
@@ -189,10 +190,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.TIERED_KEY_UNINDEXED,
         severity=Severity.WARNING,
-        template="{key_count} keys of messages from here on are in no index file",
+        template="{key_count:key} of messages from here on {key_count?is|are} in no index file",
         why=(
-            "Queries by key do not find these messages once the commit log no longer has them. A crash "
-            "loses keys that were not written yet."
+            "Queries by key do not find these messages once the commit log no longer has them. A crash loses "
+            "keys that were not yet written."
         ),
         strictness="heuristic",
         level="cross",

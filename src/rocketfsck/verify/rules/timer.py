@@ -10,10 +10,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.TIMER_WHEEL_LENGTH,
         severity=Severity.ERROR,
-        template="{file} has {size} bytes, not {expected.size}: a broker does not start with it",
+        template="{file} has {size:byte}, not {expected.size:,}: a broker does not start with it",
         why=(
-            "The wheel has a fixed number of slots. A broker refuses one of another length, unless it is "
-            "empty: then it makes a new one."
+            "The wheel has a fixed number of slots. A broker refuses a wheel of another length, unless the "
+            "file is empty: then the broker creates a new wheel."
         ),
         strictness="strict",
         level="quick",
@@ -28,7 +28,7 @@ RULES: tuple[Rule, ...] = (
             "slot {slot} of the timer wheel holds slotTime {slot_time}, which belongs to slot {expected.slot}"
         ),
         why=(
-            "A broker takes such a slot for an empty one: its messages are not delivered, unless a start "
+            "A broker treats such a slot as empty. The broker does not deliver its messages, unless a start "
             "finds their units in the last files of the timer log."
         ),
         strictness="strict",
@@ -55,8 +55,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.TIMER_SLOT_COUNT,
         severity=Severity.WARNING,
         template=(
-            "slot {slot} of the timer wheel has a count of {count}; the timer log has "
-            "{expected.count} of its messages"
+            "slot {slot} of the timer wheel has a count of {count:,}; the timer log has "
+            "{expected.count:message} for it"
         ),
         why="Units were lost or changed. A crash leaves a count that is too low, never one that is too high.",
         strictness="strict",
@@ -69,12 +69,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.TIMER_SLOT_COUNT_LOW,
         severity=Severity.INFO,
         template=(
-            "slot {slot} of the timer wheel has a count of {count}; the timer log has "
-            "{expected.count} of its messages"
+            "slot {slot} of the timer wheel has a count of {count:,}; the timer log has "
+            "{expected.count:message} for it"
         ),
         why=(
-            "A start after a crash puts the slots right, but not their counts. Only metrics are made of "
-            "these; every message is delivered."
+            "A start after a crash corrects the slots, but not their counts. Only metrics use the counts; "
+            "the broker delivers every message."
         ),
         strictness="heuristic",
         level="cross",
@@ -85,12 +85,11 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.TIMER_SLOT_MISSING,
         severity=Severity.WARNING,
         template=(
-            "the timer wheel does not have the {count} messages that are due at {deliver_timestamp}: slot "
-            "{slot} holds another time"
+            "the timer wheel lacks {count:message} due at {deliver_timestamp}: slot {slot} holds another time"
         ),
         why=(
-            "A broker does not deliver what the wheel does not lead to, unless a start finds the units in "
-            "the last files of the timer log."
+            "A broker delivers only messages that the wheel leads to, unless a start finds the units in the "
+            "last files of the timer log."
         ),
         strictness="strict",
         level="cross",
@@ -103,9 +102,9 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.ERROR,
         template="{file} is missing: {outcome}",
         why=(
-            "A broker with timers has a wheel, a timer log without gaps and config/timercheck, and makes "
-            "empty ones where they are missing. Messages that wait are then lost, or messages that were "
-            "delivered are delivered again."
+            "A broker with timers has a wheel, a timer log without gaps and config/timercheck, and creates "
+            "empty files where one is missing. Waiting messages are then lost, or the broker delivers "
+            "messages again."
         ),
         strictness="strict",
         level="quick",
@@ -115,10 +114,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.TIMER_LOG_GAP,
         severity=Severity.ERROR,
-        template="{byte_count} bytes of the timer log are {what}, although more follows",
+        template="{byte_count:byte} of the timer log {byte_count?is|are} {what}, although more follows",
         why=(
-            "A start that comes upon such bytes cuts the timer log there. Messages behind them are "
-            "scheduled again from the timer topic, as far as the commit log still has them."
+            "A start that reads such bytes cuts the timer log there. The broker schedules the messages after "
+            "them again from the timer topic, as far as the commit log still has them."
         ),
         strictness="strict",
         level="cross",
@@ -133,8 +132,8 @@ RULES: tuple[Rule, ...] = (
             "is at {expected.prev_pos}"
         ),
         why=(
-            "A slot's units are found from the newest to the oldest by prevPos. Where a link is wrong, older "
-            "messages of the slot are not delivered, or others are."
+            "A broker finds a slot's units from the newest to the oldest by prevPos. With a wrong link it "
+            "does not deliver older messages of the slot, or delivers others."
         ),
         strictness="strict",
         level="cross",
@@ -148,7 +147,7 @@ RULES: tuple[Rule, ...] = (
             "the timer unit at {unit_pos}, due at {deliver_timestamp}, leads to {physical_offset}: {reason}"
         ),
         why=(
-            "The message cannot be delivered. Brokers read the place again and again, or skip it "
+            "The broker cannot deliver the message. Brokers read the place again and again, or skip it "
             "(timerSkipUnknownError)."
         ),
         strictness="strict",
@@ -160,7 +159,10 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.TIMER_UNIT_CONTENT,
         severity=Severity.ERROR,
         template="the timer unit at {unit_pos} has {field} {value}; its message gives {expected.value}",
-        why="The message is delivered at another time than its producer set, or a deletion is not done.",
+        why=(
+            "The broker delivers the message at another time than its producer set, or does not carry out a "
+            "deletion."
+        ),
         strictness="strict",
         level="full",
         reference="1.8.2",
@@ -170,12 +172,12 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.TIMER_NOT_SCHEDULED,
         severity=Severity.ERROR,
         template=(
-            "the message at {physical_offset} is due at {deliver_timestamp}, and the timer log has no unit "
+            "the message at {physical_offset} is due at {deliver_timestamp}, but the timer log has no unit "
             "for it"
         ),
         why=(
-            "config/timercheck says that the timer topic was read beyond this message. Without a unit it is "
-            "never delivered."
+            "The file config/timercheck says that the timer topic was read beyond this message. Without a "
+            "unit the broker never delivers it."
         ),
         strictness="strict",
         level="cross",

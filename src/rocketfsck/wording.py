@@ -1,0 +1,90 @@
+"""Numbers in sentences: `1 unit`, `12,345 units`, `queue offset 29`, `queue offsets 29 to 31`.
+
+Templates name values and say how each is written:
+
+    {size}                  as it is; names of counts and sizes (`size`, `…_count`, `…_size`) with separators
+    {ahead:,}               with separators
+    {unit_count:unit}       with separators and a noun: `1 unit`, `2 units`
+    {first..last}           a range: `29 to 31`, or `29` where both ends are the same
+    {first..last:offset}    a range with a noun: `offset 29`, `offsets 29 to 31`
+    {unit_count?is|are}     the first word where the number is 1, else the second
+
+The page of style, docs/style.md, says what goes into the sentences around them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+_NAME = r"[a-z_0-9]+(?:\.[a-z_0-9]+)?"
+PLACE = re.compile(
+    rf"\{{(?P<name>{_NAME})(?:\.\.(?P<last>{_NAME}))?"
+    r"(?:\?(?P<one>[^{}|]*)\|(?P<many>[^{}|]*)|:(?P<noun>[^{}?|]+))?\}"
+)
+"""A place in a template: the names of its values, and how they are written."""
+
+_COUNTS = re.compile(r"(.*[._])?(size|count)")
+_SEPARATED = ","
+
+Value = int | str | bool | None
+
+
+def plural_of(noun: str) -> str:
+    """`unit` as `units`, `index entry` as `index entries`, `hash` as `hashes`."""
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
+
+
+def count_of(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 file`, `2 files`, `12,345 entries`."""
+    return f"{number:,} {noun if number == 1 else plural or plural_of(noun)}"
+
+
+def fill_template(template: str, value_of: Callable[[str], Value], shown: Callable[[str, Value], str]) -> str:
+    """The template with its values; `shown` writes those that have neither separators nor a noun."""
+
+    def written(place: re.Match[str]) -> str:
+        name, last, noun = place["name"], place["last"], place["noun"]
+        value = value_of(name)
+        if place["many"] is not None:
+            return place["one" if _is_one(value) else "many"]
+        if last is None:
+            return _counted(name, value, noun, shown)
+        end = value_of(last)
+        if value == end:
+            text = shown(name, value)
+            return f"{noun} {text}" if noun else text
+        text = f"{shown(name, value)} to {shown(last, end)}"
+        return f"{plural_of(noun)} {text}" if noun else text
+
+    return PLACE.sub(written, template)
+
+
+def plain_template(template: str) -> str:
+    """The template for readers: names of values in braces, everything else in the plural."""
+
+    def written(place: re.Match[str]) -> str:
+        name, last, noun = place["name"], place["last"], place["noun"]
+        if place["many"] is not None:
+            return place["many"]
+        noun = None if noun in (None, _SEPARATED) else plural_of(noun)
+        if last is not None:
+            return f"{f'{noun} ' if noun else ''}{{{name}}} to {{{last}}}"
+        return f"{{{name}}} {noun}" if noun else f"{{{name}}}"
+
+    return PLACE.sub(written, template)
+
+
+def _is_one(value: Value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value == 1
+
+
+def _counted(name: str, value: Value, noun: str | None, shown: Callable[[str, Value], str]) -> str:
+    if not isinstance(value, int) or isinstance(value, bool):
+        text = shown(name, value)
+        return text if noun in (None, _SEPARATED) else f"{text} {plural_of(noun)}"
+    if noun is not None:
+        return f"{value:,}" if noun == _SEPARATED else count_of(value, noun)
+    return f"{value:,}" if _COUNTS.fullmatch(name) else shown(name, value)
