@@ -38,9 +38,10 @@ FAMILIES: dict[str, str] = {
 class Rule:
     """One invariant: its identity, how bad a breach is, and what to say about it.
 
-    `template` is one line in the form of `rocketfsck.wording`; `{name}` is a value of the finding (`found`,
-    else a part of `where`), `{expected.name}` an expected one. `meaning` is the same line for readers. `repair` names the action that answers a breach, if any does;
-    `reference` the section of the format reference; `fault_class` the class of the fault catalogue.
+    `template` is one line in the form of `rocketfsck.wording`: `{name}` is a value of the finding (`found`,
+    else a part of `where`), `{expected.name}` an expected one; `meaning` is the same line for readers.
+    `repair` names the action that answers a breach, if any does; `reference` the section of the format
+    reference; `fault_class` the class of the fault catalogue.
     `unknown`: a finding is nothing wrong, but something regular that this version of the tool does not know.
     Repairs keep their hands off its area (`verify.unknown`, ADR 0011).
     """

@@ -1,0 +1,55 @@
+"""What docs/style.md forbids, for tests of texts that users read."""
+
+from __future__ import annotations
+
+import re
+
+_NOUNS = (
+    "action|byte|chain|circle|consumer|copy|entry|epoch|field|file|finding|group|hash|key|level|link|message|"
+    "offset|place|position|queue|record|row|segment|slot|topic|unit|version"
+)
+_PLURALS = "|".join(
+    f"{noun[:-1]}ies" if noun in ("copy", "entry") else f"{noun}{'es' if noun == 'hash' else 's'}"
+    for noun in _NOUNS.split("|")
+)
+_WORDS = r"(?:(?!(?:of|with|has|in|on|for|and|to|at|from)\b)[a-zA-Z-]+ ){0,2}?"
+
+_FORBIDDEN = {
+    "one of many": rf"(?<![\d,.-])1 {_WORDS}(?:{_PLURALS})\b",
+    "many of one": rf"(?<![\d,.])(?:[2-9]|\d[\d,]+) (?:{_NOUNS})\b",
+    "a range of one": r"\b(\d+) to \1\b",
+    "a verb for many": rf"(?<![\d,.-])1 (?:{_NOUNS}) (?:are|were|have|point|lie|hold|follow|remain)\b",
+    "a verb for one": rf"\b\d[\d,]* (?:{_PLURALS}) (?:is|was|has|points|lies|holds|follows|remains)\b",
+    "a number without separators": rf"\b\d{{4,}} (?:{_PLURALS})\b",
+    "nobody named": r"(?:^|[.;:] )(?:It|They|Them|Its|Their)\b",
+    "nothing named": r"(?:^|[.;:] )(?:This|These|That|Those) "
+    r"(?:is|are|was|were|has|have|had|can|may|will|does|do|must|one|ones|says?)\b",
+    "words of yesterday": r"\b(?:stands? there|(?:is|are) told|speaks? of|(?:is|are) of\b|has cost|have cost|"
+    r"(?:is|are) had|for ever|without a word|anew|in good order|behind the end|whatever stands|thereof|"
+    r"nowhere|"
+    r"no (?:record|file|number|queue|store|time) any more)",
+    "a double negation": r"\b(?:not|never) (?:un[a-z]+ed|without)\b|\bno(?:t|thing)? but\b",
+}
+
+
+def faults_of(text: str) -> list[str]:
+    """What a line does that texts must not do."""
+    return [
+        f"{name}: {found.group()!r}"
+        for name, pattern in _FORBIDDEN.items()
+        for found in re.finditer(pattern, text)
+    ]
+
+
+def sentence_faults(text: str) -> list[str]:
+    """The same for sentences, which have a capital, a full stop and one blank between them."""
+    faults = faults_of(text)
+    if not re.match(r"[A-Z`]", text):
+        faults.append("no capital")
+    if not text.endswith("."):
+        faults.append("no full stop")
+    if re.search(r"\s\s|^\s|\s$", text):
+        faults.append("blanks")
+    # what begins with a small letter after a full stop is an abbreviation or a name
+    faults += [f"no capital: {found!r}" for found in re.findall(r"[a-z)]\. ([a-z]\w*)", text)]
+    return faults
