@@ -12,7 +12,7 @@ _PLURALS = "|".join(
     f"{noun[:-1]}ies" if noun in ("copy", "entry") else f"{noun}{'es' if noun == 'hash' else 's'}"
     for noun in _NOUNS.split("|")
 )
-_WORDS = r"(?:(?!(?:of|with|has|in|on|for|and|to|at|from)\b)[a-zA-Z-]+ ){0,2}?"
+_WORDS = r"(?:(?!(?:of|with|has|in|on|for|and|to|at|from|by|fit|that|is|are)\b)[a-zA-Z-]+ ){0,2}?"
 
 _FORBIDDEN = {
     "one of many": rf"(?<![\d,.-])1 {_WORDS}(?:{_PLURALS})\b",

@@ -30,6 +30,7 @@ from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.store.config import is_system_topic
 from rocketfsck.verify.store.configfiles import load_configs
 from rocketfsck.verify.unknown import area_of
+from rocketfsck.wording import count_of
 
 VERSION = "version"
 _BLOCK_COUNT = 1 << 15
@@ -88,7 +89,7 @@ def known_size(store: Store, name: str) -> Assumption:
     source, note = geometry.source(name), geometry.notes.get(name, "")
     key = SETTINGS[name].names[0]
     how: How = "assumed"
-    evidence = note or "no file that tells is left: the default"
+    evidence = note or "no file shows the value: the default"
     if source == "given":
         how = "assumed" if name in geometry.contradicted else "given"
         evidence = note or f"broker.conf sets {key}"
@@ -149,14 +150,14 @@ def _delay_levels(scene: Known, action: Action) -> Assumption | None:
     told = action.arguments.delay_levels if isinstance(action.arguments, QueuesToBuild) else None
     levels = store.delay_levels if told is None else told
     if store.delay_levels_source == "given":
-        return Assumption("delay_levels", levels, "given", "the user, or broker.conf, says so")
+        return Assumption("delay_levels", levels, "given", "set by the user or by broker.conf")
     silent = {name for name in built if not _has_units(store, name)}
     if not silent:
         return Assumption("delay_levels", levels, "bytes", f"the units of {SCHEDULE_TOPIC} agree on them")
     if store.settings.path is not None:
         return Assumption("delay_levels", levels, "given", "broker.conf does not set messageDelayLevel")
     numbers = ", ".join(str(queue_id + 1) for _, queue_id in sorted(silent))
-    return Assumption("delay_levels", levels, "assumed", f"no unit of level {numbers} is left to tell")
+    return Assumption("delay_levels", levels, "assumed", f"no unit of level {numbers} shows the delay")
 
 
 def _has_units(store: Store, name: Name) -> bool:
@@ -182,7 +183,7 @@ def _queue_kinds(scene: Known, action: Action) -> Assumption | None:
     open_topics = {topic for topic in asked if topic and topic not in present and not is_system_topic(topic)}
     if topics is not None or not open_topics:
         return None
-    text = f"topics.json, which says what queues {len(open_topics)} topics had, cannot be read"
+    text = f"topics.json cannot be read; it gives the kind of queue of {count_of(len(open_topics), 'topic')}"
     return Assumption("queue_kinds", "as the log shows", "assumed", text)
 
 
@@ -194,11 +195,11 @@ def _timer_precision(scene: Known, action: Action) -> Assumption | None:
     if settings.get(PRECISION_SETTING) is not None:
         return Assumption("timer_precision_ms", value, "given", f"broker.conf sets {PRECISION_SETTING}")
     if known_precision(scene.store) == value:
-        return Assumption("timer_precision_ms", value, "bytes", "slots of the wheel and their units agree")
+        return Assumption("timer_precision_ms", value, "bytes", "slots of the wheel agree with their units")
     if settings.path is not None:
         text = f"broker.conf does not set {PRECISION_SETTING}: the default"
         return Assumption("timer_precision_ms", value, "given", text)
-    return Assumption("timer_precision_ms", value, "assumed", "no slot is left to tell: the default")
+    return Assumption("timer_precision_ms", value, "assumed", "no slot shows the value: the default")
 
 
 def _version(scene: Known, traits: tuple[str, ...]) -> Assumption | None:
@@ -209,12 +210,12 @@ def _version(scene: Known, traits: tuple[str, ...]) -> Assumption | None:
         return None
     version = str(evidence.dialect.version)
     if evidence.given:
-        return Assumption(VERSION, version, "given", "the user says so")
+        return Assumption(VERSION, version, "given", "set by the user")
     versions = evidence.possible or evidence.versions
     unsure = [trait for trait in relevant if len({getattr(dialect_of(item), trait) for item in versions}) > 1]
     if not unsure:
-        return Assumption(VERSION, version, "bytes", "all versions that the bytes allow do the same here")
-    text = f"{versions[0]} to {versions[-1]} fit the bytes, and differ in {', '.join(unsure)}"
+        return Assumption(VERSION, version, "bytes", "all versions that fit the bytes do the same here")
+    text = f"{versions[0]} to {versions[-1]} fit the bytes but differ in {', '.join(unsure)}"
     return Assumption(VERSION, version, "assumed", text)
 
 

@@ -59,97 +59,101 @@ KINDS: Mapping[str, NoticeKind] = {
         ),
         NoticeKind(
             "found-by-key-again",
-            "{count} message is found by its keys again",
-            "{count} messages are found by their keys again",
+            "{count} message can be found by its keys again",
+            "{count} messages can be found by their keys again",
             harmless=True,
         ),
         NoticeKind(
             "timed-again",
-            "{count} time is on the timer wheel again: its messages are delivered when they are due",
-            "{count} times are on the timer wheel again: their messages are delivered when they are due",
+            "{count} time is on the timer wheel again: the broker delivers its messages when they are due",
+            "{count} times are on the timer wheel again: the broker delivers their messages when they are "
+            "due",
             harmless=True,
         ),
         NoticeKind(
             "fillers-delivered",
-            "consumers without a tag filter (`*`) are given {count} filler record in place of a lost message",
-            "consumers without a tag filter (`*`) are given {count} filler records in place of lost messages",
+            "consumers without a tag filter (`*`) receive {count} filler record in place of a lost message",
+            "consumers without a tag filter (`*`) receive {count} filler records in place of lost messages",
         ),
         NoticeKind(
             "renumbered",
-            "{count} message gets another queue offset: consumers that committed may miss it or see it twice",
-            "{count} messages get other queue offsets: consumers that committed may miss them or see them "
-            "twice",
+            "{count} message gets a new queue offset: consumers with committed offsets may miss it or get "
+            "it twice",
+            "{count} messages get new queue offsets: consumers with committed offsets may miss them or get "
+            "them twice",
         ),
         NoticeKind(
             "committed-beyond",
-            "{count} offset that a consumer committed lies behind the new end of its queue",
-            "{count} offsets that consumers committed lie behind the new ends of their queues",
+            "{count} committed consumer offset is beyond the new end of its queue",
+            "{count} committed consumer offsets are beyond the new ends of their queues",
         ),
         NoticeKind(
             "content-guessed",
-            "{count} message is taken for sound again on likelihood alone",
-            "{count} messages are taken for sound again on likelihood alone",
+            "{count} message is repaired by the most likely explanation, without proof",
+            "{count} messages are repaired by the most likely explanation, without proof",
         ),
         NoticeKind(
             "file-made-up",
-            "{count} commit log file is made up: the lost one, should it turn up, has no place any more",
-            "{count} commit log files are made up: the lost ones, should they turn up, have no place "
-            "any more",
+            "{count} commit log file is replaced by fillers: the lost file cannot be put back later",
+            "{count} commit log files are replaced by fillers: the lost files cannot be put back later",
         ),
         NoticeKind(
             "file-ends-early",
-            "readers leave {count} commit log file before the damage in it, and go on in the next",
-            "readers leave {count} commit log files before the damage in them, and go on in the next",
+            "readers leave {count} commit log file before its damage and continue in the next file",
+            "readers leave {count} commit log files before their damage and continue in the next file",
         ),
         NoticeKind(
             "index-file-unloaded",
-            "{count} file is no longer loaded as an index file: what is in it is not found by key",
-            "{count} files are no longer loaded as index files: what is in them is not found by key",
+            "brokers no longer load {count} file as an index file: queries by key do not find its entries",
+            "brokers no longer load {count} files as index files: queries by key do not find their entries",
         ),
         NoticeKind(
             "recovery-skipped",
-            "the next start is a normal one: the broker does not recover again by itself",
-            "the next start is a normal one: the broker does not recover again by itself",
+            "the next start is a normal one: the broker does not run its own recovery",
+            "the next start is a normal one: the broker does not run its own recovery",
         ),
         NoticeKind(
             "epochs-dropped",
-            "{count} epoch is no longer known to the replicas of this broker",
-            "{count} epochs are no longer known to the replicas of this broker",
+            "this broker no longer knows {count} epoch",
+            "this broker no longer knows {count} epochs",
         ),
         NoticeKind(
             "timer-moved",
-            "the timer resumes at {count} other position: timed messages may be delivered late or twice",
-            "the timer resumes at {count} other positions: timed messages may be delivered late or twice",
+            "{count} position of the timer moves: the broker may deliver timed messages late or twice",
+            "{count} positions of the timer move: the broker may deliver timed messages late or twice",
         ),
         NoticeKind(
             "delay-moved",
-            "{count} delay level resumes at another message: some may be delivered twice, or not at all",
-            "{count} delay levels resume at other messages: some may be delivered twice, or not at all",
+            "{count} delay level resumes at another message: the broker may deliver some messages twice or "
+            "never",
+            "{count} delay levels resume at other messages: the broker may deliver some messages twice or "
+            "never",
         ),
         NoticeKind(
             "settings-older",
-            "{count} config file has older content: what was set since is forgotten",
-            "{count} config files have older content: what was set since is forgotten",
+            "{count} config file gets older content: later changes are lost",
+            "{count} config files get older content: later changes are lost",
         ),
         NoticeKind(
             "settings-made-up",
-            "{count} config file is put together of what is left: the rest has default settings",
-            "{count} config files are put together of what is left: the rest has default settings",
+            "{count} config file is rebuilt from what remains: everything else has default settings",
+            "{count} config files are rebuilt from what remains: everything else has default settings",
         ),
         NoticeKind(
             "queue-kind-set",
-            "{count} topic is read from the other kind of queue",
-            "{count} topics are read from the other kind of queues",
+            "brokers read {count} topic from the other kind of queue",
+            "brokers read {count} topics from the other kind of queue",
         ),
         NoticeKind(
             "retention-moved",
-            "{count} commit log file is as old as its messages again: the broker may delete it soon",
-            "{count} commit log files are as old as their messages again: the broker may delete them soon",
+            "{count} commit log file gets the age of its messages again: the broker may delete the file soon",
+            "{count} commit log files get the age of their messages again: the broker may delete the files "
+            "soon",
         ),
         NoticeKind(
             NOT_UNDERSTOOD,
-            "{count} finding says that the area holds something unknown to this version, which this changes",
-            "{count} findings say that the area holds something unknown to this version, which this changes",
+            "the repair changes an area with data unknown to this version ({count} finding)",
+            "the repair changes an area with data unknown to this version ({count} findings)",
         ),
     )
 }
@@ -263,7 +267,7 @@ def confirmed(plan: Plan, assume: Iterable[str], settings: Settings | None) -> P
     for name, value in named.items():
         if name not in values:
             known = ", ".join(sorted(values)) or "nothing"
-            raise UsageError(f"the plan does not write by {printable(name)!r}; it writes by {known}")
+            raise UsageError(f"the plan does not depend on {printable(name)!r}; it depends on {known}")
         if value is not None and _normal(name, value) != str(values[name].value):
             raise UsageError(_other(name, printable(value), values[name]))
     told = {item.name: _told(item, settings) for item in values.values()} if settings is not None else {}
@@ -331,4 +335,4 @@ def _refusal(left: Iterable[Assumption]) -> str:
     options = assume_options(items).strip()
     conf = any(item.name in BASES and BASES[item.name].keys for item in items)
     choice = f"{BROKER_CONF_OPTION} FILE of this broker, or " if conf else ""
-    return f"the plan assumes what is not known: {'; '.join(lines)}. Confirm it with {choice}{options}"
+    return f"the plan makes assumptions: {'; '.join(lines)}. Confirm with {choice}{options}"

@@ -49,16 +49,18 @@ from rocketfsck.verify.run import store_facts
 
 Key = tuple[object, ...]
 
-NO_REPAIR = "nothing can be done about it by a program; see rocketfsck explain {rule}"
-NOT_HERE = "{repair} cannot answer it as it is here; see rocketfsck explain {rule}"
+NO_REPAIR = "no automatic repair exists; see rocketfsck explain {rule}"
+NOT_HERE = "{repair} does not apply in this case; see rocketfsck explain {rule}"
 NOT_ASKED = "left out: only other repairs were asked for"
-NOT_PREEN = "{repair} is not provably safe; plan without --preen to have it"
-NOT_CONFIRMED = "{repair} assumes {values}: confirm that with --broker-conf FILE or {options}"
-NOT_BUILT = "there is no automatic {repair}"
-NOT_ALONE = "{repair} is right only together with {needed}, which is left out"
+NOT_PREEN = "{repair} is not provably safe; plan without --preen to include it"
+NOT_CONFIRMED = "{repair} assumes {values}: confirm with --broker-conf FILE or {options}"
+NOT_BUILT = "the repair {repair} is not automatic"
+NOT_ALONE = "{repair} needs {needed}, which is left out"
 EVIDENCE = frozenset({"index", *TREES.values()})
 """The areas whose content a broker derives from the log."""
-NOT_UNDERSTOOD = "{repair} would change what this version does not understand; --only {repair} forces it"
+NOT_UNDERSTOOD = (
+    "{repair} would change data that this version does not understand; --only {repair} forces the repair"
+)
 
 
 def all_repairs() -> Mapping[str, Row]:
@@ -159,7 +161,7 @@ def make_plan(
 
 def _refuse_other_state(store: Store, report: Report) -> None:
     if not report.coverage.complete:
-        raise UsageError(f"the report is of a part of the store: {report.coverage.statement}")
+        raise UsageError(f"the report covers only a part of the store: {report.coverage.statement}")
     if report.suppressed:
         raise UsageError("the report was made with a baseline; a plan needs all findings")
     facts = store_facts(store)
@@ -167,7 +169,9 @@ def _refuse_other_state(store: Store, report: Report) -> None:
         then, now = getattr(report.store, name), getattr(facts, name)
         if then != now:
             what = name.replace("_", " ")
-            raise UsageError(f"the report is of another store, or of another state: {what} {then}, now {now}")
+            raise UsageError(
+                f"the report belongs to another store or another state: {what} {then}, now {now}"
+            )
 
 
 def _by_repair(findings: Iterable[Finding], only: Collection[str]) -> dict[str, list[Finding]]:

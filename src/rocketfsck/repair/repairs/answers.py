@@ -135,7 +135,7 @@ def in_the_way(
     scene: PlanScene,
     places: Collection[str],
     rules: Collection[str] = (RuleName.STRAY,),
-    note: str = "set it aside: a directory belongs there",
+    note: str = "move the file aside: a directory belongs in its place",
 ) -> Iterator[Action]:
     """What other things than belong there have the names of what will be built: `rules` say so."""
     for finding in one_by_one(scene.findings):

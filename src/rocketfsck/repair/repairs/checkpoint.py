@@ -106,7 +106,7 @@ def write_checkpoint(scene: PlanScene) -> Action:
     return answer(
         "write-checkpoint",
         CHECKPOINT_NAME,
-        "write the checkpoint that fits the ends of the log, the queues and the index",
+        "write a checkpoint that matches the ends of the log, the queues and the index",
         why,
         arguments=CheckpointTail(any(finding.rule == RuleName.CHECKPOINT_TAIL for finding in why)),
         preconditions=whole_file(scene, CHECKPOINT_NAME) if scene.store.checkpoint is not None else (),
@@ -149,7 +149,7 @@ def plan_finish(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
     yield answer(
         "finish-recovery",
         abort.relative,
-        "set abort aside and write the checkpoint: what the next start would do is done",
+        "move `abort` aside and write a checkpoint, so the next start is a normal one",
         why,
         preconditions=whole_file(scene, abort.relative),
         write_size=CHECKPOINT_SIZE,
@@ -179,7 +179,7 @@ def plan_save_index(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
         yield answer(
             "save-index",
             CHECKPOINT_NAME,
-            "let indexMsgTimestamp be the end of the newest index file, so that the next start keeps it",
+            "set indexMsgTimestamp to the end of the newest index file, so the next start keeps that file",
             findings,
             arguments=IndexTime(max(ends)),
             preconditions=whole_file(scene, CHECKPOINT_NAME) if there else (),
@@ -203,7 +203,7 @@ def plan_timer(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
         yield answer(
             "reset-timer",
             name,
-            "give timercheck its length, and fields that go no further than the store",
+            "set the length of timercheck, and limit its fields to what the store holds",
             found,
             arguments=TimerValues(values),
             preconditions=whole_file(scene, name),
@@ -234,11 +234,11 @@ def act_timer(scene: ActScene, action: Action, arguments: TimerValues) -> None:
 
 
 ROWS: tuple[Row, ...] = (
-    Repair("reset-timer", 510, "bound the timer's progress by the store", plan_timer, act_timer, TimerValues),
+    Repair("reset-timer", 510, "limit the timer's progress to the store", plan_timer, act_timer, TimerValues),
     Repair(
         "write-checkpoint",
         520,
-        "write the checkpoint that fits",
+        "write a checkpoint that matches the store",
         plan_checkpoint,
         act_checkpoint,
         CheckpointTail,
@@ -248,7 +248,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "save-index",
         530,
-        "keep index files from being deleted",
+        "keep the next start from deleting index files",
         plan_save_index,
         act_save_index,
         IndexTime,
@@ -257,7 +257,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "finish-recovery",
         800,
-        "set abort aside, all is recovered",
+        "move `abort` aside after a full recovery",
         plan_finish,
         act_finish,
         Arguments,

@@ -55,6 +55,7 @@ from rocketfsck.repair.repairs.queues import rebuild_queues
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile
 from rocketfsck.verify.finding import Finding
+from rocketfsck.wording import count_of
 
 _FILLER_TRAITS = ("property_crc",)
 
@@ -97,7 +98,7 @@ def _set_aside(scene: PlanScene, file: MappedFile, findings: Sequence[Finding]) 
     yield answer(
         "cut-log",
         file.relative,
-        "set the file aside: it lies behind the end of the log and holds no sound record",
+        "move the file aside: it is beyond the end of the log and holds no sound record",
         findings,
         arguments=LogCut(base, whole_file=True),
         preconditions=[scene.extent(file.relative)],
@@ -115,7 +116,7 @@ def plan_cut_log(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
             yield from end_file(scene, file)
             continue
         base = file.start_offset or 0
-        yield _cut(scene, "cut-log", file, start, found, "cut the log behind its last whole record")
+        yield _cut(scene, "cut-log", file, start, found, "cut the log after its last whole record")
         yield from _trim(scene, file, start)
         yield from _tail_follows(scene, base + start)
 
@@ -124,7 +125,7 @@ def plan_zero_stale_tail(scene: PlanScene, findings: Sequence[Finding]) -> Itera
     """What stands behind the end becomes zeros."""
     for file, found in _asked_files(scene, findings):
         start = min(finding.where.start or 0 for finding in found)
-        note = "write zeros over what lies behind the end of the log, so that no start takes it up again"
+        note = "write zeros over the bytes after the end of the log, so no start adopts them again"
         yield _cut(scene, "zero-stale-tail", file, start, found, note)
         yield from _trim(scene, file, start)
         if not goes_on_after(scene, file):
@@ -175,7 +176,7 @@ def _trim(scene: PlanScene, file: MappedFile, start: int) -> Iterator[Action]:
         yield answer(
             "trim-segment",
             file.relative,
-            f"give the file its {size} bytes; what is taken away is zeros by then",
+            f"set the file's length to {count_of(size, 'byte')}; only zeros are cut off",
             found,
             arguments=NewSize(size),
             preconditions=whole_file(scene, file.relative),
@@ -200,7 +201,7 @@ def act_trim(scene: ActScene, action: Action, arguments: NewSize) -> None:
     file = acted_log_file(scene.reopen(), action)
     size = arguments.size
     if not is_zero_from(file.location, size):
-        raise StoreError(f"is not zero behind its length {size}", path=action.target)
+        raise StoreError(f"is not zero after its length of {count_of(size, 'byte')}", path=action.target)
     scene.tree.resize(file.relative, size)
 
 
@@ -223,7 +224,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "fence-gap",
         190,
-        "make and fence a commit log file that is missing",
+        "create a missing commit log file from filler records",
         plan_gaps,
         act_fence_gap,
         FencedFile,
@@ -234,7 +235,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "zero-stale-tail",
         200,
-        "write zeros over old bytes behind the log's end",
+        "write zeros over old bytes after the log's end",
         plan_zero_stale_tail,
         act_cut,
         LogCut,
@@ -242,7 +243,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "cut-log",
         210,
-        "cut the log behind its last whole record",
+        "cut the log after its last whole record",
         plan_cut_log,
         act_cut,
         LogCut,
@@ -251,7 +252,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "trim-segment",
         215,
-        "take away the zeros that a cut left behind a file's length",
+        "cut off zeros after a file's length",
         lambda _scene, _findings: (),  # cuts plan it
         act_trim,
         NewSize,
@@ -262,7 +263,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "salvage-log",
         220,
-        "fence damage so that what follows stays readable",
+        "cover damage with filler records, so later records stay readable",
         plan_salvage_log,
         act_fence,
         Fences,

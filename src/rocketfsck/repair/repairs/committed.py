@@ -17,6 +17,7 @@ from rocketfsck.repair.repairs.answers import answer, notice, whole_file
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.store.configfiles import load_configs
+from rocketfsck.wording import count_of
 
 _SEPARATOR = "@"
 
@@ -54,7 +55,8 @@ def delay_follows(scene: PlanScene, ends: Mapping[Name, int]) -> Iterator[Action
         yield answer(
             "set-delay-offset",
             name,
-            f"bring the offsets of {len(levels)} delay levels into their queues, which end earlier",
+            f"move the offsets of {count_of(len(levels), 'delay level')} back into their queues, which end "
+            "earlier",
             [],
             arguments=DelayLevels(tuple(sorted(levels))),
             preconditions=whole_file(scene, name),

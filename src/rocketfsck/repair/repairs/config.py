@@ -36,6 +36,7 @@ from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.store.config import QUEUE_TYPE
 from rocketfsck.verify.store.configfiles import MAX_SIZE, VIEWS
 from rocketfsck.verify.tasks.task import Context, QueuesTask
+from rocketfsck.wording import count_of
 
 _BACKUP = ".bak"
 _TOPICS = "config/topics.json"
@@ -97,14 +98,14 @@ def _source(scene: PlanScene, finding: Finding, name: str) -> tuple[ConfigSource
     store = scene.store
     backup = _backup_of(store, name)
     if backup is not None:
-        return "backup", backup, "write the content of its .bak, as the broker would go on with it"
+        return "backup", backup, "write the content of its .bak, which the broker would load"
     if finding.rule == RuleName.CONFIG_BACKUP_NEWER:
         return None
     try:
         if finding.rule == RuleName.CONFIG_LOST:
             closed = close_text(read_whole(store.root / name, MAX_SIZE))
             if closed is not None and _fits(name, closed):
-                return "beginning", closed, "keep the members that are whole, and close the text behind them"
+                return "beginning", closed, "keep the complete members, and close the JSON text after them"
         if name == _TOPICS:
             topics = build_topics(store)
             if topics is not None:
@@ -153,7 +154,7 @@ def act_restore(scene: ActScene, action: Action, arguments: ConfigOrigin) -> Non
     else:
         data = build_topics(store)
     if data is None:
-        raise StoreError("has nothing any more that it could be made of", path=name)
+        raise StoreError("no longer has content to rebuild it from", path=name)
     put_file(scene, name, data)
 
 
@@ -174,7 +175,7 @@ def plan_cut(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
         yield answer(
             "cut-config",
             finding.where.file,
-            f"cut the file behind its value, to {size} bytes",
+            f"cut the file to its JSON value ({count_of(size, 'byte')})",
             [finding],
             arguments=NewSize(size),
             preconditions=whole_file(scene, finding.where.file),
@@ -195,7 +196,7 @@ def plan_delay(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
         yield answer(
             "set-delay-offset",
             name,
-            f"bring the offsets of {len(mine)} delay levels into their queues",
+            f"move the offsets of {count_of(len(mine), 'delay level')} into their queues",
             mine,
             arguments=DelayLevels(tuple(number(finding.found, "level") for finding in mine)),
             preconditions=whole_file(scene, name),
@@ -210,7 +211,7 @@ def act_delay(scene: ActScene, action: Action, arguments: DelayLevels) -> None:
     value = read_config(str(store.root / name), MAX_SIZE)
     table = value.get("offsetTable") if isinstance(value, dict) else None
     if not isinstance(table, dict):
-        raise StoreError("has no offsets any more", path=name)
+        raise StoreError("no longer has offsets", path=name)
     for level in arguments.levels:
         low, high = _bounds(store, delay_queue_id(level))
         for key in list(table):
@@ -233,7 +234,7 @@ def plan_queue_type(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
         yield answer(
             "set-queue-type",
             name,
-            f"let queue.type of {len(topics)} topics be that of their queues",
+            f"set queue.type of {count_of(len(topics), 'topic')} to the kind of the queues",
             mine,
             arguments=TopicTypes(
                 tuple(TopicType(topic, _TYPES[next(iter(kinds[topic]))]) for topic in topics)
@@ -248,11 +249,11 @@ def act_queue_type(scene: ActScene, action: Action, arguments: TopicTypes) -> No
     value = read_config(scene.tree.place(action.target), MAX_SIZE)
     table = value.get("topicConfigTable") if isinstance(value, dict) else None
     if not isinstance(table, dict):
-        raise StoreError("has no topics any more", path=action.target)
+        raise StoreError("no longer has topics", path=action.target)
     for item in arguments.topics:
         topic = item.topic
         if not isinstance(table.get(topic), dict):
-            raise StoreError(f"has no topic {topic} any more", path=action.target)
+            raise StoreError(f"no longer has the topic {topic}", path=action.target)
         attributes = table[topic].get("attributes")
         kept = dict(attributes) if isinstance(attributes, dict) else {}
         name = QUEUE_TYPE if QUEUE_TYPE in kept else f"+{QUEUE_TYPE}"
@@ -275,16 +276,16 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "set-queue-type",
         705,
-        "let topics.json name the kind of queues",
+        "correct the kind of queues in topics.json",
         plan_queue_type,
         act_queue_type,
         TopicTypes,
     ),
-    Repair("cut-config", 710, "cut a config file behind its value", plan_cut, act_cut, NewSize),
+    Repair("cut-config", 710, "cut a config file after its JSON value", plan_cut, act_cut, NewSize),
     Repair(
         "set-delay-offset",
         720,
-        "bring delay offsets into their queues",
+        "move delay offsets into their queues",
         plan_delay,
         act_delay,
         DelayLevels,

@@ -21,6 +21,7 @@ from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Finding
+from rocketfsck.wording import count_of
 
 EPOCH_LIMIT = 16 << 20
 
@@ -35,9 +36,10 @@ def plan_epochs(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
         except StoreError:
             continue
         note = (
-            f"write the {len(entries)} epochs that fit the log"
+            f"keep the {count_of(len(entries), 'epoch')} that {'fits' if len(entries) == 1 else 'fit'} the "
+            "log"
             if entries
-            else "set the file aside: no epoch in it fits the log"
+            else "move the file aside: no epoch in it fits the log"
         )
         yield answer(
             "rewrite-epochs",

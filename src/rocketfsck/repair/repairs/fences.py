@@ -42,6 +42,7 @@ from rocketfsck.repair.repairs.misnamed import claims, hidden_record, is_unsettl
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.verify.finding import Finding
+from rocketfsck.wording import count_of
 
 KEPT = "set aside"
 _INNER = (RuleName.LOG_BOUNDARY_LOST, RuleName.RECORD_MALFORMED, RuleName.BLANK_TOO_EARLY)
@@ -85,8 +86,8 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
     yield answer(
         "salvage-log",
         file.relative,
-        f"fill {sum(high - low for low, high in spans)} bytes of damage from {base + spans[0][0]} on with "
-        "filler records, so that what follows stays readable",
+        f"cover {count_of(sum(high - low for low, high in spans), 'byte')} of damage from "
+        f"{base + spans[0][0]} on with filler records, so later records stay readable",
         why,
         arguments=Fences(
             tuple(Fence(base + low, base + high, time_at(store, base + low)) for low, high in spans),
@@ -214,7 +215,7 @@ def end_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
     yield answer(
         "write-blank",
         file.relative,
-        f"end the file with a BLANK at {base + pos}, so that readers go on in the next",
+        f"end the file with a BLANK at {base + pos}, so readers continue in the next file",
         why,
         arguments=BlankPlace(base + pos),
         preconditions=[scene.extent(file.relative, pos, end)] if pos < end else [],
@@ -243,14 +244,14 @@ def fence_missing_files(scene: PlanScene, following: MappedFile, finding: Findin
                 scene,
                 {name},
                 (RuleName.FOREIGN_FILE, RuleName.FOREIGN_FILE_HARMLESS),
-                "set it aside: a file of the log belongs there",
+                "move it aside: a file of the log belongs in its place",
             )
         )
         yield from moved
         yield answer(
             "fence-gap",
             name,
-            "make a file of filler records in the place of the missing one, so that offsets go on",
+            "create a file of filler records in place of the missing one, so offsets continue",
             [finding, *_lost_units(scene, [(first, limit)])],
             arguments=FencedFile(start, end, size, timestamp, str(store.dialect.version)),
             preconditions=[] if moved else [Extent(name, 0, None, None)],
@@ -276,7 +277,7 @@ def acted_log_file(store: Store, action: Action) -> MappedFile:
     """The commit log file that an action is about; raises StoreError where it is not there."""
     file = log_file(store, action.target)
     if file is None:
-        raise StoreError("is no commit log file any more", path=action.target)
+        raise StoreError("is no longer a commit log file", path=action.target)
     return file
 
 
@@ -313,5 +314,5 @@ def act_write_blank(scene: ActScene, action: Action, arguments: BlankPlace) -> N
     file = acted_log_file(scene.reopen(), action)
     pos = arguments.start_offset - (file.start_offset or 0)
     if not 0 <= pos <= blank_pos_of(file.size):
-        raise StoreError("has no room for a BLANK there", path=action.target)
+        raise StoreError("has no room for a BLANK at that position", path=action.target)
     write_blank(scene.tree, file.relative, pos)

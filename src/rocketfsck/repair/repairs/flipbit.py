@@ -66,7 +66,7 @@ def _actions(scene: PlanScene, reader: FileReader, finding: Finding, start: int,
                 name=NAME,
                 target=file,
                 note=f"flip bit {bit.mask.bit_length() - 1} of byte {byte_pos} back, in the {what} of the "
-                f"record at byte {pos}; the odds that other damage looks like this: {odds_text(bit.odds)}",
+                f"record at byte {pos}; the odds that other damage looks the same: {odds_text(bit.odds)}",
                 arguments=FlippedByte(pos, byte_pos, before, before ^ bit.mask, odds_text(bit.odds)),
                 why=(finding.fingerprint,),
                 rules=(finding.rule,),
@@ -119,14 +119,14 @@ def flip_back(scene: ActScene, action: Action, arguments: FlippedByte) -> None:
     """Write the byte with the bit turned back. Raises StoreError where another byte stands there."""
     pos, before, after = arguments.pos, arguments.before, arguments.after
     if scene.tree.read(action.target, pos, 1) != bytes([before]):
-        raise StoreError(f"is not {before:#04x} any more", path=action.target, offset=pos)
+        raise StoreError(f"is no longer {before:#04x}", path=action.target, offset=pos)
     scene.tree.write(action.target, pos, bytes([after]))
 
 
 ONE_BIT = Repair(
     name=NAME,
     order=40,
-    summary="Turn the one bit back that explains a wrong body CRC.",
+    summary="flip back the one bit that explains a wrong body CRC",
     plan=plan_flips,
     act=flip_back,
     arguments=FlippedByte,

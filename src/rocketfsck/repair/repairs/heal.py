@@ -30,7 +30,7 @@ def spans_of(action: Action, arguments: CopiedRanges) -> list[Span]:
     moved = [(span.start_offset - start, span.end_offset - start) for span in arguments.ranges]
     bounds = [0, *(place for span in moved for place in span), arguments.size]
     if any(low >= high for low, high in moved) or bounds != sorted(bounds):
-        raise StoreError("has no such ranges", path=action.target)
+        raise StoreError("does not have these ranges", path=action.target)
     return moved
 
 
@@ -40,7 +40,7 @@ def act_heal(scene: ActScene, action: Action, arguments: CopiedRanges) -> None:
     spans = spans_of(action, arguments)
     sizes = [high - low for low, high in spans]
     if not spans or sizes != [(extent.end or 0) - extent.start for extent in action.sources]:
-        raise StoreError("has ranges of another length than what is taken for them", path=name)
+        raise StoreError("has ranges whose length differs from their replacements", path=name)
     made = not tree.exists(name)
     if made:
         tree.create(name, size)
@@ -75,11 +75,11 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "heal-log",
         180,
-        "take ranges of the log from another copy",
+        "copy ranges of the log from another copy of the store",
         _nothing,
         act_heal,
         CopiedRanges,
         writes_by=("commitlog_file_size",),
     ),
-    Repair("heal-cut", 185, "cut the log where the other copy's ends", _nothing, act_cut, LogCut),
+    Repair("heal-cut", 185, "cut the log where that of the other copy ends", _nothing, act_cut, LogCut),
 )

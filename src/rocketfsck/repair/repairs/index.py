@@ -43,6 +43,7 @@ from rocketfsck.store.model import IndexFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.wording import count_of
 
 LINKS = frozenset(f"IX{rule:03}" for rule in range(5, 14))
 """Rules that only slots and links break: entries are as they should be."""
@@ -110,9 +111,9 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
     yield answer(
         "rebuild-index",
         "index",
-        "build the index again from the log"
+        "rebuild the index from the log"
         + (f", from {start.from_offset} on" if start is not None else "")
-        + f" ({len(files)} files are there)",
+        + f" (replaces {count_of(len(files), 'file')})",
         why,
         arguments=IndexPart()
         if start is None
@@ -208,7 +209,7 @@ def plan_rebuild(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
         yield answer(
             "relink-index",
             name,
-            "put the file's own entries once more: links, slots and header",
+            "rebuild links, slots and header from the file's own entries",
             found,
             preconditions=whole_file(scene, name),
             write_size=file.size,
@@ -258,7 +259,7 @@ def act_relink(scene: ActScene, action: Action, _arguments: Arguments) -> None:
     store = scene.reopen()
     file = next((item for item in store.indexes if item.relative == action.target), None)
     if file is None:
-        raise StoreError("is no index file any more", path=action.target)
+        raise StoreError("is no longer an index file", path=action.target)
     target = scene.tree.scratch() / file.name
     relink_index_file(store, file, target)
     scene.tree.adopt(target, action.target)
@@ -282,7 +283,7 @@ def plan_header(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
         yield answer(
             "rewrite-index-header",
             name,
-            f"write {', '.join(sorted(values))} as the entries and records say",
+            f"correct {', '.join(sorted(values))} by the entries and records",
             found,
             arguments=HeaderValues(
                 tuple(HeaderValue(field, values[field]) for field in HEADER_FIELDS if field in values),
@@ -342,7 +343,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "rebuild-index",
         400,
-        "build the index again from the log",
+        "rebuild the index from the log",
         plan_rebuild,
         act_rebuild,
         IndexPart,
@@ -364,7 +365,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "relink-index",
         410,
-        "make links, slots and header of an index file anew",
+        "rebuild links, slots and header of an index file",
         lambda _s, _f: (),
         act_relink,
         Arguments,
@@ -376,7 +377,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "rewrite-index-header",
         420,
-        "write counts and ranges of an index file's header",
+        "correct counts and ranges in an index file's header",
         plan_header,
         act_header,
         HeaderValues,

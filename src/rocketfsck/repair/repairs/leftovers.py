@@ -39,7 +39,7 @@ def plan_ghosts(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
             yield answer(
                 "remove-ghost-queue",
                 finding.where.file,
-                "set the queue aside: its topic is unknown and none of its messages is left",
+                "move the queue aside: its topic is unknown and all of its messages are gone",
                 [finding],
                 preconditions=files_of_queues(scene, queues),
                 losses=[
@@ -67,7 +67,7 @@ def plan_wrong_trees(scene: PlanScene, findings: Iterable[Finding]) -> Iterator[
                 yield answer(
                     "remove-ghost-queue",
                     directory,
-                    "set the queues aside: they are empty, and the topic has queues of the other kind",
+                    "move the queues aside: they are empty, and the topic has queues of the other kind",
                     [finding],
                     preconditions=files_of_queues(scene, queues),
                 )
@@ -92,7 +92,7 @@ def plan_empty_files(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[
             yield answer(
                 "remove-empty-file",
                 name,
-                "set the file aside: nothing is in it",
+                "move the file aside: it is empty",
                 found,
                 preconditions=whole_file(scene, name),
             )
@@ -105,7 +105,7 @@ def _empty_indexes(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Ac
             yield answer(
                 "remove-empty-file",
                 file.relative,
-                "set the file aside: it holds no entry",
+                "move the file aside: it holds no entry",
                 findings,
                 preconditions=whole_file(scene, file.relative),
             )
@@ -121,7 +121,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "remove-ghost-queue",
         300,
-        "set aside a queue that nothing belongs to",
+        "move aside a queue without topic and messages",
         plan_ghosts,
         act_set_aside,
         Arguments,
@@ -130,7 +130,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "remove-empty-file",
         325,
-        "set aside files that nothing is in",
+        "move empty files aside",
         plan_empty_files,
         act_set_aside,
         Arguments,

@@ -34,6 +34,7 @@ from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding
+from rocketfsck.wording import count_of
 
 _ASKING = frozenset(
     {
@@ -239,11 +240,11 @@ def plan_rename(scene: PlanScene, _findings: Sequence[Finding] = ()) -> Iterator
         names = renamed.circle or (renamed.old,)
         own = [finding for finding in scene.findings if finding.where.file in names]
         rest = [finding for finding in scene.findings if claims(finding)]
-        many = f", and so on: {len(names)} files have each other's names" if renamed.circle else ""
+        many = f" ({count_of(len(names), 'file')} have each other's names)" if renamed.circle else ""
         yield answer(
             "rename-segment",
             renamed.old,
-            f"its records say that it is {renamed.new.rpartition('/')[2]}: give it that name{many}",
+            f"rename the file to {renamed.new.rpartition('/')[2]}, the offset in its records{many}",
             [*own, *rest],
             arguments=NewName(circle=tuple(map(_base, names))) if renamed.circle else NewName(renamed.new),
             preconditions=[scene.extent(name, 0, min(renamed.size, 1 << 20)) for name in names],
@@ -281,7 +282,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "rename-segment",
         100,
-        "give a commit log file its right name",
+        "rename a commit log file by the offset in its records",
         plan_offsets,
         act_rename,
         NewName,
@@ -291,7 +292,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "set-physical-offset",
         105,
-        "write where records stand into them",
+        "correct the physicalOffset of records",
         lambda _s, _f: (),
         act_offsets,
         RecordPositions,

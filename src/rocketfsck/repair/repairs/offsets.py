@@ -20,6 +20,7 @@ from rocketfsck.repair.repairs.answers import answer, by_file, log_file, one_by_
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.reading import read_at
 from rocketfsck.verify.finding import Finding
+from rocketfsck.wording import count_of
 
 
 def single_offsets(findings: Sequence[Finding]) -> list[Finding]:
@@ -65,7 +66,8 @@ def set_offsets(scene: PlanScene, findings: Sequence[Finding], *, gained: bool =
         yield answer(
             "set-physical-offset",
             name,
-            f"write the physicalOffset of {len(places)} records: they stand where their queues say",
+            f"correct the physicalOffset of {count_of(len(places), 'record')}: units of the queues confirm "
+            "the place",
             found,
             arguments=RecordPositions(tuple(places)),
             preconditions=[
@@ -89,9 +91,9 @@ def act_offsets(scene: ActScene, action: Action, arguments: RecordPositions) -> 
     """Write where the records stand into them."""
     file = log_file(scene.reopen(), action.target)
     if file is None:
-        raise StoreError("is no commit log file any more", path=action.target)
+        raise StoreError("is no longer a commit log file", path=action.target)
     if not all(0 <= pos <= file.size - MIN_RECORD_SIZE for pos in arguments.positions):
-        raise StoreError("has no record at a place that the plan names", path=action.target)
+        raise StoreError("has no record at a place named in the plan", path=action.target)
     for pos in arguments.positions:
         offset = (file.start_offset or 0) + pos
         scene.tree.write(action.target, pos + PHYSICAL_OFFSET_POS, offset.to_bytes(8, "big"))

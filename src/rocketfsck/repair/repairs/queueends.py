@@ -34,6 +34,7 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.emit import queue_directory
 from rocketfsck.verify.finding import Finding
+from rocketfsck.wording import count_of
 
 _BLOCK_COUNT = 1 << 15
 
@@ -98,8 +99,8 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
         yield answer(
             "cut-queue",
             directory,
-            f"write zeros over the {last - first} last units of {queue.topic}/{queue.queue_id}: they point "
-            "behind the end of the log",
+            f"write zeros over the last {count_of(last - first, 'unit')} of {queue.topic}/{queue.queue_id}, "
+            "beyond the end of the log",
             why,
             arguments=LogEnd(end),
             preconditions=[extent for file in files for extent in whole_file(scene, file.relative)],
@@ -154,7 +155,7 @@ def act_cut_queue(scene: ActScene, action: Action, arguments: LogEnd) -> None:
     end = arguments.end_offset
     known = read_log_end(store)
     if known is not None and known.end_offset > end:
-        raise StoreError(f"the log goes on behind {end}", path=action.target)
+        raise StoreError(f"the log continues after {end}", path=action.target)
     tail = tail_behind(queue, end)
     if tail is None:
         return
@@ -173,7 +174,7 @@ def _queue_at(store: Store, directory: str) -> ConsumeQueue:
     for queue in store.queues:
         if queue_directory(queue.topic, queue.queue_id, queue.kind) == directory:
             return queue
-    raise StoreError("is no queue any more", path=directory)
+    raise StoreError("is no longer a queue", path=directory)
 
 
 def plan_zero_units(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
@@ -194,7 +195,7 @@ def plan_zero_units(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
         yield answer(
             "zero-stale-units",
             directory,
-            f"write zeros over old units behind the end of {queue.topic}/{queue.queue_id}",
+            f"write zeros over old units after the end of {queue.topic}/{queue.queue_id}",
             same,
             arguments=UnitsFrom(first),
             preconditions=[extent for file in files for extent in whole_file(scene, file.relative)],
@@ -230,7 +231,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "cut-queue",
         310,
-        "cut units that point behind the log",
+        "cut units that point beyond the log",
         plan_cut,
         act_cut_queue,
         LogEnd,
@@ -242,7 +243,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "zero-stale-units",
         320,
-        "write zeros over old units behind a queue",
+        "write zeros over old units after the end of a queue",
         plan_zero_units,
         act_zero_units,
         UnitsFrom,

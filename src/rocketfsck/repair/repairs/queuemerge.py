@@ -25,6 +25,7 @@ from rocketfsck.repair.area.worktree import WorkTree
 from rocketfsck.repair.log.edit import live_rows
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader, named_errors
+from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 
@@ -220,7 +221,7 @@ class Merger:
         size = self.tree.size(name)
         if size > MAX_FILE_SIZE:
             raise StoreError(
-                f"has {size} bytes; at most {MAX_FILE_SIZE} are read of a queue's file", path=name
+                f"has {count_of(size, 'byte')}; the limit for a queue's file is {MAX_FILE_SIZE:,}", path=name
             )
         return self.tree.read(name, 0, size)
 

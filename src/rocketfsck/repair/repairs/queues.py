@@ -57,6 +57,7 @@ from rocketfsck.verify.emit import TREES, queue_directory
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.tasks.task import is_aggregate
 from rocketfsck.verify.unknown import unknown_areas
+from rocketfsck.wording import count_of
 
 _AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext", "commitlog")
 _LOST = frozenset({RuleName.RECORD_WITHOUT_UNIT, RuleName.QUEUE_MISSING})
@@ -136,11 +137,11 @@ def _size_of(store: Store, queues: Iterable[ConsumeQueue]) -> int:
 
 def _note(names: set[Name], every: bool, queues: Sequence[ConsumeQueue]) -> str:
     if every:
-        return f"build all queues ({len(queues)} are there) again from the log"
+        return f"rebuild all queues from the log ({len(queues):,} exist)"
     if len(names) == 1:
         topic, queue_id = next(iter(names))
-        return f"build queue {topic}/{queue_id} again from the log"
-    return f"build {len(names)} queues again from the log"
+        return f"rebuild queue {topic}/{queue_id} from the log"
+    return f"rebuild {count_of(len(names), 'queue')} from the log"
 
 
 def _told_levels(scene: PlanScene) -> str | None:
@@ -308,7 +309,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "rebuild-queue",
         330,
-        "build queues again from the log",
+        "rebuild queues from the log",
         plan_rebuild,
         act_rebuild,
         QueuesToBuild,

@@ -38,6 +38,7 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.store.segments import PREALLOCATED_LIMIT
+from rocketfsck.wording import count_of
 
 _QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")
 
@@ -56,7 +57,7 @@ def plan_stray(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
         yield answer(
             "move-stray",
             name,
-            "set it aside: brokers would take it for a part of the store",
+            "move it aside: brokers would take it for a part of the store",
             [other for other in one_by_one(findings) if other.where.file == name],
             preconditions=whole_file(scene, name),
             notices=[notice("index-file-unloaded", 1)] if finding.rule == RuleName.INDEX_NAME else [],
@@ -87,7 +88,7 @@ def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
         yield answer(
             "resize-segment",
             name,
-            f"give the file its {size} bytes; only zeros are added or taken away",
+            f"set the file's length to {count_of(size, 'byte')}; only zeros are added or cut off",
             [other for other in one_by_one(findings) if other.where.file == name],
             arguments=NewSize(size),
             preconditions=whole_file(scene, name),
@@ -116,7 +117,7 @@ def _never_filled(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Act
             yield answer(
                 "remove-empty-segment",
                 file.relative,
-                "set the file aside: nothing was ever written to it",
+                "move the file aside: it was never written to",
                 why,
                 preconditions=whole_file(scene, file.relative),
             )
@@ -137,7 +138,7 @@ def _set_aside_empty(scene: PlanScene, finding: Finding) -> Action:
     return answer(
         "remove-empty-segment",
         finding.where.file,
-        "set the file aside: it has no bytes",
+        "move the file aside: it is empty",
         [finding],
         preconditions=whole_file(scene, finding.where.file),
     )
@@ -154,7 +155,7 @@ def plan_twins(scene: PlanScene, _findings: Sequence[Finding]) -> Iterator[Actio
         yield answer(
             "move-zero-twin",
             name,
-            "set the file aside: it is all zeros, and another of the same name holds the records",
+            "move the file aside: it is all zeros, and another file of the same name holds the records",
             [finding, *(other for other in scene.findings if claims(other))],
             preconditions=whole_file(scene, name),
         )
@@ -175,7 +176,7 @@ def plan_extension(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Ac
         yield answer(
             "remove-extension",
             finding.where.file,
-            "set the extension files aside: the queue that they extend is gone",
+            "move the extension files aside: their queue is gone",
             [finding],
         )
 
@@ -186,7 +187,7 @@ def plan_times(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
         yield answer(
             "restore-times",
             "commitlog",
-            "set the times of the commit log files to those of the records that were stored last in them",
+            "set the modification time of each commit log file to that of its last record",
             findings,
             notices=[notice("retention-moved", len(scene.store.commitlog.files))],
         )
@@ -209,12 +210,19 @@ def act_times(scene: ActScene, _action: Action, _arguments: Arguments) -> None:
 
 
 ROWS: tuple[Row, ...] = (
-    Repair("move-stray", 110, "set aside what does not belong", plan_stray, act_set_aside, Arguments),
-    Repair("move-zero-twin", 120, "set aside an all-zero twin", plan_twins, act_set_aside, Arguments),
+    Repair(
+        "move-stray",
+        110,
+        "move aside what does not belong in the store",
+        plan_stray,
+        act_set_aside,
+        Arguments,
+    ),
+    Repair("move-zero-twin", 120, "move aside an all-zero twin", plan_twins, act_set_aside, Arguments),
     Repair(
         "remove-empty-segment",
         130,
-        "set aside a file of no bytes",
+        "move aside an empty file",
         plan_resize,
         act_set_aside,
         Arguments,
@@ -223,7 +231,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "resize-segment",
         140,
-        "give a file its length",
+        "set a file to its length",
         plan_resize,
         act_resize,
         NewSize,
@@ -234,12 +242,10 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "remove-extension",
         150,
-        "set aside extension files of no queue",
+        "move aside extension files without a queue",
         plan_extension,
         act_set_aside,
         Arguments,
     ),
-    Repair(
-        "restore-times", 900, "set times of modification by the records", plan_times, act_times, Arguments
-    ),
+    Repair("restore-times", 900, "set modification times by the records", plan_times, act_times, Arguments),
 )

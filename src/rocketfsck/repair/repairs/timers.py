@@ -61,7 +61,7 @@ def plan_wheel(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
         yield answer(
             "rebuild-timer-wheel",
             WHEEL,
-            "write the slots of the timer wheel as the timer log has them",
+            "correct the slots of the timer wheel by the timer log",
             found,
             arguments=WheelPrecision(precision),
             preconditions=[extent for file in (name, *logs) for extent in whole_file(scene, file)],
@@ -144,7 +144,7 @@ ROWS: tuple[Row, ...] = (
     Repair(
         "rebuild-timer-wheel",
         505,
-        "write the timer wheel again from the timer log",
+        "rebuild the timer wheel from the timer log",
         plan_wheel,
         act_wheel,
         WheelPrecision,
