@@ -44,7 +44,7 @@ def test_queues_whose_size_nothing_tells(
         (root / file).unlink()
     rest = {file: data for part in SETTING for file, data in _files(root, part).items()}
     plan = make_plan(open_store(root), check_store(open_store(root), CheckOptions(jobs=1)))
-    with pytest.raises(UsageError, match=f"assumes what is not known: .*{SETTING[area]}="):
+    with pytest.raises(UsageError, match=f"the plan makes assumptions: .*{SETTING[area]}="):
         apply_plan(plan)
     assert {file: data for part in SETTING for file, data in _files(root, part).items()} == rest
 

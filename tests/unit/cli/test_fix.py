@@ -94,7 +94,7 @@ def test_what_is_assumed_needs_a_word(cli: Cli, store_dir: Directory, tmp_path: 
     refused = cli("fix", "--yes", root)
     assert refused.code == 4
     text = " ".join(refused.out.split())
-    assert "confirm that with --broker-conf FILE or --assume consumequeue_file_size" in text
+    assert "confirm with --broker-conf FILE or --assume consumequeue_file_size" in text
     assert not list((root / "consumequeue").rglob("0*"))
     ended = cli("fix", "--yes", root, "--assume", "consumequeue_file_size", "--assume", "queue_kinds")
     assert ended.code == 1

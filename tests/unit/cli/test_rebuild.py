@@ -66,7 +66,7 @@ def test_what_is_not_known_is_a_warning(
     command = ["rebuild", "all", str(store.root), "--into", str(tmp_path / "built"), "--no-sync"]
     assert run([*command, "--broker-version", "5.3.3", "--format", "json"]) == EXIT_CLEAN
     said = capsys.readouterr()
-    assert "warning: consumequeue_file_size 6000000 is assumed: no file that tells is left" in said.err
+    assert "warning: consumequeue_file_size 6000000 is assumed: no file shows the value" in said.err
     assert "warning: --broker-conf FILE" in said.err
     assumed = {item["name"]: item["value"] for item in json.loads(said.out)["assumptions"]}
     assert assumed == {

@@ -105,7 +105,7 @@ def test_what_is_assumed_is_confirmed(store_dir: Directory, tmp_path: Path, caps
     shutil.rmtree(root / "consumequeue")
     assert run(["plan", str(root), "-o", str(plan_path)]) == 4
     shown = capsys.readouterr().out
-    assert "  assumed: consumequeue_file_size 6000000 (no file that tells is left: the default)" in shown
+    assert "  assumed: consumequeue_file_size 6000000 (no file shows the value: the default)" in shown
     assert f"Next: rocketfsck apply {plan_path} --assume consumequeue_file_size\n" in shown
     assert "needs your judgement" in shown and "182 messages can be consumed again" in shown
     assert run(["apply", str(plan_path)]) == 16
@@ -139,14 +139,14 @@ def test_a_check_says_that_fillers_are_delivered(
     root, plan_path = tmp_path / "store", tmp_path / "plan.json"
     damage_store(store_dir("4.4.0-multiseg"), root, ["missing-segment"], 1, write_truth=False)
     run(["plan", str(root), "-o", str(plan_path)])
-    given = "consumers without a tag filter (`*`) are given 155 filler records in place of lost messages"
+    given = "consumers without a tag filter (`*`) receive 155 filler records in place of lost messages"
     assert given in capsys.readouterr().out
     assert run(["apply", str(plan_path)]) == 1
     assert given in capsys.readouterr().out
     assert run(["check", str(root)]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("Healthy: ")
-    assert "(`*`) are given 155 filler records in place of lost messages (XR015)" in " ".join(shown.split())
+    assert "(`*`) receive 155 filler records in place of lost messages (XR015)" in " ".join(shown.split())
 
 
 def test_what_is_refused(store: Path, tmp_path: Path, capsys: Capture) -> None:

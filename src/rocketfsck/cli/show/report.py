@@ -89,7 +89,7 @@ def _amounts_line(report: Report, columns: int) -> Iterator[str]:
         yield from labelled("Found", iter([", ".join(words)]), columns)
     filler_count = sum(_filler_units(finding) for finding in report.findings)
     if filler_count:
-        text = f"consumers without a tag filter (`*`) are given {count_of(filler_count, 'filler record')}"
+        text = f"consumers without a tag filter (`*`) receive {count_of(filler_count, 'filler record')}"
         yield from labelled("Note", iter([f"{text} in place of lost messages (XR015)"]), columns)
 
 

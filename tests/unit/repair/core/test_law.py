@@ -119,7 +119,7 @@ def test_an_assumption_is_confirmed_by_name_or_by_settings(without_queues: Path)
     assert {item.name: item.evidence for item in silent}[SIZE].startswith("confirmed by broker.conf")
     refusals: list[tuple[Sequence[str], Settings | None, str]] = [
         ([f"{SIZE}=600"], None, "is 600, but the plan was made with 6000000; make a new plan with --broker"),
-        (["slot_count"], None, f"does not write by 'slot_count'; it writes by {SIZE}"),
+        (["slot_count"], None, f"does not depend on 'slot_count'; it depends on {SIZE}"),
         ((), Settings(None, {"mapedFileSizeConsumeQueue": "600"}), "is 600 in broker.conf, but the plan"),
         ([SIZE], Settings(None, {"mapedFileSizeConsumeQueue": "600"}), "is 600 in broker.conf"),
         ((), Settings(None, {"mappedFileSizeConsumeQueue": "x"}), "is x in broker.conf"),
@@ -231,7 +231,7 @@ def test_what_needs_a_repair_is_left_out_with_it(store_dir: Directory, options: 
     plan = plan_of(open_store(root), **options)
     assert not {"zero-stale-tail", "cut-queue"} & {action.name for action in plan.actions}
     reasons = {item.rule: item.reason for item in plan.unanswered}
-    assert reasons["XR004"] == "cut-queue is right only together with zero-stale-tail, which is left out"
+    assert reasons["XR004"] == "cut-queue needs zero-stale-tail, which is left out"
     assert "cut-queue" not in reasons["CL021"]
 
 
@@ -315,7 +315,7 @@ def test_a_topic_that_no_directory_can_have_blocks_nothing(topic: bytes, tmp_pat
     again = open_store(store.root, broker_conf=tmp_path / "broker.conf", version="5.3.3")
     plan = plan_of(again)
     (left,) = [item for item in plan.unanswered if item.rule == "XR002"]
-    assert left.reason == "no directory can have the topic's name, so that no broker can make a queue for it"
+    assert left.reason == "no directory can have the topic's name, so no broker can create a queue for it"
     report = apply_plan(plan)
     assert report.published and not report.fresh and not report.unmet
     assert len(queue_files(store.root)) == 6
@@ -371,7 +371,7 @@ def test_a_topic_whose_bytes_are_no_text_blocks_nothing(tmp_path: Path) -> None:
     shutil.rmtree(store.root / "consumequeue")
     plan = plan_of(open_store(store.root, broker_conf=tmp_path / "broker.conf", version="5.3.3"))
     (left,) = [item for item in plan.unanswered if item.rule == "XR002"]
-    assert left.reason.startswith("the topic's bytes are no text")
+    assert left.reason.startswith("the topic is not valid UTF-8")
     report = apply_plan(plan)
     assert report.published and len(queue_files(store.root)) == 6
 

@@ -48,7 +48,7 @@ def test_actions_are_ordered_and_the_rest_has_reasons(damaged: Path) -> None:
     assert names == sorted(names)
     assert plan.level == "full" and plan.counts
     reasons = {item.reason for item in plan.unanswered}
-    assert "there is no automatic write-checkpoint" in reasons
+    assert "the repair write-checkpoint is not automatic" in reasons
     named = {item.fingerprint for item in plan.unanswered}
     assert not named & {name for action in plan.actions for name in action.why}
     extent = plan.actions[0].preconditions[0]

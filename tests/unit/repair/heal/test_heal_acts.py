@@ -67,14 +67,14 @@ def test_bytes_are_taken_and_the_old_ones_kept(view: TriedStore, other: Path, st
 @pytest.mark.parametrize(
     ("ranges", "says"),
     [
-        ((), "another length"),
-        (((1000, 1022),), "another length"),
-        (((1000, 1010), (1010, 1023)), "another length"),
-        (((1000, 1000),), "no such ranges"),
-        (((-5, 18),), "no such ranges"),
-        (((1023, 1000),), "no such ranges"),
-        (((65530, 65553),), "no such ranges"),
-        (((2000, 2010), (1000, 1013)), "no such ranges"),
+        ((), "length differs"),
+        (((1000, 1022),), "length differs"),
+        (((1000, 1010), (1010, 1023)), "length differs"),
+        (((1000, 1000),), "does not have these ranges"),
+        (((-5, 18),), "does not have these ranges"),
+        (((1023, 1000),), "does not have these ranges"),
+        (((65530, 65553),), "does not have these ranges"),
+        (((2000, 2010), (1000, 1013)), "does not have these ranges"),
     ],
 )
 def test_ranges_that_cannot_be(

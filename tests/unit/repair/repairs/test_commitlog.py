@@ -209,7 +209,7 @@ def test_acts_refuse_what_is_not_as_planned(name: str, patient: Patients) -> Non
     with pytest.raises(StoreError):
         sick.act(dataclasses.replace(there, arguments=wrong[name]))
     if name != "fence-gap":
-        with pytest.raises(StoreError, match="no commit log file"):
+        with pytest.raises(StoreError, match="no longer a commit log file"):
             sick.act(gone)
 
 

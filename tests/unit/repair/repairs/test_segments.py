@@ -54,7 +54,7 @@ def test_only_zeros_are_trimmed(patient: Patients) -> None:
     with sick.file(name).open("ab") as stream:
         stream.write(b"\x55" * 512)
     (trim,) = [action for action in sick.plan().actions if action.name == "trim-segment"]
-    with pytest.raises(StoreError, match="not zero behind its length"):
+    with pytest.raises(StoreError, match="not zero after its length"):
         sick.act(trim)
 
 
