@@ -99,8 +99,8 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
         yield answer(
             "cut-queue",
             directory,
-            f"write zeros over {count_of(last - first, 'unit')} at the end of {queue.topic}/{queue.queue_id}: the "
-            "log ends before",
+            f"write zeros over {count_of(last - first, 'unit')} at the end of "
+            f"{queue.topic}/{queue.queue_id}: the log ends before",
             why,
             arguments=LogEnd(end),
             preconditions=[extent for file in files for extent in whole_file(scene, file.relative)],
