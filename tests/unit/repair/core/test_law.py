@@ -285,7 +285,7 @@ def test_an_area_with_something_unknown_is_left_alone(store_dir: Directory, tmp_
     plan = make_plan(store, odd)
     assert {action.name for action in plan.actions} == {"rebuild-queue"}
     reason = next(item.reason for item in plan.unanswered if RULES[item.rule].repair == "rebuild-index")
-    assert reason.endswith("does not understand; --only rebuild-index forces it")
+    assert reason.endswith("does not understand; --only rebuild-index forces the repair")
     (forced,) = make_plan(store, odd, only=["rebuild-index"]).actions
     assert not forced.preen and Notice("not-understood", 1) in forced.notices
     log = replace(unknown, where=Where("commitlog"), found={"areas": "commitlog"})

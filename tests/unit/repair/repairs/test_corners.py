@@ -174,7 +174,7 @@ def test_files_too_large_or_not_writable_are_errors(
     sick = patient("5.3.3-basic")
     made = merger(sick)
     monkeypatch.setattr(queuemerge, "MAX_FILE_SIZE", 10)
-    with pytest.raises(StoreError, match="at most 10"):
+    with pytest.raises(StoreError, match="the limit for a queue's file is 10"):
         made.merge("consumequeue/GammaZip/0", sick.root / "none")
     with open_root(sick.root), pytest.raises(StoreError, match="cannot be written"):
         write_sparse(sick.root / "none" / "x", b"1")

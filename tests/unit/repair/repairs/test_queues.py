@@ -147,7 +147,7 @@ def test_a_cut_that_leaves_whole_files_behind_sets_them_aside(patient: Patients)
 def test_acts_refuse_a_queue_that_is_gone_and_a_log_that_grew(patient: Patients) -> None:
     sick = patient("5.3.3-basic")
     for name, arguments in (("cut-queue", LogEnd(0)), ("zero-stale-units", UnitsFrom(0))):
-        with pytest.raises(StoreError, match="no queue"):
+        with pytest.raises(StoreError, match="no longer a queue"):
             sick.act(Action(name, "consumequeue/None/0", "", arguments))
     with pytest.raises(StoreError, match="goes on"):
         sick.act(Action("cut-queue", "consumequeue/GammaZip/0", "", LogEnd(100)))

@@ -170,7 +170,7 @@ def test_nothing_is_written_over_other_bytes(store_copy: Directory) -> None:
     (action,) = plan(scene_of(store))
     before = path.read_bytes()
     wrong = replace(action, arguments=replace(told(action), before=told(action).before ^ 2))
-    with pytest.raises(StoreError, match="is not"):
+    with pytest.raises(StoreError, match="is no longer"):
         act(store, wrong)
     assert path.read_bytes() == before
 
