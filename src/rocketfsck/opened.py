@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
+from weakref import finalize
 
 from rocketfsck.api import placed_messages
 from rocketfsck.errors import UsageError
@@ -26,7 +26,7 @@ from rocketfsck.scan.views.messages import Message, MessageFilter
 from rocketfsck.store.model import ConsumeQueue, MappedFile, Store
 from rocketfsck.store.openfiles import Readers
 from rocketfsck.store.opening import open_store, reopen_store
-from rocketfsck.storedmessage import StoredMessage
+from rocketfsck.storedmessage import StoredMessage, Time, milliseconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,12 +38,8 @@ if TYPE_CHECKING:
     from rocketfsck.verify.report import Report
     from rocketfsck.verify.rules.rule import Level
 
-Time = datetime | int
-"""A point in time: a datetime with a time zone, or milliseconds since 1970 (UTC)."""
 Timestamps = Literal["utc", "ms"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 _OF_BODIES = ("body", "body_crc_ok")
 
 
@@ -87,6 +83,7 @@ class OpenedStore:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._readers: Readers | None = Readers()
+        finalize(self, self._readers.close)  # of a store that nobody closes
         self._report: Report | None = None
         self._count: int | None = None
 
@@ -181,8 +178,8 @@ class OpenedStore:
             queue_id=queue_id,
             key=key,
             tag=tag,
-            begin_timestamp=_milliseconds(start),
-            end_timestamp=_milliseconds(end),
+            begin_timestamp=milliseconds(start),
+            end_timestamp=milliseconds(end),
         )
         found = placed_messages(self.store, wanted, read_bodies=False, max_body_size=0, live_only=live_only)
         return self._messages(islice(found, limit))
@@ -228,8 +225,8 @@ class OpenedStore:
             queue_id=queue_id,
             key=key,
             tag=tag,
-            begin_timestamp=_milliseconds(start),
-            end_timestamp=_milliseconds(end),
+            begin_timestamp=milliseconds(start),
+            end_timestamp=milliseconds(end),
             live_only=live_only,
             damage_rows=damage,
         )
@@ -335,14 +332,3 @@ class OpenedStore:
 
     def _checked(self, report: Report | None) -> Report:
         return report or self._report or self.check()
-
-
-def _milliseconds(time: Time | None) -> int | None:
-    """A time in ms; a datetime is rounded up to the next of them."""
-    if time is None or isinstance(time, int):
-        return time
-    if not isinstance(time, datetime):
-        raise UsageError(f"a time is a datetime or a number of milliseconds, not {time!r}")
-    if time.tzinfo is None:
-        raise UsageError(f"{time} has no time zone: give one, for example datetime(…, tzinfo=UTC)")
-    return -((_EPOCH - time) // _MILLISECOND)

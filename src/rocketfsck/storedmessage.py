@@ -13,7 +13,11 @@ from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message
 Read = Callable[[int, int], bytes]
 """Reads bytes of the file that holds the message: from a position, so many."""
 
+Time = datetime | int
+"""A point in time: a datetime with a time zone, or milliseconds since 1970 (UTC)."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def utc(timestamp: int) -> datetime | None:
@@ -22,6 +26,17 @@ def utc(timestamp: int) -> datetime | None:
         return _EPOCH + timedelta(milliseconds=timestamp)
     except OverflowError:
         return None
+
+
+def milliseconds(time: Time | None) -> int | None:
+    """A time in ms; a datetime is rounded up to the next of them. Raises UsageError for what is no time."""
+    if time is None or isinstance(time, int):
+        return time
+    if not isinstance(time, datetime):
+        raise UsageError(f"a time is a datetime or a number of milliseconds, not {time!r}")
+    if time.tzinfo is None:
+        raise UsageError(f"{time} has no time zone: give one, for example datetime(…, tzinfo=UTC)")
+    return -((_EPOCH - time) // _MILLISECOND)
 
 
 class StoredMessage:

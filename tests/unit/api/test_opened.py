@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import os
+import subprocess
+import sys
 import zlib
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
@@ -331,3 +335,24 @@ def test_what_the_bytes_do_not_tell_is_passed_on(store_copy: Directory, tmp_path
         assert (store.version, store.store.delay_levels) == ("5.3.0", "1s 2s")
         assert set(store.to_arrow(["broker"]).read_all()["broker"].to_pylist()) == {"gamma"}
         assert len(store) == 118
+
+
+def test_files_of_a_store_that_nobody_closes_are_closed(store_dir: Directory) -> None:
+    def opened() -> int:
+        here = os.path.realpath(store_dir("5.3.3-basic"))
+        links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]  # noqa: PTH208
+        return sum(os.path.realpath(link).startswith(here) for link in links)
+
+    before = opened()
+    store = rocketfsck.open(store_dir("5.3.3-basic"))
+    assert next(message for message in store if message.record.body_size).body()
+    assert opened() > before
+    del store
+    gc.collect()
+    assert opened() == before
+
+
+@pytest.mark.parametrize("name", ["numpy", "pyarrow", "numba"])
+def test_open_is_named_without_heavy_libraries(name: str) -> None:
+    code = f"import sys, rocketfsck; dir(rocketfsck); sys.exit({name!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
