@@ -1,4 +1,4 @@
-"""Generates what in this directory follows from the code: tables of pages, `rules.md` and `repairs.md`.
+"""Generates what in this directory follows from the code: tables, `rules.md`, `repairs.md` and `hexpat/`.
 
     python specs/build.py           write them
     python specs/build.py --check   say what is stale; exit status 1 if anything is
@@ -21,6 +21,10 @@ from rocketfsck.repair.plan.planning import all_repairs, repairs_of, rules_of
 from rocketfsck.repair.plan.table import Row
 from rocketfsck.verify.rules.catalog import FAMILIES, RULES
 from rocketfsck.verify.rules.rule import Rule
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where `specs` is found when this file is the program
+
+from specs import imhex
 
 SPECS = Path(__file__).parent
 RULES_PAGE = "rules.md"
@@ -157,7 +161,7 @@ def rules_page(rules: Iterable[Rule], links: Mapping[str, str]) -> str:
 
 
 def wanted(root: Path = SPECS) -> dict[Path, str]:
-    """Every page that has something generated in it, as it should be.
+    """Every page that has something generated in it, and every pattern, as they should be.
 
     ValueError where a layout has no table or several, KeyError where a name or section is unknown.
     """
@@ -172,26 +176,33 @@ def wanted(root: Path = SPECS) -> dict[Path, str]:
     links = section_links(pages[root / "README.md"])
     result[root / RULES_PAGE] = rules_page(RULES.values(), links)
     result[root / REPAIRS_PAGE] = repairs_page(all_repairs().values())
-    return result
+    return result | {
+        root / imhex.FOLDER / name: text for name, text in imhex.patterns(layouts).items()
+    }  # fmt: skip
 
 
 def stale(root: Path = SPECS) -> list[Path]:
-    """The pages that are not as they should be."""
+    """The files that are not as they should be, and patterns that nothing generates any more."""
+    made = wanted(root)
     return [
-        path
-        for path, text in wanted(root).items()
-        if not path.exists() or path.read_text("utf-8") != text
-    ]  # fmt: skip
+        *(path for path, text in made.items() if not path.exists() or path.read_text("utf-8") != text),
+        *(path for path in sorted((root / imhex.FOLDER).glob("*")) if path not in made),
+    ]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the pages, or with `--check` name the stale ones; the exit status."""
-    parser = argparse.ArgumentParser(description="Generates the tables and the rules page of specs/.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a page is stale")
+    """Write the files, or with `--check` name the stale ones; the exit status."""
+    parser = argparse.ArgumentParser(
+        description="Generates the tables, rules, repairs and patterns of specs/."
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is stale")
     if parser.parse_args(arguments).check:
         pages = stale()
         for path in pages:
-            print(f"stale: {path.relative_to(SPECS.parent)} (run python specs/build.py)", file=sys.stderr)
+            print(
+                f"stale: {path.relative_to(SPECS.parent)} (run python specs/build.py; it does not delete)",
+                file=sys.stderr,
+            )
         return 1 if pages else 0
     for path, text in wanted().items():
         path.write_text(text, "utf-8")

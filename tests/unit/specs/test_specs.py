@@ -11,7 +11,7 @@ import pytest
 from rocketfsck.formats.layout import registry
 from rocketfsck.verify.rules.catalog import RULES
 
-from specs import build
+from specs import build, imhex
 
 ROOT = Path(build.__file__).parents[1]
 PAGES = sorted(build.SPECS.rglob("*.md"))
@@ -95,6 +95,7 @@ def test_filled_replaces_what_stands_between_the_marks() -> None:
 def copied(tmp_path: Path) -> Path:
     for page in build.SPECS.glob("*.md"):
         shutil.copy(page, tmp_path)
+    shutil.copytree(build.SPECS / imhex.FOLDER, tmp_path / imhex.FOLDER)
     return tmp_path
 
 
