@@ -103,7 +103,7 @@ def judge_store(
     Raises UsageError for a version that is none. What cannot be predicted or planned is said in the verdict.
     """
     sound = (report.worst or Severity.INFO) is Severity.INFO
-    starts = _starts(store, version, losses=not sound)
+    starts = _starts(store, version, None if not sound else sound_end_of(store, report), losses=not sound)
     prospect, obstacle = (None, "") if sound else _prospect(store, report, plan)
     counts = report.severity_counts
     found = {diagnosis.fault_class for diagnosis in report.diagnoses}
@@ -167,9 +167,28 @@ def ranked(report: Report, verdict: Verdict) -> Report:
     return replace(report, diagnoses=tuple(diagnoses))
 
 
-def _starts(store: Store, version: str | None, *, losses: bool) -> tuple[StartVerdict, ...]:
+def _starts(
+    store: Store, version: str | None, sound_end: int | None, *, losses: bool
+) -> tuple[StartVerdict, ...]:
     versions = versions_of(store) if version is None else (dialect_for(version).version,)
-    return tuple(predict_starts(store, start_classes(versions), losses=losses))
+    return tuple(predict_starts(store, start_classes(versions), losses=losses, sound_end=sound_end))
+
+
+def sound_end_of(store: Store, report: Report) -> int | None:
+    """The physical offset behind the last record, where the report of a sound store tells it: every byte was
+    read, and the last file with records has nothing else but zeros."""
+    if report.level != "full" or not report.coverage.complete or report.suppressed:
+        return None
+    for file in reversed(store.commitlog.files):
+        regions = report.regions.get(file.relative, ())
+        kinds = {region.kind for region in regions}
+        if file.start_offset is None or not kinds or kinds - {"records", "filler", "zero", "blank"}:
+            return None
+        if kinds == {"zero"}:
+            continue
+        used = sum(region.byte_count for region in regions if region.kind != "zero")
+        return file.start_offset + (file.size if "blank" in kinds else used)
+    return None
 
 
 def _state(store: Store, report: Report, starts: Iterable[StartVerdict]) -> State:

@@ -159,6 +159,23 @@ def recover_log(
         return Recovered(scan, cut_offset, tuple(notes))
 
 
+def recover_sound_log(files: Sequence[OpenFile], first: int, start_pos: int, end_offset: int) -> Recovered:
+    """What `recover_log` comes to where every record up to `end_offset` is known to be sound, and none
+    follows."""
+    start_offset = files[first].start_offset + start_pos
+    last = max((number for number, file in enumerate(files) if file.start_offset < end_offset), default=first)
+    full = end_offset == files[last].start_offset + files[last].size
+    scan = LogScan(
+        files[first].relative,
+        start_offset,
+        end_offset,
+        "blank" if full else "invalid",
+        max(last - first, 0) + 1,
+        max(end_offset - start_offset, 0),
+    )
+    return Recovered(scan, end_offset, ())
+
+
 def drain(
     walker: LogWalker, reader: FileReader, pos: int, limit: int, file: OpenFile, handle: BatchHandler
 ) -> Ending:

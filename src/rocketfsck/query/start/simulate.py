@@ -38,6 +38,7 @@ from rocketfsck.query.start.recover import (
     choose_start,
     dispatch_log,
     recover_log,
+    recover_sound_log,
     truncate_files,
 )
 from rocketfsck.query.start.remains import Handed, Look, Remains, look_over
@@ -106,19 +107,21 @@ def simulate_starts(
     losses: bool = True,
     watch: Watcher | None = None,
     areas: Areas = NO_AREAS,
+    sound_end: int | None = None,
 ) -> list[Start]:
     """Predict the starts of several versions on the same files, as `simulate_start` does each.
 
     Messages out of reach are looked for in one pass over the commit log (in two where the versions read
     properties in two ways). `areas` are directories that stand in the place of those of that name below the
-    store's root: what was rebuilt elsewhere.
+    store's root: what was rebuilt elsewhere. `sound_end` is the physical offset up to which a check has found
+    every record sound, and none behind it: then recovery after an orderly stop need not be walked.
     """
     settings = store.settings if conf is None else conf
     dialects = [dialect_for(version) for version in versions]
     with with_queues(store) as store:
         for dialect in dialects:
             refuse_unknown(store, settings, dialect)
-        return _simulated(store, dialects, settings, losses, watch, areas)
+        return _simulated(store, dialects, settings, losses, watch, areas, sound_end)
 
 
 def _simulated(
@@ -128,9 +131,12 @@ def _simulated(
     losses: bool,
     watch: Watcher | None,
     areas: Areas,
+    sound_end: int | None,
 ) -> list[Start]:
     table = QueueTable()
-    starts = [_Simulation(store, dialect, settings, losses, watch, areas, table) for dialect in dialects]
+    starts = [
+        _Simulation(store, dialect, settings, losses, watch, areas, table, sound_end) for dialect in dialects
+    ]
     for start in starts:
         start.run()
     looks: dict[ScanOptions, list[Look]] = {}
@@ -153,7 +159,9 @@ class _Simulation:
         watch: Watcher | None,
         areas: Areas = NO_AREAS,
         table: QueueTable | None = None,
+        sound_end: int | None = None,
     ) -> None:
+        self.sound_end = sound_end
         self.has_entries = uses_entries(store, settings, dialect)
         store = store if self.has_entries else without_entries(store)
         self.store = store
@@ -319,14 +327,17 @@ class _Simulation:
             if dispatches:
                 self.dispatcher.dispatch(batch, file.start_offset, batch["physical_offset"] > above)
 
-        recovered = recover_log(
-            self.log_files,
-            first,
-            self._walker(check_crc=self.role.check_crc),
-            handle,
-            takes_half=not self.clean and self.dialect.half_record_recovered,
-            start_pos=start_pos,
-        )
+        if self.sound_end is not None and not dispatches:
+            recovered = recover_sound_log(self.log_files, first, start_pos, self.sound_end)
+        else:
+            recovered = recover_log(
+                self.log_files,
+                first,
+                self._walker(check_crc=self.role.check_crc),
+                handle,
+                takes_half=not self.clean and self.dialect.half_record_recovered,
+                start_pos=start_pos,
+            )
         self.scan, self.cut_offset = recovered.scan, recovered.cut_offset
         self.notes += recovered.notes
         self.recovery_count = self.dispatcher.record_count
@@ -446,7 +457,7 @@ class _Simulation:
 
     def _cut(self, cuts: Cuts) -> tuple[Ranges, int]:
         """What is cut off; `cuts` keeps it for other versions, which mostly cut at the same place."""
-        if self.cut_offset is None:
+        if self.cut_offset is None or self.cut_offset == self.sound_end:
             return Ranges(), 0
         key = (
             self.cut_offset,

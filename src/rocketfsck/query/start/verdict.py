@@ -137,16 +137,17 @@ def predict_starts(
     conf: Settings | None = None,
     losses: bool = True,
     areas: Areas = NO_AREAS,
+    sound_end: int | None = None,
 ) -> list[StartVerdict]:
     """A verdict on each class of versions; one that says why where a store is not covered, or cannot be read.
 
-    `conf`, `losses` and `areas` as `simulate_starts` takes them.
+    `conf`, `losses`, `areas` and `sound_end` as `simulate_starts` takes them.
     """
     chosen = [store.dialect.version if store.dialect.version in group else group[-1] for group in classes]
     alike = [tuple(map(str, group)) for group in classes]
 
     def predict(names: list[str]) -> list[Start]:
-        return simulate_starts(store, names, conf=conf, losses=losses, areas=areas)
+        return simulate_starts(store, names, conf=conf, losses=losses, areas=areas, sound_end=sound_end)
 
     names = list(map(str, chosen))
     try:
