@@ -11,9 +11,12 @@ import pytest
 
 from rocketfsck.api import iter_messages, read_columns
 from rocketfsck.errors import UsageError
+from rocketfsck.formats.consumequeue import UNIT_SIZE
 from rocketfsck.formats.dledger import DLEDGER_ENTRY, ENTRY_HEADER_SIZE
 from rocketfsck.pipeline.tail.place import log_of
 from rocketfsck.query.counts.statistics import count_log
+from rocketfsck.repair.apply.applying import apply_plan
+from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.repair.heal.heal import heal_stores
 from rocketfsck.repair.heal.plan import plan_heal
@@ -23,8 +26,10 @@ from rocketfsck.store import Store, open_store
 from rocketfsck.store.model import OtherKind
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES
 
+from tests.cases.test_repairs import tree
 from tests.conftest import Directory, Document
 
 STORES = {"4.9.7-dledger-mixed": 328, "5.5.0-dledger": 257}
@@ -187,17 +192,92 @@ def test_a_log_of_dledger_is_not_followed(name: str, real_dir: Directory) -> Non
         log_of(open_store(real_dir(name)))
 
 
-def test_lost_queues_are_left_by_a_plan_and_made_by_a_rebuild(real_dir: Directory, tmp_path: Path) -> None:
-    """Units above and below the divided offset come out as the broker wrote them."""
-    root, source = tmp_path / "store", real_dir("4.9.7-dledger-mixed")
-    shutil.copytree(source, root)
-    shutil.rmtree(root / "consumequeue/MixOrder")
+def lose_all(root: Path) -> None:
+    for name in ("consumequeue", "index"):
+        shutil.rmtree(root / name)
+
+
+def lose_a_topic(root: Path) -> None:
+    shutil.rmtree(min(root.glob("consumequeue/*Order")))
+
+
+def lose_units(root: Path) -> None:
+    with min(root.glob("consumequeue/*Order/0/*")).open("r+b") as stream:
+        stream.seek(3 * UNIT_SIZE)
+        stream.write(bytes(2 * UNIT_SIZE))
+
+
+def lose_an_index_file(root: Path) -> None:
+    min(root.glob("index/*")).unlink()
+
+
+@pytest.mark.parametrize(
+    ("lose", "repairs"),
+    [
+        (lose_all, ["rebuild-queue", "rebuild-index"]),
+        (lose_a_topic, ["rebuild-queue"]),
+        (lose_units, ["rebuild-queue"]),
+        (lose_an_index_file, ["rebuild-index"]),
+    ],
+)
+@pytest.mark.parametrize("name", STORES)
+def test_lost_queues_and_indexes_are_made_anew_beside_the_log(
+    name: str,
+    lose: Callable[[Path], None],
+    repairs: list[str],
+    real_dir: Directory,
+    real_manifest: Document,
+    tmp_path: Path,
+) -> None:
+    """Units come out as the broker wrote them, above and below the divided offset; DLedger's files, the
+    checkpoint and abort stay as they are; undo gives back what there was."""
+    root, source = tmp_path / "store", real_dir(name)
+    shutil.copytree(source, root, ignore=shutil.ignore_patterns("timerwheel"))
+    original = tree(root)
+    lose(root)
+    damaged = tree(root)
+    conf = tmp_path / "broker.conf"
+    conf.write_text("mappedFileSizeConsumeQueue=2000\nmaxHashSlotNum=101\nmaxIndexNum=400\n")
+    version = real_manifest(name)["brokerVersion"]
+
+    def checked() -> tuple[Store, Report]:
+        store = open_store(root, version=version, broker_conf=conf)
+        return store, check_store(store, CheckOptions(level="full"))
+
+    store, before = checked()
+    plan = make_plan(store, before)
+    assert [action.name for action in plan.actions] == repairs
+    applied = apply_plan(plan, settings=store.settings)
+    assert not applied.fresh
+    assert not applied.problem
+    after = checked()
+    assert after[1].worst in (None, Severity.INFO), [finding.rule for finding in after[1].findings]
+    assert make_plan(*after).actions == ()
+    mended = tree(root)
+    for file in original:
+        if not file.startswith("index/"):
+            assert mended[file][0] == original[file][0], file
+        if not file.startswith(("index/", "consumequeue/")):
+            assert mended[file] == original[file], file
+    assert {file.partition("/")[0] for file in mended} == {file.partition("/")[0] for file in original}
+    undo(root)
+    assert tree(root) == damaged
+
+
+def test_queues_are_not_made_of_entries_that_are_not_agreed_on(real_dir: Directory, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(real_dir("4.9.7-dledger-mixed"), root)
+    lose_a_topic(root)
+    (root / "dledger-n0/checkpoint").write_text("committedIndex=143\nendIndex=144\n")
     store = open_store(root)
-    plan = make_plan(store, check_store(store, CheckOptions(level="full")))
+    report = check_store(store, CheckOptions(level="full"))
+    plan = make_plan(store, report)
     assert plan.actions == ()
-    assert "XR002" in {item.rule for item in plan.unanswered}
-    rebuilt = rebuild_store(store, tmp_path / "built", RebuildOptions(queues=True, sync=False))
-    assert rebuilt
-    for queue_id in (0, 1):
-        name = f"consumequeue/MixOrder/{queue_id}/{0:020d}"
-        assert (tmp_path / "built" / name).read_bytes() == (source / name).read_bytes()
+    (reason,) = {item.reason for item in plan.unanswered if item.rule == "XR002"}
+    assert "does not take for agreed on" in reason
+    assert "rebuild-queue" in reason
+    forced = make_plan(store, report, only=["rebuild-queue"])
+    assert [action.name for action in forced.actions] == ["rebuild-queue"]
+    (root / "dledger-n0/checkpoint").unlink()
+    store = open_store(root)
+    assert make_plan(store, check_store(store, CheckOptions(level="full"))).actions == ()

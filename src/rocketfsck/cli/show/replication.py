@@ -9,7 +9,8 @@ from rocketfsck.cli.show.text import visible
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rocketfsck.repair.compare.nodes import NodeSide, Replication
+    from rocketfsck.query.nodes import NodeSide
+    from rocketfsck.repair.compare.nodes import Replication
 
 
 def replication_lines(found: Replication) -> Iterator[str]:

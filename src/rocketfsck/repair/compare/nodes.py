@@ -10,37 +10,18 @@ entry that it has in common with its leader. Reference 1.7, 2.14.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.epoch import EpochEntry, decode_epochs
-from rocketfsck.formats.filename import java_parse_long
+from rocketfsck.query.nodes import NodeSide, data_files, node_side, opened
 from rocketfsck.query.start.entries import Entry, Window, read_entry
 from rocketfsck.query.start.load import OpenFile
 from rocketfsck.store.model import MappedFile, OtherKind, Store
 from rocketfsck.store.reading import read_whole
-from rocketfsck.store.settings import parse_settings
 
-STATE_SIZE = 1 << 16
 EPOCH_SIZE = 16 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSide:
-    """A node of DLedger's: its entries, and the numbers in its checkpoint and currterm (None: none there).
-
-    `end_offset` is behind its last entry.
-    """
-
-    directory: str
-    first_index: int | None
-    last_index: int | None
-    last_term: int | None
-    end_offset: int
-    committed_index: int | None
-    current_term: int | None
-    voted_for: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +60,10 @@ NO_REPLICATION = Replication((None, None), None, None, None)
 def compare_replication(a: Store, b: Store, ends: tuple[int, int], first_unlike: int | None) -> Replication:
     """Both sides' nodes and epochs. `ends` are where the records end, `first_unlike` is the offset of the
     first block of bytes that is not the same. Raises StoreError."""
-    nodes = (_node(a), _node(b))
+    nodes = (node_side(a), node_side(b))
     parting = None
     if first_unlike is not None and all(nodes):
-        parting = _parting(_data_files(a), _data_files(b), first_unlike)
+        parting = _parting(data_files(a), data_files(b), first_unlike)
     reach = [_reach(node) for node in nodes if node is not None]
     ahead = None
     if len(reach) == len(nodes) and reach[0] != reach[1]:
@@ -98,72 +79,13 @@ def _reach(node: NodeSide) -> tuple[int, int]:
     )
 
 
-def _data_files(store: Store) -> tuple[MappedFile, ...]:
-    return tuple(file for file in store.commitlog.files if file.in_entries)
-
-
-def _opened(file: MappedFile) -> OpenFile:
-    return OpenFile(file.location, file.relative, file.start_offset or 0, file.size, file.size)
-
-
-def _walk(file: OpenFile) -> Iterator[Entry]:
-    window, pos = Window(file), 0
-    try:
-        while isinstance(entry := read_entry(window, pos, file.start_offset), Entry):
-            yield entry
-            pos += entry.size
-    finally:
-        window.close()
-
-
-def _node(store: Store) -> NodeSide | None:
-    files = _data_files(store)
-    if not files:
-        return None
-    directory = files[0].relative.rpartition("/data/")[0]
-    first = next(_walk(_opened(files[0])), None)
-    last: Entry | None = None
-    for file in reversed(files):
-        for entry in _walk(_opened(file)):
-            last = entry
-        if last is not None:
-            break
-    state = _state(store, f"{directory}/checkpoint")
-    term = _state(store, f"{directory}/currterm")
-    return NodeSide(
-        directory,
-        None if first is None else first.index,
-        None if last is None else last.index,
-        None if last is None else last.term,
-        (files[0].start_offset or 0) if last is None else last.pos + last.size,
-        _number(state, "committedIndex"),
-        _number(term, "currTerm"),
-        term.get("voteLeader") or None,
-    )
-
-
-def _state(store: Store, name: str) -> dict[str, str]:
-    for other in store.others:
-        for file in other.files:
-            if file.relative == name:
-                try:
-                    return parse_settings(read_whole(file.path, STATE_SIZE))
-                except ValueError:
-                    return {}
-    return {}
-
-
-def _number(values: dict[str, str], key: str) -> int | None:
-    return java_parse_long(values.get(key, "").strip())
-
-
 def _parting(a: Sequence[MappedFile], b: Sequence[MappedFile], first_unlike: int) -> EntryParting | None:
     """The first entry from the file of the first unlike block on that differs."""
     for mine in a:
         other = next((file for file in b if file.start_offset == mine.start_offset), None)
         if other is None or (mine.start_offset or 0) + mine.size <= first_unlike:
             continue
-        found = _parting_in(_opened(mine), _opened(other), first_unlike)
+        found = _parting_in(opened(mine), opened(other), first_unlike)
         if found is not None:
             return found
     return None

@@ -256,6 +256,12 @@ def areas_changed(action: Action, repair: Row) -> tuple[str, ...]:
     return repair.areas or (own,)
 
 
+def areas_written(action: Action, repair: Row) -> set[str]:
+    """The areas in which an action makes, replaces or changes files; not those that it only reads."""
+    own = "commitlog" if action.target.startswith("/") else area_of(action.target)
+    return {own, *map(area_of, repair.places(action))}
+
+
 def confirmed(plan: Plan, assume: Iterable[str], settings: Settings | None) -> Plan:
     """The plan with every assumption confirmed, as `how` "given".
 

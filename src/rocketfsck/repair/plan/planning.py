@@ -13,9 +13,10 @@ from itertools import pairwise
 
 from rocketfsck import __version__
 from rocketfsck.errors import UsageError
+from rocketfsck.query.nodes import node_side
 from rocketfsck.repair.area.links import dead_link_above, pin_on
 from rocketfsck.repair.log.edit import read_log_end
-from rocketfsck.repair.plan.law import CLEARING, areas_changed, dependents, judge, unknown_in
+from rocketfsck.repair.plan.law import CLEARING, areas_changed, areas_written, dependents, judge, unknown_in
 from rocketfsck.repair.plan.model import Action, Extent, Plan, Unanswered
 from rocketfsck.repair.plan.opening import describe_store
 from rocketfsck.repair.plan.scene import PlanScene
@@ -29,6 +30,7 @@ from rocketfsck.repair.repairs.reasons import (
     LINKED,
     NO_LOG,
     OF_DLEDGER,
+    OPEN_ENTRIES,
     REASONS,
 )
 from rocketfsck.repair.repairs.unbuildable import (
@@ -188,11 +190,13 @@ def _objection(scene: PlanScene, action: Action, repair: Row, *, preen: bool, fo
     """Why the law keeps an action out of the plan; "" where it does not."""
     if unknown_in(scene, action, repair) and not forced:
         return NOT_UNDERSTOOD
-    if scene.store.has_entries and any(map(is_of_dledger, areas_changed(action, repair))):
+    if scene.store.has_entries and any(map(is_of_dledger, areas_written(action, repair))):
         return OF_DLEDGER
     derived = not EVIDENCE.isdisjoint(areas_changed(action, repair))
     if derived and not forced and scene.once(is_log_unreadable):
         return NO_LOG
+    if derived and "commitlog" in repair.areas and not forced and scene.once(has_open_entries):
+        return OPEN_ENTRIES
     return NOT_PREEN if preen and not action.preen else ""
 
 
@@ -211,6 +215,17 @@ def _unconfirmed(action: Action, names: Collection[str] | None) -> str:
 def is_of_dledger(area: str) -> bool:
     """Whether an area holds the log of a store whose log is DLedger's, or what its recovery goes by."""
     return area in ("", "commitlog", "checkpoint", "abort") or area.startswith("dledger-")
+
+
+def has_open_entries(scene: PlanScene) -> bool:
+    """Whether the log is DLedger's and ends with entries that its node does not take for agreed on.
+
+    A broker dispatches none of them, and another leader of the group may have others in their place.
+    """
+    node = node_side(scene.store)
+    if node is None or node.last_index is None:
+        return False
+    return node.committed_index is None or node.committed_index < node.last_index
 
 
 def is_log_unreadable(scene: PlanScene) -> bool:

@@ -27,6 +27,10 @@ OF_DLEDGER = (
     "the commit log belongs to DLedger: no repair changes that log or the files that its recovery reads; "
     "replace the store by a copy of the whole store of a healthy node of the group"
 )
+OPEN_ENTRIES = (
+    "DLedger's log ends with entries that its node does not take for agreed on, and what {repair} makes "
+    "would show them: start the node within its group and stop it, then plan again; --only {repair} forces it"
+)
 NO_LOG = (
     "the log has no sound record, and queues and index are the best evidence of what it held: salvage the "
     "log, or copy it back, before {repair}; --only {repair} forces the repair"
