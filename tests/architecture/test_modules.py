@@ -31,7 +31,7 @@ LONG = {
     "writer/damage/derive.py": (450, "one question an area: what must a check find where bytes changed"),
     "repair/repairs/index.py": (390, "one family of repairs; its rules are listed one a line"),
     "query/content/expression.py": (365, "one grammar: its tokens, its parser and its values"),
-    "query/start/simulate.py": 550(545, "one start of a broker, step by step"),
+    "query/start/simulate.py": (550, "one start of a broker, step by step"),
     "query/start/queues.py": (405, "one step of a start, as the versions take it"),
 }  # fmt: skip
 """Longer modules: how long each may get, and why it is one."""
