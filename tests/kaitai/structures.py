@@ -23,7 +23,16 @@ from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats import consumequeue, indexfile, innerbatch, messageid, record, rocks, rocksconfig
+from rocketfsck.formats import (
+    consumequeue,
+    indexfile,
+    innerbatch,
+    messageid,
+    record,
+    rocks,
+    rocksconfig,
+    rocksmessages,
+)
 from rocketfsck.formats.layout import Layout, registry
 from rocketfsck.formats.properties import property_pairs
 
@@ -351,6 +360,41 @@ def _their_offset_key(data: bytes) -> tuple[Any, ...]:
     return found.table, found.group.name, found.topic.name, found.queue_id
 
 
+_read_timer_key = reader("rocketmq_rocksdb_rows", "TimerKey")
+_read_trans_key = reader("rocketmq_rocksdb_rows", "TransKey")
+_read_index_key = reader("rocketmq_rocksdb_rows", "IndexKey")
+_read_pop_key = reader("rocketmq_rocksdb_rows", "PopKey")
+
+
+def _their_timer_key(data: bytes) -> tuple[Any, ...]:
+    found = _read_timer_key(data)
+    return found.deliver_time, found.unique_key
+
+
+def _their_trans_key(data: bytes) -> tuple[Any, ...]:
+    found = _read_trans_key(data)
+    return found.phy_offset, found.topic, found.unique_key
+
+
+def _their_index_key(data: bytes) -> tuple[Any, ...]:
+    found = _read_index_key(data)
+    names = found.names
+    text, unique_key = b"", names.texts
+    if names.text_start is not None:
+        text, _, unique_key = names.texts.rpartition(b"@")
+        assert text.startswith(names.text_start)
+    return found.hour, names.topic, names.kind, text, unique_key, found.phy_offset
+
+
+def _their_pop_key(data: bytes) -> tuple[Any, ...]:
+    found = _read_pop_key(data)
+    return found.visible_time, found.names.group, found.names.topic, found.queue_id, found.queue_offset
+
+
+TIMER_KEY = Structure(lambda data: astuple(rocksmessages.decode_timer_key(data)), _their_timer_key)
+TRANS_KEY = Structure(lambda data: astuple(rocksmessages.decode_trans_key(data)), _their_trans_key)
+INDEX_KEY = Structure(lambda data: astuple(rocksmessages.decode_index_key(data)), _their_index_key)
+POP_KEY = Structure(lambda data: astuple(rocksmessages.decode_pop_key(data)), _their_pop_key)
 OFFSET_KEY = Structure(_our_offset_key, _their_offset_key)
 UNIT_KEY = Structure(lambda data: astuple(rocks.decode_unit_key(data)), _their_unit_key)
 BOUND_KEY = Structure(lambda data: astuple(rocks.decode_bound_key(data)), _their_bound_key)

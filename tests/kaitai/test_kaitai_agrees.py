@@ -5,6 +5,7 @@ What is compared and what "reject" means: `structures`.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -17,19 +18,23 @@ from rocketfsck.formats import rocks, rocksconfig
 from rocketfsck.formats.epoch import EpochEntry, decode_epochs, encode_epochs
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
-from tests.kaitai.kaitai_readers import reader
+from tests.kaitai.kaitai_readers import KSY, reader
 from tests.kaitai.structures import (
     BOUND_KEY,
     CONSTANT,
     EXT,
     FIXED,
+    INDEX_KEY,
     ITEMS,
     LAYOUTS,
     LOG,
     OFFSET_ID,
     OFFSET_KEY,
+    POP_KEY,
     PROPERTIES,
     RECORD,
+    TIMER_KEY,
+    TRANS_KEY,
     UNIQUE_ID,
     UNIT_KEY,
     Refusal,
@@ -39,6 +44,8 @@ from tests.kaitai.structures import (
     outcome,
     units_structure,
 )
+
+VECTORS = KSY.parent / "vectors"
 
 CQ = units_structure(LAYOUTS["consumequeue_unit"])
 BATCH = units_structure(LAYOUTS["batch_consumequeue_unit"])
@@ -299,6 +306,38 @@ def test_tiered_items() -> None:
         layout.parse(data)["hash"],
         layout.parse(data)["timeDiff"],
     )
+
+
+def _keys(family: str) -> list[bytes]:
+    rows = json.loads((VECTORS / "rocksdb_rows.json").read_text("utf-8"))[family]
+    return [bytes.fromhex(row["hex"]) for row in rows]
+
+
+@pytest.mark.parametrize("count", mutant_counts(150, 3000))
+@pytest.mark.parametrize(
+    ("structure", "originals"),
+    [
+        pytest.param(INDEX_KEY, [*_keys("index"), bytes(8) + b"@t@K@a@b@id@" + bytes(8)], id="index"),
+        pytest.param(TIMER_KEY, _keys("timer"), id="timer"),
+        pytest.param(TRANS_KEY, _keys("trans"), id="trans"),
+        pytest.param(POP_KEY, _keys("pop"), id="pop"),
+    ],
+)
+def test_keys_of_messages_in_rocksdb(structure: Structure, originals: list[bytes], count: int) -> None:
+    """Also with an "@" more or fewer, on which everything hangs."""
+    choose = random.Random("message keys")
+    assert not any(isinstance(assert_agree(structure, data), Refusal) for data in originals)
+    accepted, rejected = check_mutants(structure, originals, count, "message keys")
+    assert accepted > 0
+    assert rejected > 0
+    for _ in range(count):
+        changed = bytearray(choose.choice(originals))
+        marks = [pos for pos, byte in enumerate(changed) if byte == 0x40]
+        if marks and choose.randrange(2):
+            del changed[choose.choice(marks)]
+        else:
+            changed.insert(choose.randrange(len(changed) + 1), 0x40)
+        assert_agree(structure, bytes(changed))
 
 
 @pytest.mark.parametrize("count", mutant_counts(150, 3000))
