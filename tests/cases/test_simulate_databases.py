@@ -179,3 +179,46 @@ def test_the_marks_of_messages(version: str, real_dir: Directory, tmp_path: Path
     assert blind.loads, "the broker goes on without this database"
     assert blind.scan is not None
     assert blind.scan.start_offset == 0, "and looks for a file that it knows to be indexed"
+
+
+CONFIGS = "config/topics"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("MANIFEST-*", "MANIFEST-000005: No such file or directory"),
+        ("*.sst", ".sst: No such file or directory"),
+    ],
+)
+def test_a_damaged_database_of_configs_keeps_the_broker_from_starting(
+    name: str, reason: str, root: Path
+) -> None:
+    for path in (root / CONFIGS).glob(name):
+        path.unlink()
+    (root / "abort").touch()
+    start = started(root)
+    (refusal,) = start.refusals
+    assert refusal.file == CONFIGS
+    assert reason in refusal.reason
+    assert start.dispatch is None
+    assert not start.files, "the broker gives up before it loads files of messages"
+    assert started(root, configManagerVersion="v2").loads, "which reads config/rdb"
+
+
+def test_rows_of_configs_that_cannot_be_read(root: Path) -> None:
+    for path in (root / CONFIGS).glob("*.sst"):
+        data = bytearray(path.read_bytes())
+        data[20] ^= 1
+        path.write_bytes(data)
+    (refusal,) = started(root).refusals
+    assert (refusal.file, "block checksum mismatch" in refusal.reason) == (CONFIGS, True)
+
+
+def test_configs_of_the_second_form(real_dir: Directory, tmp_path: Path) -> None:
+    root = copied_store(real_dir("5.5.0-rocksdb-config-v2"), tmp_path / "store")
+    (current,) = (root / "config/rdb").glob("MANIFEST-*")
+    current.unlink()
+    (refusal,) = simulate_start(open_store(root), "5.5.0").refusals
+    assert refusal.file == "config/rdb"
+    assert simulate_start(open_store(root), "5.5.0", losses=False).loads is False

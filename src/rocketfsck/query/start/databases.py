@@ -194,7 +194,7 @@ def _unread(store: Store, other: Other) -> Iterator[str]:
     """Why the rows are not known though a broker may open the database."""
     if (reason := why_not_readable(other)) is not None:
         yield UNREAD_REASON.format(reason=reason)
-    elif other.relative in store.lifted.failed and _open_failure(other) is None:
+    elif other.relative in store.lifted.failed and open_failure(other) is None:
         yield UNREAD_REASON.format(reason=store.lifted.failed[other.relative])
 
 
@@ -222,7 +222,7 @@ def _database(store: Store, path: str) -> Other | None:
     return next((other for other in _databases(store) if other.relative == path), None)
 
 
-def _open_failure(other: Other) -> str | None:
+def open_failure(other: Other) -> str | None:
     """What RocksDB says when it cannot open a database; None where it can, or makes a new one."""
     names = sorted(file.name for file in other.files)
     if CURRENT not in names:
@@ -253,7 +253,7 @@ def queues_of(store: Store, settings: Settings, dialect: Dialect) -> Queues:
     elsewhere = _database(store, SEPARATE if path == AREA else AREA)
     if _has_two_paths(dialect) and elsewhere is not None and CURRENT in _names(elsewhere):
         refusals.append(Refusal(elsewhere.relative, OTHER_PATH_REASON))
-    elif other is not None and (reason := _open_failure(other)) is not None:
+    elif other is not None and (reason := open_failure(other)) is not None:
         refusals.append(Refusal(path, reason))
     found = store.lifted.queues.get(path, EMPTY)
     mark = found.dispatched or 0

@@ -17,6 +17,7 @@ from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_
 from rocketfsck.formats.delay import parse_delay_levels
 from rocketfsck.formats.dialect import Dialect, dialect_for
 from rocketfsck.query.start.compacted import start_compaction
+from rocketfsck.query.start.configdatabases import config_refusals
 from rocketfsck.query.start.databases import queues_of, row_queues, with_queues
 from rocketfsck.query.start.dispatch import Dispatcher, DispatchRules, QueueName, Watcher
 from rocketfsck.query.start.index import IndexModel
@@ -204,7 +205,7 @@ class _Simulation:
         self.dispatcher = Dispatcher(self.queues, self.index, self.table, rules, self.census, watch)
         kinds = [{queue.topic for queue in store.queues if queue.kind == kind} for kind in ("file", "batch")]
         self.twice = kinds[0] & kinds[1]
-        self.refusals: list[Refusal] = []
+        self.refusals = list(config_refusals(store, settings, dialect))
         self.loading = Loading()
         self.log_files: list[OpenFile] = []
         self.all_files: tuple[OpenFile, ...] = ()
@@ -220,7 +221,9 @@ class _Simulation:
         self.node: NodeStart | None = None
 
     def run(self) -> None:
-        """Load, recover and dispatch."""
+        """Load, recover and dispatch, unless the configs keep the broker from that."""
+        if self.refusals:
+            return
         loading = load_files(
             self.store,
             self.dialect,
