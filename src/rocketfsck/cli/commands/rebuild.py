@@ -1,4 +1,4 @@
-"""`rocketfsck rebuild`: consume queues, index files and checkpoint anew, from the commit log."""
+"""`rocketfsck rebuild`: consume queues, index, checkpoint and databases anew, from the commit log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHOWN_COUNT = 20
 
 
 @click.command(cls=Command)
-@click.argument("what", type=click.Choice(["index", "consumequeue", "checkpoint", "all"]))
+@click.argument("what", type=click.Choice(["index", "consumequeue", "checkpoint", "rocksdbstore", "all"]))
 @path_argument("store_path")
 @click.option(
     "--into",
@@ -91,12 +91,17 @@ def command(
     """Build WHAT of the store at STORE_PATH anew, from its commit log, in a new directory.
 
     The result is, byte for byte, what the broker itself would have written, where the log determines that.
-    `all` leaves the index out where a broker.conf says messageIndexEnable=false.
+    `all` leaves the index out where a broker.conf says messageIndexEnable=false, and takes rocksdbstore in
+    where it says indexRocksDBEnable=true.
     Index files get the names of the store's own that begin with the same record. Filter bit maps of
     consumequeue_ext cannot be rebuilt. The store is only read; nothing of it is replaced.
 
     Consume queues in RocksDB (storeType=defaultRocksDB) become a database with the rows that the log has, in
     consumequeue/ or consumequeue_rocksdb/, always as a whole; a run that was killed begins anew.
+
+    rocksdbstore is the RocksDB of messages (5.4.0 and later): its index comes from the log, and the rows of
+    timers and transactions, which the log does not determine, from the store's own database. Where those
+    cannot be read any more, they are left out, with a warning and exit status 4.
 
     The directory appears when it is whole. Killed on a large log, the same command goes on behind the
     commit log files that are done (as long as the machine was not restarted); what is there so far stands in
@@ -134,6 +139,12 @@ def command(
         queues=what in ("consumequeue", "all"),
         index=what == "index" or (what == "all" and store.settings.flag("messageIndexEnable", True)),
         checkpoint=what in ("checkpoint", "all"),
+        message_rows=what == "rocksdbstore"
+        or (
+            what == "all"
+            and store.dialect.message_database
+            and store.settings.flag("indexRocksDBEnable", False)
+        ),
         wanted=_wanted(topics, queue_ids),
         from_offset=choices["from_offset"],
         only_missing=choices["only_missing_tail"],
@@ -142,7 +153,7 @@ def command(
         sync=not choices["no_sync"],
     )
     places = [path.absolute() for path in (into.absolute().parent, scratch) if path is not None]
-    if engine != "local" and options.queues and rows_in(store) is not None:
+    if engine != "local" and (options.message_rows or (options.queues and rows_in(store) is not None)):
         raise UsageError("Spark builds no RocksDB: give --engine local")
     chosen = chosen_engine(engine, master, options.jobs, [store_path, *told.commitlog_paths, *places])
     with progress(f"rebuild {what} of {store_path}") as bar:
@@ -211,6 +222,11 @@ def _assumed(store: Store, rebuilt: Rebuilt) -> tuple[Assumption, ...]:
     return assumed_by_rebuilding(store, rows)
 
 
+def _has_index_rows(store: Store) -> bool:
+    """Whether the settings say that the broker keeps an index in RocksDB."""
+    return store.dialect.message_database and store.settings.flag("indexRocksDBEnable", False)
+
+
 def _check_choices(what: str, topics: tuple[str, ...], queue_ids: tuple[int, ...], choices: Any) -> None:
     if topics and what != "consumequeue":
         raise UsageError("--topic is for consumequeue")
@@ -218,7 +234,7 @@ def _check_choices(what: str, topics: tuple[str, ...], queue_ids: tuple[int, ...
         raise UsageError("--queue needs --topic")
     if choices["from_offset"] is not None and what != "index":
         raise UsageError("--from-offset is for index")
-    if choices["only_missing_tail"] and what == "checkpoint":
+    if choices["only_missing_tail"] and what in ("checkpoint", "rocksdbstore"):
         raise UsageError("--only-missing-tail is for index and consumequeue")
 
 
@@ -242,6 +258,7 @@ def _has_problems(rebuilt: Rebuilt) -> bool:
     queues = rebuilt.queues
     return bool(
         rebuilt.damaged_files
+        or (rebuilt.message_rows is not None and rebuilt.message_rows.lost)
         or (queues is not None and queues.refused_count)
         or (queues is not None and any(_oddities(queue) for queue in queues.queues))
     )
@@ -277,11 +294,20 @@ def _tell(rebuilt: Rebuilt, into: Path, version: str) -> None:
         parts.append(f"{count_of(len(index.files), 'index file')} with {count}")
     if rebuilt.checkpoint:
         parts.append("the checkpoint")
+    rows = rebuilt.message_rows
+    if rows is not None:
+        copied = sum(rows.kept_counts.values())
+        count = count_of(rows.index_row_count, "index row")
+        parts.append(
+            f"the RocksDB {rows.database} with {count}, and {count_of(copied, 'row')} of the old one"
+        )
     again = ", going on from an earlier run" if rebuilt.resumed else ""
-    read = f", of {count_of(rebuilt.record_count, 'record')}" if queues or index else ""
+    read = f", of {count_of(rebuilt.record_count, 'record')}" if queues or index or rows else ""
     print(f"{visible(str(into))}: {', '.join(parts)}{read}; as {version}{again}")
     for note in [*(queues.notes if queues else ()), *(index.notes if index and not queues else ())]:
         print(f"  {visible(note)}")
+    for note in rows.notes if rows is not None else ():
+        print(f"warning: {visible(note)}", file=sys.stderr)
     if queues is not None:
         _tell_queues(queues)
 

@@ -126,9 +126,10 @@ def predict_rebuilt(
         for name, wanted in (("consumequeue", queues), ("batchconsumequeue", queues), ("index", index))
         if wanted
     }
-    others = store.others
-    if queues and built.others:
-        others = (*(item for item in others if item.relative not in QUEUE_DATABASES), *built.others)
+    replaced = {item.relative for item in built.others}
+    if not replaced.isdisjoint(QUEUE_DATABASES):
+        replaced |= set(QUEUE_DATABASES)
+    others = (*(item for item in store.others if item.relative not in replaced), *built.others)
     mixed = replace(
         store,
         others=others,

@@ -23,6 +23,7 @@ from rocketfsck.repair.build.model import IndexBuild, QueueBuild
 from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queue_build, writes_ext
 from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.resumable import ResumableDirectory, State, resumable_directory
+from rocketfsck.repair.build.rowmessages import MessageRows, build_message_rows
 from rocketfsck.repair.build.rowqueues import RowBuilder, row_writer, rows_built
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.store.areas import demand_listed
@@ -37,7 +38,8 @@ CHECKPOINT_FILE_SIZE = 4096
 
 @dataclass(frozen=True, slots=True)
 class RebuildOptions:
-    """What to rebuild: consume queues (all, or those `wanted`), index (from an offset on), checkpoint.
+    """What to rebuild: consume queues (all, or those `wanted`), index (from an offset on), checkpoint,
+    `message_rows` (the RocksDB of messages).
 
     `only_missing`: queues and index go on behind what the store has of them, as the broker's dispatcher
     would; files to which nothing is added are not made. `time_zone` is that of the names of index files.
@@ -47,6 +49,7 @@ class RebuildOptions:
     queues: bool = False
     index: bool = False
     checkpoint: bool = False
+    message_rows: bool = False
     wanted: WantedQueues | None = None
     from_offset: int | None = None
     only_missing: bool = False
@@ -67,6 +70,7 @@ class Rebuilt:
     log_end_offset: int
     damaged_files: tuple[str, ...]
     resumed: bool
+    message_rows: MessageRows | None = None
 
 
 def rebuild_store(
@@ -91,6 +95,8 @@ def check_options(store: Store, options: RebuildOptions) -> None:
     demand_listed(store, {"commitlog"})
     if options.queues:
         _check_rows(store, options)
+    if options.message_rows and not store.dialect.message_database:
+        raise UsageError(f"brokers of version {store.dialect.version} have no RocksDB of messages")
     if has_log_elsewhere(store):
         raise UsageError("the store has data files of DLedger's, and nothing says whether its log is in them")
     if options.only_missing and options.queues and writes_ext(store):
@@ -174,9 +180,9 @@ class _Rebuilding:
     def run(self) -> Rebuilt:
         """Build everything. A database is not saved on the way: a run that was killed begins anew."""
         database = rows_in(self.store) if self.options.queues else None
+        self.saves = database is None and not self.options.message_rows
         if database is None:
             return self._run(None)
-        self.saves = False
         store = self.store
         light = store.settings.flag(
             "enableLmq", any(queue.topic.startswith(LMQ_PREFIX) for queue in store.queues)
@@ -205,6 +211,7 @@ class _Rebuilding:
             index = index_build(self.index, walked)
         if self.options.checkpoint:
             write_checkpoint(self.store, self.options, self.work.path, walked)
+        rows = build_message_rows(self.store, self.work.path) if self.options.message_rows else None
         return Rebuilt(
             queues,
             index,
@@ -213,6 +220,7 @@ class _Rebuilding:
             walked.end_offset,
             tuple(walked.damaged_files),
             state is not None,
+            rows,
         )
 
     def _new_queues(self, state: State | None) -> None:
@@ -242,7 +250,7 @@ class _Rebuilding:
 
     def _walk(self, walked: LogWalked, index: IndexBuilder | None) -> LogWalked:
         units = self.queues if self.rows is None else self.rows
-        if units is None and index is None:
+        if units is None and index is None and not self.options.message_rows:
             return walked
         return walk_log(
             self.store,

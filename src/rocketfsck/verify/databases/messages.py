@@ -21,34 +21,21 @@ from typing import Any
 import numpy as np
 
 from rocketfsck.errors import FormatError
-from rocketfsck.formats.magic import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketfsck.formats.properties import (
-    KEYS,
     REAL_TOPIC,
-    TAGS,
     TIMER_DEL_UNIQKEY,
     TIMER_OUT_MS,
     TRANSACTION_ID,
     UNIQ_KEY,
-    split_keys,
 )
 from rocketfsck.formats.rocksmessages import (
-    HOUR_MS,
     MARKS,
-    TYPE_KEY,
-    TYPE_TAG,
-    TYPE_UNIQUE,
-    IndexKey,
-    encode_i64,
-    encode_index_key,
 )
 from rocketfsck.formats.timer import TIMER_TOPIC
+from rocketfsck.reader.indexrows import index_rows, log_messages
 from rocketfsck.rulenames import RuleName
-from rocketfsck.scan.machine.jit import compiled_wanted
-from rocketfsck.scan.options import log_options
-from rocketfsck.scan.views.messages import Message, read_messages
+from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Other, Store
-from rocketfsck.store.reading import FileReader
 from rocketfsck.store.rocks.families import Content, content_of
 from rocketfsck.store.rocks.oddrows import OddRows
 from rocketfsck.store.rocks.reading import Rows, read_rows
@@ -178,7 +165,7 @@ def _against_log(store: Store, other: Other, taken: _Taken) -> Iterator[Finding]
     left = NAMED_LIMIT
     waiting = _Waiting(taken)
     prepared = Prepared(taken.messages, taken.prepared_mark)
-    for offset, message in _messages(store):
+    for offset, message in log_messages(store):
         for kind, values in taken.messages.pop(offset, ()):
             reason = _misfit(kind, values, message)
             if reason is not None:
@@ -250,36 +237,9 @@ class _Waiting:
                 )
 
 
-def _messages(store: Store) -> Iterator[tuple[int, Message]]:
-    for file in store.commitlog.files:
-        with FileReader(file.path) as reader:
-            options = log_options(store, file, read_bodies=False)
-            base = file.start_offset or 0
-            for message in read_messages(
-                reader, base, options, compiled=compiled_wanted(reader.size), max_body_size=0, live_only=True
-            ):
-                yield base + message.pos, message
-
-
 def _expected(message: Message, offset: int) -> list[int]:
     """The hashes of the rows that a broker puts for a record."""
-    properties = message.properties or {}
-    unique_key = properties.get(UNIQ_KEY, "")
-    if not unique_key or not message.topic or message.store_timestamp <= 0:
-        return []
-    if message.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
-        return []
-    texts = [(TYPE_KEY, key) for key in dict.fromkeys(split_keys(properties.get(KEYS, "")))]
-    if properties.get(TAGS):
-        texts.append((TYPE_TAG, properties[TAGS]))
-    texts.append((TYPE_UNIQUE, ""))
-    hour = message.store_timestamp // HOUR_MS * HOUR_MS
-    value = encode_i64(message.store_timestamp)
-    topic, unique = message.topic.encode("utf-8", "replace"), unique_key.encode("utf-8", "replace")
-    keys = (
-        encode_index_key(IndexKey(hour, topic, kind, text.encode("utf-8", "replace"), unique, offset))
-        for kind, text in texts
-    )
+    keys, value = index_rows(message, offset)
     return [_hash(key, value) for key in keys]
 
 

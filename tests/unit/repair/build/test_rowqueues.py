@@ -11,8 +11,9 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.rocks import decode_bound_key, decode_unit_key
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.repair.apply.startjudge import predict_rebuilt
-from rocketfsck.repair.build import rowchild, rowqueues
-from rocketfsck.repair.build.rowqueues import RowBuilder, row_writer
+from rocketfsck.repair.build import rowchild, rowpipe
+from rocketfsck.repair.build.rowpipe import RowPipe
+from rocketfsck.repair.build.rowqueues import FAMILIES, RowBuilder, row_writer
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
@@ -93,7 +94,7 @@ def test_what_cannot_be(real_dir: Directory, tmp_path: Path, monkeypatch: pytest
     store = open_store(real_dir("5.5.0-rocksdb-cq"))
     with pytest.raises(UsageError, match="as a whole"):
         rebuild_store(store, tmp_path / "built", RebuildOptions(queues=True, only_missing=True))
-    monkeypatch.setattr(rowqueues, "find_spec", lambda _: None)
+    monkeypatch.setattr(rowpipe, "find_spec", lambda _: None)
     with pytest.raises(StoreError, match="needs rocksdict"):
         rebuild_store(store, tmp_path / "built", QUEUES)
     assert not (tmp_path / "built").exists()
@@ -110,11 +111,11 @@ def test_a_writer_that_fails(tmp_path: Path) -> None:
         pytest.raises(StoreError, match="the rows ended before their end"),
         row_writer(tmp_path / "database", light=False) as builder,
     ):
-        builder.pipe.close()
+        builder.pipe.pipe.close()
     pipe = io.BytesIO()
     pipe.close = lambda: (_ for _ in ()).throw(BrokenPipeError())  # type: ignore[method-assign]
     with pytest.raises(StoreError, match="is gone"):
-        RowBuilder(pipe, "x", light=False).finish()
+        RowBuilder(RowPipe(pipe, "x", FAMILIES), light=False).finish()
 
 
 def test_the_child_by_itself(tmp_path: Path) -> None:
@@ -122,7 +123,7 @@ def test_the_child_by_itself(tmp_path: Path) -> None:
     source = io.BytesIO(head + b"k" + b"1ab" + b"2cd" + rowchild.HEAD.pack(rowchild.END, 0, 0, 0, 0))
     root = tmp_path / "store"
     (root / "commitlog").mkdir(parents=True)
-    rowchild.main(str(root / "consumequeue"), source)
+    rowchild.main(str(root / "consumequeue"), ("default", "offset"), source)
     assert rows_of(database_of(root, "consumequeue")) == {
         "default": {b"k1": b"ab", b"k2": b"cd"},
         "offset": {},
