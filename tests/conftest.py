@@ -124,6 +124,12 @@ def real_dir(_real: Directory) -> Directory:
 
 
 @pytest.fixture(scope="session")
+def group_dir(tmp_path_factory: pytest.TempPathFactory) -> Directory:
+    """Gives the directory of a group of brokers by name, in it the nodes' stores. Never alter it."""
+    return _unpacker("groups", tmp_path_factory.mktemp("groups"))
+
+
+@pytest.fixture(scope="session")
 def any_dir(store_dir: Directory, real_dir: Directory) -> Directory:
     """Unpacks a store of either collection."""
     return lambda name: (real_dir if name in REAL_NAMES else store_dir)(name)

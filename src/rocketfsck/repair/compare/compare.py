@@ -124,6 +124,15 @@ def compare_stores(
         for lack in result.lacks:
             key = (lack.side, lack.topic, lack.queue_id)
             lacks[key] = _joined(lacks[key], lack) if key in lacks else lack
+    replication = compare_replication(
+        a,
+        b,
+        (sides[0].end_offset, sides[1].end_offset),
+        next((int(group.unlike[0]) for group in groups if len(group.unlike)), None),
+    )
+    parting = replication.parting
+    if parting is not None:  # the header of an entry is in front of its record
+        first_place = min(parting.physical_offset, high if first_place is None else first_place)
     return Comparison(
         a=sides[0],
         b=sides[1],
@@ -134,12 +143,7 @@ def compare_stores(
         different_count=place_count,
         lacks=tuple(lacks[key] for key in sorted(lacks)),
         resume_offset=_resume(low, high, shared, first_place),
-        replication=compare_replication(
-            a,
-            b,
-            (sides[0].end_offset, sides[1].end_offset),
-            next((int(group.unlike[0]) for group in groups if len(group.unlike)), None),
-        ),
+        replication=replication,
     )
 
 
