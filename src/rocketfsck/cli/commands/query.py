@@ -33,8 +33,8 @@ def command() -> None:
     """Find messages as a broker would, and where a broker would not: offline, without a limit, with the way
     to the answer.
 
-    Exit status: 0 found, 4 not found (or hidden by the index, with --via both), 12 an unknown topic, 16 no
-    message id, 20 an id that leads to two messages; 8 is added where the answer is incomplete.
+    Exit status: 0 found, 4 not found (an unknown topic, too; or hidden by the index, with --via both), 16 no
+    message id, 64 an id that leads to two messages; 8 is added where the answer is incomplete.
     """
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 BodyForm = Literal["none", "text", "hex", "base64"]
 
-FOUND_CODE, NOT_FOUND_CODE, UNKNOWN_TOPIC_CODE, AMBIGUOUS_CODE = 0, 4, 12, 20
+FOUND_CODE, NOT_FOUND_CODE, AMBIGUOUS_CODE = 0, 4, 64
 """Of the table of exit statuses: 4 leaves the question open; with 8, because what it is about is not there to
 be read; with 16, because it can be put in two ways. One that cannot be put at all is 16, as everywhere."""
 
@@ -94,7 +94,7 @@ def exit_code(outcome: Outcome, found: Iterable[Found] = ()) -> int:
     codes = {
         "found": FOUND_CODE,
         "not-found": NOT_FOUND_CODE,
-        "unknown-topic": UNKNOWN_TOPIC_CODE,
+        "unknown-topic": NOT_FOUND_CODE,
         "ambiguous": AMBIGUOUS_CODE,
     }
     return codes[outcome.value] | (0 if is_settled(found) else EXIT_OPERATIONAL)
