@@ -261,6 +261,8 @@ class OpenedStore:
     def _stream(self, view: str, wanted: Wanted, timestamps: Timestamps) -> pa.RecordBatchReader:
         from rocketfsck.pipeline.streams import read_stream
 
+        if timestamps not in ("utc", "ms"):
+            raise UsageError(f"timestamps are utc or ms, not {timestamps!r}")
         return read_stream(self.store, view, wanted, real_times=timestamps == "utc")
 
     def check(self, *, level: Level = "full", jobs: int = 0) -> Report:

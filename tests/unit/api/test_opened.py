@@ -206,6 +206,8 @@ def test_names_and_types_of_columns(store_dir: Directory) -> None:
         assert store.to_arrow(["topic"]).schema.names == ["topic"]
         assert store.to_arrow(["topic"], body=True).schema.names == ["topic", "body"]
         assert store.to_arrow(["body"], body=True).schema.names == ["body"]
+        with pytest.raises(UsageError, match="timestamps are utc or ms, not 'us'"):
+            store.to_arrow(timestamps="us")  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="no column nope"):
             store.to_arrow(["nope"])
 
