@@ -232,7 +232,7 @@ def test_where_b_has_nothing_a_stays(harm: str, store_dir: Directory, tmp_path: 
     assert not done.plan.actions and done.plan.conflict_count == 0
     assert len(done.plan.unanswered) == bad(done.before).total()
     assert bool(done.plan.unanswered) == (harm == "both at one place")
-    assert all("see rocketfsck plan" in item.reason for item in done.plan.unanswered)
+    assert all("run rocketfsck plan" in item.reason for item in done.plan.unanswered)
 
 
 def test_a_fence_gives_way_to_what_it_stands_for(store_dir: Directory, tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_behind_a_divergence_nothing_is_taken(store_dir: Directory, tmp_path: Pa
     done = heal(a, b)
     assert done.regained == 1
     assert done.plan.conflict_count > len(messages[510:])
-    assert any("part before" in conflict.reason for conflict in done.plan.conflicts)
+    assert any("diverge earlier" in conflict.reason for conflict in done.plan.conflicts)
     assert max(done.records) < end
 
 
@@ -381,7 +381,7 @@ def test_another_log_is_refused(store_dir: Directory, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="no copies of one log"):
             plan_heal(open_store(a), open_store(store_dir(name)), OPTIONS)
     files(a)[1].rename(a / "commitlog" / f"{131072 * 9:020d}")
-    with pytest.raises(UsageError, match="repair that first"):
+    with pytest.raises(UsageError, match="repair them first"):
         plan_heal(open_store(a), open_store(store_dir("4.9.8-multiseg")), OPTIONS)
     files(a)[-1].rename(a / "commitlog" / f"{131072:020d}")
     assert tree(a) == before

@@ -143,7 +143,7 @@ def go_round(root: Path, paths: Sequence[str] = (), *, in_place: bool = False) -
     plan = make_plan(store, before)
     assumed = [item.name for item in all_assumptions(plan.actions) if item.how == "assumed"]
     if assumed:
-        with pytest.raises(UsageError, match=f"Confirm it with .*--assume {assumed[0]}"):
+        with pytest.raises(UsageError, match=f"Confirm with .*--assume {assumed[0]}"):
             apply_plan(plan, in_place=in_place)
         assert tree(root) == original
     for action in plan.actions:

@@ -39,6 +39,7 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.verify.run import check_store
+from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.traits import traits_of
 
@@ -81,7 +82,7 @@ class Work:
         for path in map(os.fspath, self.outside):
             if real_root(path) not in self.named:
                 raise UsageError(
-                    f"the plan changes files in {printable(path)}, outside of the store: if that is meant, "
+                    f"the plan changes files in {printable(path)}, outside the store: if you want that, "
                     f"apply with --in-place --outside {printable(shlex.quote(path))}"
                 )
             found[path] = self.named.index(real_root(path)) + 1
@@ -99,7 +100,7 @@ def check_preconditions(action: Action, work: Work) -> None:
         file = extent.file
         inside = not file.startswith("/") and ".." not in file.split("/")
         if not (inside or any(file.startswith(f"{path}/") for path in outside)):
-            raise UsageError(f"plan: {printable(file)} is no file of the store")
+            raise UsageError(f"plan: {printable(file)} is not a file of the store")
         path = file if file.startswith("/") else f"{work.root}/{file}"
         _check_extent(extent, path, "the store")
     for extent in action.sources:
@@ -114,14 +115,14 @@ def _check_extent(extent: Extent, path: str, what: str) -> None:
     changed = f"{then}: bytes {extent.start} to {end} of {file!a}"
     if extent.sha256 is None:
         if os.path.lexists(path):
-            raise StoreError(f"{then}: {file!a} is there", path=path)
+            raise StoreError(f"{then}: {file!a} exists now; make a new plan", path=path)
         return
     try:
         found = hash_bytes(path, extent.start, extent.end)
     except StoreError as error:
         raise StoreError(f"{changed} cannot be read ({error})", path=path, offset=extent.start) from error
     if found != extent.sha256:
-        raise StoreError(f"{changed} are others", path=path, offset=extent.start)
+        raise StoreError(f"{changed} differ; make a new plan", path=path, offset=extent.start)
 
 
 def open_as_planned(work: Work, root: Path, tree: WorkTree | None, area: Area) -> Store:
@@ -213,7 +214,7 @@ def _check_space(work: Work, area: Area) -> None:
         status = os.statvfs(place)
         free = status.f_bavail * status.f_frsize
         if free < needed:
-            raise StoreError(f"{needed} bytes are needed for the repair, {free} are free", path=place)
+            raise StoreError(f"the repair needs {count_of(needed, 'byte')}, {free:,} are free", path=place)
 
 
 def _checked(
@@ -235,13 +236,13 @@ def _checked(
         ledger=ledger,
     )
     if verdict.unmet:
-        problem = "what the plan was to correct is still found"
+        problem = "the check still finds what the plan should correct"
     elif verdict.fresh:
-        problem = "the result has problems that the store does not have"
+        problem = "the result has new problems"
     elif unread := _newly_unread(found, check_before, tree, work.root):
-        problem = f"the result could not be checked as a whole: {unread}"
+        problem = f"the check could not read the whole result: {unread}"
     elif not ledger.balanced:
-        problem = "the loss ledger does not balance: more would be lost than the plan says"
+        problem = "the loss ledger does not balance: the repair would lose more than the plan says"
     else:
         return report
     return replace(report, problem=problem, kept="")

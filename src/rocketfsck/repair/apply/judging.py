@@ -15,10 +15,10 @@ NAMING = frozenset({"rename-segment", "move-zero-twin"})
 """Actions that let the log be the one that it was: what a check says elsewhere is mostly a consequence of its
 being another, and need not be."""
 
-_STILL = "the repair did not answer it"
-_OWN_CAUSE = "commit log files with wrong names were not its cause; plan again"
-_NEW = "it was not there before"
-_HIDDEN = "commit log files with wrong names hid it; plan again"
+_STILL = "the repair did not correct this finding"
+_OWN_CAUSE = "commit log files with wrong names did not cause this finding; make a new plan"
+_NEW = "this finding is new"
+_HIDDEN = "commit log files with wrong names hid this finding; make a new plan"
 _OF_LOG = ("CL", "ST")
 """Families of rules of files and the log; all others compare something with the log, or follow from it."""
 
@@ -67,10 +67,10 @@ def judge(
         )
         for finding in others:
             if finding.fingerprint in earlier:
-                left.append(_named(finding, "the plan does not speak of it"))
+                left.append(_named(finding, "the plan does not mention this finding"))
             elif gone[_place(finding)] > 0:
                 gone[_place(finding)] -= 1
-                left.append(_named(finding, "it was there before in other words"))
+                left.append(_named(finding, "the finding existed before with other values"))
             elif logs and not finding.rule.startswith(_OF_LOG):
                 left.append(_named(finding, _HIDDEN))
             else:

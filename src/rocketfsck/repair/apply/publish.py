@@ -107,13 +107,13 @@ def repaired(area: Area) -> str:
 def _side(area: Area, place: Place) -> str:
     """ "old" or "new": which store a directory of the area is. Raises StoreError if it is neither."""
     if not fileops.is_directory(place):
-        raise StoreError("is no directory: the repair that is kept here was changed", path=str(place))
+        raise StoreError("is not a directory: the repair kept here was changed", path=str(place))
     tells = area.journal.tells
     side = side_of(str(place), tells)
     if side or any(not tell.is_time for tell in tells):
         if not side:
             raise StoreError(
-                "is neither the store of before nor the repaired one: it was changed", path=str(place)
+                "is neither the former store nor the repaired one: it was changed", path=str(place)
             )
         return side
     return "new"  # the repair changed no names, lengths or bytes: they are alike
@@ -130,7 +130,7 @@ def bring(area: Area, wanted: str) -> None:
     if fileops.exists(spare) and fileops.exists(root):  # interrupted before its last rename
         if fileops.exists(inner):
             raise StoreError(
-                "was made anew while a repair was interrupted; look for the other", path=str(spare)
+                "was created again while a repair was interrupted; look for the other store", path=str(spare)
             )
         fileops.rename(spare, inner)
     if fileops.exists(spare):
@@ -140,7 +140,7 @@ def bring(area: Area, wanted: str) -> None:
             fileops.rename(inner, root)
             fileops.rename(spare, inner)
     elif not fileops.exists(inner):
-        raise StoreError("is gone: the other store of this repair", path=str(inner))
+        raise StoreError("is missing: the other store of this repair", path=str(inner))
     elif _side(area, inner) == wanted:
         if not fileops.exists(root):
             fileops.rename(inner, root)

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 from rocketfsck.errors import StoreError
 from rocketfsck.store.reading import named_errors, os_error_text
+from rocketfsck.wording import count_of
 
 _BUSY = frozenset({errno.EACCES, errno.EAGAIN})
 _MAX_LOCK_SIZE = 1 << 20
@@ -64,7 +65,9 @@ class StoreLock:
         if self.descriptor < 0:
             return None
         if os.fstat(self.descriptor).st_size > _MAX_LOCK_SIZE:
-            raise StoreError(f"has more than {_MAX_LOCK_SIZE} bytes; move it away", path=self.path)
+            raise StoreError(
+                f"has more than {count_of(_MAX_LOCK_SIZE, 'byte')}; move it away", path=self.path
+            )
         return os.pread(self.descriptor, _MAX_LOCK_SIZE, 0)
 
     def release(self) -> None:
@@ -84,7 +87,7 @@ def only_repair(root: str) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(descriptor)
-        raise StoreError("another repair is at work in this directory", path=above) from error
+        raise StoreError("another repair is running in this directory", path=above) from error
     except OSError:
         pass  # a file system without such locks
     try:

@@ -36,6 +36,7 @@ from rocketfsck.scan.build import units
 from rocketfsck.scan.build.rows import QUEUE
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import FileReader, Progress
+from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 
@@ -333,7 +334,7 @@ def queues_built(
     """What is to be said of these queues."""
     notes = [f"{file} is damaged: records in its broken parts have no units" for file in walked.damaged_files]
     if walked.unfollowed_count:
-        notes.append(f"{walked.unfollowed_count} records name more queues than can be told apart")
+        notes.append(f"{count_of(walked.unfollowed_count, 'record')} beyond the limit of queues left out")
     return QueueBuild(
         tuple(built),
         record_count,

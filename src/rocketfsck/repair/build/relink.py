@@ -24,6 +24,7 @@ from rocketfsck.repair.build.model import BuiltIndexFile
 from rocketfsck.scan.build.entries import link_entries
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.store.model import IndexFile, Store
+from rocketfsck.wording import count_of
 
 PIECE_COUNT = 1 << 16
 
@@ -45,7 +46,9 @@ def _relink(store: Store, file: IndexFile, target: Path) -> BuiltIndexFile:
     size = index_file_size(geometry.slot_count, geometry.entry_count)
     with IndexReader(file, geometry) as reader:
         if reader.size < entry_pos(1, geometry.slot_count):
-            raise StoreError(f"has {reader.size} bytes, too few for its slots", path=file.location)
+            raise StoreError(
+                f"has {count_of(reader.size, 'byte')}, too few for its slots", path=file.location
+            )
         header, count = reader.header, _entry_count(reader)
         write_part(target, b"", 0, size, None)
         slots = np.zeros(geometry.slot_count, np.int32)

@@ -46,8 +46,8 @@ LOG = frozenset(
 _OF_SOUND_LOGS = frozenset({"finish-recovery"})
 _ROUND_LIMIT = 4
 
-LEFT = "only what the other copy heals is planned here; then see rocketfsck plan"
-BROUGHT = "it comes with the records of the other copy: see rocketfsck explain {rule}"
+LEFT = "this plan has only what the other copy heals; for the rest run rocketfsck plan"
+BROUGHT = "the records of the other copy bring this finding: see rocketfsck explain {rule}"
 
 
 @dataclass(frozen=True, slots=True)

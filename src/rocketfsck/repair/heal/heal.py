@@ -22,6 +22,7 @@ from rocketfsck.repair.salvage.choose import Fate, choose, find_overlapped
 from rocketfsck.repair.salvage.layout import place_kept
 from rocketfsck.repair.salvage.salvage import Salvage, SalvageOptions, StageProgress, carve_all, finish_story
 from rocketfsck.store.model import Store
+from rocketfsck.wording import count_of
 
 Fates = NDArray[np.int8]
 
@@ -57,7 +58,7 @@ def heal_stores(
     file_size = options.file_size or origin.geometry.commitlog_file_size
     placed = place_kept(found, np.flatnonzero(fates == Fate.TAKEN), file_size)
     if isinstance(placed, str):
-        raise UsageError(f"the records of both do not fit one log: {placed}")
+        raise UsageError(f"the records of both copies do not fit into one log: {placed}")
     note = "the physical offsets of both"
     return finish_story(options, sources, [], found, confidence, fates, placed, note, origin)
 
@@ -83,8 +84,8 @@ def _settle(found: Found, fates: Fates, side_of: Longs, prefer: str | None) -> N
     first = int(found["physical_offset"][conflicts].min())
     if prefer is None:
         raise UsageError(
-            f"both copies are valid and differ, first at {first} ({len(conflicts)} records): "
-            "say with --prefer A or --prefer B whose history is right"
+            f"both copies are valid and differ, first at {first} ({count_of(len(conflicts), 'record')}): "
+            "choose the right history with --prefer A or --prefer B"
         )
     other = 1 - SIDES.index(prefer)
     behind = found["physical_offset"] + found["total_size"] > first

@@ -46,8 +46,9 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.run import check_store
+from rocketfsck.wording import count_of
 
-PARTED = "the histories part before: behind their first difference nothing is the same in both"
+PARTED = "the histories diverge earlier: the copies have nothing in common after their first difference"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def _refuse_unfit(scene: PlanScene) -> None:
     odd = any((start - starts[0]) % size for start in starts) or len({*starts}) < len(starts)
     if odd or any(file.size > size for file in files_of(store)) or is_unsettled(scene):
         raise UsageError(
-            f"{store.root}: the commit log has files with wrong names or lengths; repair that first: "
+            f"{store.root}: the commit log has files with wrong names or lengths; repair them first: "
             f"rocketfsck plan {store.root}"
         )
 
@@ -121,7 +122,7 @@ def choose(results: Sequence[HealResult], sides: tuple[Side, Side], *, prefer_b:
     common = [number for number, result in enumerate(results) if result.common_end is not None]
     if not common and all(side.end_offset > side.start_offset for side in sides):
         raise UsageError(
-            f"no record is the same in {sides[0].path} and {sides[1].path}: they are no copies of one log"
+            f"{sides[0].path} and {sides[1].path} have no record in common: they are not copies of one log"
         )
     last = common[-1] if common else 0
     parting = next(
@@ -184,13 +185,13 @@ def _heal_action(
         checked.append(Extent(name, 0, None, None))
     elif spans[-1][1] - start > file.size:
         checked.append(scene.extent(name))
-    what = f"{count:,} record{'' if count == 1 else 's'}" if count else "the BLANK that ends the file"
+    what = count_of(count, "record") if count else "the BLANK that ends the file"
     origin = os.path.dirname(os.path.dirname(sources[0].file))  # noqa: PTH120 - names may be any bytes
     return Action(
         "heal-log",
         name,
-        f"take {what} at {spans[0][0]} to {spans[-1][1]} from the copy in {origin}"
-        + (", in a file made for them" if file is None else ""),
+        f"copy {what} at {spans[0][0]} to {spans[-1][1]} from {origin}"
+        + (", into a new file" if file is None else ""),
         CopiedRanges(
             tuple(Range(low, high) for low, high, _ in spans),
             start,
@@ -227,7 +228,7 @@ def _cuts(scene: PlanScene, chosen: Chosen) -> Iterator[Action]:
         yield Action(
             "heal-cut",
             file.relative,
-            "set the file aside: it lies behind the end of the preferred copy"
+            "move the file aside: it is beyond the end of the preferred copy"
             if whole
             else f"cut the log at {cut}, where that of the preferred copy ends",
             arguments=LogCut(start, whole_file=whole),

@@ -30,7 +30,7 @@ from rocketfsck.scan.sorting import distinct
 CONFLICT_LIMIT = 1000
 KEPT = "set aside"
 DIFFERS = "both copies are valid here and differ"
-NO_ROOM = "a file of this store ends inside it"
+NO_ROOM = "a file of this store ends inside the record"
 
 
 @dataclass(frozen=True, slots=True)

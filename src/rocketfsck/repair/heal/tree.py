@@ -20,6 +20,7 @@ from rocketfsck.repair.plan.planning import all_repairs
 from rocketfsck.repair.plan.scene import ActScene
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import os_error_text
+from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place
 
@@ -78,7 +79,8 @@ def _check_room(store: Store, directory: Path, actions: Iterable[Action]) -> Non
     free = status.f_bavail * status.f_frsize
     if free < needed:
         raise StoreError(
-            f"{needed} bytes are needed to try the plan, {free} are free; name another place with --work-dir",
+            f"the trial of the plan needs {count_of(needed, 'byte')}, {free:,} are free; name another place "
+            "with --work-dir",
             path=os.fspath(directory),
         )
 

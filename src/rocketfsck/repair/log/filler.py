@@ -17,6 +17,7 @@ from rocketfsck.formats.host import Host
 from rocketfsck.formats.magic import FENCE_TOPIC, MIN_RECORD_SIZE, TRANSACTION_ROLLBACK
 from rocketfsck.formats.properties import PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
 from rocketfsck.formats.record import encode_record, make_record
+from rocketfsck.wording import count_of
 
 RECORD_SIZE_LIMIT = 128 << 10
 """Bytes of the largest filler record: below every maxMessageSize in use (4 MiB is the default, 2.9)."""
@@ -59,9 +60,13 @@ def filler_records(
         raise UsageError(f"a fence at offset {start_offset} with storeTimestamp {store_timestamp}")
     least = min_filler_size(property_crc=bool(property_crc))
     if size < 0 or 0 < size < least:
-        raise UsageError(f"{size} bytes cannot be filled with records: the smallest takes {least}")
+        raise UsageError(
+            f"{count_of(size, 'byte')} cannot hold a filler record: the smallest needs {least:,}"
+        )
     if record_size_limit < 2 * least:
-        raise UsageError(f"filler records of at most {record_size_limit} bytes: {2 * least} is the least")
+        raise UsageError(
+            f"filler records of at most {count_of(record_size_limit, 'byte')}: the minimum is {2 * least:,}"
+        )
     if property_crc is None:
         property_crc = dialect.property_crc and size >= min_filler_size(property_crc=True)
     return _records(start_offset, size, store_timestamp, store_host, property_crc, record_size_limit)

@@ -20,6 +20,7 @@ from rocketfsck.formats.magic import BLANK_HEADER_SIZE, MIN_RECORD_SIZE
 from rocketfsck.repair.carve.carve import Found
 from rocketfsck.repair.log.filler import RECORD_SIZE_LIMIT, min_filler_size
 from rocketfsck.repair.salvage.choose import takes_queue_offset
+from rocketfsck.wording import count_of
 
 LayoutName = Literal["keep", "pack"]
 
@@ -58,7 +59,9 @@ def place_kept(found: Found, rows: Longs, file_size: int) -> Placement | str:
     end = start + found["total_size"][rows]
     crossing = np.flatnonzero(start % file_size + (end - start) + BLANK_HEADER_SIZE > file_size)
     if len(crossing):
-        return f"the record at {start[crossing[0]]} does not lie inside a file of {file_size} bytes"
+        return (
+            f"the record at {start[crossing[0]]} does not fit into one file of {count_of(file_size, 'byte')}"
+        )
     fences: list[tuple[int, int]] = []
     blanks: list[tuple[int, int]] = []
     if len(rows):
@@ -85,13 +88,13 @@ def _fill(
         blanks.append((low, file_end))
         low = file_end
         if (high - low) // file_size > MAX_FENCED_FILES:
-            return f"there are more than {MAX_FENCED_FILES} empty files between {low} and {high}"
+            return f"there are more than {MAX_FENCED_FILES:,} empty files between {low} and {high}"
         while high - low >= file_size:
             fences.append((low, low + file_size - BLANK_HEADER_SIZE))
             blanks.append((low + file_size - BLANK_HEADER_SIZE, low + file_size))
             low += file_size
     if 0 < high - low < min_filler_size():
-        return f"{high - low} bytes before the record at {high} are too few for a fence"
+        return f"the gap of {count_of(high - low, 'byte')} before {high} is too small for a filler record"
     if high > low:
         fences.append((low, high))
     return ""

@@ -40,6 +40,7 @@ from rocketfsck.store.circumstances import GEOMETRY_DEFAULTS
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import FileReader
+from rocketfsck.wording import count_of
 from rocketfsck.writer.disk.publish import SideFile, building_directory, clear_side_file
 
 if TYPE_CHECKING:
@@ -142,7 +143,9 @@ def find_records(
     if options.version is not None:
         parse_version(options.version)
     if options.file_size is not None and not LEAST_FILE_SIZE <= options.file_size < 1 << 31:
-        raise UsageError(f"commit log files of {options.file_size} bytes: {LEAST_FILE_SIZE} is the least")
+        raise UsageError(
+            f"commit log files of {count_of(options.file_size, 'byte')}: the minimum is {LEAST_FILE_SIZE:,}"
+        )
     sources, skipped = list_sources(paths)
     found = carve_all(sources, progress)
     bases = [-1 if source.base_offset is None else source.base_offset for source in sources]
@@ -249,7 +252,8 @@ def _place(
         elif options.layout == "keep":
             return fates, placed, note
         elif skipped_count := count_skipped(found, placed):
-            note = f"in their places brokers would skip {skipped_count} records behind holes of their queues"
+            skipped_text = count_of(skipped_count, "record")
+            note = f"at the old offsets brokers would skip {skipped_text} after holes in the queues"
         else:
             return fates, placed, "the physical offsets fit"
     fates = choose(found, confidence, options.level, in_place=False)
@@ -277,7 +281,7 @@ def write_store(
     stands in the way.
     """
     if not len(salvage.story.placement.rows):
-        raise UsageError("no record was found that could be taken: nothing to write")
+        raise UsageError("no usable record was found: nothing to write")
     into = Path(os.path.abspath(into))  # noqa: PTH100 - the last part need not exist
     ledger = ledger_path or default_ledger(into)
     done = False

@@ -156,11 +156,11 @@ def test_a_plan_without_actions_does_nothing(damaged: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"preconditions": (Extent("checkpoint", 0, 8, "00"),)}, "bytes 0 to 8 of 'checkpoint' are others"),
+        ({"preconditions": (Extent("checkpoint", 0, 8, "00"),)}, "bytes 0 to 8 of 'checkpoint' differ"),
         ({"preconditions": (Extent("gone", 0, None, "00"),)}, "'gone' cannot be read"),
         ({"preconditions": (Extent("checkpoint", 0, 1 << 40, "00"),)}, "cannot be read"),
-        ({"preconditions": (Extent("checkpoint", 0, None, None),)}, "'checkpoint' is there"),
-        ({"write_size": 1 << 62}, "bytes are needed"),
+        ({"preconditions": (Extent("checkpoint", 0, None, None),)}, "'checkpoint' exists now"),
+        ({"write_size": 1 << 62}, "the repair needs"),
     ],
 )
 def test_a_store_that_is_not_as_planned_is_left_alone(
@@ -202,7 +202,7 @@ def test_a_result_that_is_not_better_is_not_published(damaged: Path, in_place: b
 
     report = apply_plan(plan, repairs=with_act(nothing), in_place=in_place)
     assert not report.published and report.unmet and report.exit_code == 4 and report.kept == ""
-    assert "still found" in report.problem
+    assert "still finds" in report.problem
 
     def worse(scene: ActScene, action: Action, _arguments: Arguments) -> None:
         scene.tree.set_aside(action.target)
@@ -210,7 +210,7 @@ def test_a_result_that_is_not_better_is_not_published(damaged: Path, in_place: b
             scene.tree.create("commitlog/more.txt", 5)
 
     report = apply_plan(plan, repairs=with_act(worse), in_place=in_place)
-    assert not report.published and [item.rule for item in report.fresh] and "does not have" in report.problem
+    assert not report.published and [item.rule for item in report.fresh] and "new problems" in report.problem
     assert snapshot(damaged) == before and beside(damaged) == set()
 
 
@@ -219,7 +219,7 @@ def test_findings_the_plan_does_not_know_are_not_new(damaged: Path) -> None:
     part = replace(plan, actions=plan.actions[:1], unanswered=())
     report = apply_plan(part, repairs=REPAIRS)
     assert report.published and report.left and report.exit_code == 5
-    assert {item.reason for item in report.left} == {"the plan does not speak of it"}
+    assert {item.reason for item in report.left} == {"the plan does not mention this finding"}
 
 
 @MODES

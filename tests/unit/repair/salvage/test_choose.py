@@ -243,10 +243,10 @@ def test_a_log_that_begins_inside_a_file_is_fenced_from_its_start() -> None:
 @pytest.mark.parametrize(
     ("offsets", "why"),
     [
-        ((0, 191), "too few for a fence"),
-        ((50,), "too few for a fence"),
-        ((950,), "does not lie inside"),
-        ((893,), "does not lie inside"),
+        ((0, 191), "too small for a filler record"),
+        ((50,), "too small for a filler record"),
+        ((950,), "does not fit into one file"),
+        ((893,), "does not fit into one file"),
         ((0, 10_000_000), "empty files"),
     ],
 )

@@ -119,7 +119,7 @@ def test_a_hole_in_the_files_ends_what_is_safe(store_dir: Directory, store_copy:
 
 def test_what_does_not_fit_one_log_is_refused(store_dir: Directory) -> None:
     store = open_store(store_dir("4.9.8-multiseg"))
-    with pytest.raises(UsageError, match="do not fit one log"):
+    with pytest.raises(UsageError, match="do not fit into one log"):
         heal_stores(store, store, SalvageOptions(file_size=3000))
 
 

@@ -107,7 +107,7 @@ def test_what_no_file_can_hold_is_told(tmp_path: Path) -> None:
     found, into = salvaged(tmp_path, record(0) + record(50_000, 1, body=bytes(5000)))
     assert found.counts == {"taken": 1, "too-large": 1}
     assert found.story.placement.name == "pack"
-    assert "does not lie inside" in found.layout_note
+    assert "does not fit into one file" in found.layout_note
     rows = ledger(default_ledger(into))
     assert [row["fate"] for row in rows if "fate" in row] == ["taken", "too-large"]
 
