@@ -274,7 +274,7 @@ def test_queues_are_not_made_of_entries_that_are_not_agreed_on(real_dir: Directo
     plan = make_plan(store, report)
     assert plan.actions == ()
     (reason,) = {item.reason for item in plan.unanswered if item.rule == "XR002"}
-    assert "does not take for agreed on" in reason
+    assert "not yet agreed on by the group" in reason
     assert "rebuild-queue" in reason
     forced = make_plan(store, report, only=["rebuild-queue"])
     assert [action.name for action in forced.actions] == ["rebuild-queue"]

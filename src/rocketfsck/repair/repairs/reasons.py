@@ -28,8 +28,9 @@ OF_DLEDGER = (
     "replace the store by a copy of the whole store of a healthy node of the group"
 )
 OPEN_ENTRIES = (
-    "DLedger's log ends with entries that its node does not take for agreed on, and what {repair} makes "
-    "would show them: start the node within its group and stop it, then plan again; --only {repair} forces it"
+    "the last entries of DLedger's log are not yet agreed on by the group, and {repair} would show "
+    "these entries: start the node in its group, stop it and make a new plan; --only {repair} forces the "
+    "repair"
 )
 NO_LOG = (
     "the log has no sound record, and queues and index are the best evidence of what it held: salvage the "
