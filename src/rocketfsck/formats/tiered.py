@@ -9,6 +9,7 @@
     queue segment := unit[20]*                  the consume queue unit; its offset is that place
     local index   := header slot[8]* item[32]*  in tiered_index_file/, with room for all its items
     index segment := header slot[8]* item[28]*  the same, compacted: no prevItem, slots of position and length
+    5.1.x, local  := header slot[8]* item[32]* i32[3] i32   see `OLD_LOCAL_NAMES`
 
 A coda has the size and the magic code of a BLANK record. Brokers from 5.1.0 to 5.2.0 write one when a segment
 is full, later ones only read it. An index of 5.1.x has its number of slots in `slotCount` (later ones the
@@ -30,8 +31,21 @@ INDEX_TOPIC = "rmq_sys_INDEX"
 """The topic in whose name the index segments of a broker are kept; queue 0."""
 SEGMENT_TYPES = ("COMMIT_LOG", "CONSUME_QUEUE", "INDEX")
 """Names of the directories, by the `type` that the metadata has for them."""
+OLD_LOCAL_NAMES = ("0000", "1111")
+"""The local index files of 5.1.x: the one that takes items, and the one that waits to be compacted.
+
+Slots and prevItem count items from 0, and -1 means none. The header holds 0 slots, and -1 for both times
+up to the first item. The last 4 bytes hold -1, and the end magic once the file takes no more items; the 12 bytes in
+front of them stay unused, because brokers reckon with the 40 bytes of another header.
+"""
+OLD_LOCAL_COMPACTING = "2222"
+"""What 5.1.x compacts `1111` into. Brokers never read this file, and delete it before they write it."""
+OLD_LOCAL_TAIL_SIZE = 16
 NO_TIMESTAMP = 2**63 - 1
 """The begin and the end of a segment to which nothing was appended yet."""
+
+MAX_INDEX_SIZE = 2**31 - 1
+"""Positions in an index file are int32, and so is the length of a local one."""
 
 _HASH_SIZE = 8
 _OFFSET_SIZE = 20
@@ -125,27 +139,34 @@ def _hash(text: str) -> str:
 class IndexShape:
     """How an index file is laid out: its slots and items, which end at `end` (bytes).
 
-    `old`: it is of 5.1.x, with times in ms and a magic code behind the items.
+    `old`: 5.1.x wrote the file, with times in ms and a magic code behind the items. `first_item` is the
+    number of the first item: 1 in the local files of 5.2.0 and later, in which 0 means none.
     """
 
     slot_count: int
     item_count: int
     item_size: int
     old: bool
+    first_item: int = 0
 
     @property
     def items_start(self) -> int:
-        """The position of the first item that a slot can have."""
+        """The position of item 0."""
         return TIERED_INDEX_HEADER.size + self.slot_count * TIERED_COMPACTED_SLOT.size
 
     @property
     def end(self) -> int:
-        return self.items_start + self.item_count * self.item_size
+        return self.items_start + (self.first_item + self.item_count) * self.item_size
+
+    @property
+    def no_item(self) -> int:
+        """What a slot or prevItem of a local file holds where there is no item."""
+        return self.first_item - 1
 
 
 def compacted_shape(size: int, slot_count: int, item_count: int) -> IndexShape | None:
     """The shape of an index segment of `size` bytes with these numbers in its header; None if none fits."""
-    if item_count < 0 or slot_count < 0:
+    if item_count < 0 or slot_count < 0 or size > MAX_INDEX_SIZE:
         return None
     item_size = TIERED_COMPACTED_ITEM.size
     old = IndexShape(slot_count, item_count, item_size, True)

@@ -21,9 +21,12 @@ from rocketfsck.formats.dtypes import RECORD_HEAD_DTYPE
 from rocketfsck.formats.javatext import INT64_MAX, INT64_MIN, parse_int64
 from rocketfsck.formats.magic import MAGIC_BLANK
 from rocketfsck.formats.tiered import (
+    MAX_INDEX_SIZE,
+    OLD_LOCAL_COMPACTING,
+    OLD_LOCAL_NAMES,
+    OLD_LOCAL_TAIL_SIZE,
     SEGMENT_TYPES,
     TIERED_CODA,
-    TIERED_COMPACTED_SLOT,
     TIERED_INDEX_HEADER,
     TIERED_INDEX_ITEM,
     IndexShape,
@@ -216,13 +219,26 @@ def read_local_header(store: Store, reader: FileReader) -> IndexHeader:
     if len(data) < TIERED_INDEX_HEADER.size:
         return IndexHeader(compacted=False)
     values = TIERED_INDEX_HEADER.parse(data)
+    old = is_old_local(reader.path.rpartition("/")[2])
+    first_item, tail = (0, OLD_LOCAL_TAIL_SIZE) if old else (1, 0)
     for slots in _slot_counts(store):
-        start = TIERED_INDEX_HEADER.size + slots * TIERED_COMPACTED_SLOT.size
-        room, rest = divmod(reader.size - start, TIERED_INDEX_ITEM.size)
-        if rest == 0 and room > values["indexCount"] >= 0 and values["slotCount"] <= slots:
-            shape = IndexShape(slots, values["indexCount"], TIERED_INDEX_ITEM.size, False)
+        shape = IndexShape(slots, values["indexCount"], TIERED_INDEX_ITEM.size, old, first_item)
+        rest = (reader.size - tail - shape.items_start) % TIERED_INDEX_ITEM.size
+        used_slots = 0 if old else slots
+        if (
+            rest == 0
+            and reader.size <= MAX_INDEX_SIZE
+            and values["indexCount"] >= 0
+            and shape.end <= reader.size - tail
+            and values["slotCount"] <= used_slots
+        ):
             return IndexHeader(values, shape, compacted=False)
     return IndexHeader(values, compacted=False)
+
+
+def is_old_local(name: str) -> bool:
+    """Whether 5.1.x gives a file in `tiered_index_file/` this name."""
+    return name in OLD_LOCAL_NAMES
 
 
 def _slot_counts(store: Store) -> Iterator[int]:
@@ -247,5 +263,5 @@ def local_indexes(store: Store) -> tuple[StoreFile, ...]:
         for other in store.others
         if other.kind is OtherKind.TIERED_INDEX
         for file in other.files
-        if file.name.isascii() and file.name.isdecimal()
+        if file.name.isascii() and file.name.isdecimal() and file.name != OLD_LOCAL_COMPACTING
     )

@@ -17,6 +17,7 @@ from rocketfsck.store import identify_file
 
 from tests.conftest import Directory
 from tests.unit.cli.conftest import Cli
+from tests.unit.verify.test_tiered_old_indexes import old_file
 
 BROKER = "tiered/d5771ffb_RealCluster/broker-a"
 FIRST = segment_name(0)
@@ -128,3 +129,20 @@ def test_what_the_store_has_is_not_said_twice(cli: Cli, real_dir: Directory) -> 
     rows = cli("query", "key", real_dir(STORE), "TierOrder", "shared-key", "--format", "json").out
     assert '"via": ["tiered"]' not in rows
     assert '"via": ["index"' in rows
+
+
+def test_an_index_of_5_1_numbers_its_items_from_0(cli: Cli, real_dir: Directory, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(real_dir(STORE) / "tiered", root / "tiered")
+    (root / "commitlog").mkdir()
+    (root / "tiered_index_file").mkdir()
+    rows = [(7, 1, 0, 0, 9, 0), (7 + 101, 1, 0, 9, 9, 5), (8, 1, 0, 18, 9, 6)]
+    (root / "tiered_index_file/0000").write_bytes(old_file(rows, 7000, 7006))
+    found = cli("dump", root / "tiered_index_file", "--format", "jsonl").rows()
+    items = [row for row in found if row["kind"] == "item"]
+    assert [(row["item"], row["storeTime"], row["prevItem"]) for row in items] == [
+        (0, 7000, -1),
+        (1, 7005, 0),
+        (2, 7006, -1),
+    ]
+    assert {row["slot"]: row["newestItem"] for row in found if row["kind"] == "slot"} == {7: 1, 8: 2}

@@ -485,3 +485,26 @@ def test_segments_that_are_elsewhere(copy: Copy, tmp_path: Path) -> None:
     found = check_tiered(Context(store, "full", 0))
     assert found.items == []
     assert found.checked.record_count == 253
+
+
+@pytest.mark.parametrize(("module", "name", "limit"), [(queues, "MAX_KEYS", 60), (indexes, "MAX_ITEMS", 40)])
+def test_keys_above_the_limit_are_said_not_to_be_checked(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch, module: object, name: str, limit: int
+) -> None:
+    monkeypatch.setattr(module, name, limit)
+    monkeypatch.setattr(indexes, name, limit)
+    (copy.root / INDEX / segment_name(0)).unlink()
+    items = copy.items()
+    left_out = [item for item in items if isinstance(item, NotChecked)]
+    assert {item.reason for item in left_out} == {
+        f"its keys are not compared with the index files: there are more than {limit}"
+    }
+    skipped = {item.what.removeprefix(BROKER) for item in left_out}
+    compared = {
+        f"{finding.where.topic}/{finding.where.queue_id}"
+        for finding in items
+        if isinstance(finding, Finding) and finding.rule == "TS023"
+    }
+    assert "TierBulk0/0" in skipped
+    assert compared
+    assert not compared & skipped

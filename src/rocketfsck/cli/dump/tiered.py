@@ -12,6 +12,7 @@ from rocketfsck.cli.dump.source import Source, Wanted
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.text import timestamp
 from rocketfsck.formats.tiered import (
+    OLD_LOCAL_COMPACTING,
     TIERED_COMPACTED_ITEM,
     TIERED_COMPACTED_SLOT,
     TIERED_INDEX_HEADER,
@@ -27,9 +28,7 @@ _MAGICS = {TIERED_INDEX_MAGIC_BEGIN: "being written", TIERED_INDEX_MAGIC_END: "c
 
 def index_items(source: Source, wanted: Wanted) -> Iterator[Item]:
     """The header, the slots in use and the items; where the numbers do not fit the length, the bytes."""
-    header = read_segment_header(source.reader)
-    if header.shape is None and source.store is not None and "tiered_index_file" in source.name:
-        header = read_local_header(source.store, source.reader)
+    header = _header(source)
     if not header.values:
         yield from rest_items(source, 0)
         return
@@ -50,6 +49,15 @@ def index_items(source: Source, wanted: Wanted) -> Iterator[Item]:
     yield from _content(source, wanted, header)
 
 
+def _header(source: Source) -> IndexHeader:
+    *_, directory, name = ("", *source.reader.path.split("/"))
+    local = directory == "tiered_index_file" and name != OLD_LOCAL_COMPACTING
+    if local and source.store is not None:
+        return read_local_header(source.store, source.reader)
+    header = read_segment_header(source.reader)
+    return IndexHeader(header.values, compacted=False) if local else header
+
+
 def _content(source: Source, wanted: Wanted, header: IndexHeader) -> Iterator[Item]:
     shape = header.shape
     assert shape is not None
@@ -60,7 +68,7 @@ def _content(source: Source, wanted: Wanted, header: IndexHeader) -> Iterator[It
         number = (pos - TIERED_INDEX_HEADER.size) // TIERED_COMPACTED_SLOT.size
         if wanted.slot is not None and number != wanted.slot:
             return None
-        if header.compacted and not values["length"]:
+        if not values["length"] if header.compacted else values["newestItem"] < 0:
             return None
         return "slot", {"slot": number, **values}, ""
 
@@ -86,13 +94,11 @@ def _content(source: Source, wanted: Wanted, header: IndexHeader) -> Iterator[It
             what="slot",
         )
     items = TIERED_COMPACTED_ITEM if header.compacted else TIERED_INDEX_ITEM
-    # Item 0 of a file that is still written is never used.
-    end = shape.end if header.compacted else shape.end + shape.item_size
     yield from unit_items(
-        source, items, item, start=shape.items_start, end=end, zeros=not wanted.any, what="item"
+        source, items, item, start=shape.items_start, end=shape.end, zeros=not wanted.any, what="item"
     )
     if not wanted.any:
-        yield from rest_items(source, end)
+        yield from rest_items(source, shape.end)
 
 
 SPECS = {

@@ -15,7 +15,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from rocketfsck import __version__
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.checkpoint import encode_checkpoint
-from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.query.start.databases import database_path, kind_of_queues
 from rocketfsck.repair.build.files import take_owner, write_part
 from rocketfsck.repair.build.index import IndexBuilder, index_build
@@ -184,9 +183,8 @@ class _Rebuilding:
         if database is None:
             return self._run(None)
         store = self.store
-        light = store.settings.flag(
-            "enableLmq", any(queue.topic.startswith(LMQ_PREFIX) for queue in store.queues)
-        )
+        # Only a broker with enableLmq gives a record numbers in light queues: the log shows the setting.
+        light = store.settings.flag("enableLmq", True)
         with row_writer(self.work.path / database, light=light) as self.rows:
             return self._run(database)
 

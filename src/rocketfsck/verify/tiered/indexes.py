@@ -51,7 +51,7 @@ from rocketfsck.verify.tiered.indexheaders import (
     header_finding,
     pairs,
 )
-from rocketfsck.verify.tiered.queues import QueueKeys
+from rocketfsck.verify.tiered.queues import MAX_KEYS, QueueKeys
 
 BLOCK = 1 << 16
 """Slots and items that are looked at together."""
@@ -173,10 +173,11 @@ class IndexWalk:
     def _written(
         self, file: StoreFile, reader: FileReader, header: IndexHeader, shape: IndexShape
     ) -> Iterator[Finding]:
-        """Items in the order in which they came, from number 1 on; a slot has the number of its newest."""
-        newest: NDArray[np.int64] = np.zeros(shape.slot_count, np.int64)
-        for first in range(1, shape.item_count + 1, BLOCK):
-            count = min(BLOCK, shape.item_count + 1 - first)
+        """Items in the order in which they came; a slot has the number of its newest."""
+        newest: NDArray[np.int64] = np.full(shape.slot_count, shape.no_item, np.int64)
+        behind = shape.first_item + shape.item_count
+        for first in range(shape.first_item, behind, BLOCK):
+            count = min(BLOCK, behind - first)
             start = shape.items_start + first * shape.item_size
             rows = np.frombuffer(reader.read(start, count * shape.item_size), TIERED_ITEM_DTYPE)
             number = np.arange(first, first + count, dtype=np.int64)
@@ -196,7 +197,7 @@ class IndexWalk:
             start = TIERED_INDEX_HEADER.size + first * TIERED_COMPACTED_SLOT.size
             slots = np.frombuffer(reader.read(start, count * TIERED_COMPACTED_SLOT.size), TIERED_SLOT_DTYPE)
             right = newest[first : first + count]
-            for row in np.flatnonzero(np.maximum(slots["newestItem"], 0) != right).tolist():
+            for row in np.flatnonzero(np.maximum(slots["newestItem"], shape.no_item) != right).tolist():
                 at = start + row * TIERED_COMPACTED_SLOT.size
                 where = Where(file=file.relative, start=at, end=at + 8, slot=first + row)
                 found: Facts = {"position": int(slots["newestItem"][row]), "length": None}
@@ -278,20 +279,24 @@ class IndexWalk:
                 yield self._item(file, shape, int(place[row]), None, reason)
         mine = self._items.setdefault((queue.topic, queue.queue_id), QueueItems())
         if mine.count + len(rows) > MAX_ITEMS:
-            self.complete = False
+            mine.complete = False
+        if not mine.complete:
             return
         mine.hashes.append(hashes[~wrong])
         mine.places.append(where[~wrong])
         mine.count += len(rows)
 
-    def unindexed(self) -> Iterator[Finding]:
+    def unindexed(self) -> Iterator[Finding | NotChecked]:
         """Keys that no index file has, of records that are not older than what the index has at all."""
-        if not self.complete or not self.file_count:
-            return
         for name, keys in sorted(self.keys.items()):
-            if not keys.complete or not keys.count:
-                continue
             items = self._items.get(name, QueueItems())
+            if not keys.complete or not items.complete:
+                limit = MAX_ITEMS if keys.complete else MAX_KEYS
+                reason = f"its keys are not compared with the index files: there are more than {limit:,}"
+                yield NotChecked(self.logs[name].directory, reason)
+                continue
+            if not self.complete or not self.file_count or not keys.count:
+                continue
             there, own = pairs(items.hashes, items.places), pairs(keys.hashes, keys.places)
             times = np.concatenate(keys.times)
             missing = np.flatnonzero(~np.isin(own, there) & (times >= self.earliest))

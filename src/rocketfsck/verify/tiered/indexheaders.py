@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.tiered import (
+    OLD_LOCAL_NAMES,
     TIERED_INDEX_HEADER,
     TIERED_INDEX_MAGIC_BEGIN,
     TIERED_INDEX_MAGIC_END,
 )
 from rocketfsck.reader.heads import head_at
-from rocketfsck.reader.tiered import IndexHeader, SegmentRow, TieredQueue
+from rocketfsck.reader.tiered import IndexHeader, SegmentRow, TieredQueue, is_old_local
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import StoreFile
 from rocketfsck.store.reading import FileReader
@@ -35,6 +36,7 @@ class QueueItems:
     hashes: list[NDArray[np.int32]] = field(default_factory=list)
     places: list[Longs] = field(default_factory=list)
     count: int = 0
+    complete: bool = True
 
 
 def pairs(hashes: list[NDArray[np.int32]], places: list[Longs]) -> NDArray[np.uint64]:
@@ -63,14 +65,18 @@ def check_header(
         if reader.size or row is not None:
             yield header_finding(file, 0, reader.size, f"{reader.size} bytes are less than a header")
         return
-    magics = [TIERED_INDEX_MAGIC_END] + ([] if header.compacted else [TIERED_INDEX_MAGIC_BEGIN])
+    old = not header.compacted and is_old_local(file.name)
+    magics = [] if old else [TIERED_INDEX_MAGIC_END]
+    magics += [] if header.compacted else [TIERED_INDEX_MAGIC_BEGIN]
     if values["magicCode"] not in magics:
         yield header_finding(file, 0, 4, f"magicCode is {values['magicCode']}")
     if header.compacted and header.shape is None:
         start = TIERED_INDEX_HEADER.offset("slotCount")
         text = f"{values['slotCount']} slots and {values['indexCount']} items do not fit {reader.size} bytes"
         yield header_finding(file, start, TIERED_INDEX_HEADER.size, text)
-    if not header.compacted and values["beginTimestamp"] != int(file.name):
+    if old:
+        yield from _check_old_local(file, reader, header)
+    elif not header.compacted and values["beginTimestamp"] != int(file.name):
         start = TIERED_INDEX_HEADER.offset("beginTimestamp")
         text = f"beginTimestamp is {values['beginTimestamp']}, not the number that is its name"
         yield header_finding(file, start, start + 8, text)
@@ -81,6 +87,28 @@ def check_header(
             start = TIERED_INDEX_HEADER.offset(name)
             text = f"{name} is {values[name]}, in the metadata {right}"
             yield header_finding(file, start, start + 8, text)
+
+
+def _check_old_local(file: StoreFile, reader: FileReader, header: IndexHeader) -> Iterator[Finding]:
+    """What 5.1.x writes around items: no number of slots, times once there are items, a code at the end."""
+    values = header.values
+    if values["slotCount"] != 0:
+        start = TIERED_INDEX_HEADER.offset("slotCount")
+        yield header_finding(file, start, start + 4, f"slotCount is {values['slotCount']}, not 0")
+    empty = values["indexCount"] == 0
+    for name in ("beginTimestamp", "endTimestamp"):
+        if (values[name] == -1) != empty:
+            start = TIERED_INDEX_HEADER.offset(name)
+            text = f"{name} is {values[name]}, and there are {values['indexCount']} items"
+            yield header_finding(file, start, start + 8, text)
+    codes = [TIERED_INDEX_MAGIC_END]
+    codes += [] if file.name == OLD_LOCAL_NAMES[1] else [-1]
+    code = int.from_bytes(reader.read(reader.size - 4, 4), "big", signed=True)
+    if code not in codes:
+        text = f"the last 4 bytes are {code}, neither -1 nor the code of a file that takes no more items"
+        if len(codes) == 1:
+            text = f"the last 4 bytes are {code}: brokers delete the file, because it still takes items"
+        yield header_finding(file, reader.size - 4, reader.size, text)
 
 
 def header_finding(file: StoreFile, start: int, end: int, reason: str) -> Finding:

@@ -67,6 +67,16 @@ def test_the_rows_are_those_of_the_broker(real_dir: Directory, tmp_path: Path) -
     assert not start.harmful
 
 
+def test_light_queues_are_rebuilt_without_a_setting(real_dir: Directory, tmp_path: Path) -> None:
+    root = copied_store(real_dir("5.5.0-lite-rocksdb"), tmp_path / "store")
+    before = rows_of(database_of(root, "consumequeue"))
+    rebuilt(root, tmp_path / "built")
+    after = rows_of(database_of(root, "consumequeue"))
+    assert after["default"] == before["default"]
+    assert len(after["default"]) == 157
+    assert sum(b"%LMQ%$LiLite$" in key for key in after["default"]) == 60
+
+
 def test_what_a_kill_lost_is_there_again(real_dir: Directory, tmp_path: Path) -> None:
     root = copied_store(real_dir("5.5.0-rocksdb-config-v2"), tmp_path / "store")
     assert rows_of(database_of(root, "consumequeue_rocksdb")).get("default", {}) == {}
