@@ -96,7 +96,12 @@ def test_more_mutants_of_all_commands(first: int) -> None:
 
 
 def test_every_field_is_checked_or_says_why_not(tmp_path: Path) -> None:
-    labels = {"record.body sealed", "dledger record.body sealed", "compaction record.body sealed"}
+    labels = {
+        "record.body sealed",
+        "dledger record.body sealed",
+        "compaction record.body sealed",
+        "tiered record.body sealed",
+    }
     for subject in build_subjects(tmp_path).values():
         labels |= {spot.label for spot in find_spots(subject.path)}
     tables = (CHECKED, frozenset(PARTLY), frozenset(BLIND))

@@ -35,8 +35,8 @@ OLD_LOCAL_NAMES = ("0000", "1111")
 """The local index files of 5.1.x: the one that takes items, and the one that waits to be compacted.
 
 Slots and prevItem count items from 0, and -1 means none. The header holds 0 slots, and -1 for both times
-up to the first item. The last 4 bytes hold -1, and the end magic once the file takes no more items; the 12 bytes in
-front of them stay unused, because brokers reckon with the 40 bytes of another header.
+up to the first item. The last 4 bytes hold -1, and the end magic once the file takes no more items; the 12
+bytes in front of them stay unused, because brokers reckon with the 40 bytes of another header.
 """
 OLD_LOCAL_COMPACTING = "2222"
 """What 5.1.x compacts `1111` into. Brokers never read this file, and delete it before they write it."""

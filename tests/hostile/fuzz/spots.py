@@ -17,11 +17,32 @@ from rocketfsck.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, DLEDGER_IND
 from rocketfsck.formats.layout import Layout, registry
 from rocketfsck.formats.magic import BORN_HOST_V6, INNER_BATCH, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, STORE_HOST_V6
 from rocketfsck.formats.record import BLANK, RECORD
+from rocketfsck.formats.tiered import (
+    TIERED_CODA,
+    TIERED_COMPACTED_ITEM,
+    TIERED_COMPACTED_SLOT,
+    TIERED_INDEX_HEADER,
+    TIERED_INDEX_ITEM,
+    TIERED_INDEX_SLOT,
+    compacted_shape,
+    segment_offset,
+)
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_LOG_UNIT, TIMER_WHEEL_SLOT
+from rocketfsck.reader.tiered import read_local_header
+from rocketfsck.store import open_store
 from rocketfsck.store.index_geometry import infer_index_geometry
 from rocketfsck.store.model import IndexFile
+from rocketfsck.store.reading import FileReader
 
 MAX_READ = 1 << 20
+
+
+_OF_AREAS = {
+    "commitlog": (),
+    "tiered": ("record", "consumequeue_unit"),
+    "tiered_index_file": ("tiered_index_header",),
+}
+"""By area, the layouts that are checked by other rules there: areas that are not here have own records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +66,7 @@ class Spot:
     def label(self) -> str:
         """The field's name, as `seen` has it: records that are not in the commit log have the area before."""
         top = self.file.partition("/")[0].partition("-")[0]
-        area = f"{top} " if self.layout in ("record", "blank") and top != "commitlog" else ""
+        area = f"{top} " if self.layout in _OF_AREAS.get(top, ("record", "blank")) else ""
         return f"{area}{self.layout}.{self.field}"
 
 
@@ -97,7 +118,10 @@ def _walker(name: str, path: Path) -> Walk | None:
         "checkpoint": lambda _: iter([(CHECKPOINT, 0, CHECKPOINT.size)]),
         "timerwheel": lambda _: _used_slots(path),
         "timerlog": lambda data: _rows(TIMER_LOG_UNIT, data),
+        "tiered_index_file": lambda _: _local_index(path),
     }
+    if segment_offset(base) is not None:
+        return _SEGMENTS.get(path.parent.name)
     if base == "timercheck":
         return lambda _: iter([(TIMER_CHECK, 0, TIMER_CHECK.size)])
     if top == "compaction" and rest.startswith("compactionLog"):
@@ -117,6 +141,47 @@ def _rows(layout: Layout, data: bytes) -> Iterator[tuple[Layout, int, int]]:
         yield layout, start, start + layout.size
         if not any(data[start:]):
             return
+
+
+def _segment(data: bytes) -> Iterator[tuple[Layout, int, int]]:
+    """Records up to the end of a segment of a tiered log, or up to its coda."""
+    for layout, start, end in _records(data):
+        if layout is BLANK:
+            yield TIERED_CODA, start, start + TIERED_CODA.size
+        else:
+            yield layout, start, end
+
+
+def _segment_index(data: bytes) -> Iterator[tuple[Layout, int, int]]:
+    header = TIERED_INDEX_HEADER.parse(data)
+    shape = compacted_shape(len(data), header["slotCount"], header["indexCount"])
+    assert shape is not None
+    yield TIERED_INDEX_HEADER, 0, TIERED_INDEX_HEADER.size
+    pos = TIERED_INDEX_HEADER.size
+    for layout, end in ((TIERED_COMPACTED_SLOT, shape.items_start), (TIERED_COMPACTED_ITEM, shape.end)):
+        while pos < end:
+            yield layout, pos, pos + layout.size
+            pos += layout.size
+
+
+def _local_index(path: Path) -> Iterator[tuple[Layout, int, int]]:
+    with FileReader(path) as reader:
+        shape = read_local_header(open_store(path.parent.parent), reader).shape
+    assert shape is not None
+    yield TIERED_INDEX_HEADER, 0, TIERED_INDEX_HEADER.size
+    pos = TIERED_INDEX_HEADER.size
+    for layout, end in ((TIERED_INDEX_SLOT, shape.items_start), (TIERED_INDEX_ITEM, shape.end)):
+        while pos < end:
+            if layout is TIERED_INDEX_SLOT or pos >= shape.items_start + shape.first_item * layout.size:
+                yield layout, pos, pos + layout.size
+            pos += layout.size
+
+
+_SEGMENTS: dict[str, Walk] = {
+    "COMMIT_LOG": _segment,
+    "CONSUME_QUEUE": lambda data: _rows(UNIT, data),
+    "INDEX": _segment_index,
+}
 
 
 def _used_slots(path: Path) -> Iterator[tuple[Layout, int, int]]:

@@ -191,7 +191,7 @@ _RECIPES: Mapping[str, tuple[str, Callable[[], list[Event]], dict[str, object]]]
 def build_subjects(folder: Path) -> dict[str, Subject]:
     """Every subject, made below an existing, empty folder."""
     made = [_write(folder, name) for name in _RECIPES]
-    made += [_with_sides(folder), _with_dledger(folder)]
+    made += [_with_sides(folder), _with_dledger(folder), _with_tiered(folder)]
     made += [_unpack(folder, name) for name in BROKER_WRITTEN]
     return {subject.name: replace(subject, clean=_is_clean(subject)) for subject in made}
 
@@ -227,6 +227,23 @@ def _unpack(folder: Path, name: str) -> Subject:
     conf.write_text(f"mappedFileSizeCommitLog={sizes[0]}\n")
     version = str(manifest.get("version") or name.partition("-")[0])
     return Subject(name, path, conf, version, tuple(topics))
+
+
+def _with_tiered(folder: Path) -> Subject:
+    """Tiered storage of a real broker, with segments that end with a coda."""
+    name = "5.2.0-tiered"
+    path = folder / name / "store"
+    path.mkdir(parents=True)
+    with tarfile.open(DATA / "tiered" / "5.2.0-codas.tar.xz") as archive:
+        archive.extractall(path, filter="data")
+    conf = folder / name / "broker.conf"
+    sizes = sorted(file.stat().st_size for file in (path / "commitlog").iterdir())
+    conf.write_text(f"mappedFileSizeCommitLog={sizes[0]}\n")
+    topics = sorted(entry.name for entry in (path / "consumequeue").iterdir())
+    store = open_store(path, version="5.2.0", broker_conf=conf)
+    rebuild_store(store, folder / name / "built", RebuildOptions(checkpoint=True, sync=False))
+    (folder / name / "built" / "checkpoint").rename(path / "checkpoint")
+    return Subject(name, path, conf, "5.2.0", tuple(topics))
 
 
 def _with_sides(folder: Path) -> Subject:
