@@ -139,7 +139,7 @@ def test_a_log_outside_of_the_root(store_copy: Directory, store_dir: Directory, 
 def test_no_room(store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: Path) -> None:
     store = open_store(store_dir("5.1.3-basic"))
     monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_bavail=1, f_frsize=4096))
-    with pytest.raises(StoreError, match="4096 are free; name another place with --work-dir"):
+    with pytest.raises(StoreError, match="4,096 are free; name another place with --work-dir"):
         TriedStore(store, tmp_path, [action(other, (0, 23))])
 
 
