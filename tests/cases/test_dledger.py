@@ -12,7 +12,7 @@ import pytest
 from rocketfsck.api import iter_messages, read_columns
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.consumequeue import UNIT_SIZE
-from rocketfsck.formats.dledger import DLEDGER_ENTRY, ENTRY_HEADER_SIZE
+from rocketfsck.formats.dledger import DLEDGER_ENTRY, ENTRY_HEADER_SIZE, INDEX_UNIT_SIZE
 from rocketfsck.pipeline.tail.place import log_of
 from rocketfsck.query.counts.statistics import count_log
 from rocketfsck.repair.apply.applying import apply_plan
@@ -281,3 +281,15 @@ def test_queues_are_not_made_of_entries_that_are_not_agreed_on(real_dir: Directo
     (root / "dledger-n0/checkpoint").unlink()
     store = open_store(root)
     assert make_plan(store, check_store(store, CheckOptions(level="full"))).actions == ()
+
+
+def test_zeroed_units_in_the_middle_of_the_index(real_dir: Directory, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(real_dir("5.5.0-dledger"), root, ignore=shutil.ignore_patterns("timerwheel"))
+    with (root / "dledger-n0/index" / f"{0:020d}").open("r+b") as stream:
+        stream.seek(50 * INDEX_UNIT_SIZE)
+        stream.write(bytes(3 * INDEX_UNIT_SIZE))
+    (found,) = serious(open_store(root))
+    assert (found.rule, found.count, found.found["index"]) == ("XR032", 3, 50)
+    assert (found.where.start, found.where.end) == (50 * INDEX_UNIT_SIZE, 51 * INDEX_UNIT_SIZE)
+    assert "the unit is empty" in str(found.found["reason"])

@@ -61,6 +61,7 @@ REASONS = (
     "the entry's size is {found}, the unit's {expected}",
     "the entry in front of it ends at {expected}",
 )
+EMPTY = "the unit is empty, and units behind it are not"
 UNUSED_FIELDS = ("channel", "chainCrc", "bodyCrc")
 NUMBER, NO_FILE, NO_ENTRY, INDEX, TERM, SIZE, GAP = range(1, 8)
 
@@ -110,11 +111,19 @@ class _Walk:
     last_term: int = 0
 
     def run(self) -> Iterator[Finding]:
+        before: int | None = None
         for number, rows in self._blocks():
             if self.first_index is None:
                 self.first_index = int(rows["index"][0])
             pos, size = rows["pos"].astype(np.int64), rows["size"].astype(np.int64)
             expired = (pos >= 0) & (size > 0) & (pos <= self.log.start - size)
+            previous = np.concatenate(([number[0] - 1 if before is None else before], number[:-1]))
+            before = int(number[-1])
+            for row in np.flatnonzero((number - previous > 1) & ~expired).tolist():
+                first = int(previous[row]) + 1
+                facts: Facts = {"index": first, "pos": 0, "reason": EMPTY}
+                where, count = self._unit(first), int(number[row]) - first
+                yield Finding(RuleName.DLEDGER_INDEX_ENTRY, where, facts, count=count)
             kept = np.flatnonzero(~expired)
             if len(kept):
                 yield from self._block(number[kept], rows[kept])
@@ -262,7 +271,7 @@ class _Walk:
         magic, size, index, term, stated = _HEADER.unpack(bytes(self.log.read(pos, _HEADER.size)))
         return magic, size, index, term, stated
 
-    def _unit(self, number: int, pos: int) -> Where:
+    def _unit(self, number: int, pos: int | None = None) -> Where:
         start = number * INDEX_UNIT_SIZE
         file = self.units.files[max(self.units.last_from(start), 0)]
         start -= file.start_offset or 0

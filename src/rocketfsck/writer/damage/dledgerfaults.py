@@ -16,7 +16,7 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import MappedFile, OtherKind
 from rocketfsck.writer.damage.job import Job
 from rocketfsck.writer.damage.model import Place, damage
-from rocketfsck.writer.damage.related import rules
+from rocketfsck.writer.damage.related import RECORD_CHANGED, TAIL_LOST, rules
 
 NODE = "a log of DLedger's"
 _WALKED = 5000
@@ -27,6 +27,7 @@ _OF_ENTRY = rules(
     RuleName.DLEDGER_TERM,
     RuleName.LOG_BOUNDARY_LOST,
 )
+_OF_LOST = _OF_ENTRY | TAIL_LOST | rules(RuleName.LOG_TORN_TAIL, RuleName.DLEDGER_STATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,50 @@ def dledger_unit_size(job: Job) -> None:
     value = entry.values["size"] + 1 + job.rng.randrange(1 << 20)
     _set(job, DLEDGER_INDEX, entry.index.relative, entry.unit_pos, "size", value)
     job.promise(RuleName.DLEDGER_INDEX_ENTRY, entry.unit_place)
+
+
+@damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_ENTRY)
+def dledger_unit_empty(job: Job) -> None:
+    """A unit in the middle of DLedger's index is zero."""
+    entry = _entry(job)
+    job.editor.write(entry.index.relative, entry.unit_pos, bytes(INDEX_UNIT_SIZE))
+    job.note = f"unit {entry.values['index']} of DLedger's index is zero"
+    job.promise(RuleName.DLEDGER_INDEX_ENTRY, entry.unit_place)
+
+
+@damage("H4", causes=(RuleName.RECORD_BODY_CRC,), needs=NODE, may_also=RECORD_CHANGED)
+def dledger_record_body(job: Job) -> None:
+    """One bit of the body of a record in an entry of DLedger's is another."""
+    record = job.record(
+        "record with a body in an entry", lambda log, item: log.file.in_entries and item.body_size
+    )
+    pos = record.body_pos + job.rng.randrange(record.body_size)
+    byte = job.editor.read(record.file.relative, pos, pos + 1)[0]
+    job.editor.write(record.file.relative, pos, bytes([byte ^ 1 << job.rng.randrange(8)]))
+    job.note = f"a bit at byte {pos} of {record.file.relative}, in a body"
+    job.promise(RuleName.RECORD_BODY_CRC, job.record_place(record))
+
+
+@damage("H4", causes=(RuleName.SEGMENT_LENGTH,), needs=NODE, may_also=_OF_LOST)
+def dledger_data_short(job: Job) -> None:
+    """A data file of DLedger's ends within an entry."""
+    entry = _entry(job)
+    size = entry.pos + 1 + job.rng.randrange(entry.values["size"] - 1)
+    size -= size % 1024 == 0  # a whole number of KiB would pass for a setting
+    job.editor.truncate(entry.data.relative, size)
+    job.note = f"{entry.data.relative} cut to {size} bytes"
+    job.promise(RuleName.SEGMENT_LENGTH, Place(entry.data.relative, 0, size))
+
+
+@damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_LOST)
+def dledger_data_missing(job: Job) -> None:
+    """The only data file of DLedger's is gone."""
+    index, entry = _index(job), _entry(job)
+    files = [file for file in job.store.commitlog.files if file.in_entries]
+    job.need(len(files) == 1, "single data file of DLedger's")
+    job.editor.remove(entry.data.relative)
+    job.note = f"{entry.data.relative} removed"
+    job.promise(RuleName.DLEDGER_INDEX_ENTRY, Place(index.relative, 0, INDEX_UNIT_SIZE))
 
 
 @damage("H4", causes=(RuleName.DLEDGER_RANGE,), needs=NODE, may_also=_OF_ENTRY)
