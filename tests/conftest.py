@@ -44,6 +44,8 @@ RELEASED = {
     "tiered storage": ("5.5.0-tiered",),
     "a log of DLedger's": ("5.5.0-dledger", "4.9.7-dledger-mixed"),
     "a RocksDB of consume queues": ("5.5.0-rocksdb-cq", "5.5.0-combine"),
+    "a RocksDB of messages": ("5.5.0-rocksdb-all",),
+    "a RocksDB with rows in its WAL": ("5.5.0-pop-kv-killed", "5.5.0-rocksdb-config-v2"),
 }
 """Stores of released brokers, by what only they have."""
 

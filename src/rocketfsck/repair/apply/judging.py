@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rocketfsck.repair.plan.model import Action, Plan, Unanswered
+from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
@@ -21,6 +22,9 @@ _NEW = "this finding is new"
 _HIDDEN = "commit log files with wrong names hid this finding; make a new plan"
 _OF_LOG = ("CL", "ST")
 """Families of rules of files and the log; all others compare something with the log, or follow from it."""
+
+_SAME: Mapping[str, str] = {RuleName.DATABASE_LOG_CUT: RuleName.DATABASE_FILE_DAMAGED}
+"""Two rules of one fault: by the first while `abort` is there, by the second once a repair removed that."""
 
 Place = tuple[str, str, int | None]
 
@@ -92,7 +96,8 @@ def _renamed(finding: Finding, name_of: Callable[[str], str]) -> Finding:
 def _place(finding: Finding) -> Place:
     """What a finding is about, whatever its words: a queue, else a file."""
     where = finding.where
-    return finding.rule, where.file if where.topic is None else f"/{where.topic}", where.queue_id
+    rule = _SAME.get(finding.rule, finding.rule)
+    return rule, where.file if where.topic is None else f"/{where.topic}", where.queue_id
 
 
 def _all(findings: Iterable[Finding], reason: str) -> Iterable[Unanswered]:

@@ -18,10 +18,10 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.rocksmessages import MARKS, encode_i64
 from rocketfsck.formats.timer import TIMER_TOPIC
 from rocketfsck.reader.indexrows import index_rows, log_messages
-from rocketfsck.repair.build.rowpipe import RowPipe, row_pipe
 from rocketfsck.store.model import Other, OtherKind, Store
 from rocketfsck.store.rocks.families import DEFAULT
 from rocketfsck.store.rocks.reading import read_rows
+from rocketfsck.store.rocks.rowpipe import RowPipe, row_pipe
 
 DATABASE = "rocksdbstore"
 FAMILIES = (DEFAULT, "timer", "trans")

@@ -30,9 +30,9 @@ from rocketfsck.formats.rocks import (
 from rocketfsck.formats.rocksmessages import encode_i64
 from rocketfsck.repair.build.model import BuiltQueue, QueueBuild
 from rocketfsck.repair.build.queuestates import RawNames
-from rocketfsck.repair.build.rowpipe import RowPipe, row_pipe
 from rocketfsck.repair.build.walk import LogWalked
 from rocketfsck.scan.build.rows import FLAGS, INDEX, OFFSET, OWN, QUEUE, SIZE, SKIPPED, TAGS, TIME
+from rocketfsck.store.rocks.rowpipe import RowPipe, row_pipe
 
 FAMILIES = (UNITS, BOUNDS) = ("default", "offset")
 ROW = np.dtype([("place", ">i8"), ("offset", ">i8"), ("size", ">i4"), ("tags", ">i8"), ("time", ">i8")])

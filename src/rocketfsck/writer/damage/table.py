@@ -15,6 +15,7 @@ from rocketfsck.writer.damage import (
     indexfaults,
     queuefaults,
     recordfaults,
+    rowfaults,
     segmentfaults,
     smallfaults,
     tieredfaults,
@@ -47,6 +48,7 @@ MODULES = (
     tieredfaults,
     dledgerfaults,
     databasefaults,
+    rowfaults,
     genericfaults,
 )
 """The modules in whose order, and in the order within them, the faults are listed."""

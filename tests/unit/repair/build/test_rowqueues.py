@@ -11,12 +11,12 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.rocks import decode_bound_key, decode_unit_key
 from rocketfsck.query.start.simulate import simulate_start
 from rocketfsck.repair.apply.startjudge import predict_rebuilt
-from rocketfsck.repair.build import rowchild, rowpipe
-from rocketfsck.repair.build.rowpipe import RowPipe
 from rocketfsck.repair.build.rowqueues import FAMILIES, RowBuilder, row_writer
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.store import open_store
+from rocketfsck.store.rocks import rowchild, rowpipe
+from rocketfsck.store.rocks.rowpipe import RowPipe
 from rocketfsck.verify import CheckOptions, check_store
 
 from tests.conftest import Directory

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.build import rowchild
+from rocketfsck.store.rocks import rowchild
 from rocketfsck.store.rocks.reading import INSTALL
 
 PATIENCE = 600.0
