@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rocketfsck.cli.groupfacts import identity_facts, node_facts
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.consumequeue import BATCH_UNIT, BATCH_UNIT_SIZE, UNIT, UNIT_SIZE, is_valid_unit
@@ -57,6 +58,8 @@ def store_facts(store: Store) -> dict[str, Any]:
         },
         "abort": _abort(store.abort),
         "checkpoint": _checkpoint(store.checkpoint),
+        "identity": identity_facts(store),
+        "dledger": node_facts(store),
         "commitlog": {
             "directories": [str(directory) for directory in store.commitlog.directories],
             "file_size": store.commitlog.file_size,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -152,3 +153,58 @@ def test_unreadable_parts_are_told(cli: Cli, store_copy: Directory) -> None:
     out = cli("info", store).out
     assert "stray\\n" in out
     assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "broker", "number"),
+    [
+        ("brokerIdentity", b"East#broker-b#3", "broker-b", 3),
+        ("brokerIdentity-temp", b"East#broker-c#4#code", "broker-c", 4),
+    ],
+)
+def test_the_identity(
+    cli: Cli, store_dir: Directory, tmp_path: Path, name: str, data: bytes, broker: str, number: int
+) -> None:
+    """The first file that a broker can take counts."""
+    root = Path(shutil.copytree(store_dir("5.3.3-basic"), tmp_path / "store"))
+    assert _info(cli, root)["identity"] is None
+    assert "  identity: " not in cli("info", root).out
+    (root / "brokerIdentity").write_bytes(b"no identity")
+    (root / "brokerIdentity-temp").write_bytes(b"East#broker-d#5#code")
+    (root / "brokerIdentity.bak").write_bytes(b"East#broker-e#6")
+    (root / name).write_bytes(data)
+    facts = {"file": name, "cluster": "East", "broker_name": broker, "broker_id": number}
+    assert _info(cli, root)["identity"] == facts
+    line = f"  identity: broker {broker}, id {number}, of cluster East ({name})"
+    assert line in cli("info", root).out.splitlines()
+
+
+def test_an_identity_that_no_broker_takes(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(store_dir("5.3.3-basic"), tmp_path / "store"))
+    (root / "brokerIdentity").write_bytes(b"East#broker-b")
+    found = _info(cli, root)["identity"]
+    assert found["file"] == "brokerIdentity"
+    assert "not cluster#brokerName#brokerId" in found["error"]
+    assert "  identity: brokerIdentity: not cluster#brokerName#brokerId" in cli("info", root).out
+
+
+def test_the_node_of_dledger(cli: Cli, real_dir: Directory, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(real_dir("4.9.7-dledger-mixed"), tmp_path / "store"))
+    facts = {"node": "n0", "group": None, "current_term": 0, "voted_for": "n0", "committed_index": 144}
+    assert _info(cli, root)["dledger"] == facts
+    wide = ("--broker-conf", tmp_path / "broker.conf")
+    (tmp_path / "broker.conf").write_text("dLegerGroup=group-a\n")
+    assert _info(cli, root, *map(str, wide))["dledger"] == {**facts, "group": "group-a"}
+    said = cli("info", root, *wide).out
+    assert "  dledger: node n0 of group-a; term 0, voted for n0; agreed on up to entry 144\n" in said
+    (root / "dledger-n0/currterm").write_text("currTerm=x\n")
+    (root / "dledger-n0/checkpoint").unlink()
+    said = " ".join(cli("info", root).out.split())
+    assert (
+        "dledger: node n0 of a group that only broker.conf names; term unknown, voted for nobody; no "
+        "agreement is noted"
+    ) in said
+    (root / "dledger-n0/currterm").write_bytes(bytes(1 << 17))
+    assert "error" in _info(cli, root)["dledger"]
+    assert "  dledger: " in cli("info", root).out
+    assert _info(cli, real_dir("5.5.0-long"))["dledger"] is None

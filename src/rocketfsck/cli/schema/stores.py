@@ -194,6 +194,9 @@ def info_store() -> Any:
     )
     sizes = dict.fromkeys(("size", "allocated_size"), int)
     used = {"used_entry_count": maybe(int), "error": maybe(str)}
+    names = dict.fromkeys(("cluster", "broker_name"), maybe(str))
+    state = {"node": maybe(str), **dict.fromkeys(("group", "voted_for"), maybe(str | None))}
+    state |= dict.fromkeys(("current_term", "committed_index"), maybe(int | None))
     index = record("IndexFile", file=str, **sizes, **_fields(HEADER), **used)
     return record(
         "InfoStore",
@@ -206,6 +209,8 @@ def info_store() -> Any:
         live=Live,
         abort=Abort,
         checkpoint=record("CheckpointFields", **_fields(CHECKPOINT), error=maybe(str)) | None,
+        identity=record("Identity", file=str, **names, broker_id=maybe(int), error=maybe(str)) | None,
+        dledger=record("Node", **state, error=maybe(str)) | None,
         commitlog=Log,
         queues=list[Queue],
         ext_queues=list[ExtQueue],

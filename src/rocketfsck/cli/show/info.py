@@ -65,6 +65,7 @@ def _state(facts: Facts, palette: Palette, columns: int) -> Iterator[str]:
         yield palette.warning(f"  abort: present, left{pid}: {why}")
     else:
         yield "  abort: absent, the last stop was clean"
+    yield from _group(facts, palette, columns)
     checkpoint = facts["checkpoint"]
     if checkpoint is None:
         yield palette.warning("  checkpoint: absent")
@@ -77,6 +78,33 @@ def _state(facts: Facts, palette: Palette, columns: int) -> Iterator[str]:
         ]
         yield "  checkpoint"
         yield from (f"    {line}" for line in aligned(rows, right=(1,)))
+
+
+def _group(facts: Facts, palette: Palette, columns: int) -> Iterator[str]:
+    """Who the broker takes itself for in controller mode, and what its node of DLedger's knows."""
+    for name, words in (("identity", _identity), ("dledger", _node)):
+        found = facts[name]
+        if found is not None and "error" in found:
+            text = f"{name}: {_sentence(found['error'])}"
+            yield from (palette.error(line) for line in wrapped(text, columns, "  "))
+        elif found is not None:
+            yield from wrapped(words(found), columns, "  ")
+
+
+def _identity(found: Facts) -> str:
+    return (
+        f"identity: broker {visible(found['broker_name'])}, id {found['broker_id']}, of cluster "
+        f"{visible(found['cluster'])} ({visible(found['file'])})"
+    )
+
+
+def _node(found: Facts) -> str:
+    group = "a group that only broker.conf names" if found["group"] is None else visible(found["group"])
+    term = "unknown" if found["current_term"] is None else found["current_term"]
+    vote = "nobody" if found["voted_for"] is None else visible(found["voted_for"])
+    agreed = found["committed_index"]
+    until = "no agreement is noted" if agreed is None else f"agreed on up to entry {agreed}"
+    return f"dledger: node {visible(found['node'])} of {group}; term {term}, voted for {vote}; {until}"
 
 
 def _some(items: Sequence[Any], everything: bool) -> tuple[Sequence[Any], int]:
