@@ -26,7 +26,8 @@ from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.tasks.task import Checked, Context
 from rocketfsck.verify.tiered.indexes import IndexWalk
-from rocketfsck.verify.tiered.queues import QueueKeys, QueueWalk
+from rocketfsck.verify.tiered.indexheaders import MAX_KEYS, QueueKeys
+from rocketfsck.verify.tiered.queues import QueueWalk
 from rocketfsck.verify.tiered.segments import check_segments, live_rows, tiered_parts
 
 _NO_METADATA = TieredMetadata({}, {})
@@ -63,17 +64,19 @@ def check_tiered(context: Context) -> Tiered:
     compiled = compiled_wanted(sum(queue.log.size for queue in queues))
     records = units = 0
     if context.level != "quick":
-        keys = {}
+        keys: dict[tuple[str, int], QueueKeys] = {}
+        room = MAX_KEYS
         with_keys = bool(local_indexes(context.store)) or any(
             part.kind is OtherKind.TIERED_SEGMENT_INDEX for part in parts
         )
         for queue in queues:
             walk = _walk(context, metadata, queue, compiled)
-            walk.keys = QueueKeys() if with_keys else None
+            walk.keys = QueueKeys(room=room) if with_keys else None
             found.items += _guarded(queue.directory, walk.run(), context.detail_limit)
             records, units = records + walk.record_count, units + walk.unit_count
             if walk.keys is not None:
                 keys[queue.topic, queue.queue_id] = walk.keys
+                room -= walk.keys.count
         indexes.keys = keys
     found.items += _indexes(context, metadata, indexes)
     found.checked = Checked(len(files), sum(file.size for file in files), records, units, indexes.item_count)

@@ -45,18 +45,20 @@ from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.tiered.indexheaders import (
+    MAX_KEYS,
     QueueItems,
+    QueueKeys,
     check_header,
     first_time,
     header_finding,
+    is_in,
     pairs,
 )
-from rocketfsck.verify.tiered.queues import MAX_KEYS, QueueKeys
 
 BLOCK = 1 << 16
 """Slots and items that are looked at together."""
 MAX_ITEMS = 16 << 20
-"""Items of one queue that are compared with its records: 20 bytes each are kept."""
+"""Items of all queues that are compared with their records: 12 bytes each are kept."""
 _SECOND = 1000
 
 
@@ -150,20 +152,20 @@ class IndexWalk:
     ) -> Iterator[Finding]:
         """The items of some slots that follow each other, a bounded number at a time."""
         count = length // shape.item_size
+        pieces = -(-count // BLOCK)  # of slots with more items than are looked at together
+        behind = _numbered(pieces) * BLOCK
+        numbers = np.repeat(numbers, pieces)
+        position = np.repeat(position, pieces) + behind * shape.item_size
+        count = np.minimum(np.repeat(count, pieces) - behind, BLOCK)
+        ends = position + count * shape.item_size
         done = 0
         while done < len(numbers):
-            total = np.cumsum(count[done:])
-            take = max(int(np.searchsorted(total, BLOCK, "right")), 1)
-            low, high = int(position[done]), int(position[done + take - 1] + length[done + take - 1])
-            slot = np.repeat(numbers[done : done + take], count[done : done + take])
-            place = np.concatenate(
-                [
-                    np.arange(int(start), int(start + size), shape.item_size, dtype=np.int64)
-                    for start, size in zip(
-                        position[done : done + take], length[done : done + take], strict=True
-                    )
-                ]
-            )
+            low = int(position[done])
+            take = max(int(np.searchsorted(ends[done:], low + BLOCK * shape.item_size, "right")), 1)
+            part = slice(done, done + take)
+            high = int(ends[done + take - 1])
+            slot = np.repeat(numbers[part], count[part])
+            place = np.repeat(position[part], count[part]) + _numbered(count[part]) * shape.item_size
             data = np.frombuffer(reader.read(low, high - low), np.uint8)
             picked = data[(place - low)[:, None] + np.arange(shape.item_size)]
             rows = picked.view(TIERED_COMPACTED_ITEM_DTYPE).reshape(-1)
@@ -271,15 +273,15 @@ class IndexWalk:
         if keys is None or not keys.complete:
             return
         hashes = np.where(rows["hash"] == INT32_MIN, 0, rows["hash"]).astype(np.int32)
-        known = np.isin(pairs([hashes[kept]], [where[kept]]), pairs(keys.hashes, keys.places))
+        known = is_in(pairs([hashes[kept]], [where[kept]]), keys.pairs())
         empty = index_hash(queue.topic, "")  # brokers index the nothing between two blanks of KEYS
         for row in np.flatnonzero(kept)[~known].tolist():
             if int(hashes[row]) != empty:
                 reason = f"no key of the message at {int(offset[row])} has the hash {int(hashes[row])}"
                 yield self._item(file, shape, int(place[row]), None, reason)
         mine = self._items.setdefault((queue.topic, queue.queue_id), QueueItems())
-        if mine.count + len(rows) > MAX_ITEMS:
-            mine.complete = False
+        if sum(items.count for items in self._items.values()) + len(rows) > MAX_ITEMS:
+            mine.drop()
         if not mine.complete:
             return
         mine.hashes.append(hashes[~wrong])
@@ -292,14 +294,14 @@ class IndexWalk:
             items = self._items.get(name, QueueItems())
             if not keys.complete or not items.complete:
                 limit = MAX_ITEMS if keys.complete else MAX_KEYS
-                reason = f"its keys are not compared with the index files: there are more than {limit:,}"
+                reason = f"its keys are not compared with the index files: more than {limit:,} in all queues"
                 yield NotChecked(self.logs[name].directory, reason)
                 continue
             if not self.complete or not self.file_count or not keys.count:
                 continue
-            there, own = pairs(items.hashes, items.places), pairs(keys.hashes, keys.places)
+            there, own = np.sort(pairs(items.hashes, items.places)), pairs(keys.hashes, keys.places)
             times = np.concatenate(keys.times)
-            missing = np.flatnonzero(~np.isin(own, there) & (times >= self.earliest))
+            missing = np.flatnonzero(~is_in(own, there) & (times >= self.earliest))
             if not len(missing):
                 continue
             queue = self.logs[name]
@@ -324,3 +326,10 @@ class IndexWalk:
         entry = (place - shape.items_start) // shape.item_size if number is None else number
         where = Where(file=file.relative, start=place, end=place + shape.item_size, entry=entry)
         return Finding(RuleName.TIERED_INDEX_ITEM, where, {"reason": reason})
+
+
+def _numbered(counts: Longs) -> Longs:
+    """0, 1, ... for each of the counts, one behind the other."""
+    starts = np.cumsum(counts) - counts
+    found: Longs = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(starts, counts)
+    return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Longs
+from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.tiered import (
     OLD_LOCAL_NAMES,
     TIERED_INDEX_HEADER,
@@ -22,10 +22,13 @@ from rocketfsck.formats.tiered import (
 from rocketfsck.reader.heads import head_at
 from rocketfsck.reader.tiered import IndexHeader, SegmentRow, TieredQueue, is_old_local
 from rocketfsck.rulenames import RuleName
+from rocketfsck.scan.columns import KEY_TAGS, RecordBatch
 from rocketfsck.store.model import StoreFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding, Where
 
+MAX_KEYS = 16 << 20
+"""Keys of all queues that are compared with the index: 28 bytes each are kept at most."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -38,6 +41,47 @@ class QueueItems:
     count: int = 0
     complete: bool = True
 
+    def drop(self) -> None:
+        """Forget all items: there are too many."""
+        self.complete, self.count = False, 0
+        self.hashes.clear()
+        self.places.clear()
+
+
+@dataclass(slots=True)
+class QueueKeys:
+    """The keys of a queue's records, as an index has them: hash and place; and when each was stored (ms)."""
+
+    hashes: list[NDArray[np.int32]] = field(default_factory=list)
+    places: list[Longs] = field(default_factory=list)
+    times: list[Longs] = field(default_factory=list)
+    count: int = 0
+    complete: bool = True
+    room: int = MAX_KEYS
+    _pairs: NDArray[np.uint64] | None = None
+
+    def pairs(self) -> NDArray[np.uint64]:
+        """The keys as `indexheaders.pairs` has them, in ascending order; all keys have been added."""
+        if self._pairs is None:
+            self._pairs = np.sort(pairs(self.hashes, self.places))
+        return self._pairs
+
+    def add(self, batch: RecordBatch, base: int) -> None:
+        """The keys of a batch of records."""
+        if not self.complete:
+            return
+        rows = np.flatnonzero(batch["key_kind"] != KEY_TAGS)
+        if self.count + len(rows) > self.room:
+            self.complete, self.count = False, 0
+            for kept in (self.hashes, self.places, self.times):
+                kept.clear()
+            return
+        records = batch["key_record"][rows]
+        self.hashes.append(batch["key_hash"][rows].copy())
+        self.places.append(batch["pos"][records].astype(np.int64) + base)
+        self.times.append(batch["store_timestamp"][records].astype(np.int64))
+        self.count += len(rows)
+
 
 def pairs(hashes: list[NDArray[np.int32]], places: list[Longs]) -> NDArray[np.uint64]:
     """One number for each hash and place."""
@@ -45,6 +89,15 @@ def pairs(hashes: list[NDArray[np.int32]], places: list[Longs]) -> NDArray[np.ui
         return np.zeros(0, np.uint64)
     found: NDArray[np.uint64] = np.concatenate(places).astype(np.uint64) * _MIX
     return found + np.concatenate(hashes).astype(np.uint64)
+
+
+def is_in(numbers: NDArray[np.uint64], ordered: NDArray[np.uint64]) -> Flags:
+    """Which of the numbers are among others in ascending order."""
+    if not len(ordered):
+        return np.zeros(len(numbers), np.bool_)
+    at = np.minimum(np.searchsorted(ordered, numbers), len(ordered) - 1)
+    found: Flags = ordered[at] == numbers
+    return found
 
 
 def first_time(queue: TieredQueue) -> int:

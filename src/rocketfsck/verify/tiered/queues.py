@@ -28,7 +28,7 @@ from rocketfsck.formats.tiered import NO_TIMESTAMP, TIERED_CODA
 from rocketfsck.reader.tiered import SegmentRow, TieredQueue, heads_at
 from rocketfsck.reader.units import StreamReader
 from rocketfsck.rulenames import RuleName
-from rocketfsck.scan.columns import KEY_TAGS, Fault, RecordBatch
+from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
@@ -37,11 +37,10 @@ from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.tasks.task import Context
+from rocketfsck.verify.tiered.indexheaders import QueueKeys
 
 BLOCK = 1 << 15
 """Units that are looked at together."""
-MAX_KEYS = 16 << 20
-"""Keys of one queue that are compared with the index: 20 bytes each are kept."""
 
 _FAULTS: tuple[tuple[Fault, str], ...] = (
     (Fault.PHYSICAL_OFFSET, "its physicalOffset is not its place in this log"),
@@ -56,29 +55,6 @@ _FAULTS: tuple[tuple[Fault, str], ...] = (
 )
 _SAME = ("totalSize", "magicCode", "bodyCRC", "flag", "queueOffset")
 """What a record of the commit log and its copy have in common, of the fields in front of their bodies."""
-
-
-@dataclass(slots=True)
-class QueueKeys:
-    """The keys of a queue's records, as an index has them: hash and place; and when each was stored (ms)."""
-
-    hashes: list[NDArray[np.int32]] = field(default_factory=list)
-    places: list[Longs] = field(default_factory=list)
-    times: list[Longs] = field(default_factory=list)
-    count: int = 0
-    complete: bool = True
-
-    def add(self, batch: RecordBatch, base: int) -> None:
-        """The keys of a batch of records."""
-        rows = np.flatnonzero(batch["key_kind"] != KEY_TAGS)
-        if self.count + len(rows) > MAX_KEYS:
-            self.complete = False
-            return
-        records = batch["key_record"][rows]
-        self.hashes.append(batch["key_hash"][rows].copy())
-        self.places.append(batch["pos"][records].astype(np.int64) + base)
-        self.times.append(batch["store_timestamp"][records].astype(np.int64))
-        self.count += len(rows)
 
 
 @dataclass(slots=True)
