@@ -238,11 +238,15 @@ def _with_tiered(folder: Path) -> Subject:
         archive.extractall(path, filter="data")
     conf = folder / name / "broker.conf"
     sizes = sorted(file.stat().st_size for file in (path / "commitlog").iterdir())
-    conf.write_text(f"mappedFileSizeCommitLog={sizes[0]}\n")
+    conf.write_text(
+        f"mappedFileSizeCommitLog={sizes[0]}\nmappedFileSizeConsumeQueue=2000\n"
+        "maxHashSlotNum=11\nmaxIndexNum=250\n"
+    )
     topics = sorted(entry.name for entry in (path / "consumequeue").iterdir())
     store = open_store(path, version="5.2.0", broker_conf=conf)
-    rebuild_store(store, folder / name / "built", RebuildOptions(checkpoint=True, sync=False))
-    (folder / name / "built" / "checkpoint").rename(path / "checkpoint")
+    rebuild_store(store, folder / name / "built", RebuildOptions(index=True, checkpoint=True, sync=False))
+    for part in ("index", "checkpoint"):
+        (folder / name / "built" / part).rename(path / part)
     return Subject(name, path, conf, "5.2.0", tuple(topics))
 
 
