@@ -48,7 +48,7 @@ CHECKED = frozenset({
     "tiered_compacted_slot.length", "tiered_compacted_slot.position",
     "tiered_compacted_item.hash", "tiered_compacted_item.topicId", "tiered_compacted_item.queueId",
     "tiered_compacted_item.offset", "tiered_compacted_item.size",
-    "tiered_index_file tiered_index_header.magicCode", "tiered_index_file tiered_index_header.beginTimestamp",
+    "tiered_index_file tiered_index_header.beginTimestamp",
     "tiered_index_file tiered_index_header.indexCount",
     "tiered_index_slot.newestItem",
     "tiered_index_item.hash", "tiered_index_item.topicId", "tiered_index_item.queueId",
@@ -96,6 +96,7 @@ PARTLY: Mapping[str, str] = {
     "tiered record.properties": "keys and the tag are checked; the rest is the user's own",
     "tiered_compacted_item.timeDiff": "items of queues that were deleted and made anew are older",
     "tiered_index_item.timeDiff": "items of queues that were deleted and made anew are older",
+    "tiered_index_file tiered_index_header.magicCode": "the begin magic and the end magic can be right",
     "tiered_index_file tiered_index_header.slotCount": "up to the number of slots that there are",
     "dledger record.magicCode": "what is no record's is not looked at",
 }
