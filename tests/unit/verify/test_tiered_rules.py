@@ -459,6 +459,11 @@ def test_an_index_that_is_still_written(copy: Copy, monkeypatch: pytest.MonkeyPa
     path.write_bytes(sound)
     copy.write(relative, 4, b"\0\0\0\0\0\0\0\x01")
     assert "TS020" in copy.rules()
+    for count in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff"):
+        path.write_bytes(sound)
+        copy.write(relative, 24, count)
+        (finding,) = copy.found()
+        assert (finding.rule, finding.where.start) == ("TS020", 20)
     copy.truncate(relative, 12)
     assert "TS020" in copy.rules()
 

@@ -16,6 +16,7 @@ from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.tiered import (
     OLD_LOCAL_NAMES,
     TIERED_INDEX_HEADER,
+    TIERED_INDEX_ITEM,
     TIERED_INDEX_MAGIC_BEGIN,
     TIERED_INDEX_MAGIC_END,
 )
@@ -123,7 +124,9 @@ def check_header(
     magics += [] if header.compacted else [TIERED_INDEX_MAGIC_BEGIN]
     if values["magicCode"] not in magics:
         yield header_finding(file, 0, 4, f"magicCode is {values['magicCode']}")
-    if header.compacted and header.shape is None:
+    # Nothing in a local file says how many slots it has, but no number of slots leaves room for more items.
+    too_many = not 0 <= values["indexCount"] <= reader.size // TIERED_INDEX_ITEM.size
+    if header.shape is None and (header.compacted or too_many):
         start = TIERED_INDEX_HEADER.offset("slotCount")
         text = f"{values['slotCount']} slots and {values['indexCount']} items do not fit {reader.size} bytes"
         yield header_finding(file, start, TIERED_INDEX_HEADER.size, text)
