@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 from pathlib import Path
 
 from rocketfsck.errors import StoreError, UsageError
@@ -16,6 +17,7 @@ from rocketfsck.repair.plan.document import plan_text, read_plan
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.store.reading import named_errors
 from rocketfsck.verify.rules.catalog import printable
+from rocketfsck.writer.disk import fileops
 
 
 def kept_path(root: Path | str) -> Path:
@@ -39,12 +41,10 @@ def keep_plan(plan: Plan) -> Path:
     """Keep a plan for its store, in the place of an earlier one. Raises StoreError."""
     path = kept_path(plan.store.root)
     with named_errors(path, "cannot be written"):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = path.with_name(f"{path.name}.{os.getpid()}")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-            stream.write(plan_text(plan))
-        new.replace(path)
+        part = f"{path.name}.{secrets.token_hex(8)}.part"
+        with fileops.open_directory(path.parent, only=frozenset({part, path.name})) as shelf:
+            fileops.write_new(shelf / part, plan_text(plan).encode("ascii"), 0o600)
+            fileops.rename(shelf / part, shelf / path.name)
     return path
 
 

@@ -28,7 +28,7 @@ from tests.unit.query.maker import make, message, reopen
 from tests.unit.repair.core.plans import REPAIRS, plan_of, snapshot
 from tests.unit.repair.core.test_applying import MODES, beside, only, with_act
 
-FINE = StartVerdict("5.3.3", ("5.3.2", "5.3.3"), True, True, cut_count=0, reached_count=9)
+FINE = StartVerdict("5.3.3", ("5.3.2", "5.3.3"), True, True, cut_count=0, lost_count=0, reached_count=9)
 
 
 @MODES
