@@ -348,6 +348,7 @@ ALLOWED = {
         "repair/area/locking.py",
         "open",
     ): "the lock that a broker takes is locked, through a link, too; not written",
+    ("writer/damage/rowfaults.py", "TemporaryDirectory"): "scratch space of its own",
     ("repair/heal/plan.py", "TemporaryDirectory"): "scratch space of its own",
 }
 
