@@ -121,3 +121,4 @@ def _first_lines_hold_all(lines: list[str], verdict: dict[str, object]) -> None:
     assert {"Store", "Start", "Next"} <= labels
     assert labels & {"Lost", "Repair"}
     assert (verdict["may_start"] is False) == lines[0].startswith(("Do not start", "A broker does not start"))
+    assert lines[0].startswith("Warnings only") <= (verdict["error_count"] == 0)

@@ -51,6 +51,7 @@ __all__ = ["Progress", "check_store"]
 _KINDS = (("commitlog", LogFileTask), ("consumequeue", QueuesTask), ("index", IndexFileTask))
 _READ_OTHERS = frozenset(
     {
+        OtherKind.BROKER_IDENTITY,
         OtherKind.EPOCH,
         OtherKind.TIMER_CHECK,
         OtherKind.TIMER_LOG,

@@ -11,12 +11,13 @@ from rocketfsck.query.start import verdict as starts
 from rocketfsck.repair.verdict import judge_store, ranked, sound_end_of, urgent_classes
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import LiveState, LockState
+from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.run import check_store
 from rocketfsck.writer.damage import damage_store
 
-from tests.conftest import STORE_NAMES, Directory
+from tests.conftest import REAL_NAMES, STORE_NAMES, Directory
 
 
 @pytest.mark.parametrize("name", STORE_NAMES)
@@ -28,6 +29,13 @@ def test_a_sound_log_is_recovered_as_if_it_were_walked(store_dir: Directory, nam
     walked = starts.predict_starts(store, classes, losses=False)
     assert starts.predict_starts(store, classes, losses=False, sound_end=end) == walked
     assert (end is not None) or store.abort is not None or name in ("4.9.8-ghosttail",)
+
+
+@pytest.mark.parametrize("name", REAL_NAMES)
+def test_every_part_of_a_released_brokers_store_is_checked(real_dir: Directory, name: str) -> None:
+    report = check_store(open_store(real_dir(name)))
+    assert report.not_checked == ()
+    assert report.severity_counts[Severity.ERROR] == 0
 
 
 def test_a_part_or_a_lower_level_is_not_trusted(store_dir: Directory) -> None:

@@ -41,6 +41,8 @@ def verdict_lines(verdict: Verdict, store: StoreFacts, palette: Palette, columns
     """The headline, and a line or a few each for the start, what is lost, the repair, the next command."""
     paint = {"healthy": palette.good, "harmful": palette.error, "refused": palette.error}
     headline = HEADLINES[verdict.state]
+    if verdict.state == "damaged" and not verdict.error_count:
+        headline = "Warnings only. A broker may be started: its start loses nothing more."
     if verdict.state == "unknown":
         found = verdict.error_count or verdict.warning_count
         headline = (
