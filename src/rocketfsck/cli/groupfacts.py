@@ -6,7 +6,6 @@ from typing import Any
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.markers import decode_broker_identity
-from rocketfsck.query.nodes import node_state
 from rocketfsck.store import Store
 from rocketfsck.store.model import OtherKind
 from rocketfsck.store.reading import read_whole
@@ -45,6 +44,8 @@ def node_facts(store: Store) -> dict[str, Any] | None:
 
     The group's name is in no file of a store: it is the one in broker.conf, if that is given.
     """
+    from rocketfsck.query.nodes import node_state  # loads NumPy
+
     try:
         state = node_state(store)
     except StoreError as error:

@@ -197,7 +197,7 @@ def _state(store: Store, report: Report, starts: Iterable[StartVerdict]) -> Stat
     known = [start for start in starts if start.covered]
     if any(not start.loads for start in known):
         return "refused"
-    if any(start.takes for start in known) or _lost_configs(report):
+    if any(start.takes(hidden=not _is_sound(report)) for start in known) or _lost_configs(report):
         return "harmful"
     if not known or len(known) < len([*starts]):
         return "unknown"
@@ -211,6 +211,12 @@ def _lost_configs(report: Report) -> tuple[str, ...]:
     """Config files without a sound copy: the broker writes default settings in their place."""
     files = (finding.where.file for finding in report.findings if finding.rule == RuleName.CONFIG_LOST)
     return tuple(dict.fromkeys(files))
+
+
+def _is_sound(report: Report) -> bool:
+    """Whether everything was looked at, and nothing is wrong: files that a broker passes over are no loss."""
+    worst = report.worst or Severity.INFO
+    return worst is Severity.INFO and report.level == "full" and report.coverage.complete
 
 
 def _prospect(store: Store, report: Report, plan: Plan | None) -> tuple[Prospect | None, str]:

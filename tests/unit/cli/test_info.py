@@ -206,5 +206,5 @@ def test_the_node_of_dledger(cli: Cli, real_dir: Directory, tmp_path: Path) -> N
     ) in said
     (root / "dledger-n0/currterm").write_bytes(bytes(1 << 17))
     assert "error" in _info(cli, root)["dledger"]
-    assert "  dledger: " in cli("info", root).out
+    assert "\n  dledger:" in cli("info", root).out
     assert _info(cli, real_dir("5.5.0-long"))["dledger"] is None

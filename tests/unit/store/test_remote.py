@@ -97,7 +97,7 @@ def kept(put: Put) -> Put:
 @pytest.fixture
 def lines(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Lines:
     """Runs a command line: exit status, standard output, standard error."""
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delenv("COLUMNS", raising=False)
 
     def call(*arguments: object) -> tuple[int, str, str]:
         capfd.readouterr()

@@ -114,7 +114,7 @@ def command(
     verdict = judge_store(store, report, version=start_version)
     report = ranked(report, verdict)
     narrowed = options.select or options.ignore or options.baseline is not None
-    harmful = verdict.may_start is False and not narrowed
+    harmful = verdict.may_start is False and options.level != "full" and not narrowed
     code = report.exit_code | (EXIT_PROBLEMS if harmful else 0)
     said = {"exit_code": code, "verdict": to_document(verdict)}
     if write_baseline is not None:

@@ -97,7 +97,7 @@ def _configs(files: tuple[str, ...]) -> Iterator[str]:
 def _rank(start: StartVerdict) -> int:
     if not start.covered:
         return 2
-    return 0 if not start.loads else 1 if start.takes else 3
+    return 0 if not start.loads else 1 if start.takes() else 3
 
 
 def _lost(verdict: Verdict) -> Iterator[str]:

@@ -92,10 +92,11 @@ class StartVerdict:
         """Whether the broker loads and no number says that the start takes something."""
         return self.covered and self.loads and not any(getattr(self, name) for name in COMPARED)
 
-    @property
-    def takes(self) -> bool:
-        """Whether the broker loads, and its start takes something; units without a record had none before."""
-        names = [name for name in COMPARED if name != "unreadable_count"]
+    def takes(self, *, hidden: bool = True) -> bool:
+        """Whether the broker loads, and its start takes something: with `hidden`, files that it passes over,
+        too. Units without a record had none before."""
+        left_out = {"unreadable_count"} if hidden else {"unreadable_count", "hidden_file_count"}
+        names = COMPARED.keys() - left_out
         return self.covered and self.loads and any(getattr(self, name) for name in names)
 
 

@@ -126,11 +126,11 @@ def test_undo_of_what_was_never_published(root: str) -> None:
 
 def test_a_directory_that_is_gone_or_made_anew(root: str) -> None:
     area = make_area(root, None, "beside", "aa")
-    with pytest.raises(StoreError, match="is gone"):
+    with pytest.raises(StoreError, match="is missing"):
         bring(area, "old")
     Path(area.at("store")).mkdir()
     Path(area.at("spare")).mkdir()
-    with pytest.raises(StoreError, match="made anew"):
+    with pytest.raises(StoreError, match="was created again"):
         bring(area, "old")
 
 
