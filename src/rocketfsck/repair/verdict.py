@@ -11,15 +11,15 @@ Design, section 5.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.formats.dialect import dialect_for
 from rocketfsck.query.start.verdict import StartVerdict, predict_starts, start_classes, versions_of
-from rocketfsck.repair.plan.law import all_assumptions, total_notices
-from rocketfsck.repair.plan.model import Notice, Plan
+from rocketfsck.repair.plan.law import assumed_names, total_notices
+from rocketfsck.repair.plan.model import Action, Notice, Plan
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
@@ -102,7 +102,7 @@ def judge_store(
 
     Raises UsageError for a version that is none. What cannot be predicted or planned is said in the verdict.
     """
-    sound = (report.worst or Severity.INFO) is Severity.INFO
+    sound = _is_sound(report)
     starts = _starts(store, version, None if not sound else sound_end_of(store, report), losses=not sound)
     prospect, obstacle = (None, "") if sound else _prospect(store, report, plan)
     counts = report.severity_counts
@@ -191,17 +191,17 @@ def sound_end_of(store: Store, report: Report) -> int | None:
     return None
 
 
-def _state(store: Store, report: Report, starts: Iterable[StartVerdict]) -> State:
+def _state(store: Store, report: Report, starts: Sequence[StartVerdict]) -> State:
     if store.live.locked:
         return "running"
     known = [start for start in starts if start.covered]
     if any(not start.loads for start in known):
         return "refused"
-    if any(start.takes(hidden=not _is_sound(report)) for start in known) or _lost_configs(report):
+    if any(start.takes(hidden=not _is_known_sound(report)) for start in known) or _lost_configs(report):
         return "harmful"
-    if not known or len(known) < len([*starts]):
+    if not known or len(known) < len(starts):
         return "unknown"
-    if (report.worst or Severity.INFO) > Severity.INFO:
+    if not _is_sound(report):
         return "damaged"
     failed = any(item.operational for item in report.not_checked)
     return "partial" if failed or not report.coverage.complete else "healthy"
@@ -214,9 +214,13 @@ def _lost_configs(report: Report) -> tuple[str, ...]:
 
 
 def _is_sound(report: Report) -> bool:
+    """Whether nothing above info was found in what was checked."""
+    return (report.worst or Severity.INFO) is Severity.INFO
+
+
+def _is_known_sound(report: Report) -> bool:
     """Whether everything was looked at, and nothing is wrong: files that a broker passes over are no loss."""
-    worst = report.worst or Severity.INFO
-    return worst is Severity.INFO and report.level == "full" and report.coverage.complete
+    return _is_sound(report) and report.level == "full" and report.coverage.complete
 
 
 def _prospect(store: Store, report: Report, plan: Plan | None) -> tuple[Prospect | None, str]:
@@ -230,13 +234,18 @@ def _prospect(store: Store, report: Report, plan: Plan | None) -> tuple[Prospect
     return prospect_of(plan, report.findings), ""
 
 
+def total_gains(actions: Iterable[Action]) -> dict[str, int]:
+    """What all actions bring back, by what it is."""
+    totals: dict[str, int] = {}
+    for action in actions:
+        for what, count in action.gains.items():
+            totals[what] = totals.get(what, 0) + count
+    return totals
+
+
 def prospect_of(plan: Plan, findings: Iterable[Finding]) -> Prospect:
     """A plan in short."""
     losses = [loss for action in plan.actions for loss in action.losses]
-    gains: dict[str, int] = {}
-    for action in plan.actions:
-        for what, count in action.gains.items():
-            gains[what] = gains.get(what, 0) + count
     answered = {name for action in plan.actions for name in action.why}
     worst = max(plan.unanswered, key=lambda item: RULES[item.rule].severity, default=None)
     return Prospect(
@@ -246,9 +255,9 @@ def prospect_of(plan: Plan, findings: Iterable[Finding]) -> Prospect:
         len(plan.unanswered),
         sum(loss.count for loss in losses if loss.what == "record"),
         sum(loss.count for loss in losses if loss.what == "entry"),
-        gains,
+        total_gains(plan.actions),
         total_notices(plan.actions),
-        tuple(item.name for item in all_assumptions(plan.actions) if item.how == "assumed"),
+        assumed_names(plan.actions),
         "" if worst is None else worst.reason,
     )
 

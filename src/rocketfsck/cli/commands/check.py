@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.checking import check_named
 from rocketfsck.cli.engines import chosen_engine, engine_options
 from rocketfsck.cli.output import Format, open_rows, refuse_inside, to_json
 from rocketfsck.cli.params import (
@@ -21,13 +21,10 @@ from rocketfsck.cli.params import (
     path_argument,
     store_options,
 )
-from rocketfsck.cli.progress import progress
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.errors import EXIT_PROBLEMS
 
 if TYPE_CHECKING:
-    from rocketfsck.engine import Engine
-    from rocketfsck.store import Store
     from rocketfsck.verify.options import CheckOptions
     from rocketfsck.verify.report import Report
 
@@ -110,7 +107,7 @@ def command(
         if written is not None:
             refuse_inside(written, stores)
     chosen = chosen_engine(engine, master, options.jobs, [path, *told.commitlog_paths])
-    report = _check(store, options, path, chosen)
+    report = check_named(store, options, path, chosen)
     verdict = judge_store(store, report, version=start_version)
     report = ranked(report, verdict)
     narrowed = options.select or options.ignore or options.baseline is not None
@@ -172,13 +169,6 @@ def _options(
 def _names(values: tuple[str, ...]) -> tuple[str, ...]:
     """`--select CL,CQ --select index-cycle` as single names."""
     return tuple(name for value in values for name in value.replace(",", " ").split())
-
-
-def _check(store: Store, options: CheckOptions, path: Path, engine: Engine) -> Report:
-    from rocketfsck.verify.run import check_store
-
-    with progress(f"check {os.fspath(path)}") as bar:
-        return check_store(store, options, engine=engine, progress=bar.update)
 
 
 def _rows(report: Report, said: Mapping[str, Any], output_format: Format) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.checking import check_named
 from rocketfsck.cli.output import refuse_inside, to_json
 from rocketfsck.cli.params import (
     Answer,
@@ -105,6 +105,8 @@ def command(
     for `rocketfsck undo`. Interrupted, it is finished by the same command. What the bytes do not tell is
     assumed only where you confirm it. Exit status 0: nothing to repair; 1: corrected; 4: problems are left.
     """
+    from rocketfsck.verify.options import CheckOptions
+
     consent = Consent(dry_run, preen, yes)
     if dry_run + preen + yes > 1:
         raise UsageError("--dry-run, --preen and --yes exclude each other")
@@ -121,7 +123,7 @@ def command(
             _say(stream, answer, palette, None, None, finished)
             return finished.exit_code
         store = told.open("fix", path, delay_levels=delay_levels)
-        report = _check(store, level, jobs or 0, path)
+        report = check_named(store, CheckOptions(level=level, jobs=jobs or 0), path)
         plan, verdict = _planned(store, report, consent, only, except_, assume)
         if answer.form == "text":
             _show(stream, palette, report, plan, verdict)
@@ -131,14 +133,6 @@ def command(
         done = apply.run(plan, confirm_all=consent.asks)
         _say(stream, answer, palette, verdict, plan, done)
     return done.exit_code
-
-
-def _check(store: Store, level: Any, jobs: int, path: Path) -> Report:
-    from rocketfsck.verify.options import CheckOptions
-    from rocketfsck.verify.run import check_store
-
-    with progress(f"check {os.fspath(path)}") as bar:
-        return check_store(store, CheckOptions(level=level, jobs=jobs), progress=bar.update)
 
 
 def _planned(
@@ -175,9 +169,9 @@ def _show(stream: IO[Any], palette: Palette, report: Report, plan: Plan, verdict
 def _agreed(plan: Plan) -> bool:
     """Ask whether the plan is to be carried out."""
     from rocketfsck.cli.show.text import count_of
-    from rocketfsck.repair.plan.law import all_assumptions
+    from rocketfsck.repair.plan.law import assumed_names
 
-    assumed = [item.name for item in all_assumptions(plan.actions) if item.how == "assumed"]
+    assumed = assumed_names(plan.actions)
     right = f"Is what is assumed right ({', '.join(assumed)}), and shall" if assumed else "Shall"
     actions = count_of(len(plan.actions), "action")
     return click.confirm(
@@ -229,17 +223,13 @@ class _Applying:
     def run(self, plan: Plan, *, confirm_all: bool) -> ApplyReport:
         """Carry a plan out. `confirm_all`: the user has agreed to what it assumes."""
         from rocketfsck.repair.apply.applying import apply_plan
-        from rocketfsck.repair.plan.law import all_assumptions
+        from rocketfsck.repair.plan.law import all_assumptions, assumed_names
 
         known = {item.name for item in all_assumptions(plan.actions)}
         names = [item for item in self.assume if item.partition("=")[0] in known]
         if confirm_all:
             given = {item.partition("=")[0] for item in names}
-            names += [
-                item.name
-                for item in all_assumptions(plan.actions)
-                if item.how == "assumed" and item.name not in given
-            ]
+            names += [name for name in assumed_names(plan.actions) if name not in given]
         with progress("check the result") as bar:
             return apply_plan(
                 plan,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.checking import check_named
 from rocketfsck.cli.output import Format, open_output, refuse_inside
 from rocketfsck.cli.params import Answer, Told, format_option, level_option, path_argument, store_options
-from rocketfsck.cli.progress import progress
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.show.palette import Palette
 
 if TYPE_CHECKING:
     from rocketfsck.repair.plan.model import Plan
-    from rocketfsck.store import Store
     from rocketfsck.verify.report import Report
 
 
@@ -66,13 +64,18 @@ def command(
     from rocketfsck.repair.plan.document import plan_text
     from rocketfsck.repair.plan.kept import keep_plan
     from rocketfsck.repair.plan.planning import make_plan
+    from rocketfsck.verify.options import CheckOptions
 
     stores = [path, *told.commitlog_paths]
     if output is not None:
         refuse_inside(output, stores)
     store = told.open("plan", path, delay_levels=delay_levels)
     stores += store.commitlog.directories
-    report = _read_report(report_path) if report_path is not None else _check(store, level, jobs or 0, path)
+    report = (
+        _read_report(report_path)
+        if report_path is not None
+        else check_named(store, CheckOptions(level=level, jobs=jobs or 0), path)
+    )
     plan = make_plan(store, report, preen=preen, only=only, except_=except_)
     if output is None and plan.actions:
         keep_plan(plan)
@@ -93,14 +96,6 @@ def _read_report(path: Path) -> Report:
     from rocketfsck.verify.report import Report
 
     return Report.from_json(read_document(path))
-
-
-def _check(store: Store, level: Any, jobs: int, path: Path) -> Report:
-    from rocketfsck.verify.options import CheckOptions
-    from rocketfsck.verify.run import check_store
-
-    with progress(f"check {os.fspath(path)}") as bar:
-        return check_store(store, CheckOptions(level=level, jobs=jobs), progress=bar.update)
 
 
 def _write_text(plan: Plan, path: Path, output: Path | None, stream: Any, palette: Palette) -> None:

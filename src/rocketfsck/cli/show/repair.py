@@ -15,6 +15,7 @@ from rocketfsck.repair.apply.ledger import Account, Ledger
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport, undo_command
 from rocketfsck.repair.plan.law import KINDS, all_assumptions, notice_text, total_notices
 from rocketfsck.repair.plan.model import Action, Assumption, Gain, Loss, Notice, Plan, Unanswered
+from rocketfsck.repair.verdict import total_gains
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.rules.catalog import RULES
 
@@ -75,15 +76,6 @@ def severity_words(counts: Mapping[str, int], palette: Palette) -> str:
         for severity, noun in _NOUNS.items()
         if totals[severity]
     )
-
-
-def total_gains(actions: Iterable[Action]) -> dict[str, int]:
-    """What all actions bring back, by what it is."""
-    totals: dict[str, int] = {}
-    for action in actions:
-        for what, count in action.gains.items():
-            totals[what] = totals.get(what, 0) + count
-    return totals
 
 
 def _assumptions(items: Sequence[Assumption], palette: Palette, columns: int) -> Iterator[str]:

@@ -73,11 +73,8 @@ class Detail:
 def _amounts_line(report: Report, columns: int) -> Iterator[str]:
     """What was gone through, and how many notes there are, in a line."""
     total = sum(report.checked.values(), Checked())
-    files, size = count_of(total.file_count, "file"), byte_size(total.byte_count)
-    amounts = ", ".join(part for part in (files, size, [*_amounts(total)][2]) if part)
-    yield from labelled(
-        "Checked", iter([f"{amounts}; level {report.level}, {duration(report.seconds)}"]), columns
-    )
+    amounts = ", ".join(filter(None, _amounts(total)))
+    yield from labelled("Checked", [f"{amounts}; level {report.level}, {duration(report.seconds)}"], columns)
     words = [
         count_of(number, noun)
         for severity, noun in _NOUNS.items()
@@ -86,11 +83,11 @@ def _amounts_line(report: Report, columns: int) -> Iterator[str]:
     if report.suppressed:
         words.append(f"{count_of(report.suppressed, 'finding')} of the baseline not shown")
     if words:
-        yield from labelled("Found", iter([", ".join(words)]), columns)
+        yield from labelled("Found", [", ".join(words)], columns)
     filler_count = sum(_filler_units(finding) for finding in report.findings)
     if filler_count:
         text = f"consumers without a tag filter (`*`) receive {count_of(filler_count, 'filler record')}"
-        yield from labelled("Note", iter([f"{text} in place of lost messages (XR015)"]), columns)
+        yield from labelled("Note", [f"{text} in place of lost messages (XR015)"], columns)
 
 
 def _filler_units(finding: Finding) -> int:

@@ -1,6 +1,7 @@
 """The verdict on a store as text: the first lines that `check` and `fix` print.
 
-Do not start a broker on /data/store: the start loses messages.
+Do not start a broker: its start would make the damage worse.
+  Store   /data/store (RocketMQ 5.2.0 to 5.3.4)
   Start   5.2.0 to 5.3.1: starts; 129 messages are cut off the log
           5.3.2 to 5.3.4: starts and loses nothing
   Lost    1 message for good (307 damaged bytes in the commit log)
@@ -10,7 +11,7 @@ Do not start a broker on /data/store: the start loses messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from rocketfsck.cli.show.palette import Palette
@@ -49,7 +50,7 @@ def verdict_lines(verdict: Verdict, store: StoreFacts, palette: Palette, columns
             f"{'Damaged' if found else 'Nothing is wrong'}, but the start of a broker cannot be predicted."
         )
     yield from (paint.get(verdict.state, palette.warning)(line) for line in wrapped(headline, columns))
-    yield from labelled("Store", iter([f"{visible(store.root)} ({_versions(store)})"]), columns)
+    yield from labelled("Store", [f"{visible(store.root)} ({_versions(store)})"], columns)
     yield from labelled("Start", chain(_starts(verdict.starts), _configs(verdict.lost_configs)), columns)
     yield from labelled("Lost", _lost(verdict), columns)
     yield from labelled("Repair", _repair(verdict), columns)
@@ -58,7 +59,7 @@ def verdict_lines(verdict: Verdict, store: StoreFacts, palette: Palette, columns
         yield f"  {'Next':<{LABEL_WIDTH - 2}}{palette.good(command)}"  # never broken: it is to be pasted
 
 
-def labelled(label: str, texts: Iterator[str], columns: int) -> Iterator[str]:
+def labelled(label: str, texts: Iterable[str], columns: int) -> Iterator[str]:
     """Paragraphs behind a label that stands before the first."""
     head = f"  {label}"
     for text in texts:
@@ -84,7 +85,7 @@ def _starts(starts: tuple[StartVerdict, ...]) -> Iterator[str]:
         yield f"{versions_text(alike)}: {text}"
     left = [start for _, alike in ordered[START_LIMIT:] for start in alike]
     if left:
-        yield f"{versions_text(left)}: otherwise; -v shows how"
+        yield f"{versions_text(left)}: otherwise; `rocketfsck simulate` shows how"
 
 
 def _configs(files: tuple[str, ...]) -> Iterator[str]:

@@ -189,6 +189,11 @@ def all_assumptions(actions: Iterable[Action]) -> tuple[Assumption, ...]:
     return tuple(found.values())
 
 
+def assumed_names(actions: Iterable[Action]) -> tuple[str, ...]:
+    """The values that the actions assume, by name: what somebody has to confirm."""
+    return tuple(item.name for item in all_assumptions(actions) if item.how == "assumed")
+
+
 def judge(scene: PlanScene, action: Action, repair: Row) -> Action:
     """The action with what it writes by, what is noticed of it, and whether it is provably safe."""
     assumptions = assumptions_of(scene, action, repair.writes_by, repair.traits)

@@ -46,6 +46,7 @@ from rocketfsck.store.model import MappedFile, OtherKind
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.log.copyfaults import odd_copies
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.store.compactionfiles import check_files, check_positions, place_of
 from rocketfsck.verify.tasks.task import Context
@@ -53,17 +54,6 @@ from rocketfsck.verify.tasks.task import Context
 MAX_KEYED = 8 << 20
 """Records of one queue whose keys are compared: 24 bytes each are kept."""
 
-_FAULTS: tuple[tuple[Fault, str], ...] = (
-    (Fault.PHYSICAL_OFFSET, "its physicalOffset is not its place in the compaction log"),
-    (Fault.SYS_FLAG | Fault.COMPRESSION_TYPE, "its sysFlag has bits without a meaning"),
-    (Fault.PORT, "a host's port is none"),
-    (
-        Fault.QUEUE_ID | Fault.QUEUE_OFFSET | Fault.PREPARED_OFFSET | Fault.BODY_SIZE | Fault.PROPERTIES_SIZE,
-        "a field is negative",
-    ),
-    (Fault.TOPIC_EMPTY | Fault.TOPIC_CHARSET | Fault.TOPIC_SIZE | Fault.TOPIC_UTF8, "its topic is none"),
-    (Fault.PROPERTY_NUL, "its properties hold NUL bytes"),
-)
 _COMPARED = (
     ("size", "total_size"),
     ("tagsCode", "tags_code"),
@@ -246,18 +236,13 @@ class _Walk:
             )
 
     def _records(self, file: MappedFile, batch: RecordBatch, table: QueueTable) -> Iterator[Finding]:
-        faults = batch["faults"]
-        own = (self.queue.topic.encode("utf-8", "surrogateescape"), self.queue.queue_id)
-        rows = {row for row, name in enumerate(table.names) if name == own}
-        foreign = ~np.isin(batch["queue_index"], list(rows))
-        tests: list[tuple[NDArray[np.bool_], str]] = [(foreign, "it is of another queue")]
-        tests += [((faults & bits) != 0, text) for bits, text in _FAULTS]
-        for wrong, text in tests:
+        topic, queue_id = self.queue.topic, self.queue.queue_id
+        for wrong, text in odd_copies(batch, table, topic, queue_id, "the compaction log"):
             for row in np.flatnonzero(wrong).tolist():
                 yield Finding(
                     RuleName.COMPACTION_RECORD, self._record_place(file, batch, row), {"reason": text}
                 )
-        for row in np.flatnonzero(faults & (Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE)).tolist():
+        for row in np.flatnonzero(batch["faults"] & (Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE)).tolist():
             yield Finding(
                 RuleName.COMPACTION_BODY_CRC,
                 self._record_place(file, batch, row),

@@ -36,23 +36,13 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.model import MappedFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Facts, Finding, Where
+from rocketfsck.verify.log.copyfaults import odd_copies
 from rocketfsck.verify.tasks.task import Context
 from rocketfsck.verify.tiered.indexheaders import QueueKeys
 
 BLOCK = 1 << 15
 """Units that are looked at together."""
 
-_FAULTS: tuple[tuple[Fault, str], ...] = (
-    (Fault.PHYSICAL_OFFSET, "its physicalOffset is not its place in this log"),
-    (Fault.SYS_FLAG | Fault.COMPRESSION_TYPE, "its sysFlag has bits without a meaning"),
-    (Fault.PORT, "a host's port is none"),
-    (
-        Fault.QUEUE_ID | Fault.QUEUE_OFFSET | Fault.PREPARED_OFFSET | Fault.BODY_SIZE | Fault.PROPERTIES_SIZE,
-        "a field is negative",
-    ),
-    (Fault.TOPIC_EMPTY | Fault.TOPIC_CHARSET | Fault.TOPIC_SIZE | Fault.TOPIC_UTF8, "its topic is none"),
-    (Fault.PROPERTY_NUL, "its properties hold NUL bytes"),
-)
 _SAME = ("totalSize", "magicCode", "bodyCRC", "flag", "queueOffset")
 """What a record of the commit log and its copy have in common, of the fields in front of their bodies."""
 
@@ -150,15 +140,11 @@ class QueueWalk:
         yield Finding(RuleName.TIERED_RECORD, self._place(file, region.start, region.end), found)
 
     def _records(self, file: MappedFile, batch: RecordBatch, table: QueueTable) -> Iterator[Finding]:
-        faults = batch["faults"]
-        own = (self.queue.topic.encode("utf-8", "surrogateescape"), self.queue.queue_id)
-        rows = [row for row, name in enumerate(table.names) if name == own]
-        tests: list[tuple[Flags, str]] = [(~np.isin(batch["queue_index"], rows), "it is of another queue")]
-        tests += [((faults & bits) != 0, text) for bits, text in _FAULTS]
-        for wrong, text in tests:
+        topic, queue_id = self.queue.topic, self.queue.queue_id
+        for wrong, text in odd_copies(batch, table, topic, queue_id, "this log"):
             for row in np.flatnonzero(wrong)[:BLOCK].tolist():
                 yield Finding(RuleName.TIERED_RECORD, self._record(file, batch, row), {"reason": text})
-        for row in np.flatnonzero(faults & (Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE)).tolist():
+        for row in np.flatnonzero(batch["faults"] & (Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE)).tolist():
             crc: Facts = {"crc": int(batch["body_crc"][row])}
             yield Finding(RuleName.TIERED_BODY_CRC, self._record(file, batch, row), crc)
 

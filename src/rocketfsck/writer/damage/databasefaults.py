@@ -89,8 +89,7 @@ def database_manifest_flipped(job: Job) -> None:
     """A bit of the manifest of a database of consume queues is flipped."""
     file = _manifest(job)
     pos = job.rng.randrange(7, file.size)
-    (byte,) = job.editor.read(file.relative, pos, pos + 1)
-    job.editor.write(file.relative, pos, bytes([byte ^ 1 << job.rng.randrange(8)]))
+    job.flip_bit(file.relative, pos)
     job.note = f"a bit of byte {pos} of {file.relative}"
     job.promise(RuleName.DATABASE_FILE_DAMAGED, Place(file.relative))
 

@@ -167,8 +167,7 @@ def dledger_record_body(job: Job) -> None:
         "record with a body in an entry", lambda log, item: log.file.in_entries and item.body_size
     )
     pos = record.body_pos + job.rng.randrange(record.body_size)
-    byte = job.editor.read(record.file.relative, pos, pos + 1)[0]
-    job.editor.write(record.file.relative, pos, bytes([byte ^ 1 << job.rng.randrange(8)]))
+    job.flip_bit(record.file.relative, pos)
     job.note = f"a bit at byte {pos} of {record.file.relative}, in a body"
     job.promise(RuleName.RECORD_BODY_CRC, job.record_place(record))
 

@@ -154,6 +154,11 @@ class Job:
                     return record
         raise DamageError(f"the store has no {what}")
 
+    def flip_bit(self, file: str, pos: int) -> None:
+        """Change one bit of a byte."""
+        (byte,) = self.editor.read(file, pos, pos + 1)
+        self.editor.write(file, pos, bytes([byte ^ 1 << self.rng.randrange(8)]))
+
     def record_place(self, record: LogRecord) -> Place:
         """Where a finding on this record is."""
         return Place(

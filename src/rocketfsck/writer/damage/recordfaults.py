@@ -250,8 +250,7 @@ def body_flip(job: Job) -> None:
     """One bit of a body is another."""
     record = job.record("record with a body", lambda _, item: item.body_size > 0)
     pos = record.body_pos + job.rng.randrange(record.body_size)
-    byte = job.editor.read(record.file.relative, pos, pos + 1)[0]
-    job.editor.write(record.file.relative, pos, bytes([byte ^ 1 << job.rng.randrange(8)]))
+    job.flip_bit(record.file.relative, pos)
     _changed(job, record, f"a bit at byte {pos}, in the body", RuleName.RECORD_BODY_CRC)
 
 

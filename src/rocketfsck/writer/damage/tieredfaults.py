@@ -141,8 +141,7 @@ def tiered_body(job: Job) -> None:
     found = log.record(number or 0)
     job.need(found.body_size > 0, "message with a body")
     pos = found.body_pos + job.rng.randrange(found.body_size)
-    data = job.editor.read(scene.log.relative, pos, pos + 1)
-    job.editor.write(scene.log.relative, pos, bytes([data[0] ^ (1 << job.rng.randrange(8))]))
+    job.flip_bit(scene.log.relative, pos)
     job.note = f"the body of the message at {scene.place(row)} of {scene.log.relative} changed"
     job.promise(RuleName.TIERED_BODY_CRC, scene.record_place(row))
 
