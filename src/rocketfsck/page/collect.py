@@ -1,0 +1,199 @@
+"""Fills the document of a page from a report and, where it is at hand, the store.
+
+    report, verdict, plan, facts of the check  \\
+                                                >  Page
+    survey of the store's files                /
+
+What the report alone cannot give is left out, and the page says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rocketfsck import __version__
+from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.page.files import FileTable, file_table, map_of, put_indexes, put_log, put_queues
+from rocketfsck.page.findings import WindowOf, findings_of
+from rocketfsck.page.limits import DEFAULT, Limits
+from rocketfsck.page.model import LeftOut, Page, StartSaid
+from rocketfsck.page.plans import answers_of, plan_of
+from rocketfsck.page.queues import groups_of, queues_of, queues_told, topics_of
+from rocketfsck.page.starts import StartText, starts_of, starts_said
+from rocketfsck.page.survey import IndexSurvey, LogSurvey
+from rocketfsck.page.surveying import Survey
+from rocketfsck.page.table import all_shown, columns, shown
+from rocketfsck.page.tables import Counts, Indexes
+from rocketfsck.page.timeline import timeline_of
+from rocketfsck.query.start.verdict import Prediction
+from rocketfsck.repair.plan.model import Plan
+from rocketfsck.repair.verdict import Verdict
+from rocketfsck.rulenames import RuleName
+from rocketfsck.store.model import Store
+from rocketfsck.verify.finding import Finding
+from rocketfsck.verify.report import Report
+from rocketfsck.verify.tasks.facts import Fact, QueueFacts
+
+NO_STORE = "the page was made from a saved report, without the store"
+_LOST_ENTRIES = frozenset({RuleName.INDEX_ENTRY_ORPHAN})
+_TIMES = ("store_timestamp", "timestamp", "begin_timestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """All that a page is made of. `lines` are what `check` prints of the verdict, `headline` is the first.
+
+    `store` is None where only a report is at hand, `verdict` where the report has none. `facts` are those of
+    the check's tasks, `predictions` the starts behind the verdict, `plan` what was planned (None: nothing is
+    to be done, or nothing can be planned). `start_text` and `window_of` say what is said elsewhere, too.
+    """
+
+    report: Report
+    verdict: Verdict | None
+    lines: tuple[str, ...]
+    start_text: StartText
+    window_of: WindowOf
+    store: Store | None = None
+    facts: Sequence[Fact] = ()
+    predictions: Sequence[Prediction] = ()
+    plan: Plan | None = None
+
+
+def collect(material: Material, survey: Survey | None = None, limits: Limits = DEFAULT) -> Page:
+    """The page of a store that was checked; `survey` is that of `material.store`. Nothing is read."""
+    report, store = material.report, material.store
+    survey = survey or Survey()
+    left_out = list(survey.left_out)
+    facts = [fact for fact in material.facts if isinstance(fact, QueueFacts)]
+    told = queues_told(store, facts, survey.account, report.findings, limits)
+    table = FileTable() if store is None else file_table(store, told.rows, limits)
+    if store is None:
+        _reported(table, report)
+        left_out += [
+            LeftOut(part, NO_STORE)
+            for part in ("map.spans", "windows", "timeline", "positions", "indexes", "plan")
+        ]
+    else:
+        put_log(table, store, survey.logs)
+        put_queues(table, store.queues, told.facts)
+        put_indexes(table, store, survey.indexes)
+    places = [] if store is None else [table.places[file.relative] for file in store.commitlog.files]
+    groups, standing, position_counts, lags = groups_of(told, survey.positions, limits)
+    times = _Times(survey.logs, places, table)
+    answers = answers_of(material.plan, limits)
+    findings, windows = findings_of(report, table, told.rows, answers, times.of, material.window_of, limits)
+    plan = None if store is None else plan_of(material.plan, report, material.verdict, table, limits)
+    timeline = None
+    if store is not None:
+        timeline = timeline_of(store, survey.logs, places, survey.events, table, limits)
+    missing = report.not_checked
+    lines = tuple(shown(line, limits.text_size * 4) for line in material.lines)
+    return Page(
+        kind="rocketfsck.page",
+        tool_version=__version__,
+        started_timestamp=report.started_timestamp,
+        seconds=report.seconds,
+        level=report.level,
+        store=all_shown(report.store),
+        state="unknown" if material.verdict is None else material.verdict.state,
+        headline=lines[0] if lines else "",
+        lines=lines,
+        verdict=all_shown(material.verdict),
+        coverage=report.coverage.statement,
+        not_checked=tuple(
+            LeftOut(shown(one.what, limits.text_size), shown(one.reason, limits.text_size))
+            for one in missing[: limits.not_checked_count]
+        ),
+        not_checked_counts=Counts(len(missing), min(len(missing), limits.not_checked_count)),
+        diagnoses=all_shown(report.diagnoses),
+        starts=_starts(material, limits),
+        map=map_of(table, report.regions, survey.logs, places, limits, is_walked=store is not None),
+        findings=findings,
+        windows=windows,
+        timeline=timeline,
+        topics=topics_of(told, limits),
+        queues=queues_of(told, report.findings, lags),
+        groups=groups,
+        positions=None if store is None else standing,
+        position_counts=position_counts,
+        indexes=None if store is None else _indexes(store, survey.indexes, table, report.findings, limits),
+        plan=plan,
+        left_out=tuple(left_out),
+    )
+
+
+def _starts(material: Material, limits: Limits) -> tuple[StartSaid, ...]:
+    if material.predictions:
+        return starts_of(material.predictions, material.start_text, limits)
+    starts = () if material.verdict is None else material.verdict.starts
+    return starts_said(starts, material.start_text, limits)
+
+
+def _reported(table: FileTable, report: Report) -> None:
+    """The commit log files of a report, with the sizes that their regions add up to."""
+    for file, regions in report.regions.items():
+        row = table.rows[table.add(file, "commitlog", ())]
+        row.size = sum(region.byte_count for region in regions)
+        row.record_count = sum(region.record_count for region in regions if region.kind == "records")
+        start_offset = filename_to_offset(file.rpartition("/")[2])
+        if start_offset is not None:
+            row.start_offset = start_offset
+
+
+def _indexes(
+    store: Store,
+    surveys: Sequence[IndexSurvey | None],
+    table: FileTable,
+    findings: Iterable[Finding],
+    limits: Limits,
+) -> Indexes:
+    lost: dict[str, int] = {}
+    for finding in findings:
+        if finding.rule in _LOST_ENTRIES:
+            lost[finding.where.file] = lost.get(finding.where.file, 0) + finding.count
+    rows = []
+    for file, survey in zip(store.indexes[: limits.index_count], surveys, strict=False):
+        if survey is None or survey.error:
+            continue
+        rows.append(
+            (
+                table.known(file.relative),
+                survey.slot_count,
+                survey.used_slot_count,
+                survey.entry_count,
+                survey.used_entry_count,
+                survey.longest_chain,
+                survey.chain_counts,
+                lost.get(file.relative, 0),
+                survey.begin_timestamp,
+                survey.end_timestamp,
+                survey.begin_physical_offset,
+                survey.end_physical_offset,
+            )
+        )
+    return columns(Indexes, rows)
+
+
+class _Times:
+    """When the records of findings were stored, as far as it is known."""
+
+    def __init__(self, surveys: Sequence[LogSurvey | None], places: Sequence[int], table: FileTable) -> None:
+        self._table = table
+        self._bad = {
+            (place, one.span.start): one.before if one.before is not None else one.behind
+            for survey, place in zip(surveys, places, strict=True)
+            if survey is not None
+            for one in survey.bad
+        }
+
+    def of(self, finding: Finding) -> int | None:
+        """The time (ms) that a finding states, else that of the record in front of its damage."""
+        for name in _TIMES:
+            value = finding.found.get(name)
+            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                return value
+        where = finding.where
+        if where.start is None:
+            return None
+        return self._bad.get((self._table.known(where.file), where.start))

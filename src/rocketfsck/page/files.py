@@ -1,0 +1,237 @@
+"""The files of the map and their strips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import get_args
+
+from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, entry_pos
+from rocketfsck.page.limits import Limits
+from rocketfsck.page.strips import KINDS, NUMBER_OF, Span
+from rocketfsck.page.survey import IndexSurvey, LogSurvey
+from rocketfsck.page.table import columns, shown
+from rocketfsck.page.tables import Counts, Damage, Family, Files, Map, Spans, Totals
+from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
+from rocketfsck.verify.tasks.facts import QueueFacts, RegionTotal
+
+FAMILIES: tuple[Family, ...] = get_args(Family)
+_PATH_LIMIT = 400
+
+
+@dataclass(slots=True)
+class Row:
+    """A row of `page.model.Files`, before its spans are put in order."""
+
+    directory: int
+    name: str
+    family: Family
+    file_count: int
+    size: int
+    allocated_size: int
+    start_offset: int
+    queue: int
+    spans: tuple[Span, ...]
+    first_timestamp: int | None = None
+    last_timestamp: int | None = None
+    record_count: int | None = None
+
+
+@dataclass(slots=True)
+class FileTable:
+    """The rows of files, and where each path is. A path that the store does not have gets a row, too."""
+
+    rows: list[Row] = field(default_factory=list)
+    directories: dict[str, int] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+
+    def add(self, relative: str, family: Family, files: Sequence[StoreFile], queue: int = -1) -> int:
+        """A row for a file, or for several of one directory; its number."""
+        directory, _, name = relative.rpartition("/")
+        start = getattr(files[0], "start_offset", None) if files else None
+        start_offset = -1 if start is None else start
+        together = len(files) > 1
+        if together:
+            directory, name = relative, ""
+        elif name == offset_to_filename(start_offset):
+            name = ""
+        size = sum(file.size for file in files)
+        row = Row(
+            self.directories.setdefault(directory, len(self.directories)),
+            shown(name, _PATH_LIMIT),
+            family,
+            len(files),
+            size,
+            sum(file.allocated_size for file in files),
+            start_offset,
+            queue,
+            (Span.of(0, size, "unread"),) if size else (),
+        )
+        self.rows.append(row)
+        number = len(self.rows) - 1
+        for file in files:
+            self.places[file.relative] = number
+        self.places.setdefault(relative, number)
+        return number
+
+    def place(self, relative: str) -> int:
+        """The row of a path; -1 for the store as a whole."""
+        if not relative:
+            return -1
+        known = self.places.get(relative)
+        return self.add(relative, "missing", ()) if known is None else known
+
+    def known(self, relative: str) -> int:
+        """The row of a path, -1 where there is none."""
+        return self.places.get(relative, -1)
+
+
+def file_table(store: Store, queue_rows: Mapping[tuple[str, int], int], limits: Limits) -> FileTable:
+    """All files of a store; those of a queue together where there are too many."""
+    table = FileTable()
+    for file in store.commitlog.files:
+        table.add(file.relative, "commitlog", [file])
+    room = limits.file_count - len(table.rows) - len(store.indexes)
+    together = sum(len(queue.files) for queue in store.queues) > room
+    for queue in store.queues:
+        row = queue_rows.get((queue.topic, queue.queue_id), -1)
+        for files in [queue.files] if together and queue.files else [[file] for file in queue.files]:
+            relative = files[0].relative
+            if len(files) > 1:
+                relative = relative.rpartition("/")[0]
+            if len(table.rows) < limits.file_count:
+                table.add(relative, "consumequeue", files, queue=row)
+    _rest(table, _other_files(store), limits)
+    return table
+
+
+def _other_files(store: Store) -> Iterator[tuple[Family, StoreFile]]:
+    for index in store.indexes:
+        yield "index", index
+    for single in (store.checkpoint, store.abort, store.lock, *store.configs):
+        if single is not None:
+            yield "config", single
+    for ext in store.ext_queues:
+        yield from (("consumequeue-ext", file) for file in ext.files)
+    for other in store.others:
+        yield from (("other", file) for file in other.files)
+
+
+def _rest(table: FileTable, files: Iterable[tuple[Family, StoreFile]], limits: Limits) -> None:
+    for family, file in files:
+        if file.relative not in table.places and len(table.rows) < limits.file_count:
+            table.add(file.relative, family, [file])
+
+
+def put_log(table: FileTable, store: Store, surveys: Sequence[LogSurvey | None]) -> None:
+    """The strips of the commit log files."""
+    for file, survey in zip(store.commitlog.files, surveys, strict=True):
+        if survey is not None and not survey.error:
+            row = table.rows[table.places[file.relative]]
+            row.spans = survey.spans
+            row.first_timestamp, row.last_timestamp = survey.first_timestamp, survey.last_timestamp
+            row.record_count = survey.record_count
+
+
+def put_queues(
+    table: FileTable, queues: Sequence[ConsumeQueue], facts: Mapping[tuple[str, int], QueueFacts]
+) -> None:
+    """The strips of consume queue files: units up to the queue's end, and what is behind."""
+    for queue in queues:
+        fact = facts.get((queue.topic, queue.queue_id))
+        if fact is None or queue.kind != "file":
+            continue
+        start = queue.files[0].start_offset or 0 if queue.files else 0
+        for file in queue.files:
+            number = table.known(file.relative)
+            if number < 0:
+                continue
+            row = table.rows[number]
+            begin = start if row.file_count > 1 else file.start_offset or 0
+            end = min(max(fact.max_offset * queue.unit_size - begin, 0), row.size)
+            units = Span.of(0, end, "units", end // queue.unit_size)
+            spans = (units, Span.of(end, row.size, "zero"))
+            row.spans = tuple(span for span in spans if span.end > span.start)
+
+
+def put_indexes(table: FileTable, store: Store, surveys: Sequence[IndexSurvey | None]) -> None:
+    """The strips of index files: header, slots, entries in use, and the rest."""
+    for file, survey in zip(store.indexes, surveys, strict=True):
+        number = table.known(file.relative)
+        if survey is None or survey.error or number < 0:
+            continue
+        ends = (
+            INDEX_HEADER_SIZE,
+            entry_pos(0, survey.slot_count),
+            entry_pos(survey.used_entry_count + 1, survey.slot_count),
+            file.size,
+        )
+        counts = (0, survey.used_slot_count, survey.used_entry_count, 0)
+        spans, start = [], 0
+        for end, kind, count in zip(ends, ("header", "slots", "entries", "zero"), counts, strict=True):
+            if start < min(end, file.size):
+                spans.append(Span.of(start, min(end, file.size), kind, count))  # type: ignore[arg-type]
+                start = min(end, file.size)
+        table.rows[number].spans = tuple(spans)
+
+
+def map_of(
+    table: FileTable,
+    regions: Mapping[str, tuple[RegionTotal, ...]],
+    surveys: Sequence[LogSurvey | None],
+    places: Sequence[int],
+    limits: Limits,
+    *,
+    is_walked: bool,
+) -> Map:
+    """The map; `places` are the rows of the surveys' files, `regions` the report's exact totals."""
+    first, spans = 0, []
+    rows = []
+    for row in table.rows:
+        rows.append(
+            (
+                row.directory,
+                row.name,
+                FAMILIES.index(row.family),
+                max(row.file_count, 1),
+                row.size,
+                row.allocated_size,
+                row.start_offset,
+                row.queue,
+                first,
+                row.first_timestamp,
+                row.last_timestamp,
+                row.record_count,
+            )
+        )
+        first += len(row.spans)
+        spans += [
+            (span.start, NUMBER_OF[span.kind], span.record_count, span.region_count, span.bad_byte_count)
+            for span in row.spans
+        ]
+    totals = [
+        (table.known(file), NUMBER_OF[total.kind], total.region_count, total.byte_count, total.record_count)
+        for file, found in regions.items()
+        if table.known(file) >= 0
+        for total in found
+        if total.kind in NUMBER_OF
+    ]
+    bad = [
+        (place, one.span.start, one.span.end, NUMBER_OF[one.span.kind])
+        for survey, place in zip(surveys, places, strict=True)
+        if survey is not None
+        for one in survey.bad
+    ][: limits.damage_count]
+    count = sum(survey.bad_count for survey in surveys if survey is not None)
+    return Map(
+        is_walked,
+        FAMILIES,
+        KINDS,
+        tuple(shown(directory, _PATH_LIMIT) for directory in table.directories),
+        columns(Files, rows),
+        columns(Spans, spans),
+        columns(Totals, totals),
+        columns(Damage, bad),
+        Counts(count, len(bad)),
+    )

@@ -1,0 +1,168 @@
+"""Findings of a page: some exactly, all of them counted by rule, by file and by place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from rocketfsck.page.files import FileTable
+from rocketfsck.page.limits import Limits
+from rocketfsck.page.model import Crowds, FindingRows, Findings, RuleFiles, RuleSaid, Window
+from rocketfsck.page.table import columns, shown
+from rocketfsck.verify.finding import Finding, Severity
+from rocketfsck.verify.report import Report
+from rocketfsck.verify.rules.catalog import RULES, describe
+from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
+
+WindowOf = Callable[[Finding, int], Window | None]
+"""The window around a finding, which is in the file of that row; None where there is none."""
+
+
+def chosen(findings: Sequence[Finding], limits: Limits) -> list[int]:
+    """The numbers of the findings that are kept: of every rule and file some first, then the worst."""
+    if len(findings) <= limits.finding_count:
+        return list(range(len(findings)))
+    rules = Counter(finding.rule for finding in findings)
+    share = max(limits.finding_count // len(rules), 1)
+    of_rule: Counter[str] = Counter()
+    of_file: Counter[tuple[str, str]] = Counter()
+    kept, rest = [], []
+    for number, finding in enumerate(findings):
+        place = (finding.rule, finding.where.file)
+        if of_rule[finding.rule] < share and of_file[place] < limits.file_finding_count:
+            of_rule[finding.rule] += 1
+            of_file[place] += 1
+            kept.append(number)
+        else:
+            rest.append(number)
+    room = limits.finding_count - len(kept)
+    return sorted(kept[: limits.finding_count] + rest[: max(room, 0)])
+
+
+def findings_of(
+    report: Report,
+    table: FileTable,
+    queues: Mapping[tuple[str, int], int],
+    answers: Mapping[str, tuple[int, ...]],
+    times: Callable[[Finding], int | None],
+    window_of: WindowOf,
+    limits: Limits,
+) -> tuple[Findings, tuple[Window, ...]]:
+    """The findings of a report, and windows around the first of each rule.
+
+    `answers` has the actions that answer a finding by its fingerprint, `times` says when its record was
+    stored, and `queues` in which row its queue is.
+    """
+    findings = report.findings
+    files = [table.place(finding.where.file) for finding in findings]
+    kept = chosen(findings, limits)
+    rules = _rules(report, Counter(findings[number].rule for number in kept))
+    rule_rows = {rule.rule: number for number, rule in enumerate(rules)}
+    windows: list[Window] = []
+    shares = Counter(findings[number].rule for number in kept)
+    share = max(limits.window_count // max(len(shares), 1), 1)
+    used: Counter[str] = Counter()
+    rows = []
+    for number in kept:
+        finding, where = findings[number], findings[number].where
+        window, fingerprint = -1, finding.fingerprint
+        if where.start is not None and used[finding.rule] < share and len(windows) < limits.window_count:
+            found = window_of(finding, files[number])
+            if found is not None:
+                window = len(windows)
+                windows.append(found)
+                used[finding.rule] += 1
+        queue = -1 if where.topic is None else queues.get((where.topic, where.queue_id or 0), -1)
+        rows.append(
+            (
+                rule_rows[finding.rule],
+                files[number],
+                where.start,
+                where.end,
+                where.physical_offset,
+                queue,
+                where.queue_offset,
+                where.slot,
+                where.entry,
+                finding.count,
+                shown(describe(finding), limits.text_size),
+                fingerprint,
+                window,
+                answers.get(fingerprint, ()),
+                times(finding),
+            )
+        )
+    held = set(kept)
+    left = [number for number in range(len(findings)) if number not in held]
+    return (
+        Findings(
+            sum(report.counts.values()),
+            len(findings),
+            len(rows),
+            rules,
+            _by_file(findings, files, rule_rows, limits),
+            _crowds(report, left, files, table, limits),
+            columns(FindingRows, rows),
+        ),
+        tuple(windows),
+    )
+
+
+def _rules(report: Report, kept: Counter[str]) -> tuple[RuleSaid, ...]:
+    """The rules that have findings, worst first."""
+    found = []
+    for name, count in report.counts.items():
+        if count:
+            rule = RULES[name]
+            known = FAULT_CLASSES.get(rule.fault_class or "")
+            found.append(
+                RuleSaid(
+                    rule.id,
+                    rule.slug,
+                    report.severity_of(name).word,
+                    count,
+                    kept[name],
+                    rule.why,
+                    "" if known is None else known.advice,
+                    rule.reference,
+                    rule.fault_class,
+                    rule.repair,
+                )
+            )
+    return tuple(sorted(found, key=lambda rule: (-Severity[rule.severity.upper()], -rule.count, rule.rule)))
+
+
+def _by_file(
+    findings: Sequence[Finding], files: Sequence[int], rules: Mapping[str, int], limits: Limits
+) -> RuleFiles:
+    counts: Counter[tuple[int, int]] = Counter()
+    for finding, file in zip(findings, files, strict=True):
+        counts[rules[finding.rule], file] += finding.count
+    rows = [(rule, file, count) for (rule, file), count in counts.most_common(limits.by_file_count)]
+    return columns(RuleFiles, sorted(rows))
+
+
+def _crowds(
+    report: Report, left: Sequence[int], files: Sequence[int], table: FileTable, limits: Limits
+) -> Crowds:
+    """What is not kept, in cells of its file: as many cells a file as there is room for."""
+    crowded = {files[number] for number in left}
+    cells = min(max(limits.crowd_count // max(len(crowded), 1), 1), limits.file_crowd_count)
+    counts: dict[tuple[int, int], tuple[int, Severity]] = {}
+    for number in left:
+        finding, file = report.findings[number], files[number]
+        size = table.rows[file].size if file >= 0 else 0
+        cell = min(max((finding.where.start or 0) * cells // size, 0), cells - 1) if size else 0
+        count, severity = counts.get((file, cell), (0, Severity.INFO))
+        counts[file, cell] = count + finding.count, max(severity, report.severity_of(finding.rule))
+    order = sorted(counts, key=lambda place: (-counts[place][0], place))
+    rest = [counts[place] for place in order[limits.crowd_count :]]
+    rows = []
+    if rest:
+        worst = max(severity for _, severity in rest)
+        rows.append((-1, 0, 0, worst.word, sum(count for count, _ in rest)))
+    for file, cell in sorted(order[: limits.crowd_count]):
+        count, severity = counts[file, cell]
+        size = table.rows[file].size if file >= 0 else 0
+        rows.append((file, -(-cell * size // cells), -(-(cell + 1) * size // cells), severity.word, count))
+    return columns(Crowds, rows)

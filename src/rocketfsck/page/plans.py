@@ -1,0 +1,107 @@
+"""What-if: a plan for the page, and the store before and after it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rocketfsck.page.files import FileTable
+from rocketfsck.page.limits import Limits
+from rocketfsck.page.model import ActionSaid, PlanSaid, Summary, UnansweredSaid
+from rocketfsck.page.table import shown
+from rocketfsck.page.tables import Counts
+from rocketfsck.repair.plan.law import notice_text, total_notices
+from rocketfsck.repair.plan.model import Action, Plan
+from rocketfsck.repair.verdict import Verdict, prospect_of
+from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.report import Report
+
+
+def answers_of(plan: Plan | None, limits: Limits) -> dict[str, tuple[int, ...]]:
+    """The rows of the actions that answer a finding, by its fingerprint."""
+    found: dict[str, tuple[int, ...]] = {}
+    for number, action in enumerate(() if plan is None else plan.actions[: limits.action_count]):
+        for fingerprint in action.why:
+            found[fingerprint] = (*found.get(fingerprint, ()), number)
+    return found
+
+
+def plan_of(
+    plan: Plan | None, report: Report, verdict: Verdict | None, table: FileTable, limits: Limits
+) -> PlanSaid:
+    """The plan in short; without one, only the numbers of today."""
+    before = Summary(
+        report.checked["commitlog"].record_count if "commitlog" in report.checked else None,
+        _readable(verdict),
+        report.severity_counts[Severity.ERROR],
+        report.severity_counts[Severity.WARNING],
+        None if verdict is None else verdict.damaged_byte_count,
+    )
+    obstacle = "" if verdict is None else shown(verdict.obstacle, limits.text_size)
+    if plan is None:
+        return PlanSaid((), Counts(0, 0), (), (), before, before, 0, obstacle)
+    actions = tuple(_action(action, table, limits) for action in plan.actions[: limits.action_count])
+    unanswered = Counter((item.rule, item.reason) for item in plan.unanswered)
+    return PlanSaid(
+        actions,
+        Counts(len(plan.actions), len(actions)),
+        tuple(
+            UnansweredSaid(rule, count, shown(reason, limits.text_size))
+            for (rule, reason), count in unanswered.most_common(limits.unanswered_count)
+        ),
+        tuple(shown(notice_text(notice), limits.text_size) for notice in total_notices(plan.actions)),
+        before,
+        _after(plan, report, before),
+        prospect_of(plan, report.findings).lost_record_count,
+        obstacle,
+    )
+
+
+def _readable(verdict: Verdict | None) -> int | None:
+    """Messages that consumers reach after the start of the store's own version."""
+    for start in () if verdict is None else verdict.starts:
+        if verdict is not None and verdict.version in start.alike:
+            return start.reached_count
+    return None
+
+
+def _after(plan: Plan, report: Report, before: Summary) -> Summary:
+    """The numbers that the plan predicts."""
+    prospect = prospect_of(plan, report.findings)
+    severities = Counter(report.severity_of(item.rule) for item in plan.unanswered)
+    records, readable = before.record_count, before.readable_count
+    regained = sum(gain.count for action in plan.actions for gain in action.regained)
+    return Summary(
+        None if records is None else records + regained,
+        None if readable is None else readable + prospect.gains.get("record", 0),
+        severities[Severity.ERROR],
+        severities[Severity.WARNING],
+        0 if not plan.unanswered else None,
+    )
+
+
+def _action(action: Action, table: FileTable, limits: Limits) -> ActionSaid:
+    losses: Counter[str] = Counter()
+    for loss in action.losses:
+        losses[loss.what] += loss.count
+    extents = [
+        (table.place(extent.file), extent.start, extent.end)
+        for extent in action.preconditions[: limits.extent_count]
+    ]
+    return ActionSaid(
+        action.name,
+        _target(action, extents, table),
+        shown(action.note, limits.text_size),
+        action.preen,
+        tuple(extents),
+        len(action.why),
+        dict(action.gains),
+        dict(losses),
+        action.write_byte_count,
+    )
+
+
+def _target(action: Action, extents: Sequence[tuple[int, int, int | None]], table: FileTable) -> int:
+    """The row of the file that an action is about; of a directory, that of the first file in it."""
+    number = table.known(action.target)
+    return extents[0][0] if number < 0 and extents else number

@@ -1,0 +1,215 @@
+"""The tables of a page's document: the map of files, the timeline, queues, groups and index files.
+
+Columns of equal length, as `page.model` says; `strips`, `timeline`, `queues` and `survey` fill them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Family = Literal["commitlog", "consumequeue", "consumequeue-ext", "index", "config", "other", "missing"]
+"""The families of files: `other` are those that are listed and not walked, `missing` those that only findings
+or repairs name."""
+
+SpanKind = Literal[
+    "records", "blank", "filler", "zero", "malformed", "damaged", "torn", "stale", "units", "header", "slots",
+    "entries", "mixed", "unread",
+]  # fmt: skip
+"""What the bytes of a span are. `mixed` spans are several regions in one, `unread` bytes were not looked
+at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many of something there are, and how many of them this document has."""
+
+    count: int
+    kept_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of the map, a row each, in the order of the store.
+
+    A row with `file_count` above 1 stands for the files of one directory together, whose sizes are summed up.
+    The path of a file is `directories[directory]`, a slash where that is not "", and `name`; an empty `name`
+    is `start_offset` as 20 digits. `start_offset` is the place of the first byte in the stream of the file,
+    -1 without one. `allocated_size` are the bytes on the disk. `family` is a row of
+    `Map.families`, `queue` one of `queues`. `first_span` is
+    the first of the file's rows in `spans`: they go up to the `first_span` of the next file.
+    """
+
+    directory: tuple[int, ...]
+    name: tuple[str, ...]
+    family: tuple[int, ...]
+    file_count: tuple[int, ...]
+    size: tuple[int, ...]
+    allocated_size: tuple[int, ...]
+    start_offset: tuple[int, ...]
+    queue: tuple[int, ...]
+    first_span: tuple[int, ...]
+    first_timestamp: tuple[int | None, ...]
+    last_timestamp: tuple[int | None, ...]
+    record_count: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """The strips of all files. A span begins at `start` in its file and ends where the next one begins, the
+    last one of a file with the file. `kind` is a row of `Map.kinds`.
+
+    `record_count` counts sound records (units, entries) in the span, `region_count` the regions that it is
+    made of, `bad_byte_count` its bytes that belong to no sound record and should.
+    """
+
+    start: tuple[int, ...]
+    kind: tuple[int, ...]
+    record_count: tuple[int, ...]
+    region_count: tuple[int, ...]
+    bad_byte_count: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Exact bytes of each commit log file by kind of region, whatever the spans leave out."""
+
+    file: tuple[int, ...]
+    kind: tuple[int, ...]
+    region_count: tuple[int, ...]
+    byte_count: tuple[int, ...]
+    record_count: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Regions of the commit log that are no sound records and should be, exact, the first of the store."""
+
+    file: tuple[int, ...]
+    start: tuple[int, ...]
+    end: tuple[int, ...]
+    kind: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """The map of the store. `is_walked`: spans were read off the files, not only sizes from a report."""
+
+    is_walked: bool
+    families: tuple[Family, ...]
+    kinds: tuple[SpanKind, ...]
+    directories: tuple[str, ...]
+    files: Files
+    spans: Spans
+    totals: Totals
+    damage: Damage
+    damage_counts: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """Messages by the time of storing: `timestamp` is where a bucket begins, and `step_ms` how long each is.
+    Only buckets with messages have a row."""
+
+    timestamp: tuple[int, ...]
+    message_count: tuple[int, ...]
+    byte_count: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events in the order of time, as `rocketfsck timeline` lists them. `file` is a row of `map.files`."""
+
+    timestamp: tuple[int, ...]
+    kind: tuple[str, ...]
+    message: tuple[str, ...]
+    file: tuple[int, ...]
+    physical_offset: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LostTimes:
+    """Damage of the commit log in time: `byte_count` bytes are damaged at `start` of a file, between messages
+    that were stored at `first_timestamp` and `last_timestamp`."""
+
+    first_timestamp: tuple[int, ...]
+    last_timestamp: tuple[int, ...]
+    file: tuple[int, ...]
+    start: tuple[int, ...]
+    byte_count: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The store in time. `first_timestamp:last_timestamp` is where nearly all messages are: clocks that were
+    wrong put a few elsewhere. `event_counts` says how many events there are."""
+
+    step_ms: int
+    first_timestamp: int | None
+    last_timestamp: int | None
+    buckets: Buckets
+    events: Events
+    event_counts: Counts
+    lost: LostTimes
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The topics, by name; what counts are of: messages and bytes of records in the commit log."""
+
+    topic: tuple[str, ...]
+    queue_count: tuple[int, ...]
+    message_count: tuple[int, ...]
+    byte_count: tuple[int, ...]
+    first_timestamp: tuple[int | None, ...]
+    last_timestamp: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """The queues. `topic` is a row of `topics`. `min_offset:max_offset` are the queue offsets that the units
+    on disk have, `log_min_offset:log_max_offset` those of the records in the commit log (None: no units, no
+    records). `gap_count` counts findings about missing queue offsets or units, `finding_count` all. `lag` is
+    the largest of the groups', None without a group."""
+
+    topic: tuple[int, ...]
+    queue_id: tuple[int, ...]
+    min_offset: tuple[int | None, ...]
+    max_offset: tuple[int | None, ...]
+    log_min_offset: tuple[int | None, ...]
+    log_max_offset: tuple[int | None, ...]
+    message_count: tuple[int | None, ...]
+    gap_count: tuple[int, ...]
+    finding_count: tuple[int, ...]
+    lag: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Where consumer groups are, largest lag first: `offset` is the queue offset that the group consumes
+    next. `queue` is a row of `queues`, `group` one of `Page.groups`."""
+
+    group: tuple[int, ...]
+    queue: tuple[int, ...]
+    offset: tuple[int, ...]
+    lag: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Indexes:
+    """The index files. `file` is a row of `map.files`. `chain_counts` has, at place n, how many slots have a
+    chain of 2^(n-1) < length <= 2^n entries: the first number counts chains of one entry. `lost_entry_count`
+    are entries that findings say no query finds."""
+
+    file: tuple[int, ...]
+    slot_count: tuple[int, ...]
+    used_slot_count: tuple[int, ...]
+    entry_count: tuple[int, ...]
+    used_entry_count: tuple[int, ...]
+    longest_chain: tuple[int, ...]
+    chain_counts: tuple[tuple[int, ...], ...]
+    lost_entry_count: tuple[int, ...]
+    begin_timestamp: tuple[int, ...]
+    end_timestamp: tuple[int, ...]
+    begin_physical_offset: tuple[int, ...]
+    end_physical_offset: tuple[int, ...]
