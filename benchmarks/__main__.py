@@ -2,6 +2,14 @@
 
     spark           instead of all others, what Spark takes (some 15 minutes; makes a store of 10 GiB in the
                     folder, and deletes it); has a page of its own
+    queues          instead of all others, what 32, 1,000 and 10,000 queues take; has a page of its own
+    pages           instead of all others, what a report page takes (makes a store of 10 GiB in the
+                    folder); has a page of its own
+    fleet           instead of all others, the simulation of a fleet (a minute or two); its page is one of the
+                    guide, docs/guide/fleet-simulation.md
+    queues-spark    the same on Spark (some 20 minutes); has a page of its own
+    since           instead of all others, what the second night of `check --since` reads of 10 GiB (makes two
+                    stores of that size in the folder, and deletes them); has a page of its own
     --folder DIR    where the files that are read are made and kept (some 4 GB; default: a folder of the
                     system's temporary directory)
     --rounds N      how often each job runs; its least time counts (default 7)
@@ -23,11 +31,24 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks import commands, data, jobs, query, rebuild, spark, synthesis
+from benchmarks import (
+    commands,
+    data,
+    fleetpage,
+    jobs,
+    pages,
+    query,
+    queues,
+    rebuild,
+    since,
+    spark,
+    synthesis,
+)
 from benchmarks.measure import Row
 
 RESULTS = Path(__file__).parent / "results"
@@ -44,17 +65,28 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure rocketfsck's bulk paths."
     )
-    parser.add_argument("part", nargs="?", choices=["spark"])
+    names = ["spark", "queues", "queues-spark", "pages", "since", "fleet"]
+    parser.add_argument("part", nargs="?", choices=names)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "rocketfsck-benchmarks")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", default="")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--no-write", action="store_true")
     given = parser.parse_args(arguments)
+    if given.part == "fleet":
+        return fleetpage.write()
     given.folder.mkdir(parents=True, exist_ok=True)
     load = os.getloadavg()[0]
     rows: list[Row] = []
-    chosen = groups if given.part is None else spark_groups
+    parts: dict[str | None, Callable[[Path, int, bool], dict[str, Callable[[], Iterable[Row]]]]] = {
+        None: groups,
+        "spark": spark_groups,
+        "queues": queue_groups,
+        "queues-spark": partial(queue_groups, spark=True),
+        "pages": page_groups,
+        "since": since_groups,
+    }
+    chosen = parts[given.part]
     for name, group in chosen(given.folder, given.rounds, given.small).items():
         if given.only in name:
             for row in group():
@@ -62,7 +94,9 @@ def main(arguments: list[str] | None = None) -> int:
                 rows.append(row)
     if not (given.small or given.only or given.no_write):
         name = re.sub(r"[^a-z0-9]+", "-", _processor().lower()).strip("-")
-        about, page = (ABOUT, name) if given.part is None else (spark.ABOUT, f"{name}-{given.part}")
+        abouts = {None: ABOUT, "spark": spark.ABOUT, "pages": pages.ABOUT, "since": since.ABOUT}
+        about = abouts.get(given.part, queues.ABOUT)
+        page = name if given.part is None else f"{name}-{given.part}"
         (RESULTS / f"{page}.md").write_text(report(rows, given.rounds, load, about), "utf-8")
     missed = [row for row in rows if not row.met]
     return 1 if missed and not given.small else 0
@@ -106,6 +140,29 @@ def spark_groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[[
     """What `python -m benchmarks spark` measures. A small run has no goals."""
     size = GIB // 4 if small else 10 * GIB
     return {"spark": lambda: spark.spark_rows(folder, size, min(rounds, 3), with_goals=not small)}
+
+
+def queue_groups(
+    folder: Path, rounds: int, small: bool, *, spark: bool = False
+) -> dict[str, Callable[[], Iterable[Row]]]:
+    """What `python -m benchmarks queues` and `queues-spark` measure. A small run has no goals."""
+    size = GIB // 64 if small else GIB // 4
+    return {
+        "queues": lambda: queues.queue_rows(folder, size, min(rounds, 3), spark=spark, with_goals=not small)
+    }
+
+
+def page_groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[[], Iterable[Row]]]:
+    """What `python -m benchmarks pages` measures. A small run has no goals."""
+    size = GIB // 64 if small else 10 * GIB
+    return {"pages": lambda: pages.page_rows(folder, size, min(rounds, 3), with_goals=not small)}
+
+
+def since_groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[[], Iterable[Row]]]:
+    """What `python -m benchmarks since` measures. A small run has no goals."""
+    del rounds  # bytes are the same each time
+    size = GIB // 16 if small else 10 * GIB
+    return {"since": lambda: since.since_rows(folder, size, with_goals=not small)}
 
 
 def _line(row: Row) -> str:

@@ -29,6 +29,8 @@ the session's start (`getOrCreate` and a first task on every core), which stands
 
 - *check*: every rule at the level `full`; *rebuild*: all queues and index files; *export*: Parquet without
   bodies. All of a store of `rocketfsck write --synth plain` in commit log files of 1 GiB.
+- *topics*: messages counted by topic: `groupBy("topic").count()` of the data source, or its column `topic`
+  read and counted in one process.
 - *on local[2]*: an embedded session of two slots, against two threads of the same command without Spark.
 - *cluster*: a standalone master and workers of one core each, every one kept to a core of its own.
 - *driver*: its Python (findings and summaries), and its JVM, which is the executor, too, and has a heap of
@@ -59,7 +61,7 @@ def spark_rows(folder: Path, size: int, rounds: int, *, with_goals: bool) -> Ite
 def _embedded_rows(root: Path, part: Path, made: Path, rounds: int, with_goals: bool) -> Iterator[Row]:
     size = f"{sum(path.stat().st_size for path in (root / 'commitlog').iterdir()) / GIB:.1f} GiB of log"
     checked: dict[str, Any] = {}
-    for name, arguments in _commands(root, made).items():
+    for name, arguments in {**_commands(root, made), "topics": ["count-topics", str(root)]}.items():
         took = _least(
             {
                 "local": partial(_took, "none", [*arguments, "--jobs", "2"]),
@@ -76,6 +78,12 @@ def _embedded_rows(root: Path, part: Path, made: Path, rounds: int, with_goals: 
             spark["seconds"] / local["seconds"],
             EMBEDDED_GOAL if with_goals and name == "check" else None,
             rate=f"session {spark['session']:.1f} s",
+        )
+        yield Row(
+            f"… processor time of {name}",
+            spark["cpu"] * 1e3,
+            f"without Spark, {local['cpu']:.1f} s",
+            spark["cpu"] / local["cpu"],
         )
     small = _took("local[2]", _commands(part, made)["check"])
     for name, what in (("python", "Python"), ("jvm", "JVM, which runs the executor, too")):

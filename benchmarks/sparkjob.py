@@ -2,8 +2,10 @@
 
     python -m benchmarks.sparkjob MASTER ARGUMENTS...     MASTER: none, local[2], spark://host:7077
 
-Prints JSON: seconds until the session has run a first task on every core, seconds of the command, bytes in
-memory of this Python and of the JVM at their peaks. The session is the one that the command then finds.
+Prints JSON: seconds until the session has run a first task on every core, seconds of the command and of all
+its processors (of this Python, the JVM and its Pythons), bytes in memory of this Python and of the JVM at
+their peaks. The session is the one that the command then finds. The command `count-topics STORE` counts the
+messages of each topic, by the data source or by its columns alone.
 """
 
 from __future__ import annotations
@@ -11,14 +13,17 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from rocketfsck.cli.app import run
 from rocketfsck.engine.spark import SparkEngine, open_session
 
+COUNT = "count-topics"
 _WAIT_FOR_ALL = {
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
@@ -34,22 +39,57 @@ def main(master: str, arguments: list[str]) -> dict[str, Any]:
         engine = SparkEngine(session)
         list(engine.run(abs, range(4 * engine.job_count)))
         jvm_pid = int(session._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
-        arguments = [*arguments, "--engine", "spark"]
+        if arguments[0] != COUNT:
+            arguments = [*arguments, "--engine", "spark"]
     session_seconds = time.perf_counter() - started
-    started = time.perf_counter()
+    started, used = time.perf_counter(), _cpu_seconds()
     with contextlib.redirect_stdout(io.StringIO()):
-        status = run(arguments)
-    seconds = time.perf_counter() - started
+        status = _counted(session, arguments[1]) if arguments[0] == COUNT else run(arguments)
+    seconds, used = time.perf_counter() - started, _cpu_seconds() - used
     found = {
         "status": status,
         "session": session_seconds,
         "seconds": seconds,
+        "cpu": used,
         "python": _peak_size("self"),
         "jvm": _peak_size(jvm_pid) if jvm_pid else 0,
     }
     if session is not None:
         session.stop()
     return found
+
+
+def _counted(session: Any, store: str) -> int:
+    """`SELECT topic, count(*) … GROUP BY topic` in the session, or the column read and counted here."""
+    if session is not None:
+        from rocketfsck.pipeline.registered import register
+
+        register(session)
+        frame = session.read.format("rocketmq").option("columns", "topic").load(store)
+        frame.groupBy("topic").count().collect()
+        return 0
+    from rocketfsck.pipeline.sources import find_sources
+    from rocketfsck.pipeline.views import Wanted, plan_parts, read_part
+
+    wanted = Wanted(columns=("topic",))
+    counts: Counter[str | None] = Counter()
+    for part in plan_parts("messages", find_sources([store]), wanted):
+        for batch in read_part(part, wanted):
+            counts.update({one["values"]: one["counts"] for one in batch["topic"].value_counts().to_pylist()})
+    return 0
+
+
+def _cpu_seconds() -> float:
+    """Processor time of this process and all below it, those that ended there, too."""
+    used: dict[int, tuple[int, int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # a process that has ended meanwhile
+            fields = path.read_text("utf-8", "replace").rpartition(")")[2].split()
+            used[int(path.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    ours = {os.getpid()}
+    while more := {pid for pid, (parent, _) in used.items() if parent in ours and pid not in ours}:
+        ours |= more
+    return sum(used[pid][1] for pid in ours if pid in used) / os.sysconf("SC_CLK_TCK")
 
 
 def _peak_size(pid: int | str) -> int:

@@ -16,14 +16,12 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, InputPartition
     from pyspark.sql.types import StructType
 
-    from rocketfsck.pipeline.views.options import Request
-
 
 class FailingReader(Reader):
     """The reader of the data source, on a disk that fails at the first read of the first attempt."""
 
-    def __init__(self, request: Request, marker: Path) -> None:
-        super().__init__(request)
+    def __init__(self, reader: Reader, marker: Path) -> None:
+        super().__init__(reader.request, reader.schema)
         self.marker = marker
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -54,7 +52,7 @@ class FailingDataSource(RocketMQDataSource):
         marker = options.pop("marker")
         found = RocketMQDataSource(options).reader(schema)
         assert isinstance(found, Reader)
-        return FailingReader(found.request, Path(marker))
+        return FailingReader(found, Path(marker))
 
     def schema(self) -> StructType:
         options = dict(self.options)

@@ -6,15 +6,31 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rocketfsck.engine.seam import Outcome
 from rocketfsck.errors import StoreError
+from rocketfsck.pipeline.fleet.model import Checked
+from rocketfsck.pipeline.fleet.passing import PassingEngine
+from rocketfsck.pipeline.fleet.work import CheckJob
+from rocketfsck.store import Store
+from rocketfsck.verify.tasks.execute import run_unit
+from rocketfsck.verify.tasks.planning import Unit
+from rocketfsck.verify.tasks.task import TaskResult
+
+from tests.flippingreads import flipping
 
 
 def double(number: int) -> int:
     return 2 * number
+
+
+def slow(number: int) -> int:
+    time.sleep(2 if number else 0)
+    return number
 
 
 def failing(number: int) -> int:
@@ -89,3 +105,47 @@ class DyingInTheEnd:
 
 def _die(*_: object) -> None:
     os._exit(1)
+
+
+def flipped_unit(given: tuple[Unit, str, int, str]) -> TaskResult | StoreError:
+    """A task of a check, of which the first read of a byte is wrong."""
+    unit, file, pos, marker = given
+    with flipping(Path(file), pos, Path(marker)):
+        return run_unit(unit)
+
+
+class Deadly(str):
+    """A path that kills the worker which uses it; the process that made it (`driver`) is spared."""
+
+    driver = 0
+
+    def __fspath__(self) -> str:
+        if os.getpid() != self.driver:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return str(self)
+
+
+def killing_unit(unit: Unit) -> TaskResult | StoreError:
+    """A task of a check whose worker dies at the second commit log file."""
+    if getattr(unit.task, "index", None) == 1 and unit.key.startswith("commitlog:"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return run_unit(unit)
+
+
+@dataclass(frozen=True, slots=True)
+class KillingEngine(PassingEngine):
+    """The engine of a store's job on a worker, with that file."""
+
+    def run(
+        self, kernel: Callable[[Any], Any], tasks: Sequence[Any], *, deadline: float | None = None
+    ) -> Iterator[Outcome[Any, Any]]:
+        assert kernel is run_unit
+        yield from PassingEngine.run(self, killing_unit, tasks, deadline=deadline)
+
+
+@dataclass(frozen=True, slots=True)
+class KillingJob(CheckJob):
+    """The check of a store with that file."""
+
+    def work(self, store: Store, engine: Any) -> Checked:
+        return CheckJob.work(self, store, KillingEngine(1, limits=engine.limits, known=engine.known))

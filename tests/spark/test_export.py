@@ -10,13 +10,21 @@ import pytest
 from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.spark import SparkEngine
-from rocketfsck.pipeline.export import job
+from rocketfsck.pipeline.export import tasks
 from rocketfsck.pipeline.sources import find_sources
 from rocketfsck.pipeline.statistics import count_stores
 
 from tests.conftest import Directory
 from tests.spark.kernels import DyingInTheEnd
-from tests.unit.pipeline.exporting import export, manifest_of, rows_of, sums_of
+from tests.unit.pipeline.exporting import (
+    LONG,
+    ODD_TOPICS,
+    export,
+    manifest_of,
+    odd_topics_store,
+    rows_of,
+    sums_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +39,7 @@ STORES = ("5.3.3-multiseg", "4.9.8-ipv6")
 
 @pytest.fixture
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "TASK_SIZE", 1)  # a task for every log file
+    monkeypatch.setattr(tasks, "TASK_SIZE", 1)  # a task for every log file
 
 
 @pytest.mark.usefixtures("small_tasks")
@@ -54,7 +62,7 @@ def test_workers_that_die_in_the_middle(
     stores = [store_dir(name) for name in STORES]
     export(tmp_path / "local", *stores)
     for name in ("export_part", "merge_files"):
-        monkeypatch.setattr(job, name, DyingInTheEnd(getattr(job, name), tmp_path))
+        monkeypatch.setattr(tasks, name, DyingInTheEnd(getattr(tasks, name), tmp_path))
     export(tmp_path / "spark", *stores, engine=SparkEngine(spark))
     assert {"export_part", "merge_files"} <= {path.name for path in tmp_path.iterdir()}
     assert sums_of(tmp_path / "spark") == sums_of(tmp_path / "local")
@@ -85,3 +93,15 @@ def test_spark_reads_what_it_wrote(
         expected[key] = expected.get(key, 0) + 1
     assert found == expected
     assert sum(found.values()) == manifest_of(out)["row_count"] == 181
+
+
+def test_spark_reads_every_topic(spark: SparkSession, tmp_path: Path) -> None:
+    """Of the files; what it takes from the names of directories is the same, or a cut one."""
+    out = tmp_path / "out"
+    export(out, odd_topics_store(tmp_path / "store"))
+    rows = spark.read.parquet(str(out)).orderBy("offset").collect()
+    assert [row["topic_text"] for row in rows] == list(ODD_TOPICS)
+    assert [row["topic"] for row in rows] == [row["topic"] for row in rows_of(out)]
+    assert len({row["topic"] for row in rows}) == len(rows)
+    (found,) = spark.read.parquet(str(out)).where(f"topic_text = '{LONG}'").collect()
+    assert (found["topic"][:40], found["topic"] == LONG) == (LONG[:40], False)

@@ -98,7 +98,7 @@ def test_the_command(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     said = []
-    for engine, more in (("local", []), ("spark", ["--scratch", str(scratch)])):
+    for engine, more in (("local", []), ("spark", ["--work-dir", str(scratch)])):
         into = tmp_path / "built"
         line = ["rebuild", "all", str(store_dir("4.9.8-multiseg")), "--into", str(into), "--no-sync"]
         capfd.readouterr()

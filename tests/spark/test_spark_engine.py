@@ -17,8 +17,12 @@ from rocketfsck.engine import spark as engine_module
 from rocketfsck.engine.session import LOCAL_RETRIES
 from rocketfsck.engine.spark import SparkEngine
 from rocketfsck.errors import StoreError
+from rocketfsck.progress import State, phase, watched
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
+from rocketfsck.verify.log.file import LogResult
+from rocketfsck.verify.tasks.planning import plan_units
+from rocketfsck.verify.tasks.task import Context
 
 from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
 from tests.spark.kernels import (
@@ -27,6 +31,8 @@ from tests.spark.kernels import (
     dying_once,
     failing,
     failing_or_slow,
+    flipped_unit,
+    slow,
     unreadable_once,
 )
 
@@ -71,10 +77,20 @@ def test_any_number_of_partitions(
     assert _said(root, SparkEngine(spark, partitions)) == _said(root, LocalEngine(3))
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_first_findings(spark: SparkSession, restart_dir: Directory, count: int) -> None:
+    root = restart_dir(RESTART_NAMES[0])
+    found = _said(root, SparkEngine(spark, 3), stop_after=count)
+    assert found == _said(root, LocalEngine(2), stop_after=count)
+    assert found["coverage"]["stopped_after"] == count
+
+
 def test_a_time_limit_leaves_tasks_out(spark: SparkSession, store_dir: Directory) -> None:
     found = _said(store_dir("4.9.8-multiseg"), SparkEngine(spark), max_duration=1e-6)
     assert found["coverage"]["done_count"] == 0
-    assert {item["reason"] for item in found["not_checked"] if item["what"]} == {"the time limit came first"}
+    assert {item["reason"] for item in found["not_checked"] if item["what"]} == {
+        "the time limit ended the check first"
+    }
 
 
 def test_no_tasks(spark: SparkSession) -> None:
@@ -108,6 +124,24 @@ def test_a_disk_that_fails_once_is_read_again(spark: SparkSession, tmp_path: Pat
     outcomes = list(SparkEngine(spark).run(unreadable_once, [str(tmp_path / how)]))
     assert [item.result for item in outcomes] == ["read"]
     assert (tmp_path / how).exists()
+
+
+def test_a_disk_that_flips_a_byte_once_is_found_out(
+    spark: SparkSession, store_dir: Directory, tmp_path: Path
+) -> None:
+    store = open_store(store_dir("5.3.3-basic"))
+    unit = plan_units(Context(store, "full", NOW))[0]
+    file = store.commitlog.files[0].location
+    found = []
+    for name, engine in (("spark", SparkEngine(spark, 1)), ("local", LocalEngine(1))):
+        task = (unit, file, 3300, str(tmp_path / name))
+        (outcome,) = engine.run(flipped_unit, [task])
+        assert isinstance(outcome.result, LogResult)
+        found.append(outcome.result)
+    assert found[0].findings == found[1].findings
+    assert found[0].counts == found[1].counts
+    assert found[0].counts["ST048"] == 1
+    assert "CL004" not in found[0].counts
 
 
 def test_a_disk_that_always_fails_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
@@ -207,3 +241,16 @@ def test_the_guides_example(
     exec(example.replace("session.stop()", ""), names)
     assert names["report"].exit_code == 0
     assert names["report"].level == "cross"
+
+
+def test_tasks_are_counted_while_a_job_runs(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "LOOK_SECONDS", 0.05)
+    notes: list[str] = []
+
+    def told(now: State | None) -> None:
+        notes.append("" if now is None else now.note)
+
+    with watched(told), phase("working"):
+        assert len(list(SparkEngine(spark, 2).run(slow, [0, 1]))) == 2
+    assert any(re.fullmatch(r"Spark: [01] of 2 tasks", note) for note in notes), notes
+    assert notes[-1] == ""

@@ -98,7 +98,7 @@ def test_submitted_without_a_cluster(store_dir: Directory, tmp_path: Path) -> No
         capture_output=True,
         text=True,
     )
-    assert "spark-submit has set the master" in refused.stdout + refused.stderr  # it joins the two
+    assert "spark-submit has already set the master" in refused.stdout + refused.stderr  # it joins the two
     assert refused.returncode != 0
 
 
@@ -126,7 +126,7 @@ def test_executors_with_another_version(
         PYTHONPATH="",
     )
     assert done.returncode == 16
-    assert f"it has version 0.0.9, and the driver {rocketfsck.__version__}" in done.stderr
+    assert f"the executor has version 0.0.9, but the driver {rocketfsck.__version__}" in done.stderr
     _no_stacks(done)
 
 
@@ -142,7 +142,7 @@ def test_executors_with_another_python(cluster: Cluster, store_dir: Directory, t
     program.chmod(0o755)
     done = cluster.command("check", str(store_dir(NAME)), PYSPARK_PYTHON=str(program))
     assert done.returncode == 16
-    assert "executors run another Python than the driver" in done.stderr
+    assert "executors and driver run different versions of Python" in done.stderr
     assert "3.99" in done.stderr
     _no_stacks(done)
 
@@ -166,7 +166,7 @@ def test_a_path_that_is_not_whole(cluster: Cluster, store_dir: Directory) -> Non
         text=True,
     )
     assert done.returncode == 16
-    assert f"give the whole path: {root}" in done.stderr
+    assert f"give the absolute path: {root}" in done.stderr
 
 
 def _no_stacks(done: subprocess.CompletedProcess[str]) -> None:

@@ -87,12 +87,12 @@ def test_ways_to_make_a_table(catalog: SparkSession, store_copy: Directory) -> N
 @pytest.mark.parametrize(
     ("clauses", "said"),
     [
-        ("OPTIONS (path '{root}', topik 'Tx')", "no option is called topik"),
-        ("OPTIONS (path '{root}', `option.topic` 'Tx')", "no option is called option.topic"),
-        ("OPTIONS (path '{root}') TBLPROPERTIES ('topic' = 'Tx')", "topic: give it in OPTIONS"),
+        ("OPTIONS (path '{root}', topik 'Tx')", "no option has the name topik"),
+        ("OPTIONS (path '{root}', `option.topic` 'Tx')", "no option has the name option.topic"),
+        ("OPTIONS (path '{root}') TBLPROPERTIES ('topic' = 'Tx')", "topic: use OPTIONS"),
         ("OPTIONS (path '{root}', pushdown 'true')", "the option pushdown was removed"),
-        ("OPTIONS (store 'relative')", "a table needs a whole path"),
-        ("", "no store was named"),
+        ("OPTIONS (store 'relative')", "a table needs an absolute path"),
+        ("", "name a store"),
     ],
 )
 def test_tables_without_sense(catalog: SparkSession, store_dir: Directory, clauses: str, said: str) -> None:

@@ -25,7 +25,7 @@ from rocketfsck.pipeline.plainerrors import plain_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
     from rocketfsck.pipeline.views import Part
     from rocketfsck.pipeline.views.options import Request
@@ -43,19 +43,19 @@ class RocketMQDataSource(DataSource):
     def schema(self) -> StructType:
         from pyspark.sql.pandas.types import from_arrow_schema
 
+        from rocketfsck.pipeline.columns import declared
         from rocketfsck.pipeline.tableoptions import is_table, keep_options, table_options
-        from rocketfsck.pipeline.views import schema_of
 
         with plain_errors():
             made = is_table(self.options, NAME)
             options = table_options(self.options) if made else self.options
             request = _request(options, of_stream=True)  # nobody says here whether it is one
-            found = from_arrow_schema(schema_of(request.view, request.wanted))
+            found = from_arrow_schema(declared(request.view, request.wanted), prefer_timestamp_ntz=False)
             return keep_options(found, options) if made else found
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with plain_errors():
-            return Reader(demanded(_request(self._options(schema)), schema))
+            return Reader(demanded(_request(self._options(schema)), schema), arrow_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         from rocketfsck.pipeline.streaming import RocketMQStreamReader, parse_stream_options
@@ -63,7 +63,7 @@ class RocketMQDataSource(DataSource):
         with plain_errors():
             options = self._options(schema)
             request = demanded(_request(options, of_stream=True), schema)
-            return RocketMQStreamReader(request, parse_stream_options(options))
+            return RocketMQStreamReader(request, parse_stream_options(options), arrow_schema(schema))
 
     def _options(self, schema: StructType) -> Mapping[str, str]:
         from rocketfsck.pipeline.tableoptions import kept_options
@@ -81,21 +81,38 @@ def _request(options: Mapping[str, str], *, of_stream: bool = False) -> Request:
 def demanded(request: Request, schema: StructType) -> Request:
     """The request for just the columns of a schema, which the user may have given.
 
-    Raises UsageError for columns that the view does not have, or has as another type.
+    A time may be a TIMESTAMP, or a BIGINT with its milliseconds. Raises UsageError for columns that the view
+    does not have, or has as another type.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import LongType, TimestampType
 
-    from rocketfsck.pipeline.views import schema_of
+    from rocketfsck.pipeline.columns import declared, level_for
 
-    wanted = replace(request.wanted, columns=tuple(schema.fieldNames()))
-    own = from_arrow_schema(schema_of(request.view, wanted))
+    wanted = level_for(request.view, replace(request.wanted, columns=tuple(schema.fieldNames())))
+    own = from_arrow_schema(declared(request.view, wanted), prefer_timestamp_ntz=False)
     for field, expected in zip(schema.fields, own.fields, strict=True):
-        if field.dataType != expected.dataType:
+        is_time = isinstance(expected.dataType, TimestampType)
+        if not _same(field.dataType, expected.dataType) and not (
+            is_time and isinstance(field.dataType, LongType)
+        ):
             raise UsageError(
-                f"the column {field.name} of the view {request.view} is of type "
+                f"the column {field.name} of the view {request.view} has the type "
                 f"{expected.dataType.simpleString()}, not {field.dataType.simpleString()}"
             )
     return replace(request, wanted=wanted)
+
+
+def _same(one: DataType, other: DataType) -> bool:
+    """Whether types are the same but for what may be null in them."""
+    return one.simpleString() == other.simpleString()
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The schema that Spark demands of every batch."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, timezone="UTC")
 
 
 class PartPartition(InputPartition):
@@ -109,20 +126,26 @@ class PartPartition(InputPartition):
 class Reader(DataSourceReader):
     """Reads a view in the parts that it has."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, schema: pa.Schema) -> None:
         self.request = request
+        self.schema = schema
 
     def partitions(self) -> list[InputPartition]:
+        from rocketfsck.pipeline.columns import read_columns
         from rocketfsck.pipeline.views import plan_parts
 
         request = self.request
         with plain_errors():
-            parts = plan_parts(request.view, request.sources, request.wanted)
+            wanted = read_columns(request.view, request.wanted)
+            parts = plan_parts(request.view, request.sources, wanted)
             return [PartPartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, PartPartition):  # without any part, Spark asks for a partition of nothing
+            from rocketfsck.pipeline.columns import read_columns, shaped
             from rocketfsck.pipeline.views import read_part
 
+            part = partition.part
             with plain_errors():
-                yield from read_part(partition.part, self.request.wanted)
+                for batch in read_part(part, read_columns(part.view, self.request.wanted)):
+                    yield shaped(batch, part, self.schema)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketfsck.errors import UsageError
+from rocketfsck.errors import UsageError, install_hint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,5 +19,5 @@ def register(spark: SparkSession) -> None:
     try:
         from rocketfsck.pipeline.datasource import RocketMQDataSource
     except ImportError as error:
-        raise UsageError("Spark is not installed: run pip install 'rocketfsck[spark]'") from error
+        raise UsageError(f"Spark is not installed: run {install_hint('spark')}") from error
     spark.dataSource.register(RocketMQDataSource)

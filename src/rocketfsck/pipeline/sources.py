@@ -95,13 +95,15 @@ def find_sources(
     places = [locate(path, storage_options) for path in paths]
     roots = list(dict.fromkeys(root for place in places for root in _roots(os.fspath(place))))
     if not roots:
-        raise UsageError("no store was named: give the path of one, of several, or of a directory of stores")
+        raise UsageError("name a store, several stores, or a directory of stores")
     if brokers and len(brokers) != len(roots):
-        raise UsageError(f"{len(brokers)} names of brokers for {len(roots)} stores: {', '.join(roots)}")
+        raise UsageError(f"{len(brokers)} broker names for {len(roots)} stores: {', '.join(roots)}")
     if len(broker_confs) not in (0, 1, len(roots)):
-        raise UsageError(f"{len(broker_confs)} broker.conf files for {len(roots)} stores; give one or each")
+        raise UsageError(
+            f"{len(broker_confs)} broker.conf files for {len(roots)} stores; give one in all, or one each"
+        )
     if commitlog_paths and len(roots) > 1:
-        raise UsageError("commitlog paths are those of one store; several stores were named")
+        raise UsageError("commitlog paths belong to one store, but several stores are named")
     confs = [os.fspath(absolute_path(locate(conf, storage_options))) for conf in broker_confs]
     each = confs if len(confs) == len(roots) else confs * len(roots) if confs else [None] * len(roots)
     names = list(brokers) or [broker_name(root, conf) for root, conf in zip(roots, each, strict=True)]
@@ -121,7 +123,7 @@ def _roots(path: str) -> list[str]:
             matches = sorted(glob.glob(path))  # noqa: PTH207 - a pattern of a whole path
         found = [root for match in matches if path_of(match).is_dir() for root in _below(match)]
         if not found:
-            raise UsageError(f"{path}: no store fits this pattern")
+            raise UsageError(f"{path}: no store matches this pattern")
         return found
     found = _below(path)
     if not found:
@@ -171,9 +173,7 @@ def _demand_unique(names: Sequence[str], roots: Sequence[str]) -> None:
     first: dict[str, str] = {}
     for name, root in zip(names, roots, strict=True):
         if not name:
-            raise UsageError(f"{root}: the name of its broker is empty")
+            raise UsageError(f"{root}: the broker name is empty")
         if name in first:
-            raise UsageError(
-                f"the stores {first[name]} and {root} would both be of broker {name!r}: give each its name"
-            )
+            raise UsageError(f"the stores {first[name]} and {root} would both have the broker name {name!r}")
         first[name] = root

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,18 @@ from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.statisticskeys import KeyCounts, KeySketch
+from rocketfsck.progress import Phase, phase
 from rocketfsck.query.counts.counting import Account, FileRun, Tally, count_file, live_batches, merged
 from rocketfsck.query.counts.statistics import LogStatistics, plan_runs, statistics_of
 from rocketfsck.store.areas import demand_listed
-from rocketfsck.store.reading import Progress
+from rocketfsck.store.model import Store
 
 if TYPE_CHECKING:
     from rocketfsck.scan.columns import RecordBatch
     from rocketfsck.scan.queues import QueueTable
     from rocketfsck.store.reading import FileReader
+
+Name = TypeVar("Name", str, tuple[str, str])
 
 LOG_AREA = frozenset({"commitlog"})
 
@@ -73,14 +76,16 @@ class ClusterStatistics:
     """The live messages of several stores: by broker, and all together.
 
     `topics` are the largest first; `days` and `topic_days` ascend, "" stands for times that are of no date.
+    `failed` are the brokers whose stores could not be counted, and why: the rest is without them.
     """
 
-    brokers: tuple[tuple[str, LogStatistics], ...]
+    brokers: Sequence[tuple[str, LogStatistics]]
     total: Tally | None
     topics: tuple[TopicTally, ...]
     days: tuple[tuple[str, Tally], ...]
     topic_days: tuple[tuple[str, str, Tally], ...]
     keys: KeyStatistics | None
+    failed: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,6 @@ def count_stores(
     *,
     engine: Engine | None = None,
     key_count: int = 0,
-    progress: Progress | None = None,
 ) -> ClusterStatistics:
     """Count the live records of several stores, and find the `key_count` most frequent keys (0: none).
 
@@ -117,18 +121,27 @@ def count_stores(
     for store in stores:
         demand_listed(store, LOG_AREA)
     total = sum(store.commitlog.size for store in stores) * (2 if key_count else 1)
-    runs = [(at, run) for at, store in enumerate(stores) for run in plan_runs(store, engine.job_count)]
+    with phase("counting the messages", total) as at:
+        return _counted(sources, stores, engine, key_count, at)
+
+
+def _counted(
+    sources: Sequence[Source], stores: Sequence[Store], engine: Engine, key_count: int, at: Phase
+) -> ClusterStatistics:
+    runs = [
+        (number, run) for number, store in enumerate(stores) for run in plan_runs(store, engine.job_count)
+    ]
     done = 0
 
-    def advance(at: int, run: FileRun) -> None:
+    def advance(number: int, run: FileRun) -> None:
         nonlocal done
-        done += sum(file.size for file in stores[at].commitlog.files[run.first : run.first + len(run.items)])
-        if progress is not None:
-            progress(done, total)
+        files = stores[number].commitlog.files[run.first : run.first + len(run.items)]
+        done += sum(file.size for file in files)
+        at.at(done)
 
     accounts = [Account() for _ in stores]
     sketch = KeySketch()
-    for outcome in engine.run(count_run, [CountTask(at, run, bool(key_count)) for at, run in runs]):
+    for outcome in engine.run(count_run, [CountTask(number, run, bool(key_count)) for number, run in runs]):
         if outcome.result is not None:
             accounts[outcome.task.store].add(outcome.result[0])
             sketch.merge(outcome.result[1])
@@ -141,9 +154,13 @@ def count_stores(
             if recounted.result is not None:
                 exact.merge(recounted.result)
             advance(runs[recounted.index][0], recounted.task.run)
-        keys = _keys(sketch, exact, key_count)
+        keys = keys_of(sketch, exact, key_count)
     logs = [statistics_of(store, account) for store, account in zip(stores, accounts, strict=True)]
-    return _together([source.broker for source in sources], logs, keys)
+    gathered = Gathered()
+    for log in logs:
+        gathered.add(log)
+    brokers = [source.broker for source in sources]
+    return gathered.statistics(tuple(zip(brokers, logs, strict=True)), keys)
 
 
 def count_run(task: CountTask) -> tuple[Account, KeySketch]:
@@ -167,7 +184,8 @@ def recount_run(task: RecountTask) -> KeyCounts:
     return counts
 
 
-def _keys(sketch: KeySketch, exact: KeyCounts, key_count: int) -> KeyStatistics:
+def keys_of(sketch: KeySketch, exact: KeyCounts, key_count: int) -> KeyStatistics:
+    """The most frequent keys of both passes."""
     ordered = sorted(exact.counts.items(), key=lambda item: (-item[1], item[0]))
     return KeyStatistics(
         top=tuple(
@@ -181,26 +199,48 @@ def _keys(sketch: KeySketch, exact: KeyCounts, key_count: int) -> KeyStatistics:
     )
 
 
-def _together(
-    brokers: Sequence[str], logs: Sequence[LogStatistics], keys: KeyStatistics | None
-) -> ClusterStatistics:
-    topics: dict[str, list[Tally]] = {}
-    days: dict[str, list[Tally]] = {}
-    topic_days: dict[tuple[str, str], list[Tally]] = {}
-    for log in logs:
+class Gathered:
+    """The messages of stores, put together store by store: bounded by topics and days, not by stores."""
+
+    def __init__(self) -> None:
+        self._totals: list[Tally] = []
+        self._topics: dict[str, TopicTally] = {}
+        self._days: dict[str, Tally] = {}
+        self._topic_days: dict[tuple[str, str], Tally] = {}
+
+    def add(self, log: LogStatistics) -> None:
+        """Take over what one store has."""
+        if log.total is not None:
+            self._totals = [merged([*self._totals, log.total])]
         for topic, tally in log.topics.items():
-            topics.setdefault(topic, []).append(tally)
+            known = self._topics.get(topic)
+            tallies, count = ([], 0) if known is None else ([known.tally], known.broker_count)
+            self._topics[topic] = TopicTally(topic, count + 1, merged([*tallies, tally]))
         for day, tally in log.days:
-            days.setdefault(day, []).append(tally)
+            _merge_into(self._days, day, tally)
         for topic, day, tally in log.topic_days:
-            topic_days.setdefault((topic, day), []).append(tally)
-    found = [TopicTally(topic, len(tallies), merged(tallies)) for topic, tallies in topics.items()]
-    totals = [log.total for log in logs if log.total is not None]
-    return ClusterStatistics(
-        brokers=tuple(zip(brokers, logs, strict=True)),
-        total=merged(totals) if totals else None,
-        topics=tuple(sorted(found, key=lambda item: (-item.tally.byte_count, item.topic))),
-        days=tuple((day, merged(days[day])) for day in sorted(days)),
-        topic_days=tuple((*name, merged(topic_days[name])) for name in sorted(topic_days)),
-        keys=keys,
-    )
+            _merge_into(self._topic_days, (topic, day), tally)
+
+    def statistics(
+        self,
+        brokers: Sequence[tuple[str, LogStatistics]],
+        keys: KeyStatistics | None,
+        failed: Sequence[tuple[str, str]] = (),
+    ) -> ClusterStatistics:
+        """All of it; `brokers` are the stores that were added."""
+        return ClusterStatistics(
+            brokers=brokers,
+            total=self._totals[0] if self._totals else None,
+            topics=tuple(
+                sorted(self._topics.values(), key=lambda item: (-item.tally.byte_count, item.topic))
+            ),
+            days=tuple(sorted(self._days.items())),
+            topic_days=tuple((*name, self._topic_days[name]) for name in sorted(self._topic_days)),
+            keys=keys,
+            failed=tuple(failed),
+        )
+
+
+def _merge_into(tallies: dict[Name, Tally], name: Name, tally: Tally) -> None:
+    known = tallies.get(name)
+    tallies[name] = tally if known is None else merged([known, tally])

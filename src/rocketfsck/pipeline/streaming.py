@@ -22,13 +22,14 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from rocketfsck.errors import UsageError
+from rocketfsck.pipeline.columns import declared, read_columns, shaped
 from rocketfsck.pipeline.plainerrors import plain_errors
 from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.tail.log import advance, latest_place
 from rocketfsck.pipeline.tail.options import EARLIEST, StreamOptions, parse_stream_options
 from rocketfsck.pipeline.tail.place import BEGINNING, Log, Place, log_of, read_place
 from rocketfsck.pipeline.tail.ranges import place_at_offset, place_at_timestamp, ranges_between, split_range
-from rocketfsck.pipeline.tail.reading import VIEW, TailPart, parts_of, read_tail
+from rocketfsck.pipeline.tail.reading import VIEWS, TailPart, parts_of, read_tail
 from rocketfsck.pipeline.tail.walk import Bounds
 from rocketfsck.pipeline.views.options import Request
 
@@ -49,14 +50,15 @@ class TailPartition(InputPartition):
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows the commit logs of the request's stores."""
 
-    def __init__(self, request: Request, options: StreamOptions) -> None:
-        if request.view != VIEW:
-            raise UsageError(f"only the view {VIEW} can be followed, not {request.view}")
+    def __init__(self, request: Request, options: StreamOptions, schema: pa.Schema | None = None) -> None:
+        if request.view not in VIEWS:
+            raise UsageError(f"a stream reads only the views {' and '.join(VIEWS)}, not {request.view}")
         brokers = {source.broker for source in request.sources}
         if isinstance(options.starting, dict) and (unknown := sorted(set(options.starting) - brokers)):
-            raise UsageError(f"startingOffset names brokers that are not there: {', '.join(unknown)}")
+            raise UsageError(f"startingOffset names unknown brokers: {', '.join(unknown)}")
         self.request = request
         self.options = options
+        self.schema = declared(request.view, request.wanted) if schema is None else schema
         self.until: dict[str, int] | None = None
 
     @plain_errors()
@@ -102,7 +104,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if first == last:
                 continue
             if broker not in sources:
-                raise UsageError(f"the checkpoint has records of {broker!r}, whose store was not named")
+                raise UsageError(f"the checkpoint has records of {broker!r}, whose store is not named")
             source = sources[broker]
             log = self._log(source)
             ranges = [
@@ -112,15 +114,16 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
                 for piece in split_range(log, whole, self.request.wanted.split_size)
             ]
-            found += [TailPartition(tail) for tail in parts_of(source, log, ranges, last)]
+            found += [TailPartition(tail) for tail in parts_of(self.request.view, source, log, ranges, last)]
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, TailPartition):
+            tail, request = partition.tail, self.request
+            wanted = read_columns(request.view, request.wanted)
             with plain_errors():
-                yield from read_tail(
-                    partition.tail, self.request.wanted, fail_on_data_loss=self.options.fail_on_data_loss
-                )
+                for batch in read_tail(tail, wanted, fail_on_data_loss=self.options.fail_on_data_loss):
+                    yield shaped(batch, tail.part, self.schema)
 
     def _log(self, source: Source) -> Log:
         return log_of(open_source(source), name=source.broker, clock_step=self.options.clock_step)

@@ -31,7 +31,7 @@ def read_stream(store: Store, view: str, wanted: Wanted, *, real_times: bool) ->
     """
     named = {name for name in CONDITIONS if getattr(wanted, name) is not None}
     for name in sorted(named - view_named(view).conditions):
-        raise UsageError(f"the view {view} cannot be selected by {name}")
+        raise UsageError(f"the view {view} has no selection by {name}")
     schema = schema_of(view, wanted)
     parts = plan_store(view, source_of(store), store, wanted)
     if not real_times:

@@ -57,15 +57,15 @@ def table_options(options: Mapping[str, str]) -> dict[str, str]:
         found.setdefault("path", _local(location))
     properties = sorted((set(given) & _OWN) - set(found) - {"path"})
     if properties:
-        raise UsageError(f"{', '.join(properties)}: give it in OPTIONS; TBLPROPERTIES are not read")
+        raise UsageError(f"{', '.join(properties)}: use OPTIONS; rocketfsck does not read TBLPROPERTIES")
     if _SECRETS in found:
         raise UsageError(
-            f"a table keeps no {_SECRETS}, since everybody could see them: put credentials in the environment"
+            f"a table cannot keep {_SECRETS}, which everybody could read: put credentials in the environment"
         )
     for name in _PATHS:
         for path in listed_paths(name, found.get(name, "")):
             if not is_remote(path) and not Path(path).is_absolute():
-                raise UsageError(f"{name}: a table needs a whole path, and {path} is relative")
+                raise UsageError(f"{name}: a table needs an absolute path, and {path} is relative")
     return found
 
 
@@ -91,7 +91,7 @@ def kept_options(schema: StructType, options: Mapping[str, str]) -> dict[str, st
         if METADATA in field.metadata:
             return {**json.loads(field.metadata[METADATA]), **given}
     raise UsageError(
-        "no store was named: load(PATH), or the option path, or store; a table is made without a list of "
+        "name a store: load(PATH), or the option path, or store; a table is made without a list of "
         "columns, which Spark would keep instead of its options: choose columns by the option columns"
     )
 

@@ -35,3 +35,10 @@ def test_report_says_what_was_missed() -> None:
     assert "| slow | 1.0 | 4.00 | sum | ≤ 3 **missed** |  |" in text
     assert "| scales | 1.0 | 1.90 | one | ≥ 1.8 |  |" in text
     assert ", load 0.25 before the first job." in text
+
+
+def test_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert benchmarks.main(["pages", "--small", "--rounds", "1", "--folder", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 6
+    assert lines[-1].startswith("the page, 0.015625 GiB with 1,000 findings")

@@ -12,10 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from rocketfsck.formats.magic import MAGIC_V2
 from rocketfsck.pipeline.export.file import TEMPORARY, FileShape
 from rocketfsck.pipeline.export.job import export_stores
+from rocketfsck.pipeline.export.layout import NULL_NAME, escape
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
 from rocketfsck.pipeline.sources import find_sources
+
+from tests.unit.scan.logmaker import closed, record
 
 HOSTILE = (
     "../../etc",
@@ -31,6 +35,20 @@ HOSTILE = (
 )
 START = 1_700_000_000_000
 DAY_MS = 86_400_000
+
+LONG = "%" * 127
+ODD_TOPICS = (
+    *(topic for topic in HOSTILE if topic and len(topic) < 200),
+    "007",
+    "a b+c",
+    NULL_NAME,
+    "é" * 60,
+    LONG,
+    LONG[:-1] + "1",
+    "ü" * 150,
+    escape(LONG, 249),
+)
+"""Topics whose directories need an escape, a cut, or a reader that does not guess."""
 
 SCHEMA = pa.schema(
     [
@@ -86,6 +104,16 @@ def export(
     names = [store.parent.name for store in stores]
     sources = find_sources(stores, brokers=names)
     return export_stores(sources, into, ExportOptions(**options), engine=engine, replace_existing=replace)
+
+
+def odd_topics_store(root: Path) -> Path:
+    """A store with a message in each of ODD_TOPICS."""
+    data = b""
+    for topic in ODD_TOPICS:
+        data += record(len(data), topic=topic.encode(), magic_code=MAGIC_V2, queue_offset=0)
+    (root / "commitlog").mkdir(parents=True)
+    (root / "commitlog" / f"{0:020}").write_bytes(closed(data, 1 << 16))
+    return root
 
 
 def rows_of(into: Path) -> list[dict[str, Any]]:

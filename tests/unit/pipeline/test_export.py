@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from pyarrow import parquet as pq
@@ -17,8 +19,11 @@ from rocketfsck.api import iter_messages
 from rocketfsck.cli.app import run
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.export import job
+from rocketfsck.pipeline.export import job, tasks
 from rocketfsck.pipeline.export import work as exportwork
+from rocketfsck.pipeline.export.layout import escape
+from rocketfsck.pipeline.export.manifest import write_manifest
+from rocketfsck.pipeline.export.merge import merge_files
 from rocketfsck.pipeline.export.model import ExportOptions, ExportTask
 from rocketfsck.pipeline.export.work import export_part
 from rocketfsck.pipeline.export.write import PartitionWriter
@@ -27,7 +32,15 @@ from rocketfsck.pipeline.views import VIEW_NAMES, Wanted, plan_parts, read_part
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory
-from tests.unit.pipeline.exporting import export, manifest_of, rows_of, sums_of
+from tests.unit.pipeline.exporting import (
+    LONG,
+    ODD_TOPICS,
+    export,
+    manifest_of,
+    odd_topics_store,
+    rows_of,
+    sums_of,
+)
 from tests.unit.pipeline.viewing import hide
 
 ROOT = Path(__file__).parents[3]
@@ -82,7 +95,7 @@ def test_the_manifest_and_the_footers_say_what_there_is(store_dir: Directory, tm
 def test_files_are_the_same_however_many_run_at_once(
     store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "TASK_SIZE", 1)  # a task for every log file
+    monkeypatch.setattr(tasks, "TASK_SIZE", 1)  # a task for every log file
     stores = [store_dir(name) for name in SEVERAL]
     one = export(tmp_path / "one", *stores, engine=LocalEngine(1))
     many = export(tmp_path / "many", *stores, engine=LocalEngine(3))
@@ -106,7 +119,7 @@ def test_damage_is_beside_the_table_and_counted(restart_dir: Directory, tmp_path
         damage["pos"],
         damage["size"],
     )
-    assert damage["size"] == result.damage_size
+    assert damage["size"] == result.damaged_byte_count
     assert all(row["topic"] for row in rows_of(tmp_path / "out"))
     assert len(manifest_of(tmp_path / "out")["damage"]) == 1
 
@@ -159,7 +172,7 @@ def test_what_is_selected(store_dir: Directory, tmp_path: Path) -> None:
     (row, *_) = rows_of(tmp_path / "out")
     assert set(row) == {
         "broker", "file", "offset", "pos", "size", "store_timestamp", "tags",
-        "_corrupt_record", "topic", "date",
+        "_corrupt_record", "topic", "topic_text", "date",
     }  # fmt: skip
     low, high = everything[10].physical_offset, everything[20].physical_offset
     ranged = export(tmp_path / "ranged", store, wanted=Wanted(begin_offset=low, end_offset=high))
@@ -194,7 +207,7 @@ def test_every_view(store_dir: Directory, tmp_path: Path, view: str) -> None:
     rows = [
         row for part in plan_parts(view, sources) for batch in read_part(part) for row in batch.to_pylist()
     ]
-    assert rows
+    assert bool(rows) == (view != "damage")
     result = export(tmp_path / "out", store_dir("5.3.3-multiseg"), view=view, partition=())
     assert not result.has_problems
     found = [row for file in result.files for row in pq.read_table(tmp_path / "out" / file.path).to_pylist()]
@@ -204,7 +217,7 @@ def test_every_view(store_dir: Directory, tmp_path: Path, view: str) -> None:
 def test_damage_of_another_view_is_a_row(restart_dir: Directory, tmp_path: Path) -> None:
     store = restart_dir("4.9.8-basic--torn-tail")
     result = export(tmp_path / "out", store, view="regions")
-    assert (result.damage_count, result.damage_size, result.aside) == (1, 256, ())
+    assert (result.damage_count, result.damaged_byte_count, result.aside) == (1, 256, ())
     rows = pq.read_table(tmp_path / "out" / result.files[0].path).to_pylist()
     assert [row["kind"] for row in rows if row["_corrupt_record"]] == ["torn"]
     dropped = export(tmp_path / "dropped", store, view="regions", wanted=Wanted(mode="DROPMALFORMED"))
@@ -232,6 +245,35 @@ def test_rows_of_too_many_partitions_are_not_lost(
     assert all(row["topic"] for row in crowded)
 
 
+def test_every_topic_is_in_the_files_and_has_a_directory_of_its_own(tmp_path: Path) -> None:
+    """Arrow reads the table: names of directories that fit are the topics, the others are still distinct."""
+    export(tmp_path / "out", odd_topics_store(tmp_path / "store"))
+    rows = rows_of(tmp_path / "out")
+    assert [row["topic_text"] for row in rows] == list(ODD_TOPICS)
+    assert len({row["topic"] for row in rows}) == len(rows)
+    cut = [row["topic_text"] for row in rows if row["topic"] != row["topic_text"]]
+    assert cut == [topic for topic in ODD_TOPICS if unquote(escape(topic, 249)) != topic]
+    assert LONG in cut
+    for row in rows:
+        if row["topic_text"] in cut:
+            start, _, digest = row["topic"].rpartition("-")
+            assert row["topic_text"].startswith(start)
+            assert digest == hashlib.sha256(row["topic_text"].encode()).hexdigest()
+    assert max(len(name.encode()) for name in _names(tmp_path / "out")) <= 255
+
+
+def test_the_text_of_other_partition_columns(store_dir: Directory, tmp_path: Path) -> None:
+    result = export(tmp_path / "out", store_dir("5.3.3-multiseg"), partition=("broker", "date"))
+    for file in result.files:
+        names = pq.ParquetFile(tmp_path / "out" / file.path).schema_arrow.names
+        assert {"broker", "broker_text", "date", "date_text", "topic"} & set(names) == {
+            "broker_text",
+            "topic",
+        }
+    read = pq.read_table(tmp_path / "out")
+    assert set(read["broker_text"].to_pylist()) == {"5.3.3-multiseg"} == set(read["broker"].to_pylist())
+
+
 def test_a_hostile_topic_of_a_log_stays_inside(store_copy: Directory, tmp_path: Path) -> None:
     store = store_copy("5.3.3-multiseg")
     before = len(list(iter_messages(open_store(store), topic="Seg1", live_only=True)))
@@ -248,15 +290,15 @@ def test_a_hostile_topic_of_a_log_stays_inside(store_copy: Directory, tmp_path: 
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"table_format": "csv"}, "a format is one of"),
-        ({"compression": "rar"}, "a compression is one of"),
-        ({"table": "a.b"}, "Iceberg's"),
+        ({"table_format": "csv"}, "the format"),
+        ({"compression": "rar"}, "the compression"),
+        ({"table": "a.b"}, "only Iceberg has a catalog"),
         ({"memory_size": 5}, "at least 1 MiB"),
-        ({"partition": ("nonsense",)}, "no such column"),
-        ({"partition": ("topic", "topic")}, "named twice"),
-        ({"partition": ("queue_id",)}, "it is no text"),
+        ({"partition": ("nonsense",)}, "has no column"),
+        ({"partition": ("topic", "topic")}, "names a column twice"),
+        ({"partition": ("queue_id",)}, "holds no text"),
         ({"wanted": Wanted(columns=("nonsense",))}, "no column nonsense"),
-        ({"view": "nonsense"}, "no view is called"),
+        ({"view": "nonsense"}, "no view has the name"),
     ],
 )
 def test_refusals(store_dir: Directory, tmp_path: Path, options: dict[str, Any], reason: str) -> None:
@@ -269,7 +311,7 @@ def test_what_is_there_is_replaced_only_when_asked(store_dir: Directory, tmp_pat
     store = store_dir("4.4.0-basic")
     export(tmp_path / "out", store)
     before = sums_of(tmp_path / "out")
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         export(tmp_path / "out", store, wanted=Wanted(topic="none such"))
     assert sums_of(tmp_path / "out") == before
     export(tmp_path / "out", store, wanted=Wanted(topic="none such"), replace=True)
@@ -291,7 +333,7 @@ class Attempts:
 def test_attempts_leave_no_duplicates(
     store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "TASK_SIZE", 1)
+    monkeypatch.setattr(tasks, "TASK_SIZE", 1)
     store = store_dir("5.3.3-multiseg")
     export(tmp_path / "once", store)
     export(tmp_path / "twice", store, engine=Attempts())
@@ -335,7 +377,7 @@ class Stragglers:
         yield from LocalEngine(1).run(kernel, tasks, deadline=deadline)
         if kernel is export_part:
             self.tasks = list(tasks)
-        else:
+        elif kernel is merge_files:
             for task in self.tasks:
                 export_part(task)
 
@@ -343,14 +385,14 @@ class Stragglers:
 def test_attempts_that_end_after_the_merge_leave_no_duplicates(
     store_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "TASK_SIZE", 1)
+    monkeypatch.setattr(tasks, "TASK_SIZE", 1)
     store, stragglers = store_dir("5.3.3-multiseg"), Stragglers()
     once = export(tmp_path / "once", store)
     assert once.merged_count > 0
     export(tmp_path / "late", store, engine=stragglers)
     assert stragglers.tasks
     assert sums_of(tmp_path / "once") == sums_of(tmp_path / "late")
-    sound = job._write_manifest  # when the driver has taken what it wants
+    sound = write_manifest  # when the driver has taken what it wants
 
     def later(*given: Any) -> None:
         sound(*given)
@@ -358,7 +400,7 @@ def test_attempts_that_end_after_the_merge_leave_no_duplicates(
             with pytest.raises(StoreError, match="cannot be written"):
                 export_part(task)
 
-    monkeypatch.setattr(job, "_write_manifest", later)
+    monkeypatch.setattr(job, "write_manifest", later)
     export(tmp_path / "later", store, engine=stragglers)
     assert sums_of(tmp_path / "once") == sums_of(tmp_path / "later")
 
@@ -383,9 +425,11 @@ run(arguments)
 
 
 @pytest.mark.parametrize(
-    ("place", "count"), [("write", 3), ("close", 4), ("_accept", 0), ("_write_manifest", 0)]
+    ("place", "count"), [("write", 3), ("close", 4), ("accept_files", 0), ("write_manifest", 0)]
 )
-def test_killed_it_is_not_there(store_dir: Directory, tmp_path: Path, place: str, count: int) -> None:
+def test_killed_it_is_not_there(
+    store_dir: Directory, tmp_path: Path, place: str, count: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The worker in the middle of a file, the driver before its commit: real SIGKILLs."""
     out = tmp_path / "out"
     arguments = ["export", str(store_dir("5.3.3-multiseg")), "--into", str(out)]
@@ -399,8 +443,13 @@ def test_killed_it_is_not_there(store_dir: Directory, tmp_path: Path, place: str
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert not out.exists()
     left = list(tmp_path.iterdir())
+    assert left
     assert all(path.name.startswith(".out.") for path in left)
+    capsys.readouterr()
     assert run(arguments) == 0
+    said = capsys.readouterr().out
+    assert all(f"removed {path.name}, which a killed run left" in said for path in left)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
     whole = sums_of(out)
     assert sum(name.endswith(".parquet") for name in whole) == 6
     assert "_SUCCESS" in whole
@@ -408,20 +457,20 @@ def test_killed_it_is_not_there(store_dir: Directory, tmp_path: Path, place: str
 
 def test_the_command(restart_dir: Directory, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store, out = restart_dir("4.9.8-basic--torn-tail"), tmp_path / "out"
-    assert run(["export", str(store), "--into", str(out), "--no-bodies", "--json"]) == 4
+    assert run(["export", str(store), "--into", str(out), "--no-bodies", "--format", "json"]) == 4
     said = json.loads(capsys.readouterr().out)
     assert (said["row_count"], said["damage_count"], said["corrupt_count"]) == (181, 1, 0)
     assert said["manifest"] == f"{out}/_manifest.json"
     assert run(["export", str(store), "--into", str(out)]) == 16
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert run(["export", str(store), "--into", str(out), "--replace", "--mode", "dropmalformed"]) == 4
     assert "1 range of the commit log, 256 B, dropped" in capsys.readouterr().out
     assert run(["export", str(store), "--into", str(out), "--replace", "--topic", "ShopOrder"]) == 0
-    assert "damage was not looked for" in capsys.readouterr().out
+    assert "not checked for damage" in capsys.readouterr().out
     for arguments in (
         ["--into", str(store / "export")],
         ["--into", str(store.parent), "--replace"],
-        ["--into", str(tmp_path / "x"), "--catalog", "nonsense", "--format", "iceberg"],
+        ["--into", str(tmp_path / "x"), "--catalog", "nonsense", "--table-format", "iceberg"],
         ["--into", str(tmp_path / "x"), "--master", "local"],
     ):
         assert run(["export", str(store), *arguments]) == 16

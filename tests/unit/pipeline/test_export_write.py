@@ -261,7 +261,7 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_spill_files_go_with_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     root = new_root(tmp_path / "r")
     with PartitionWriter(root, "0", shape(), memory_size=1 << 18) as writer:
         for batch in batches(TOPICS, 4):
@@ -278,9 +278,9 @@ def test_small_files_of_a_partition_become_one(tmp_path: Path, monkeypatch: pyte
     for number, batch in enumerate(rows):
         files += _write(root, [batch], f"{number:05d}")[0]
     assert len({file.cell for file in files}) < len(files)
-    kept, tasks = plan_merges(files, shape(), str(root))
+    kept, tasks = plan_merges(files, shape(), root)
     merged = [file for task in tasks for file in merge_files(task)]
-    gone = {path for task in tasks for merge in task.merges for path in merge.sources}
+    gone = {file.path for task in tasks for merge in task.merges for file in merge.sources}
     assert gone | {file.path for file in kept} == {file.path for file in files}
     assert {file.cell for file in (*kept, *merged)} == {file.cell for file in files}
     assert len(kept) + len(merged) == len({file.cell for file in files})
@@ -289,15 +289,17 @@ def test_small_files_of_a_partition_become_one(tmp_path: Path, monkeypatch: pyte
         assert (np.diff(pq.ParquetFile(root / file.path).read()["offset"].to_numpy()) > 0).all()
     assert [merge_files(task) for task in tasks] == [merged] * len(tasks)  # an attempt more is the same
     monkeypatch.setattr(exportmerge, "MERGED_SIZE", 1)
-    assert plan_merges(files, shape(), str(root))[1] == []  # none may be put together
+    assert plan_merges(files, shape(), root)[1] == []  # none may be put together
     monkeypatch.setattr(exportmerge, "TASK_SIZE", 1)
     monkeypatch.setattr(exportmerge, "MERGED_SIZE", 1 << 30)
-    assert len(plan_merges(files, shape(), str(root))[1]) == len(merged)
+    assert len(plan_merges(files, shape(), root)[1]) == len(merged)
 
 
 def test_what_cannot_be_merged_is_said(tmp_path: Path) -> None:
     root = new_root(tmp_path / "r")
-    task = exportmerge.MergeTask(str(root), shape(), (exportmerge.Merge(Cell(("t", None)), ("gone",), "to"),))
+    cell = Cell(("t", None))
+    gone = tuple(DataFile(name, cell, 1, 1) for name in ("gone", "gone, too"))
+    task = exportmerge.MergeTask(root, shape(), (exportmerge.Merge(cell, gone, "to"),))
     with pytest.raises(StoreError, match="cannot be read"):
         merge_files(task)
     assert [path.name for path in root.rglob("*")] == [TEMPORARY]

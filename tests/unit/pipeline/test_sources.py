@@ -46,7 +46,7 @@ def test_patterns(tmp_path: Path) -> None:
         ("broker-1", "broker-1"),
         ("x", "x"),
     ]
-    with pytest.raises(UsageError, match="no store fits this pattern"):
+    with pytest.raises(UsageError, match="no store matches this pattern"):
         find_sources([f"{tmp_path}/none-*"])
     odd = _store(tmp_path / "odd[1]")
     assert _found(odd) == [("odd[1]", "odd[1]")]
@@ -69,17 +69,17 @@ def test_no_store(tmp_path: Path) -> None:
         find_sources([tmp_path])
     with pytest.raises(StoreError, match="cannot be listed: No such file"):
         find_sources([tmp_path / "missing"])
-    with pytest.raises(UsageError, match="no store was named"):
+    with pytest.raises(UsageError, match="name a store"):
         find_sources([])
 
 
 def test_names_of_brokers(tmp_path: Path) -> None:
     one, two = _store(tmp_path / "x" / "data"), _store(tmp_path / "y" / "data")
-    with pytest.raises(UsageError, match="would both be of broker 'data': give each its name"):
+    with pytest.raises(UsageError, match="would both have the broker name 'data'"):
         find_sources([one, two])
     named = find_sources([one, two], brokers=["east", "west"])
     assert [(source.broker, source.path) for source in named] == [("east", str(one)), ("west", str(two))]
-    with pytest.raises(UsageError, match="1 names of brokers for 2 stores"):
+    with pytest.raises(UsageError, match="1 broker names for 2 stores"):
         find_sources([one, two], brokers=["east"])
     with pytest.raises(UsageError, match="is empty"):
         find_sources([one], brokers=[""])
@@ -94,7 +94,7 @@ def test_a_broker_conf_names_the_broker(tmp_path: Path) -> None:
     found = find_sources([one, two], broker_confs=confs)
     assert [source.broker for source in found] == ["broker-a", "broker-b"]
     assert open_source(found[0]).geometry.commitlog_file_size == 65_536
-    with pytest.raises(UsageError, match="both be of broker 'broker-a'"):
+    with pytest.raises(UsageError, match="both have the broker name 'broker-a'"):
         find_sources([one, two], broker_confs=confs[:1])
     one_for_all = find_sources([one, two], broker_confs=confs[:1], brokers=["p", "q"])
     assert {source.broker_conf for source in one_for_all} == {str(confs[0])}
@@ -116,7 +116,7 @@ def test_what_was_said_of_a_store_travels(store_dir: Directory, tmp_path: Path) 
     assert store.dialect_evidence.given
     assert store.delay_levels == "1s 5s"
     assert store.commitlog.directories == (root / "commitlog",)
-    with pytest.raises(UsageError, match="commitlog paths are those of one store"):
+    with pytest.raises(UsageError, match="commitlog paths belong to one store"):
         find_sources([root, _store(tmp_path / "other")], commitlog_paths=[root / "commitlog"])
 
 

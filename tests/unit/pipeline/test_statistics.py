@@ -207,7 +207,7 @@ def test_the_text(store_dir: Directory, capsys: pytest.CaptureFixture[str]) -> N
     for title in ("by broker", "by topic", "by queue", "by day (UTC)", "by topic and day (UTC)", "by key"):
         assert f"\n  {title}" in text
     assert "    Coll513  hot          90\n" in text
-    assert "others may have" not in text
+    assert "other words may have" not in text
     only = _report(capsys, *stores, "--by", "topic")
     assert "by queue" not in only
     assert "Messages of" not in only

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 from rocketfsck.errors import StoreError, UsageError, may_pass
+from rocketfsck.pipeline.columns import declared, shaped
 from rocketfsck.pipeline.datasource import RocketMQDataSource
 from rocketfsck.pipeline.streaming import RocketMQStreamReader
 from rocketfsck.pipeline.tail.place import DataLossError
-from rocketfsck.pipeline.views import Wanted, plan_parts, read_part, schema_of
+from rocketfsck.pipeline.views import plan_parts, read_part, schema_of
 from rocketfsck.pipeline.views.options import parse_options
 
 from tests.conftest import Directory
@@ -67,8 +67,8 @@ def _batches(
         start = end
 
 
-def _table(batches: list[pa.RecordBatch], view: str = "messages", **wanted: Any) -> pa.Table:
-    return pa.Table.from_batches(batches, schema_of(view, Wanted(**wanted)))
+def _all(reader: RocketMQStreamReader) -> list[dict[str, Any]]:
+    return [row for _, found in _batches(reader) for batch in found for row in batch.to_pylist()]
 
 
 def _place(offset: dict[str, Any]) -> dict[str, int]:
@@ -87,10 +87,14 @@ def _offsets(batches: list[pa.RecordBatch]) -> list[int]:
 def test_the_same_rows_as_in_one_go(store_dir: Directory, name: str, options: dict[str, str]) -> None:
     found = [batch for _, batches in _batches(_reader(store_dir(name), **options)) for batch in batches]
     request = parse_options({"path": str(store_dir(name))})
-    whole = [batch for part in plan_parts("messages", request.sources) for batch in read_part(part)]
-    stream, batch = _table(found), _table(whole)
-    records = batch.filter(pc.is_valid(batch.column("topic")))
-    assert stream.equals(records)
+    schema = declared("messages", request.wanted)
+    whole = [
+        shaped(batch, part, schema)
+        for part in plan_parts("messages", request.sources)
+        for batch in read_part(part)
+    ]
+    stream = pa.Table.from_batches(found, schema)
+    assert stream.equals(pa.Table.from_batches(whole, schema))
     assert stream.num_rows
 
 
@@ -167,16 +171,14 @@ def test_where_it_starts(store_dir: Directory) -> None:
         assert got == every[100:]
     assert list(_batches(_reader(root, startingOffset="Latest"))) == []
     assert list(_batches(_reader(root, startingOffset=json.dumps({name: "latest"})))) == []
-    times = _table([batch for _, found in _batches(_reader(root)) for batch in found])[
-        "store_timestamp"
-    ].to_pylist()
+    times = [round(row["store_timestamp"].timestamp() * 1000) for row in _all(_reader(root))]
     later = [
         offset
         for _, found in _batches(_reader(root, startingTimestamp=str(times[300])))
         for offset in _offsets(found)
     ]
     assert later == every[300:]
-    with pytest.raises(DataLossError, match="begins at offset 262144 now"):
+    with pytest.raises(DataLossError, match="now begins at offset 262144"):
         list(_batches(_reader(root, startingOffset="0")))
     lenient = _reader(root, startingOffset="0", failOnDataLoss="false")
     ((end, found),) = _batches(lenient)
@@ -187,8 +189,8 @@ def test_where_it_starts(store_dir: Directory) -> None:
 def test_a_file_that_goes_between_plan_and_read(store_copy: Directory) -> None:
     root = store_copy("4.9.8-multiseg")
     first = sorted((root / "commitlog").iterdir())[0]
-    for mode, fail in (("PERMISSIVE", "true"), ("PERMISSIVE", "false"), ("DROPMALFORMED", "false")):
-        reader = _reader(root, mode=mode, failOnDataLoss=fail)
+    for view, fail in (("messages", "true"), ("messages", "false"), ("damage", "false")):
+        reader = _reader(root, view=view, failOnDataLoss=fail)
         start = _json(reader.initialOffset())
         planned = reader.partitions(start, _json(reader.latestOffset(start, ReadAllAvailable())))
         first.rename(root / "gone")
@@ -198,9 +200,7 @@ def test_a_file_that_goes_between_plan_and_read(store_copy: Directory) -> None:
                     list(reader.read(planned[0]))
             else:
                 rows = [row for batch in reader.read(planned[0]) for row in batch.to_pylist()]
-                assert [json.loads(row["_corrupt_record"])["kind"] for row in rows] == (
-                    ["unreadable"] if mode == "PERMISSIVE" else []
-                )
+                assert [row.get("kind") for row in rows] == (["unreadable"] if view == "damage" else [])
         finally:
             (root / "gone").rename(first)
 
@@ -212,22 +212,28 @@ def test_a_disk_that_fails_is_no_loss(store_copy: Directory, monkeypatch: pytest
     def failing(*_: object) -> int:
         raise OSError(errno.EIO, "Input/output error")
 
-    for fail, unreadable in (("true", "fail"), ("false", "fail"), ("false", "row")):
-        reader = _reader(root, failOnDataLoss=fail, on_unreadable=unreadable)
+    for fail, ignored, view in (
+        ("true", "false", "messages"),
+        ("false", "false", "damage"),
+        ("false", "true", "messages"),
+        ("false", "true", "damage"),
+    ):
+        reader = _reader(root, failOnDataLoss=fail, ignoreCorruptFiles=ignored, view=view)
         start = _json(reader.initialOffset())
         planned = reader.partitions(start, _json(reader.latestOffset(start, ReadAllAvailable())))
         with monkeypatch.context() as patch:
             patch.setattr(os, "preadv", failing)
-            if unreadable == "fail":
+            if ignored == "false":
                 with pytest.raises(
                     StoreError, match="at byte 0: cannot be read: Input/output error"
                 ) as caught:
                     list(reader.read(planned[0]))
                 assert may_pass(caught.value)
                 continue
-            (row,) = [row for batch in reader.read(planned[0]) for row in batch.to_pylist()]
-        assert json.loads(row["_corrupt_record"])["kind"] == "unreadable"
-        assert (row["offset"], row["pos"], row["size"]) == (0, 0, 131_072)
+            rows = [row for batch in reader.read(planned[0]) for row in batch.to_pylist()]
+        assert [(row["kind"], row["offset"], row["pos"], row["size"]) for row in rows] == (
+            [("unreadable", 0, 0, 131_072)] if view == "damage" else []
+        )
 
 
 @pytest.mark.parametrize("name", ["commitlog/00000000000000131072", "commitlog"])
@@ -252,15 +258,11 @@ def test_damage_is_what_the_mode_says(store_copy: Directory) -> None:
     with path.open("r+b") as file:
         file.seek(hit - int(path.name))
         file.write(b"\xff" * 40)
-    rows = [row for _, found in _batches(_reader(root)) for batch in found for row in batch.to_pylist()]
-    (damaged,) = [row for row in rows if row["_corrupt_record"] is not None]
+    (damaged,) = _all(_reader(root, view="damage"))
     assert (damaged["offset"], damaged["pos"], damaged["topic"]) == (hit, hit - int(path.name), None)
-    assert json.loads(damaged["_corrupt_record"])["start"] == hit - int(path.name)
-    assert [row["offset"] for row in rows] == every
-    dropped = [
-        offset for _, found in _batches(_reader(root, mode="dropmalformed")) for offset in _offsets(found)
-    ]
-    assert dropped == [offset for offset in every if offset != hit]
+    for mode in ("permissive", "dropmalformed"):
+        kept = [row["offset"] for row in _all(_reader(root, mode=mode))]
+        assert kept == [offset for offset in every if offset != hit]
     with pytest.raises(StoreError, match="bytes up to"):
         list(_batches(_reader(root, mode="failfast")))
 
@@ -268,15 +270,14 @@ def test_damage_is_what_the_mode_says(store_copy: Directory) -> None:
 def test_zeros_between_records_are_damage(store_copy: Directory) -> None:
     root = store_copy("5.3.3-multiseg")
     path = sorted((root / "commitlog").iterdir())[1]
-    every = [row for _, found in _batches(_reader(root)) for batch in found for row in batch.to_pylist()]
+    every = _all(_reader(root))
     hit = [row for row in every if row["file"].endswith(path.name)][20:60]
     with path.open("r+b") as file:
         file.seek(hit[0]["pos"])
         file.write(bytes(sum(row["size"] for row in hit)))
-    rows = [row for _, found in _batches(_reader(root)) for batch in found for row in batch.to_pylist()]
-    (damaged,) = [row for row in rows if row["topic"] is None]
+    (damaged,) = _all(_reader(root, view="damage"))
     assert (damaged["pos"], damaged["size"]) == (hit[0]["pos"], sum(row["size"] for row in hit))
-    assert [row for row in rows if row["topic"] is not None] == [row for row in every if row not in hit]
+    assert _all(_reader(root)) == [row for row in every if row not in hit]
 
 
 def test_records_that_are_cut_while_they_are_read(store_copy: Directory) -> None:
@@ -289,25 +290,25 @@ def test_records_that_are_cut_while_they_are_read(store_copy: Directory) -> None
     with path.open("r+b") as file:
         file.seek(_place(end)["witness_offset"] + 60)
         file.write(b"\x01")
-    with pytest.raises(DataLossError, match="another record stands"):
+    with pytest.raises(DataLossError, match="changed after the stream read it"):
         list(reader.read(planned))
-    with pytest.raises(DataLossError, match="another record stands"):
+    with pytest.raises(DataLossError, match="changed after the stream read it"):
         reader.partitions(start, end)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"view": "files"}, "only the view messages"),
+        ({"view": "files"}, "a stream reads only the views messages and damage, not files"),
         ({"startingOffset": "soon"}, "earliest, latest or a physical offset"),
-        ({"startingOffset": "{"}, "no JSON"),
-        ({"startingOffset": '{"x": 1}'}, "brokers that are not there: x"),
-        ({"startingOffset": "5", "startingTimestamp": "5"}, "not at both"),
-        ({"maxBytesPerTrigger": "1", "maxRowsPerTrigger": "1"}, "not both"),
+        ({"startingOffset": "{"}, "not JSON"),
+        ({"startingOffset": '{"x": 1}'}, "unknown brokers: x"),
+        ({"startingOffset": "5", "startingTimestamp": "5"}, "choose one"),
+        ({"maxBytesPerTrigger": "1", "maxRowsPerTrigger": "1"}, "choose one"),
         ({"maxRowsPerTrigger": "0"}, "at least 1"),
         ({"maxClockStep": "-1"}, "number of milliseconds"),
         ({"failOnDataLoss": "perhaps"}, "true or false"),
-        ({"startingOffsets": "latest"}, "no option is called startingoffsets"),
+        ({"startingOffsets": "latest"}, "no option has the name startingoffsets"),
     ],
     ids=str,
 )
@@ -318,7 +319,7 @@ def test_options_that_make_no_sense(store_dir: Directory, options: dict[str, str
 
 def test_a_batch_has_no_options_of_a_stream(store_dir: Directory) -> None:
     source = RocketMQDataSource({"path": str(store_dir("5.3.3-basic")), "startingOffset": "latest"})
-    with pytest.raises(UsageError, match="no option is called startingoffset"):
+    with pytest.raises(UsageError, match="no option has the name startingoffset"):
         source.reader(from_arrow_schema(schema_of("messages")))
 
 

@@ -57,11 +57,17 @@ def test_options_are_those_of_options_and_location() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"option.path": "/x", "topic": "T"}, "topic: give it in OPTIONS; TBLPROPERTIES are not read"),
-        ({"option.store": "data/x"}, "store: a table needs a whole path, and data/x is relative"),
-        ({"option.paths": '["/a", "b"]'}, "paths: a table needs a whole path, and b is relative"),
-        ({"option.path": "/x", "option.broker_conf": "b.conf"}, "broker_conf: a table needs a whole path"),
-        ({"option.path": "/x", "option.storage_options": '{"secret": "s3cret"}'}, "keeps no storage_options"),
+        ({"option.path": "/x", "topic": "T"}, "topic: use OPTIONS; rocketfsck does not read TBLPROPERTIES"),
+        ({"option.store": "data/x"}, "store: a table needs an absolute path, and data/x is relative"),
+        ({"option.paths": '["/a", "b"]'}, "paths: a table needs an absolute path, and b is relative"),
+        (
+            {"option.path": "/x", "option.broker_conf": "b.conf"},
+            "broker_conf: a table needs an absolute path",
+        ),
+        (
+            {"option.path": "/x", "option.storage_options": '{"secret": "s3cret"}'},
+            "cannot keep storage_options",
+        ),
     ],
 )
 def test_what_a_table_cannot_keep(given: dict[str, str], said: str) -> None:
@@ -80,7 +86,7 @@ def test_there_and_back() -> None:
     assert kept_options(schema, {}) == options
     assert kept_options(schema, {"Topic": "U"}) == {"path": "/data", "topic": "U"}
     assert kept_options(schema, {"path": "/other"}) == {"path": "/other"}
-    with pytest.raises(UsageError, match=r"no store was named: load.*without a list of columns"):
+    with pytest.raises(UsageError, match=r"name a store: load.*without a list of columns"):
         kept_options(SCHEMA, {"topic": "T"})
 
 
@@ -101,8 +107,8 @@ def test_the_data_source_of_a_table(store_dir: Directory) -> None:
     assert f"commitlog/{0:020}" in {row["file"] for row in rows}
     plain = RocketMQDataSource({"path": root, "view": "files"}).schema()
     assert [field.metadata for field in plain] == [{}] * len(plain)
-    with pytest.raises(UsageError, match="no option is called topik"):
+    with pytest.raises(UsageError, match="no option has the name topik"):
         RocketMQDataSource({**given, "option.topik": "x", "topik": "x"}).schema()
-    with pytest.raises(UsageError, match="no option is called owner"):
+    with pytest.raises(UsageError, match="no option has the name owner"):
         RocketMQDataSource({"path": root, "owner": "me"}).schema()
     assert Path(root).is_dir()

@@ -178,7 +178,7 @@ def test_a_log_that_was_cut_and_written_anew(
 
 
 def test_a_copy_of_the_killed_store(store_dir: Directory, tmp_path: Path) -> None:
-    """What a broker left that was killed: two empty files behind the last record."""
+    """What a broker left that was killed: two empty files after the end record."""
     root = Path(shutil.copytree(store_dir("5.3.3-killed") / "commitlog", tmp_path / "commitlog"))
     log = Log("b", (root,), 65536)
     place = advance(log, BEGINNING)

@@ -234,11 +234,12 @@ MODES: tuple[dict[str, Any], ...] = (
 
 def _gone(root: Path, name: str, **wanted: Any) -> list[dict[str, Any]]:
     """The rows of a plan one of whose files was deleted before they were read."""
-    parts = plan_parts("messages", find_sources([root]), Wanted(**wanted))
+    asked = Wanted(damage_rows=True, **wanted)
+    parts = plan_parts("messages", find_sources([root]), asked)
     kept = (root / name).read_bytes()
     (root / name).unlink()
     try:
-        return [row for part in parts for row in rows_of(part, Wanted(**wanted))]
+        return [row for part in parts for row in rows_of(part, asked)]
     finally:
         (root / name).write_bytes(kept)
 
@@ -315,7 +316,10 @@ def test_a_disk_that_fails_is_a_row_behind_what_was_read(
     whole = read("messages", root)
     plans = [
         (wanted, plan_parts("messages", find_sources([root]), wanted))
-        for wanted in (Wanted(on_unreadable="row"), Wanted(on_unreadable="row", split_size=4096))
+        for wanted in (
+            Wanted(on_unreadable="row", damage_rows=True),
+            Wanted(on_unreadable="row", damage_rows=True, split_size=4096),
+        )
     ]
     failing_at(10_000)
     for wanted, parts in plans:
@@ -398,3 +402,66 @@ def test_the_column_of_damage_can_have_another_name(tmp_path: Path) -> None:
     assert any(row["bad"] for row in rows)
     assert "_corrupt_record" not in rows[0]
     assert len(read("messages", root, columns=("offset",))) == len(rows)
+
+
+@pytest.mark.parametrize("make", LOGS)
+def test_messages_and_damage_are_two_views_of_the_same_walk(make: Log, tmp_path: Path) -> None:
+    """`messages` has no row that is none; `damage` has all other rows, and one for each wrong CRC."""
+    root = _store(tmp_path / "broker", make())
+    together = read("messages", root, fixed=True)
+    alone = read("messages", root, fixed=True, damage_rows=False)
+    assert alone == messages(together)
+    rows = read("damage", root, fixed=True)
+    bad = [row for row in together if row["_corrupt_record"] is not None]
+    assert sorted((row["pos"], row["size"], row["topic"], row["queue_offset"]) for row in rows) == [
+        (row["pos"], row["size"], row["topic"], row["queue_offset"]) for row in bad
+    ]
+    told = {row["pos"]: json.loads(row["_corrupt_record"]) for row in bad}
+    for row in rows:
+        assert (row["kind"], row["reason"]) == (told[row["pos"]]["kind"], told[row["pos"]]["reason"])
+        assert (row["offset"], row["file"]) == (row["pos"], f"commitlog/{0:020}")
+    for split in SPLITS:
+        split_rows = read("damage", root, fixed=True, split_size=split)
+        assert sorted(map(repr, split_rows)) == sorted(map(repr, rows))
+    framed = read("damage", root, fixed=True, level="cross")
+    assert framed == [row for row in rows if row["kind"] != "record"]
+    if rows:
+        with pytest.raises(StoreError, match="broker/commitlog/"):
+            read("damage", root, fixed=True, mode="FAILFAST")
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_what_may_be_ignored_is_left_out_and_told_by_the_view_of_damage(
+    store_copy: Directory, monkeypatch: pytest.MonkeyPatch, is_missing: bool
+) -> None:
+    """As with Spark's own sources, each option is for one kind of trouble."""
+    root = store_copy("4.9.8-multiseg")
+    whole = read("messages", root)
+    name = f"{root}/commitlog/00000000000000131072"
+    fitting = {"ignore_missing_files" if is_missing else "ignore_corrupt_files": True}
+    other = {"ignore_corrupt_files" if is_missing else "ignore_missing_files": True}
+
+    def rows(view: str, **wanted: bool) -> list[dict[str, Any]]:
+        asked = Wanted(**wanted)  # type: ignore[arg-type]
+        return [row for part in plans[view] for row in rows_of(part, asked)]
+
+    plans = {view: plan_parts(view, find_sources([root])) for view in ("messages", "regions", "damage")}
+    if is_missing:
+        Path(name).unlink()
+    else:
+        real = os.open
+
+        def failing(path: Any, *rest: Any, **more: Any) -> int:
+            if os.fspath(path) == name:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return real(path, *rest, **more)
+
+        monkeypatch.setattr(os, "open", failing)
+    for view in plans:
+        for wanted in ({}, other):
+            with pytest.raises(StoreError, match=name):
+                rows(view, **wanted)
+    assert rows("messages", **fitting) == [row for row in whole if row["file"] not in name]
+    assert not any(row["file"] in name for row in rows("regions", **fitting))
+    (lost,) = rows("damage", **fitting)
+    assert (lost["kind"], lost["offset"], lost["size"]) == ("unreadable", 131_072, 131_072)

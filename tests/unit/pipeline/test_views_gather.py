@@ -63,7 +63,7 @@ def test_ranges_are_checked(compiled: bool, starts: list[int], sizes: list[int],
 
 def test_two_gigabytes_are_too_many() -> None:
     starts, sizes = np.zeros(1 << 12, np.int64), np.full(1 << 12, 1 << 19)
-    with pytest.raises(ValueError, match="2147483648 bytes are too many"):
+    with pytest.raises(ValueError, match="2,147,483,648 bytes are too many"):
         gather.offsets_of(np.zeros(1 << 19, np.uint8), starts, sizes)
 
 

@@ -217,6 +217,19 @@ def test_parts_are_pruned_by_offset(store_dir: Directory) -> None:
     assert [(part.start, part.end) for part in split] == [(0, 65_536), (65_536, None)]
 
 
+def test_a_long_file_has_few_parts_however_small_they_are_to_be(tmp_path: Path) -> None:
+    """Every part walks the frames in front of it: the more parts, the more walks."""
+    (tmp_path / "commitlog").mkdir()
+    size = 1 << 30
+    with (tmp_path / "commitlog" / f"{0:020}").open("wb") as file:
+        file.truncate(size)
+    for split_size, count in ((4096, 8), (32 << 20, 8), (256 << 20, 4)):
+        for view in ("messages", "damage"):
+            parts = plan_parts(view, find_sources([tmp_path]), Wanted(split_size=split_size))
+            assert len(parts) == count
+            assert [part.start for part in parts] == list(range(0, size, size // count))
+
+
 def test_several_stores_have_brokers(store_dir: Directory) -> None:
     first, second = store_dir("5.3.3-trans"), store_dir("4.9.8-delay")
     rows = read("messages", first, second)
@@ -243,9 +256,11 @@ def test_the_topic_of_a_record_that_the_table_has_no_room_for(
 
 
 def test_no_such_column_or_view() -> None:
-    with pytest.raises(UsageError, match="has no column bodies, tagz; it has broker, file,"):
+    with pytest.raises(UsageError, match="has no column bodies, tagz; the columns are broker, file,"):
         schema_of("messages", Wanted(columns=("bodies", "topic", "tagz")))
-    with pytest.raises(UsageError, match="no view is called 'x'; there are messages, consumequeue, index"):
+    with pytest.raises(
+        UsageError, match="no view has the name 'x'; the views are messages, damage, consumequeue, index"
+    ):
         schema_of("x")
     with pytest.raises(UsageError, match="'topic' has another meaning"):
         schema_of("messages", Wanted(corrupt_column="topic"))
@@ -254,11 +269,11 @@ def test_no_such_column_or_view() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"mode": "STRICT"}, "a mode is one of PERMISSIVE"),
-        ({"level": "deep"}, "a level is one of quick"),
-        ({"split_size": 10}, "at least 4096 bytes"),
-        ({"columns": ()}, "no column was named"),
-        ({"columns": ("a", "a")}, "named twice: a, a"),
+        ({"mode": "STRICT"}, "the mode 'STRICT' is not one of PERMISSIVE"),
+        ({"level": "deep"}, "the level 'deep' is not one of quick"),
+        ({"split_size": 10}, "at least 4,096 bytes"),
+        ({"columns": ()}, "name at least one column"),
+        ({"columns": ("a", "a")}, "appears twice: a, a"),
         ({"max_body_size": -1}, "at least 0"),
     ],
 )

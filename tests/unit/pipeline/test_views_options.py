@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.errors import UsageError
-from rocketfsck.pipeline.views import Wanted
+from rocketfsck.pipeline.columns import BODY, NARROW, PROPERTIES
+from rocketfsck.pipeline.views import Wanted, schema_of
 from rocketfsck.pipeline.views.options import OPTION_NAMES, Request, parse_options
 
 from tests.conftest import Directory
@@ -24,14 +25,14 @@ def test_all_options(store_dir: Directory) -> None:
         root,
         View="consumequeue",
         topic="T",
-        queueId="3",
+        queue_id="3",
         begin_offset="-5",
-        endOffset="9",
+        end_offset="9",
         mode="dropMalformed",
         level="FULL",
         columns="topic, offset",
         live_only="False",
-        splitSize="64 MiB",
+        split_size="64 MiB",
         max_body_size="1K",
         columnNameOfCorruptRecord="bad",
         now_timestamp="12",
@@ -56,8 +57,46 @@ def test_all_options(store_dir: Directory) -> None:
         corrupt_column="bad",
         now_timestamp=12,
     )
-    assert _parsed(root).wanted == Wanted()
-    assert _parsed(root, onUnreadable="Row").wanted == Wanted(on_unreadable="row")
+    assert _parsed(root).wanted == Wanted(columns=NARROW)
+    ignoring = _parsed(root, view="index", ignoreMissingFiles="true", ignoreCorruptFiles="TRUE")
+    assert ignoring.wanted == Wanted(ignore_missing_files=True, ignore_corrupt_files=True)
+
+
+def _names(root: Path, **options: str) -> tuple[str, ...]:
+    names = _parsed(root, **options).wanted.columns
+    assert names is not None
+    return names
+
+
+def test_columns_are_few_unless_more_are_asked_for(store_dir: Directory) -> None:
+    root = store_dir("5.3.3-basic")
+    narrow = _names(root)
+    assert not set(narrow) & {*BODY, *PROPERTIES, "_corrupt_record"}
+    assert _names(root, body="true") == (*narrow, *BODY, "_corrupt_record")
+    assert _names(root, properties="true", mode="DROPMALFORMED") == (*narrow, *PROPERTIES)
+    assert _names(root, columns="offset, tags", properties="true") == (
+        *("offset", "tags", "keys", "unique_key", "properties"),
+    )
+    assert _names(root, columns="*, properties_bytes") == (*schema_of("messages").names, "properties_bytes")
+    with pytest.raises(UsageError, match="the view files has no bodies"):
+        _parsed(root, view="files", body="true")
+
+
+@pytest.mark.parametrize(
+    ("options", "level"),
+    [
+        ({}, None),
+        ({"columns": "offset,_corrupt_record"}, "full"),
+        ({"columns": "offset,bad", "columnNameOfCorruptRecord": "bad"}, "full"),
+        ({"mode": "DROPMALFORMED"}, "full"),
+        ({"mode": "FAILFAST"}, "full"),
+        ({"mode": "FAILFAST", "level": "cross"}, "cross"),
+    ],
+)
+def test_who_looks_for_damage_has_crcs_compared(
+    store_dir: Directory, options: dict[str, str], level: str | None
+) -> None:
+    assert _parsed(store_dir("5.3.3-basic"), **options).wanted.level == level
 
 
 def test_ways_to_name_stores(store_dir: Directory) -> None:
@@ -70,7 +109,7 @@ def test_ways_to_name_stores(store_dir: Directory) -> None:
         assert [source.path for source in parse_options(options).sources] == roots
     named = parse_options({"paths": json.dumps(roots), "broker": "a, b"})
     assert [source.broker for source in named.sources] == ["a", "b"]
-    with pytest.raises(UsageError, match="no store was named: load"):
+    with pytest.raises(UsageError, match="name a store: load"):
         parse_options({"view": "files"})
     with pytest.raises(UsageError, match="not a list of texts"):
         parse_options({"paths": "[1, 2]"})
@@ -79,25 +118,24 @@ def test_ways_to_name_stores(store_dir: Directory) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"topics": "x"}, f"no option is called topics; there are {', '.join(OPTION_NAMES)}"),
-        ({"view": "message"}, "no view is called 'message'; there are messages, consumequeue"),
-        ({"queue_id": "one"}, "queue_id is a whole number, not 'one'"),
-        ({"queue_id": "1", "queueid": "2"}, "given twice"),
-        ({"begin_offset": str(1 << 63)}, "begin_offset is a number of 64 bits"),
-        ({"split_size": "-1"}, "split_size is a number of bytes"),
-        ({"split_size": "1"}, "at least 4096"),
-        ({"live_only": "maybe"}, "live_only is true or false, not 'maybe'"),
-        ({"mode": "lenient"}, "a mode is one of"),
-        ({"pushdown": "true"}, "the option pushdown was removed: Spark keeps what one query pushed down"),
+        ({"topics": "x"}, f"no option has the name topics; the options are {', '.join(OPTION_NAMES)}"),
+        ({"view": "message"}, "no view has the name 'message'; the views are messages, damage, consumequeue"),
+        ({"queue_id": "one"}, "queue_id must be a whole number, not 'one'"),
+        ({"ignore_missing_files": "true"}, "no option has the name ignore_missing_files"),
+        ({"begin_offset": str(1 << 63)}, "begin_offset must fit 64 bits"),
+        ({"split_size": "-1"}, "split_size must be a number of bytes"),
+        ({"split_size": "1"}, "at least 4,096"),
+        ({"live_only": "maybe"}, "live_only must be true or false, not 'maybe'"),
+        ({"mode": "lenient"}, "the mode"),
+        ({"pushdown": "true"}, "the option pushdown was removed: Spark keeps the filters of one query"),
         ({"pushdown": "false"}, "the option pushdown was removed"),
-        ({"on_unreadable": "ignore"}, "on_unreadable is one of fail, row, not 'ignore'"),
-        ({"on_unreadable": "row", "mode": "dropMalformed"}, "and the mode DROPMALFORMED has none"),
-        ({"onUnreadable": "row", "mode": "FAILFAST"}, "and the mode FAILFAST has none"),
-        ({"level": "deep"}, "a level is one of"),
-        ({"columns": " , "}, "no column was named"),
-        ({"view": "files", "topic": "x"}, "the view files cannot be selected by topic"),
-        ({"view": "index", "queue_id": "1"}, "the view index cannot be selected by queue_id"),
-        ({"view": "findings", "begin_offset": "1"}, "cannot be selected by begin_offset"),
+        ({"ignoreMissingFiles": "ignore"}, "ignoreMissingFiles must be true or false, not 'ignore'"),
+        ({"on_unreadable": "row"}, "no option has the name on_unreadable"),
+        ({"level": "deep"}, "the level"),
+        ({"columns": " , "}, "name at least one column"),
+        ({"view": "files", "topic": "x"}, "the view files has no selection by topic"),
+        ({"view": "index", "queue_id": "1"}, "the view index has no selection by queue_id"),
+        ({"view": "findings", "begin_offset": "1"}, "has no selection by begin_offset"),
     ],
 )
 def test_options_without_sense(store_dir: Directory, options: dict[str, str], said: str) -> None:
@@ -109,6 +147,17 @@ def test_options_without_sense(store_dir: Directory, options: dict[str, str], sa
 def test_options_of_others_are_let_through(store_dir: Directory) -> None:
     path = str(store_dir("5.3.3-basic"))
     options = {"path": path, "maxBytesPerTrigger": "1"}
-    assert parse_options(options, also=["MaxBytesPerTrigger"]).wanted == Wanted()
+    assert parse_options(options, also=["MaxBytesPerTrigger"]).wanted == Wanted(columns=NARROW)
     with pytest.raises(UsageError, match="maxbytespertrigger"):
         parse_options(options)
+
+
+def test_camel_case_is_for_names_of_sparks_own() -> None:
+    assert {name for name in OPTION_NAMES if name != name.lower()} == {
+        "columnNameOfCorruptRecord", "ignoreCorruptFiles", "ignoreMissingFiles",
+    }  # fmt: skip
+
+
+def test_names_have_no_second_spelling(store_dir: Directory) -> None:
+    with pytest.raises(UsageError, match="no option has the name queueid;"):
+        _parsed(store_dir("5.3.3-basic"), queueId="3")

@@ -28,10 +28,10 @@ from tests.conftest import RESTART_NAMES, STORE_NAMES, Directory
 from tests.unit.pipeline.viewing import read, rows_of
 
 NOW = 1_800_000_000_000
-UNIT = ("index", "kind", "offset", "size", "tags_code")
-BATCH = ("store_time", "msg_base_offset", "batch_size", "compacted_offset")
+UNIT = ("index", "kind", "physical_offset", "size", "tags_code")
+BATCH = ("store_timestamp", "msg_base_offset", "batch_count", "compacted_offset")
 FEW = ("4.9.8-basic--torn-tail", "5.3.3-trans--cq-dangling", "4.4.0-multiseg--missing-middle-commitlog")
-ENTRY = ("entry", "key_hash", "phy_offset", "time_diff", "prev_index")
+ENTRY = ("entry", "key_hash", "physical_offset", "time_diff", "prev_index")
 
 
 def _units(store: Store, root: Path) -> None:
@@ -52,7 +52,7 @@ def _units(store: Store, root: Path) -> None:
     assert read("consumequeue", root, split_size=4096, fixed=True) == live
     for row in (*rows[:2], *rows[-2:]):
         with FileReader(root / row["file"]) as reader:
-            assert int.from_bytes(reader.read(row["pos"], 8), "big", signed=True) == row["offset"]
+            assert int.from_bytes(reader.read(row["pos"], 8), "big", signed=True) == row["physical_offset"]
 
 
 def _entries(store: Store, root: Path) -> None:
@@ -160,7 +160,7 @@ def test_holes_of_a_queue_file_are_not_read(store_copy: Directory, monkeypatch: 
     far_away = [row for row in rows if row["pos"] >= far]
     assert [row for row in rows if row["pos"] < far] == before
     assert [row["pos"] for row in far_away] == [far, (1 << 40) // 20 * 20 - 20]
-    assert {row["offset"] for row in far_away} == {int.from_bytes(unit[:8], "big")}
+    assert {row["physical_offset"] for row in far_away} == {int.from_bytes(unit[:8], "big")}
 
 
 def test_a_queue_file_that_became_shorter_is_an_error(store_copy: Directory) -> None:
@@ -231,7 +231,11 @@ def test_parts_are_pruned(store_dir: Directory) -> None:
 def test_offsets_select_units_and_entries(store_dir: Directory) -> None:
     root = store_dir("4.9.8-multiseg")
     bounds: dict[str, Any] = {"begin_offset": 100_000, "end_offset": 200_000}
-    for view, name in (("consumequeue", "offset"), ("index", "phy_offset"), ("regions", "offset")):
+    for view, name in (
+        ("consumequeue", "physical_offset"),
+        ("index", "physical_offset"),
+        ("regions", "offset"),
+    ):
         chosen = [row for row in read(view, root) if 100_000 <= row[name] < 200_000]
         assert chosen
         assert read(view, root, **bounds) == chosen
@@ -254,7 +258,9 @@ def test_invalid_units(store_copy: Directory) -> None:
     assert bad["kind"] == "invalid"
     kept = read("consumequeue", root, mode="DROPMALFORMED")
     assert len(kept) == len(read("consumequeue", root)) - 1
-    with pytest.raises(StoreError, match=f"{row['file']} at byte {row['pos']}: an invalid unit"):
+    with pytest.raises(
+        StoreError, match=f"{row['file']} at byte {row['pos']}: unit .* of the queue is invalid"
+    ):
         read("consumequeue", root, mode="FAILFAST")
 
 

@@ -20,8 +20,11 @@ Row = dict[str, Any]
 
 
 def read(view: str, *paths: Path, fixed: bool = False, **wanted: Any) -> list[Row]:
-    """The rows of a view of stores, in the order of the parts; `fixed` ones are listed once a process."""
-    asked = Wanted(**wanted)
+    """The rows of a view of stores, in the order of the parts; `fixed` ones are listed once a process.
+
+    Of messages, damage is rows, too, as an export asks for it.
+    """
+    asked = Wanted(**{"damage_rows": view == "messages", **wanted})
     sources = [replace(source, listed=int(fixed)) for source in find_sources(paths)]
     parts = plan_parts(view, sources, asked)
     return [row for part in parts for row in rows_of(part, asked)]

@@ -5,6 +5,9 @@
 The name is the task's and says nothing of the attempt: an attempt that is made twice, or at the same time on
 two machines, writes the same bytes to the same place. Nobody makes the root: when the driver has published
 it under another name, a straggler finds nothing to write to.
+
+Where the root is a URL, the file is written on this machine and put as one object. One that is to be merged
+waits below `_work`, so that a late attempt brings back nothing that a reader of the table would find.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from rocketfsck.pipeline.export.layout import Cell
+from rocketfsck.pipeline.export.objects import Objects, held, local_part
+from rocketfsck.store.places.locations import is_remote
 from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.disk.publish import sync_path
 
@@ -51,6 +56,7 @@ class FileShape:
     file_size: int = FILE_SIZE
     plain_names: bool = False
     folder: str = ""
+    hold_size: int = 0
 
     def path(self, cell: Cell, name: str) -> str:
         """Where a file of a partition stands, below the root."""
@@ -79,7 +85,11 @@ class FileWriter:
 
     def __init__(self, root: Path, path: str, cell: Cell, shape: FileShape) -> None:
         self._root, self._path, self._cell, self._shape = root, path, cell, shape
-        self._part = root / TEMPORARY / f"{secrets.token_hex(12)}.parquet"
+        self._is_remote = is_remote(root)
+        with _writing(root):
+            self._part = (
+                local_part() if self._is_remote else root / TEMPORARY / f"{secrets.token_hex(12)}.parquet"
+            )
         self._found: list[Any] = []
         schema = shape.file_schema
         with _writing(self._part):
@@ -112,18 +122,27 @@ class FileWriter:
         try:
             with _writing(self._part):
                 self._writer.close()
-                sync_path(self._part)
-                target = self._root
-                for folder in self._path.split("/")[:-1]:
-                    target = target / folder
-                    with contextlib.suppress(FileExistsError):
-                        target.mkdir()
                 size = self._part.stat().st_size
-                self._part.replace(self._root / self._path)
+                if not self._is_remote:
+                    self._rename()
+            if self._is_remote:
+                if size < self._shape.hold_size:
+                    self._path = held(self._path)
+                Objects(self._root).put_file(self._path, self._part)
+                self._part.unlink()
         except BaseException:
             self.abort()
             raise
         return DataFile(self._path, self._cell, self.row_count, size, _bounds(self._found[0]))
+
+    def _rename(self) -> None:
+        sync_path(self._part)
+        target = self._root
+        for folder in self._path.split("/")[:-1]:
+            target = target / folder
+            with contextlib.suppress(FileExistsError):
+                target.mkdir()
+        self._part.replace(self._root / self._path)
 
     def abort(self) -> None:
         """Leave nothing behind."""

@@ -3,13 +3,14 @@
     part-00003-0000.parquet, part-00007-0000.parquet, …  ->  merged-00000-0000.parquet
 
 Rows keep their order, which is that of the tasks. Who merges leaves the sources where they are, so that an
-attempt can be made again.
+attempt can be made again. In an object store all small files wait below `_work`, and one that is merged with
+no other is copied from there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +19,8 @@ from pyarrow import parquet as pq
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export.file import DataFile, FileShape, FileWriter
 from rocketfsck.pipeline.export.layout import Cell
+from rocketfsck.pipeline.export.objects import Objects, final
+from rocketfsck.store.places.locations import is_remote
 
 SMALL_SIZE = 16 << 20
 """Bytes of a file below which it is put together with others of its partition."""
@@ -34,7 +37,7 @@ class Merge:
     """Files of one partition, in order, that become the file `path`."""
 
     cell: Cell
-    sources: tuple[str, ...]
+    sources: tuple[DataFile, ...]
     path: str
 
 
@@ -42,13 +45,13 @@ class Merge:
 class MergeTask:
     """Merges that one worker makes, one after the other."""
 
-    root: str
+    root: Path
     shape: FileShape
     merges: tuple[Merge, ...]
 
 
 def plan_merges(
-    files: Sequence[DataFile], shape: FileShape, root: str, *, small_size: int = SMALL_SIZE
+    files: Sequence[DataFile], shape: FileShape, root: Path, *, small_size: int = SMALL_SIZE
 ) -> tuple[list[DataFile], list[MergeTask]]:
     """The files that stay, and tasks that make others of the rest; `files` come in the order of the tasks."""
     small: dict[Cell, list[DataFile]] = {}
@@ -58,11 +61,12 @@ def plan_merges(
     merges: list[tuple[Merge, int]] = []
     for cell in sorted(small, key=lambda cell: cell.sort_key):
         for number, group in enumerate(_groups(small[cell])):
+            path = final(group[0].path)
             if len(group) > 1:
                 path = shape.path(cell, f"merged-{number:05d}.parquet")
-                merge = Merge(cell, tuple(file.path for file in group), path)
-                merges.append((merge, sum(file.size for file in group)))
-    gone = {path for merge, _ in merges for path in merge.sources}
+            if path != group[0].path:
+                merges.append((Merge(cell, tuple(group), path), sum(file.size for file in group)))
+    gone = {file.path for merge, _ in merges for file in merge.sources}
     tasks: list[MergeTask] = []
     batch: list[Merge] = []
     size = 0
@@ -79,7 +83,17 @@ def plan_merges(
 
 def merge_files(task: MergeTask) -> list[DataFile]:
     """Kernel: make the files of a task. Raises StoreError when one cannot be read or written."""
-    return [_merge(Path(task.root), task.shape, merge) for merge in task.merges]
+    shape = replace(task.shape, hold_size=0)
+    return [
+        _merge(task.root, shape, merge) if len(merge.sources) > 1 else _copy(task.root, merge)
+        for merge in task.merges
+    ]
+
+
+def _copy(root: Path, merge: Merge) -> DataFile:
+    (file,) = merge.sources
+    Objects(root).copy(file.path, merge.path)
+    return replace(file, path=merge.path)
 
 
 def _groups(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
@@ -99,7 +113,7 @@ def _merge(root: Path, shape: FileShape, merge: Merge) -> DataFile:
     try:
         waiting: list[pa.Table] = []
         size = 0
-        for table in _row_groups(root, shape, merge.sources):
+        for table in _row_groups(root, shape, [file.path for file in merge.sources]):
             waiting.append(table)
             size += table.nbytes
             if size >= shape.row_group_size:
@@ -116,8 +130,17 @@ def _merge(root: Path, shape: FileShape, merge: Merge) -> DataFile:
 def _row_groups(root: Path, shape: FileShape, paths: Sequence[str]) -> Iterator[pa.Table]:
     for path in paths:
         try:
-            with pq.ParquetFile(root / path) as file:
+            with pq.ParquetFile(_opened(root, path)) as file:
                 for number in range(file.num_row_groups):
                     yield file.read_row_group(number).cast(shape.schema)
         except (OSError, pa.ArrowException) as error:
             raise StoreError(f"cannot be read: {error}", path=str(root / path)) from error
+
+
+def _opened(root: Path, path: str) -> Path | pa.BufferReader:
+    if not is_remote(root):
+        return root / path
+    data = Objects(root).get(path)
+    if data is None:
+        raise StoreError("cannot be read: a file of this run is gone", path=str(root / path))
+    return pa.BufferReader(data)

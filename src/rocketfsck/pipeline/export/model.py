@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rocketfsck.errors import UsageError
@@ -27,6 +28,9 @@ ASIDE = "_damage"
 
 CROWDED = "_crowded"
 """Where the rows are whose partitions were too many."""
+
+WORK = "_work"
+"""Where the workers write what the driver then takes, or what is merged."""
 
 MANIFEST = "_manifest.json"
 SUCCESS = "_SUCCESS"
@@ -56,13 +60,13 @@ class ExportOptions:
 
     def __post_init__(self) -> None:
         if self.table_format not in FORMATS:
-            raise UsageError(f"a format is one of {', '.join(FORMATS)}, not {self.table_format!r}")
+            raise UsageError(f"the format {self.table_format!r} is not one of {', '.join(FORMATS)}")
         if self.compression not in COMPRESSIONS:
-            raise UsageError(f"a compression is one of {', '.join(COMPRESSIONS)}, not {self.compression!r}")
+            raise UsageError(f"the compression {self.compression!r} is not one of {', '.join(COMPRESSIONS)}")
         if self.table_format != "iceberg" and (self.properties or self.table):
-            raise UsageError("a catalog and the name of a table are Iceberg's")
+            raise UsageError("only Iceberg has a catalog and a table name")
         if self.table and not all(self.table.rpartition(".")[::2]):
-            raise UsageError(f"a table of Iceberg is named namespace.table, not {self.table!r}")
+            raise UsageError(f"an Iceberg table has a name like namespace.table, not {self.table!r}")
         if self.memory_size < 1 << 20:
             raise UsageError("a task needs at least 1 MiB of memory for its rows")
 
@@ -72,7 +76,7 @@ class ExportTask:
     """Parts of one store, one after the other, that one worker exports. `root` is where files are built."""
 
     number: int
-    root: str
+    root: Path
     parts: tuple[Part, ...]
     wanted: Wanted
     shape: FileShape
@@ -89,16 +93,37 @@ class ExportTask:
 
 
 @dataclass(frozen=True, slots=True)
+class LastRecord:
+    """The last message that a task read: its place in the commit log and its size, both in bytes."""
+
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one task wrote. Damage is ranges that are no message; corrupt are messages of a wrong CRC."""
+    """What one task wrote. Damage is ranges that are no message; corrupt are messages of a wrong CRC.
+
+    `last` is the last message of the view `messages` that was read, exported or dropped.
+    """
 
     files: tuple[DataFile, ...]
     aside: tuple[DataFile, ...]
     crowded: tuple[DataFile, ...]
     damage_count: int = 0
-    damage_size: int = 0
+    damaged_byte_count: int = 0
     corrupt_count: int = 0
     spill_count: int = 0
+    last: LastRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Half-open range of a broker's commit log that the broker deleted before it was exported, in bytes."""
+
+    broker: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +131,10 @@ class ExportResult:
     """What an export wrote: the files of the table, and beside it damage and what was too many partitions.
 
     `damage_told` is False where messages were selected: damage has no topic and no time, so none is read.
+    `last` is the last message read of each broker. `leftovers` are directories that killed runs left
+    and this run removed; `active_runs` are those in an object store whose processes may be alive. `gaps`
+    belong to a run that appends; `appended` is True if it did. `run` is the directory of this run, if any.
+    `failed` are brokers whose stores could not be opened, each with the reason.
     """
 
     path: str
@@ -113,11 +142,26 @@ class ExportResult:
     aside: tuple[DataFile, ...]
     crowded: tuple[DataFile, ...]
     damage_count: int
-    damage_size: int
+    damaged_byte_count: int
     corrupt_count: int
     damage_told: bool
     task_count: int
     merged_count: int
+    last: Mapping[str, LastRecord] = field(default_factory=dict)
+    gaps: tuple[Gap, ...] = ()
+    leftovers: tuple[str, ...] = ()
+    appended: bool = False
+    active_runs: tuple[str, ...] = ()
+    run: str = ""
+    failed: tuple[tuple[str, str], ...] = ()
+
+    def below(self, run: str) -> ExportResult:
+        """The same with the files' paths in the directory of a run."""
+        files, aside, crowded = (
+            tuple(replace(file, path=f"{run}/{file.path}") for file in group)
+            for group in (self.files, self.aside, self.crowded)
+        )
+        return replace(self, files=files, aside=aside, crowded=crowded)
 
     @property
     def row_count(self) -> int:
@@ -131,5 +175,5 @@ class ExportResult:
 
     @property
     def has_problems(self) -> bool:
-        """Whether something is not as it should be: damage, wrong CRCs, rows that are not in the table."""
-        return bool(self.damage_count or self.corrupt_count or self.crowded)
+        """Whether something is wrong: damage, wrong CRCs, rows that are not in the table, gaps."""
+        return bool(self.damage_count or self.corrupt_count or self.crowded or self.gaps)

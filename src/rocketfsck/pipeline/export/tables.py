@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,21 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import StoreError, UsageError, install_hint
 from rocketfsck.pipeline.export.file import DataFile
+from rocketfsck.pipeline.export.marks import Mark, marks_to_json
+from rocketfsck.pipeline.export.storage import delta_options, iceberg_options
+from rocketfsck.store.places.locations import is_remote
 
 PACKAGES = {"delta": "deltalake", "iceberg": "pyiceberg"}
+TRANSACTION = "rocketfsck"
+"""What the names of transactions in Delta's log begin with."""
+
+SELECTION = f"{TRANSACTION}/selection"
+MARK_PARTS = tuple(item.name for item in fields(Mark))
+MARKS_PROPERTY = "rocketfsck.marks"
+SELECTION_PROPERTY = "rocketfsck.selection"
+_INDEXED = "delta.dataSkippingStatsColumns"
 CATALOG = "catalog.db"
 CATALOG_NAME = "rocketfsck"
 
@@ -29,7 +42,7 @@ def demand(table_format: str) -> None:
     package = PACKAGES.get(table_format)
     if package is not None and find_spec(package) is None:
         raise UsageError(
-            f"{package} is not installed, which {table_format} needs: run pip install 'rocketfsck[tables]'"
+            f"{table_format} needs {package}, which is not installed: run {install_hint('tables')}"
         )
 
 
@@ -39,38 +52,83 @@ def commit_delta(
     partition: Sequence[str],
     files: Sequence[DataFile],
     about: Mapping[str, Any],
+    *,
+    marks: Mapping[str, Mark] | None = None,
+    selection: int | None = None,
 ) -> None:
     """Make the directory a Delta table of these files. Paths in its log are below the root.
 
-    Raises StoreError where the log cannot be written.
+    `selection` (a digest) lets later runs append after the `marks`. Raises StoreError where the log cannot be
+    written.
     """
-    from deltalake import CommitProperties, Schema
+    from deltalake import Schema
     from deltalake.exceptions import DeltaError
-    from deltalake.transaction import AddAction, create_table_with_add_actions
+    from deltalake.transaction import create_table_with_add_actions
 
-    actions = [
+    try:
+        create_table_with_add_actions(
+            root.as_uri(),
+            Schema.from_arrow(schema.remove_metadata()),
+            delta_actions(root, partition, files),
+            mode="error",
+            partition_by=list(partition),
+            name=str(about["view"]),
+            configuration={_INDEXED: ",".join(_bounded(schema, partition))},
+            commit_properties=delta_properties(about, marks or {}, selection),
+            storage_options=delta_options(root),
+        )
+    except (DeltaError, OSError) as error:
+        raise StoreError(f"the Delta table cannot be created: {error}", path=str(root)) from error
+
+
+def _bounded(schema: pa.Schema, partition: Sequence[str]) -> list[str]:
+    """The columns whose bounds are in Delta's log.
+
+    Without this list deltalake takes a column that has no bounds for one that has no values: a filter on it
+    finds nothing.
+    """
+    return [item.name for item in schema if pa.types.is_integer(item.type) and item.name not in partition]
+
+
+def delta_actions(root: Path, partition: Sequence[str], files: Sequence[DataFile]) -> list[Any]:
+    """The files as additions to the log of the table at `root`. Raises OSError."""
+    from deltalake.transaction import AddAction
+
+    return [
         AddAction(
             path=file.path,  # the library escapes it
             size=file.size,
             partition_values=dict(zip(partition, file.cell.values, strict=True)),
-            modification_time=int((root / file.path).stat().st_mtime * 1000),
+            modification_time=_mtime_ms(root, file),
             data_change=True,
             stats=json.dumps(_delta_statistics(file)),
         )
         for file in files
     ]
-    try:
-        create_table_with_add_actions(
-            root.as_uri(),
-            Schema.from_arrow(schema.remove_metadata()),
-            actions,
-            mode="error",
-            partition_by=list(partition),
-            name=str(about["view"]),
-            commit_properties=CommitProperties(custom_metadata={"rocketfsck": json.dumps(about)}),
-        )
-    except (DeltaError, OSError) as error:
-        raise StoreError(f"the Delta table cannot be made: {error}", path=str(root)) from error
+
+
+def _mtime_ms(root: Path, file: DataFile) -> int:
+    """When the file was written; of an object it is not asked, and the time is now."""
+    return int((time.time() if is_remote(root) else (root / file.path).stat().st_mtime) * 1000)
+
+
+def delta_properties(
+    about: Mapping[str, Any], marks: Mapping[str, Mark], selection: int | None = None
+) -> Any:
+    """What a commit says besides its files: what made it, the marks, and the selection of a new table."""
+    from deltalake import CommitProperties, Transaction
+
+    parts = {
+        f"{TRANSACTION}/{part}/{broker}": getattr(mark, part)
+        for broker, mark in marks.items()
+        for part in MARK_PARTS
+    }
+    if selection is not None:
+        parts[SELECTION] = selection
+    return CommitProperties(
+        custom_metadata={"rocketfsck": json.dumps(about)},
+        app_transactions=[Transaction(name, version) for name, version in parts.items()],
+    )
 
 
 def _delta_statistics(file: DataFile) -> dict[str, Any]:
@@ -97,19 +155,21 @@ def commit_iceberg(
     *,
     name: str,
     properties: Mapping[str, str],
+    marks: Mapping[str, Mark] | None = None,
+    selection: int | None = None,
 ) -> None:
     """Make an Iceberg table of these files in the catalog of `properties`; default: `catalog.db` beside them.
 
-    `name` is `namespace.table`; the property `name` is the catalog's own. Raises UsageError if there is such
+    `name` is `namespace.table`; the property `name` is the catalog's own. `selection` (a digest) lets later
+    runs append after the `marks`. Raises UsageError if there is such
     a table, StoreError where it cannot be made; then the catalog has none.
     """
     from pyiceberg.exceptions import NamespaceAlreadyExistsError
 
     # it says of every file which columns have no bounds, and we know
     logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
-    own = {"type": "sql", "uri": f"sqlite:///{quote(str(root / CATALOG))}", "warehouse": str(root)}
-    with _catalog_errors(str(root)):
-        catalog = _catalog(properties or own)
+    with catalog_errors(str(root), "created"):
+        catalog = catalog_at(root, properties)
         _demand_new(catalog, name)
         with contextlib.suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(name.rpartition(".")[0])
@@ -118,21 +178,43 @@ def commit_iceberg(
             with transaction.update_spec() as spec:
                 for column in partition:
                     spec.add_identity(column)
+            if selection is not None:
+                transaction.set_properties(
+                    **{SELECTION_PROPERTY: str(selection), MARKS_PROPERTY: marks_to_json(marks or {})}
+                )
             if files:
                 transaction.add_files(
                     [str(root / file.path) for file in files],
-                    snapshot_properties={"rocketfsck": json.dumps(about)},
+                    snapshot_properties=iceberg_summary(about, marks or {}),
                 )
+
+
+def catalog_at(root: Path, properties: Mapping[str, str]) -> Any:
+    """The catalog that a table in `root` belongs to; errors are its own client's."""
+    if is_remote(root):
+        return catalog_of({**iceberg_options(root), **properties})
+    return catalog_of(properties or own_catalog(root))
+
+
+def own_catalog(root: Path) -> dict[str, str]:
+    """The properties of the catalog in the directory of the table."""
+    return {"type": "sql", "uri": f"sqlite:///{quote(str(root / CATALOG))}", "warehouse": str(root)}
+
+
+def iceberg_summary(about: Mapping[str, Any], marks: Mapping[str, Mark]) -> dict[str, str]:
+    """What a snapshot's summary says besides the counts: what made it, and the marks of its run."""
+    return {"rocketfsck": json.dumps(about), MARKS_PROPERTY: marks_to_json(marks)}
 
 
 def demand_new_table(name: str, properties: Mapping[str, str]) -> None:
     """Raise UsageError if the user's catalog has such a table, StoreError if there is no such catalog."""
     if properties:
-        with _catalog_errors(name):
-            _demand_new(_catalog(properties), name)
+        with catalog_errors(name, "created"):
+            _demand_new(catalog_of(properties), name)
 
 
-def _catalog(properties: Mapping[str, str]) -> Any:
+def catalog_of(properties: Mapping[str, str]) -> Any:
+    """The catalog of these properties; errors are its own client's."""
     from pyiceberg.catalog import load_catalog
 
     settings = dict(properties)
@@ -141,15 +223,15 @@ def _catalog(properties: Mapping[str, str]) -> Any:
 
 def _demand_new(catalog: Any, name: str) -> None:
     if catalog.table_exists(name):
-        raise UsageError(f"the table {name} is in the catalog already")
+        raise UsageError(f"the catalog already has the table {name}")
 
 
 @contextlib.contextmanager
-def _catalog_errors(path: str) -> Iterator[None]:
-    """A catalog may be anything, and raises what its own client raises."""
+def catalog_errors(path: str, action: str) -> Iterator[None]:
+    """A catalog may be anything, and raises what its own client raises: StoreError with the action."""
     try:
         yield
     except (UsageError, StoreError):
         raise
     except Exception as error:
-        raise StoreError(f"the Iceberg table cannot be made: {error}", path=path) from error
+        raise StoreError(f"the Iceberg table cannot be {action}: {error}", path=path) from error

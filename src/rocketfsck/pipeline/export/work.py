@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rocketfsck.pipeline.export.model import DATE, TIME, ExportTask, TaskResult
+from rocketfsck.pipeline.export.layout import text_name
+from rocketfsck.pipeline.export.model import DATE, TIME, ExportTask, LastRecord, TaskResult
 from rocketfsck.pipeline.export.write import PartitionWriter, codes_of
+from rocketfsck.pipeline.views.model import Part, Wanted
 from rocketfsck.pipeline.views.table import read_part
+from rocketfsck.progress import part as piece
 
 
 def export_part(task: ExportTask) -> TaskResult:
@@ -20,23 +24,25 @@ def export_part(task: ExportTask) -> TaskResult:
     Done twice it writes the same files. Raises StoreError where something cannot be read or written.
     """
     name = f"{task.number:05d}"
-    damage_count = damage_size = corrupt_count = 0
+    damage_count = damaged_byte_count = corrupt_count = 0
+    last: LastRecord | None = None
     with ExitStack() as stack:
-        root = Path(task.root)
         table, aside, crowded = (
-            stack.enter_context(PartitionWriter(root, name, shape, memory_size=task.memory_size))
+            stack.enter_context(PartitionWriter(task.root, name, shape, memory_size=task.memory_size))
             for shape in (task.shape, task.aside, task.crowded)
         )
+        stack.enter_context(piece(sum(part.size for part in task.parts)))
         for part in task.parts:
-            for batch in read_part(part, task.wanted):
+            for batch in _read(part, task.wanted):
+                last = _last_message(batch, task) or last
                 found = _sorted_out(batch, task)
                 damage_count += len(found.damage)
-                damage_size += _size(found.damage)
+                damaged_byte_count += _size(found.damage)
                 corrupt_count += found.corrupt_count
                 if task.aside_wanted:
                     aside.write(found.damage)
                 rows = found.rows
-                refused = table.write(_dated(rows, task))
+                refused = table.write(_with_columns(rows, task))
                 if refused is not None:
                     crowded.write(refused)
         return TaskResult(
@@ -44,10 +50,16 @@ def export_part(task: ExportTask) -> TaskResult:
             tuple(aside.close()),
             tuple(crowded.close()),
             damage_count,
-            damage_size,
+            damaged_byte_count,
             corrupt_count,
             table.spill_count,
+            last,
         )
+
+
+def _read(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    with piece(part.size, start=part.start):
+        yield from read_part(part, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +86,28 @@ def _sorted_out(batch: pa.RecordBatch, task: ExportTask) -> _Rows:
     return _Rows(rows, damage, pc.sum(is_odd).as_py() - len(damage))
 
 
+def _last_message(batch: pa.RecordBatch, task: ExportTask) -> LastRecord | None:
+    """The last row that is a message: rows come in the order of the log, and damage has no time."""
+    if not task.is_messages:
+        return None
+    (rows,) = np.nonzero(np.asarray(pc.is_valid(batch[TIME])))
+    if not len(rows):
+        return None
+    return LastRecord(batch["offset"][int(rows[-1])].as_py(), batch["size"][int(rows[-1])].as_py())
+
+
 def _size(damage: pa.RecordBatch) -> int:
     sizes = damage["size"] if "size" in damage.schema.names else None
     return 0 if sizes is None else pc.sum(sizes.cast(pa.int64())).as_py() or 0
 
 
-def _dated(batch: pa.RecordBatch, task: ExportTask) -> pa.RecordBatch:
-    """The batch with the column `date`, where the files have it."""
-    if DATE not in task.shape.schema.names or DATE in batch.schema.names:
+def _with_columns(batch: pa.RecordBatch, task: ExportTask) -> pa.RecordBatch:
+    """The batch with the columns that only the files have: the text of a partition column, and `date`."""
+    names = task.shape.schema.names
+    for name in task.shape.partition:
+        if text_name(name) in names:
+            batch = batch.append_column(text_name(name), batch[name])
+    if DATE not in names or DATE in batch.schema.names:
         return batch
     codes = codes_of(batch, DATE, TIME)
     texts = pa.array(codes.texts, pa.string()).cast(pa.date32())

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from rocketfsck.pipeline.export.file import DataFile, FileShape, FileWriter
 from rocketfsck.pipeline.export.layout import Cell, date_text, days_of
 from rocketfsck.store.reading import named_errors
+from rocketfsck.store.scratch import scratch_parent
 
 MEMORY_SIZE = 256 << 20
 MAX_CELLS = 10_000
@@ -282,7 +283,7 @@ class Spill:
     def take(self, waiting: dict[Cell, Waiting]) -> None:
         """Move what is in memory to disk. Raises StoreError where the disk does not take it."""
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="rocketfsck-export-")
+            self._folder = tempfile.TemporaryDirectory(prefix="rocketfsck-export-", dir=scratch_parent())
         path = self._path(self._count)
         number = 0
         with (

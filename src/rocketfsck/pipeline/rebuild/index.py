@@ -121,7 +121,10 @@ def build_index_part(task: IndexTask) -> IndexPart:
             builder.take_keys(rows)
         builder.finish()
         if len(builder.files) != 1 or created is None:
-            raise StoreError("does not hold what was counted", path=str(keys_path(shared.scratch, 0).parent))
+            raise StoreError(
+                "does not hold as much as an earlier step counted",
+                path=str(keys_path(shared.scratch, 0).parent),
+            )
         file = builder.files[0]
         path = publish(directory / file.name, Path(shared.parts) / name)
     return IndexPart(task.number, file, created, str(path))
@@ -134,7 +137,7 @@ def take_index(builder: IndexBuilder, parts: Sequence[IndexPart]) -> list[BuiltI
     for part in sorted(parts, key=lambda part: part.number):
         file, number = part.file, part.number
         if number or not goes_on:
-            name = builder.names.name(number, file.begin_phy_offset, part.created_timestamp)
+            name = builder.names.name(number, file.begin_physical_offset, part.created_timestamp)
             file = replace(file, name=name)
         builder.names.last = file.name
         make_directory(builder.directory)
@@ -165,7 +168,7 @@ def _header_before(task: IndexTask) -> IndexHeader:
                 rows = chunks.read(chunk)
                 row = int(rows.key_record[task.start - 1 - chunks.starts[chunk]])
                 return IndexHeader(0, int(rows.time[row]), 0, int(rows.offset[row]), 0, 0)
-    raise StoreError("does not hold what was counted", path=str(chunks.reader.path))
+    raise StoreError("does not hold as much as an earlier step counted", path=str(chunks.reader.path))
 
 
 def _rows(task: IndexTask) -> Iterator[KeyRows]:

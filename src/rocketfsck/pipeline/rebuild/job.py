@@ -33,6 +33,7 @@ from rocketfsck.pipeline.rebuild.segment import (
     SegmentTask,
     read_segment,
 )
+from rocketfsck.progress import phase
 from rocketfsck.repair.build.files import take_owner
 from rocketfsck.repair.build.index import IndexBuilder, index_built
 from rocketfsck.repair.build.model import IndexBuild, QueueBuild
@@ -48,7 +49,7 @@ from rocketfsck.repair.build.run import (
 from rocketfsck.repair.build.walk import LogWalked, log_is_large
 from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.store.model import Store
-from rocketfsck.store.reading import Progress, named_errors
+from rocketfsck.store.reading import named_errors
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -64,7 +65,6 @@ def rebuild_on(
     options: RebuildOptions,
     *,
     scratch: Path | None = None,
-    progress: Progress | None = None,
 ) -> Rebuilt:
     """Build parts of a store into the new directory `target`, as `rebuild_store` would, on an engine.
 
@@ -81,8 +81,8 @@ def rebuild_on(
         resumable_directory(target, inputs, sync=options.sync) as work,
         _scratch_directory(work.path, target, scratch) as spills,
     ):
-        built = _Job(engine, store, options, work.path, spills, progress).run()
-        take_owner(work.path, store.root)
+        built = _Job(engine, store, options, work.path, spills).run()
+        take_owner(work.path, store.root, all_new=True)
         return built
 
 
@@ -112,14 +112,12 @@ class _Job:
         options: RebuildOptions,
         root: Path,
         scratch: Path,
-        progress: Progress | None,
     ) -> None:
         self.engine = engine
         self.store = store
         self.options = options
         self.root = root
         self.scratch = str(scratch)
-        self.progress = progress
         self.compiled = log_is_large(store)
         self.parts = root / PARTS
         # What tasks are told of the store: nothing that they do not look at.
@@ -172,11 +170,11 @@ class _Job:
         total = self.store.commitlog.size
         done, found = 0, []
         tasks = [SegmentTask(reading, number, file) for number, file in enumerate(files)]
-        for task, segment in self._each(read_segment, tasks):
-            found.append(segment)
-            done += task.file.size
-            if self.progress is not None:
-                self.progress(done, total)
+        with phase("reading the commit log", total) as at:
+            for task, segment in self._each(read_segment, tasks):
+                found.append(segment)
+                done += task.file.size
+                at.at(done)
         return sorted(found, key=lambda segment: segment.number)
 
     def _queues(self, segments: Sequence[SegmentRead], walked: LogWalked) -> QueueBuild:
@@ -198,7 +196,8 @@ class _Job:
             self.compiled,
         )
         tasks = plan_queues(queueing, counts, self.engine.job_count, going_on)
-        parts = [part for _, part in self._each(build_queue_part, tasks)]
+        with phase("building the consume queues"):
+            parts = [part for _, part in self._each(build_queue_part, tasks)]
         queues = take_queues(parts, self.root)
         return queues_built(
             queues,
@@ -225,7 +224,8 @@ class _Job:
             self.compiled,
         )
         tasks = plan_index(indexing, segments, builder.room_before, builder.file_room)
-        parts = [part for _, part in self._each(build_index_part, tasks)]
+        with phase("building the index"):
+            parts = [part for _, part in self._each(build_index_part, tasks)]
         files = take_index(builder, parts)
         return index_built(
             files,

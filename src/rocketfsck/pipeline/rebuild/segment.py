@@ -22,6 +22,7 @@ import numpy as np
 
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.pipeline.rebuild.spill import COLUMN_SIZE, SpillWriter
+from rocketfsck.progress import part
 from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames
 from rocketfsck.repair.build.walk import LogWalked, walk_log
 from rocketfsck.scan.build.rows import BASE, FLAGS, INDEX, INNER, QUEUE, ROW_SIZE, KeyRows, rows_from
@@ -107,7 +108,8 @@ def read_segment(task: SegmentTask) -> SegmentRead:
     units = UnitSpill(units_path(reading.scratch, number), reading.wanted) if reading.queues else None
     keys = KeySpill(keys_path(reading.scratch, number), reading.from_offset) if reading.index else None
     try:
-        walked = walk_log(store, units=units, keys=keys, compiled=reading.compiled, jobs=SCAN_THREADS)
+        with part(task.file.size):
+            walked = walk_log(store, units=units, keys=keys, compiled=reading.compiled, jobs=SCAN_THREADS)
         found = SegmentRead(number, walked)
         if keys is not None:
             keys.finish()

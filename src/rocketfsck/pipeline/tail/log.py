@@ -71,7 +71,7 @@ def advance_in(log: Log, files: Sequence[MappedFile], place: Place, bounds: Boun
     """`advance` in files that were listed; raises DataLossError."""
     if not files:
         if place.witness_offset >= 0:
-            raise _cut(log, files, place, "the log has no files any more")
+            raise _cut(log, files, place, "the files of the log no longer exist")
         return place  # nothing was read, and nothing is there
     if place.offset < 0:
         place = replace(place, offset=start_of(files[0]), resumed_offset=start_of(files[0]))
@@ -108,8 +108,8 @@ def _find_file(log: Log, files: Sequence[MappedFile], place: Place) -> tuple[int
         if begin < first:
             raise DataLossError(
                 "expired",
-                f"the log begins at offset {first} now; bytes {begin} to {first} were deleted before they "
-                "were read",
+                f"the log now begins at offset {first}: bytes {begin} to {first} were deleted before the "
+                "stream read them",
                 path=log.name,
                 place=_resumed(place, first, lost_size=first - begin),
             )
@@ -117,7 +117,7 @@ def _find_file(log: Log, files: Sequence[MappedFile], place: Place) -> tuple[int
     number = bisect_right(files, place.offset, key=start_of) - 1
     if place.offset > end_of(files[number]):
         if number + 1 == len(files):
-            raise _cut(log, files, place, f"the log ends at offset {end_of(files[-1])} at the most")
+            raise _cut(log, files, place, f"the log ends at offset {end_of(files[-1])} at most")
         raise _missing(log, place, start_of(files[number + 1]))
     return number, place
 
@@ -190,7 +190,7 @@ def check_witness(log: Log, files: Sequence[MappedFile], place: Place) -> None:
             crc = witness_of(reader, place.witness_offset - start_of(file))
     if crc != place.witness_crc:
         where = place.witness_offset
-        raise _cut(log, files, place, f"another record stands at offset {where} than when it was read")
+        raise _cut(log, files, place, f"the record at offset {where} changed after the stream read it")
 
 
 def leads_to(log: Log, file: MappedFile, offset: int, target: int) -> bool:
@@ -272,7 +272,7 @@ def _resumed(place: Place, offset: int, *, lost_size: int = 0, cut_count: int = 
 def _missing(log: Log, place: Place, target: int) -> DataLossError:
     return DataLossError(
         "missing",
-        f"bytes {place.offset} to {target} of the log are in no file, though the log goes on behind them",
+        f"bytes {place.offset} to {target} of the log are missing, although the log continues after them",
         path=log.name,
         place=_resumed(place, target, lost_size=target - place.offset),
     )
@@ -289,8 +289,8 @@ def _cut(log: Log, files: Sequence[MappedFile], place: Place, why: str) -> DataL
     )
     return DataLossError(
         "cut",
-        f"{why}, but records up to offset {place.offset} were read: the log was cut below it, and goes on at "
-        f"offset {max(found.offset, 0)} with what was stored since",
+        f"{why}, but records up to offset {place.offset} were read: the log was cut, "
+        f"and continues at offset {max(found.offset, 0)} with what was stored since",
         path=log.name,
         place=resumed,
     )

@@ -41,7 +41,7 @@ def _starting(name: str, text: str) -> str | int | dict[str, str | int]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"{name} is no JSON: {error}") from None
+        raise UsageError(f"{name} is not JSON: {error}") from None
     return {broker: _one_starting(name, str(value)) for broker, value in found.items()}
 
 
@@ -76,12 +76,12 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     }
     found = StreamOptions(**values)
     if found.starting_timestamp is not None and "starting" in values:
-        raise UsageError("a stream starts at startingOffset or at startingTimestamp, not at both")
+        raise UsageError("choose one: startingOffset or startingTimestamp")
     if found.max_size is not None and found.max_count is not None:
-        raise UsageError("give maxBytesPerTrigger or maxRowsPerTrigger, not both")
+        raise UsageError("choose one: maxBytesPerTrigger or maxRowsPerTrigger")
     for name, value in (("maxBytesPerTrigger", found.max_size), ("maxRowsPerTrigger", found.max_count)):
         if value is not None and value < 1:
-            raise UsageError(f"{name} is at least 1, not {value}")
+            raise UsageError(f"{name} must be at least 1, not {value}")
     if found.clock_step < 0:
-        raise UsageError(f"maxClockStep is a number of milliseconds, not {found.clock_step}")
+        raise UsageError(f"maxClockStep must be a number of milliseconds, not {found.clock_step}")
     return found

@@ -68,7 +68,7 @@ def read_place(document: object) -> Place:
         and all(isinstance(value, int) for value in document.values())
     ):
         return Place(**document)
-    raise UsageError(f"{document!r} is no place in a commit log")
+    raise UsageError(f"{document!r} is not a place in a commit log")
 
 
 class DataLossError(StoreError):
@@ -120,7 +120,7 @@ def log_of(store: Store, *, name: str = "", clock_step: int = CLOCK_STEP) -> Log
     """The commit log of an opened store. Raises UsageError for one of DLedger's, which is not followed."""
     if store.has_entries or has_log_elsewhere(store):
         raise UsageError(
-            f"{store.root}: the commit log is DLedger's, which cannot be followed; it can be read as it is"
+            f"{store.root}: the commit log belongs to DLedger: read it as a batch, not as a stream"
         )
     return Log(
         name or str(store.root),

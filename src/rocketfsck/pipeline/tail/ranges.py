@@ -111,7 +111,7 @@ def _demand_all(log: Log, found: Sequence[Range], start: Place, end: Place) -> N
             if not behind_blank:
                 raise DataLossError(
                     "expired" if before is None else "missing",
-                    f"bytes {at} to {low} of the log were there when they were planned, and are gone",
+                    f"bytes {at} to {low} of the log were deleted after the batch was planned",
                     path=log.name,
                     place=end,
                 )

@@ -1,4 +1,5 @@
-"""The rows of one range of a live log, by the reader of the view `messages`, as if nothing else were there.
+"""The rows of one range of a live log, by the readers of the views `messages` and `damage`, as if nothing
+else were there.
 
 What stands behind the range is still being written, and what stands before it was read before, so neither is
 looked at: the range is a file of its own to those who walk it. Rows have the places of the real file.
@@ -14,8 +15,9 @@ from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import Source
 from rocketfsck.pipeline.tail.log import check_witness
 from rocketfsck.pipeline.tail.place import Log, Place, Range, list_files
-from rocketfsck.pipeline.views import messages
-from rocketfsck.pipeline.views.model import Part, Wanted
+from rocketfsck.pipeline.views.damaged import DamageReader
+from rocketfsck.pipeline.views.messages import PartReader
+from rocketfsck.pipeline.views.model import Part, Wanted, ignores
 from rocketfsck.pipeline.views.table import schema_of
 from rocketfsck.pipeline.views.walking import Damage, PartWalk
 from rocketfsck.scan.columns import RecordBatch
@@ -26,13 +28,14 @@ from rocketfsck.store.reading import FileReader
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VIEW = "messages"
+VIEWS = ("messages", "damage")
+"""The views that can be followed."""
 _PLACES = ("pos", "body_pos", "topic_pos", "properties_pos")
 
 
 @dataclass(frozen=True, slots=True)
 class TailPart:
-    """One task: a part of the view `messages`, and what must still be true when it was read.
+    """One task: a part of a view, and what must still be true when it was read.
 
     `end` is the place that the whole batch leads to, of which the part is one range.
     """
@@ -42,19 +45,19 @@ class TailPart:
     end: Place
 
 
-def parts_of(source: Source, log: Log, ranges: list[Range], end: Place) -> list[TailPart]:
-    """A part for each range."""
+def parts_of(view: str, source: Source, log: Log, ranges: list[Range], end: Place) -> list[TailPart]:
+    """A part of the view for each range."""
     return [
         TailPart(
             Part(
                 source,
-                VIEW,
+                view,
                 file.file.relative,
                 file.start_pos,
                 file.end_pos,
                 file.size,
                 LogItem(file.file.location, file.base_offset, log.file_size, log.property_parser),
-            ),
+            ).of_file(file.file),
             log,
             end,
         )
@@ -66,22 +69,22 @@ def read_tail(tail: TailPart, wanted: Wanted, *, fail_on_data_loss: bool = True)
     """The rows of a part, as batches of exactly the columns of the view.
 
     Raises DataLossError where the log was cut below the part's end while it was read. A file that is gone is
-    a StoreError unless losses are accepted: then it is damage, which is rows or nothing, as the mode says.
-    Bytes that are there and cannot be read are a StoreError or a row of damage, as `on_unreadable` says.
+    a StoreError unless losses are accepted: then it is a row of the view `damage`. Bytes that are there and
+    cannot be read are a StoreError, or such a row, where they are to be ignored.
     """
     part = tail.part
-    reader = _RangeReader(part, wanted, schema_of(VIEW, wanted))
+    reader = _READERS[part.view](part, wanted, schema_of(part.view, wanted))
     try:
         for batch in reader.batches():
             if batch.num_rows:
                 yield batch
     except StoreError as error:
         is_lost = _is_gone(error)
-        if fail_on_data_loss if is_lost else wanted.on_unreadable == "fail":
+        if fail_on_data_loss if is_lost else not ignores(wanted, error):
             raise
         if wanted.mode == "FAILFAST":
             raise
-        if wanted.on_unreadable == "row" or (wanted.mode == "PERMISSIVE" and not wanted.selects_messages):
+        if reader.gives_damage:
             yield reader.unread_row(error)
     if fail_on_data_loss:
         check_witness(tail.log, list_files(tail.log), tail.end)
@@ -92,8 +95,10 @@ def _is_gone(error: StoreError) -> bool:
     return isinstance(error.__cause__, FileNotFoundError) or error.__cause__ is None
 
 
-class _RangeReader(messages.PartReader):
-    """Reads the part alone."""
+class _RangeReader(PartReader):
+    """Reads the messages of the part alone."""
+
+    gives_damage = False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         part, item = self.part, self.item
@@ -109,6 +114,15 @@ class _RangeReader(messages.PartReader):
             self.walk = walk
             for found in walk.items(compiled=self.compiled, live_only=False):
                 yield from self.rows_of(found, reader)
+
+
+class _DamageReader(_RangeReader, DamageReader):
+    """Reads the damage of the part alone."""
+
+    gives_damage = True
+
+
+_READERS = {"messages": _RangeReader, "damage": _DamageReader}
 
 
 class _RangeWalk(PartWalk):

@@ -180,7 +180,7 @@ def _scan_run(walk: FileWalk, window: ReadAhead, run: _Run, start: Reached, boun
         if run.batch.record_count:
             _take(walk, run, start, bounds)
         elif stop == Stop.BATCH_FULL:
-            raise ValueError("the batch has no room for one record with all its keys and queues")
+            raise ValueError("the batch has no room for one record with its keys and queues")
     return stop
 
 

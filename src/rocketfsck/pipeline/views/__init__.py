@@ -1,6 +1,7 @@
 """Stores as rows, in plain Arrow: what the columns of a view are, its parts, and the rows of a part.
 
-    messages       one row a message, and one a damaged range of the commit log
+    messages       one row a message
+    damage         one row a damaged range of the commit log, and one a message with a wrong CRC
     consumequeue, index, regions, findings, files
 
 Each row says where it is from: broker, file and place in the file. What a part gives does not depend on how

@@ -17,9 +17,24 @@ from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.views.arrays import printable
-from rocketfsck.pipeline.views.model import Wanted
+from rocketfsck.pipeline.views.model import Wanted, ignores
 
 UNREADABLE = "unreadable"
+
+
+def range_fields() -> list[pa.Field]:
+    """The first columns of every view of ranges of the commit log: where a range is, and what."""
+    text, long = pa.string(), pa.int64()
+    kinds = {
+        "broker": text,
+        "file": text,
+        "offset": long,
+        "pos": long,
+        "size": long,
+        "kind": text,
+        "reason": text,
+    }
+    return [pa.field(name, kind) for name, kind in kinds.items()]
 
 
 def account(kind: str, reason: str, file: str, **places: int) -> str:
@@ -48,11 +63,13 @@ def guarded(
     place: Callable[[], Mapping[str, Any]],
     file: str,
 ) -> Iterator[pa.RecordBatch]:
-    """The batches; what cannot be read is an error or a row at `place`, as `on_unreadable` says."""
+    """The batches; what cannot be read is an error, a row at `place`, or no row."""
     try:
         yield from batches
     except StoreError as error:
-        if wanted.on_unreadable == "fail":
+        if not ignores(wanted, error):
             raise
+        if wanted.on_unreadable == "fail":
+            return
         said = account(UNREADABLE, str(error), file, start=error.offset or 0)
         yield one_row(schema, {**place(), wanted.corrupt_column: said})

@@ -25,7 +25,7 @@ from rocketfsck.store.model import Geometry, IndexFile, Store
 
 _ENTRY = {
     "key_hash": "keyHash",
-    "phy_offset": "phyOffset",
+    "physical_offset": "phyOffset",
     "time_diff": "timeDiff",
     "prev_index": "prevIndex",
 }
@@ -50,7 +50,7 @@ def _fields() -> list[pa.Field]:
         pa.field("pos", long),
         pa.field("slot", integer),
         pa.field("key_hash", integer),
-        pa.field("phy_offset", long),
+        pa.field("physical_offset", long),
         pa.field("time_diff", integer),
         pa.field("prev_index", integer),
         pa.field("store_timestamp", long),
@@ -64,13 +64,13 @@ def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
     for file in store.indexes:
         item = EntryFile(file, geometry.slot_count, geometry.entry_count)
         if not wanted.split_size:
-            yield Part(source, ENTRIES.name, file.relative, 0, None, file.size, item)
+            yield Part(source, ENTRIES.name, file.relative, 0, None, file.size, item).of_file(file)
             continue
         first = entry_pos(0, max(geometry.slot_count, 1))
         step = max(wanted.split_size // ENTRY_SIZE, 1) * ENTRY_SIZE
         bounds: list[int] = [0, *range(first + step, file.size, step)]
         for start, end in zip(bounds, [*bounds[1:], None], strict=True):
-            yield Part(source, ENTRIES.name, file.relative, start, end, step, item)
+            yield Part(source, ENTRIES.name, file.relative, start, end, step, item).of_file(file)
 
 
 def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

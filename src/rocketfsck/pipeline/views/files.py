@@ -58,7 +58,7 @@ def _batches(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.Recor
 def file_rows(store: Store, wanted: Wanted) -> Iterator[dict[str, Any]]:
     """Every file of `Store.all_files`, in that order, then the strays.
 
-    Raises StoreError for one that could not be looked at, unless `on_unreadable` is `row`.
+    Raises StoreError for one that could not be looked at, unless what cannot be read is to be ignored.
     """
     yield from _queue_rows("commitlog", without_entries(store).commitlog)  # `others` have the rest
     for queue in store.queues:
@@ -80,7 +80,7 @@ def file_rows(store: Store, wanted: Wanted) -> Iterator[dict[str, Any]]:
     for stray in store.strays:
         is_unread = stray.reason is StrayReason.UNREADABLE
         reason = f"{stray.path}: cannot be read: {stray.detail}"
-        if is_unread and wanted.on_unreadable == "fail":
+        if is_unread and not (wanted.on_unreadable == "row" or wanted.ignore_corrupt_files):
             raise StoreError(f"cannot be read: {stray.detail}", path=str(stray.path))
         yield {
             "file": printable(stray.relative),

@@ -77,9 +77,9 @@ def _batches(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.Recor
 
 def report_rows(report: Report, wanted: Wanted) -> Iterator[dict[str, Any]]:
     """The rows of a report: its findings, then what could not be read, which raises StoreError unless
-    `on_unreadable` is `row`."""
+    what cannot be read is to be ignored."""
     for item in report.not_checked:
-        if item.operational and wanted.on_unreadable == "fail":
+        if item.operational and not (wanted.on_unreadable == "row" or wanted.ignore_corrupt_files):
             raise StoreError(f"could not be checked: {item.reason}", path=item.what or None)
     titles: dict[str, str] = {}
     for diagnosis in report.diagnoses:

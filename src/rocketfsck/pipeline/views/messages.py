@@ -1,12 +1,12 @@
-"""The view `messages`: one row a message of the commit log, and one a range of bytes that is damaged.
+"""The view `messages`: one row a message of the commit log; damaged ranges are the view `damage`.
 
     provenance       broker, file, pos and size in the file, offset in the commit log, live
     the record       every field under its name in RocketMQ, in snake case (reference 2.1)
     its properties   the map, and tags, keys and unique_key out of it (reference 2.5, 2.7)
     its soundness    body_crc_ok, faults; _corrupt_record says what damage is
 
-A row of damage has its provenance and nothing else. A body whose CRC differs is damage of a message, whose
-row has all its fields.
+A body whose CRC differs is damage of a message, whose row has all its fields. With `damage_rows`, which an
+export sets, damaged ranges are rows here, too, with their provenance and nothing else.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ import pyarrow.compute as pc
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.javatext import INT32_MAX, java_decode
 from rocketfsck.pipeline.sources import Source
-from rocketfsck.pipeline.views import arrays
+from rocketfsck.pipeline.views import arrays, continuing
 from rocketfsck.pipeline.views.chunks import Chunk, Rows, chunks_of
+from rocketfsck.pipeline.views.continuing import identity
 from rocketfsck.pipeline.views.damage import UNREADABLE, account, accounts, one_row
 from rocketfsck.pipeline.views.messagecolumns import COLUMNS, topic_of
-from rocketfsck.pipeline.views.model import CONDITIONS, CORRUPT, Part, View, Wanted, default_columns
+from rocketfsck.pipeline.views.model import CONDITIONS, CORRUPT, Part, View, Wanted, default_columns, ignores
 from rocketfsck.pipeline.views.walking import Damage, PartWalk
 from rocketfsck.scan.columns import RECORD_DTYPES, Fault, RecordBatch
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import LogItem, log_item
-from rocketfsck.scan.views.arrow import LogBatch
+from rocketfsck.scan.views.arrow import LogBatch, scanned_name
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 
@@ -51,20 +52,18 @@ _NUMBERS = (
     "properties_size",
     "tags_code",
     "delay_level",
-    "batch_size",
-    "inner_base",
+    "batch_count",
+    "inner_base_offset",
 )
 """Columns of the scan as they are."""
 _TEXT = frozenset({"tags", "keys", "unique_key", "properties", "properties_bytes"})
 _CHECKED = frozenset({"body", "body_crc_ok"})
-_DAMAGE_FAULTS = ((Fault.BODY_CRC, "body-crc"), (Fault.PROPERTY_CRC, "property-crc"))
+DAMAGE_FAULTS = ((Fault.BODY_CRC, "body-crc"), (Fault.PROPERTY_CRC, "property-crc"))
+MOST_PARTS = 8
+LONG_SIZE = 64 << 20
+"""Bytes of a file from which on a walk of its frames takes some time."""
 _FURTHER = frozenset({"properties_bytes"})
 """Columns that are given only when they are named."""
-
-
-def _scanned(name: str) -> str:
-    """The scan's name of a column."""
-    return "total_size" if name == "size" else name
 
 
 def _fields() -> list[pa.Field]:
@@ -72,7 +71,7 @@ def _fields() -> list[pa.Field]:
     text, long = pa.string(), pa.int64()
     words = pa.list_(pa.field("element", text))
     types = {"i4": pa.int32(), "i8": long}
-    kinds = {name: types[RECORD_DTYPES[_scanned(name)]] for name in _NUMBERS}
+    kinds = {name: types[RECORD_DTYPES[scanned_name(name)]] for name in _NUMBERS}
     return [
         pa.field("broker", text),
         pa.field("file", text),
@@ -103,7 +102,7 @@ def _default(wanted: Wanted) -> Sequence[str]:
     return default_columns([field for field in _fields() if field.name not in _FURTHER], wanted)
 
 
-def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
+def plan_log_parts(view: str, source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
     """A part for every log file that the offsets touch, or for every `split_size` bytes of it."""
     for file in store.commitlog.files:
         base = file.start_offset or 0
@@ -117,10 +116,23 @@ def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:
             continue
         item = log_item(store, file)
         end = None if high == file.size else high
-        step = wanted.split_size or max(file.size, 1)
+        step = _step(file.size, wanted.split_size)
         bounds = [low, *range(low - low % step + step, high, step)]
         for start, stop in zip(bounds, [*bounds[1:], end], strict=True):
-            yield Part(source, MESSAGES.name, file.relative, start, stop, (stop or high) - start, item)
+            part = Part(source, view, file.relative, start, stop, (stop or high) - start, item)
+            yield part.of_file(file)
+
+
+def _step(size: int, split_size: int) -> int:
+    """The bytes of a part of a file of `size` bytes.
+
+    Each part walks the frames in front of it, or those that its process has not walked yet (`continuing`): n
+    parts in as many processes cost n(n - 1) / 2 walks of a part. So a long file has at most MOST_PARTS,
+    whatever size was asked for.
+    """
+    if not split_size:
+        return max(size, 1)
+    return max(split_size, -(-size // MOST_PARTS)) if size > LONG_SIZE else split_size
 
 
 def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -128,9 +140,10 @@ def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBa
     try:
         yield from reader.batches()
     except StoreError as error:
-        if wanted.on_unreadable == "fail":
+        if not ignores(wanted, error):
             raise
-        yield reader.unread_row(error)
+        if wanted.damage_rows:
+            yield reader.unread_row(error)
 
 
 class PartReader:
@@ -154,10 +167,14 @@ class PartReader:
         with FileReader(item.location) as reader:
             options = item.options(reader.size, read_bodies=self.checks, body_range=(part.start, self.end))
             self.compiled = compiled_wanted(min(reader.size, self.end))
-            walk = PartWalk(reader, item.base_offset, options, part.start, self.end)
+            same = identity(reader, item.base_offset, options) if part.start or part.end else None
+            known = None if same is None else continuing.continuations.take(same, part.start)
+            walk = PartWalk(reader, item.base_offset, options, part.start, self.end, known)
             self.walk = walk
             for found in walk.items(compiled=self.compiled, live_only=wanted.live_only):
                 yield from self.rows_of(found, reader)
+            if same is not None and walk.walked is not None:
+                continuing.continuations.keep(same, walk.walked)
 
     def rows_of(self, found: RecordBatch | Damage, reader: FileReader) -> Iterator[pa.RecordBatch]:
         """The rows of what a walk has found; from `reached` on there are none yet."""
@@ -178,10 +195,7 @@ class PartReader:
         return self.damage_row(Damage(self.reached, max(end, self.reached), UNREADABLE, str(error)))
 
     def damage_row(self, found: Damage) -> pa.RecordBatch:
-        """The row of one damaged range; raises StoreError with `FAILFAST`."""
-        if self.wanted.mode == "FAILFAST":
-            said = f"{found.kind} bytes up to {found.end} ({found.reason})"
-            raise StoreError(said, path=self.item.location, offset=found.start)
+        """The row of one damaged range."""
         offset = self.item.base_offset + found.start
         values = {
             "broker": self.part.source.broker,
@@ -196,9 +210,15 @@ class PartReader:
         }
         return one_row(self.schema, values)
 
+    def demand_permissive(self, found: Damage) -> None:
+        """Raise StoreError for a damaged range with `FAILFAST`."""
+        if self.wanted.mode == "FAILFAST":
+            said = f"{found.kind} bytes up to {found.end} ({found.reason})"
+            raise StoreError(said, path=self.item.location, offset=found.start)
+
     def _damage(self, found: Damage) -> Iterator[pa.RecordBatch]:
-        is_wanted = not self.wanted.selects_messages and self.wanted.mode == "PERMISSIVE"
-        if is_wanted or self.wanted.mode == "FAILFAST":
+        self.demand_permissive(found)
+        if self.wanted.damage_rows and not self.wanted.selects_messages and self.wanted.mode == "PERMISSIVE":
             yield self.damage_row(found)
 
     def _messages(self, log: LogBatch) -> Iterator[pa.RecordBatch]:
@@ -234,7 +254,7 @@ class PartReader:
     def _sound(self, batch: RecordBatch, rows: Rows) -> Rows:
         faults = batch["faults"][rows]
         bad = np.zeros(len(rows), np.bool_)
-        for fault, reason in _DAMAGE_FAULTS:
+        for fault, reason in DAMAGE_FAULTS:
             odd = (faults & fault) != 0
             if self.wanted.mode == "FAILFAST" and odd.any():
                 pos = int(batch["pos"][rows[odd]][0])
@@ -264,7 +284,7 @@ class PartReader:
     def _column(self, field: pa.Field, chunk: Chunk) -> pa.Array:
         name = field.name
         if name in _NUMBERS:
-            return arrays.numbers(chunk[_scanned(name)])
+            return arrays.numbers(chunk[scanned_name(name)])
         if name == "broker":
             return arrays.repeated(self.part.source.broker, len(chunk))
         if name == "file":
@@ -288,7 +308,7 @@ class PartReader:
     def _corrupt(self, chunk: Chunk) -> pa.Array:
 
         said = pa.nulls(len(chunk), pa.string())
-        for fault, reason in _DAMAGE_FAULTS:
+        for fault, reason in DAMAGE_FAULTS:
             bad = (chunk["faults"] & fault) != 0
             if bad.any():
                 start = chunk["pos"]
@@ -298,4 +318,12 @@ class PartReader:
         return said
 
 
-MESSAGES = View("messages", _fields, _default, _plan, _read, CONDITIONS, frozenset({"commitlog"}))
+MESSAGES = View(
+    "messages",
+    _fields,
+    _default,
+    lambda source, store, wanted: plan_log_parts("messages", source, store, wanted),
+    _read,
+    CONDITIONS,
+    frozenset({"commitlog"}),
+)

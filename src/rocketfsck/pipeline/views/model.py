@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from rocketfsck.errors import UsageError
+from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.sources import Source
+from rocketfsck.pipeline.views.arrays import printable
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, MessageFilter
 from rocketfsck.verify.rules.rule import LEVELS, Level
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rocketfsck.store.model import Store
+    from rocketfsck.store.model import Store, StoreFile
 
 Mode = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
 MODES: tuple[Mode, ...] = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
@@ -35,18 +36,21 @@ class Wanted(MessageFilter):
     whole TAGS, `key` a word of KEYS or the UNIQ_KEY. `level`: `full` compares the bodies' CRCs, `cross` does
     not; None compares them where bodies are read anyway. `mode`: what becomes of damage, as with Spark's own
     readers. `on_unreadable`: what becomes of a file or directory that cannot be read, or has vanished: `fail`
-    raises, `row` gives a row of damage in its place, whatever else is selected. Without `damage_rows` the
-    damaged ranges of the log are no rows, as where messages are selected. `split_size`: parts of a file
-    have this many bytes, 0 for whole files. `now_timestamp` (ms) replaces the clock of a check. Raises
-    UsageError for values that make no sense.
+    raises, `row` gives a row of damage in its place, whatever else is selected. `ignore_missing_files` leaves
+    out files that vanished, `ignore_corrupt_files` what else cannot be read; the view `damage` then has a row
+    for each. With `damage_rows` the damaged ranges of the log are rows of the view `messages`, too, unless
+    messages are selected. `split_size`: parts of a file have this many bytes, 0 for whole files.
+    `now_timestamp` (ms) replaces the clock of a check. Raises UsageError for values that make no sense.
     """
 
     columns: tuple[str, ...] | None = None
     level: Level | None = None
     mode: Mode = "PERMISSIVE"
     on_unreadable: OnUnreadable = "fail"
+    ignore_missing_files: bool = False
+    ignore_corrupt_files: bool = False
     live_only: bool = True
-    damage_rows: bool = True
+    damage_rows: bool = False
     split_size: int = 0
     max_body_size: int = MAX_BODY_SIZE
     corrupt_column: str = CORRUPT
@@ -54,23 +58,23 @@ class Wanted(MessageFilter):
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise UsageError(f"a mode is one of {', '.join(MODES)}, not {self.mode!r}")
+            raise UsageError(f"the mode {self.mode!r} is not one of {', '.join(MODES)}")
         if self.on_unreadable not in ON_UNREADABLE:
             raise UsageError(
-                f"on_unreadable is one of {', '.join(ON_UNREADABLE)}, not {self.on_unreadable!r}"
+                f"the value {self.on_unreadable!r} of on_unreadable is not one of {', '.join(ON_UNREADABLE)}"
             )
         if self.on_unreadable == "row" and self.mode != "PERMISSIVE":
-            raise UsageError(f"on_unreadable=row gives rows of damage, and the mode {self.mode} has none")
+            raise UsageError(f"on_unreadable=row gives rows of damage, which the mode {self.mode} leaves out")
         if self.level is not None and self.level not in LEVELS:
-            raise UsageError(f"a level is one of {', '.join(LEVELS)}, not {self.level!r}")
+            raise UsageError(f"the level {self.level!r} is not one of {', '.join(LEVELS)}")
         if self.split_size and self.split_size < LEAST_SPLIT_SIZE:
-            raise UsageError(f"a split has at least {LEAST_SPLIT_SIZE} bytes, not {self.split_size}")
+            raise UsageError(f"a split needs at least {LEAST_SPLIT_SIZE:,} bytes, not {self.split_size:,}")
         if self.columns is not None and not self.columns:
-            raise UsageError("no column was named")
+            raise UsageError("name at least one column")
         if self.columns is not None and len(set(self.columns)) < len(self.columns):
-            raise UsageError(f"a column was named twice: {', '.join(self.columns)}")
+            raise UsageError(f"a column appears twice: {', '.join(self.columns)}")
         if self.max_body_size < 0:
-            raise UsageError("the size of the largest body is a number of bytes, at least 0")
+            raise UsageError("the size of the largest body must be a number of bytes, at least 0")
 
     @property
     def filter(self) -> MessageFilter:
@@ -80,7 +84,15 @@ class Wanted(MessageFilter):
     @property
     def selects_messages(self) -> bool:
         """Whether only messages are wanted: a condition was named that no other bytes can meet."""
-        return not self.damage_rows or any(getattr(self, name) is not None for name in CONDITIONS - _PLACES)
+        return any(getattr(self, name) is not None for name in CONDITIONS - _PLACES)
+
+
+def ignores(wanted: Wanted, error: StoreError) -> bool:
+    """Whether the rows go on without the bytes that this error keeps from us."""
+    if wanted.on_unreadable == "row":
+        return True
+    is_missing = isinstance(error.__cause__, FileNotFoundError)
+    return wanted.ignore_missing_files if is_missing else wanted.ignore_corrupt_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +100,8 @@ class Part:
     """What one task reads: of a view of one store, positions `start:end` of `file` (end None: to its end).
 
     `file` is the path below the store's root, "" where the part is no single file; `size` how many bytes
-    there were when the parts were planned; `item` is the view's own.
+    there were when the parts were planned; `item` is the view's own. `location`, `file_size` and
+    `modified_ns` are what a listing said of the one file of which a part is.
     """
 
     source: Source
@@ -98,6 +111,15 @@ class Part:
     end: int | None = None
     size: int = 0
     item: Any = None
+    location: str = ""
+    file_size: int = 0
+    modified_ns: int = 0
+
+    def of_file(self, file: StoreFile) -> Part:
+        """The part, with what is known of its file."""
+        return replace(
+            self, location=printable(file.location), file_size=file.size, modified_ns=file.mtime_ns
+        )
 
 
 @dataclass(frozen=True, slots=True)

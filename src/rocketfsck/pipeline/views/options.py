@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rocketfsck.errors import UsageError
+from rocketfsck.pipeline.columns import choose_columns
 from rocketfsck.pipeline.sources import Source, find_sources
 from rocketfsck.pipeline.views.model import Wanted
 from rocketfsck.pipeline.views.table import VIEWS
@@ -41,28 +42,30 @@ def parse_options(options: Mapping[str, str], *, also: Collection[str] = ()) -> 
         raise UsageError(f"the option {name} was removed: {_REMOVED[name]}")
     unknown = sorted(set(given) - set(_KNOWN) - {name.lower() for name in also})
     if unknown:
-        raise UsageError(f"no option is called {', '.join(unknown)}; there are {', '.join(OPTION_NAMES)}")
+        raise UsageError(
+            f"no option has the name {', '.join(unknown)}; the options are {', '.join(OPTION_NAMES)}"
+        )
     view = given.get("view", "messages").lower()
     if view not in VIEWS:
-        raise UsageError(f"no view is called {view!r}; there are {', '.join(VIEWS)}")
+        raise UsageError(f"no view has the name {view!r}; the views are {', '.join(VIEWS)}")
     values: dict[str, Any] = {}
     for name, text in given.items():
         option = _KNOWN.get(name)
         if option is None or option.field == "":
             continue
-        if option.field in values:
-            raise UsageError(f"the option {option.name} was given twice, under two of its names")
         values[option.field] = option.parse(option.name, text)
     for field in sorted(set(values) & _CONDITIONS - VIEWS[view].conditions):
-        raise UsageError(f"the view {view} cannot be selected by {field}")
-    return Request(view, sources_of(given), Wanted(**values))
+        raise UsageError(f"the view {view} has no selection by {field}")
+    body, properties = (read_truth(name, given.get(name, "false")) for name in ("body", "properties"))
+    wanted = choose_columns(view, Wanted(**values), body=body, properties=properties)
+    return Request(view, sources_of(given), wanted)
 
 
 def sources_of(given: Mapping[str, str]) -> tuple[Source, ...]:
     """The stores that options name: by `path`, as Spark's `load` says it, by `paths` or by `store`."""
     paths = [path for name in ("path", "paths", "store") for path in listed_paths(name, given.get(name, ""))]
     if not paths:
-        raise UsageError("no store was named: load(PATH), or the option path, or store where SQL keeps path")
+        raise UsageError("name a store: load(PATH), or the option path, or store where SQL keeps path")
     return find_sources(
         paths,
         brokers=_words("broker", given.get("broker", "")),
@@ -112,9 +115,9 @@ def read_integer(name: str, text: str) -> int:
     try:
         value = int(text)
     except ValueError:
-        raise UsageError(f"{name} is a whole number, not {text!r}") from None
+        raise UsageError(f"{name} must be a whole number, not {text!r}") from None
     if not -(1 << 63) <= value < 1 << 63:
-        raise UsageError(f"{name} is a number of 64 bits, not {text}")
+        raise UsageError(f"{name} must fit 64 bits, and {text} does not")
     return value
 
 
@@ -122,7 +125,7 @@ def read_size(name: str, text: str) -> int:
     """The bytes that an option's text says, such as 64M; else UsageError."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise UsageError(f"{name} is a number of bytes, maybe with K, M, G or T behind it, not {text!r}")
+        raise UsageError(f"{name} must be a number of bytes like 64M (K, M, G, T), not {text!r}")
     return int(found[1]) << _UNITS[found[2].upper()]
 
 
@@ -130,7 +133,7 @@ def read_truth(name: str, text: str) -> bool:
     """Whether an option's text says true or false; else UsageError."""
     word = text.strip().lower()
     if word not in _TRUE | _FALSE:
-        raise UsageError(f"{name} is true or false, not {text!r}")
+        raise UsageError(f"{name} must be true or false, not {text!r}")
     return word in _TRUE
 
 
@@ -152,12 +155,11 @@ def _columns(name: str, text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    """An option's name, other names, the field of `Wanted` that it sets ("": none), and how it is read."""
+    """An option's name, the field of `Wanted` that it sets ("": none), and how its text is read."""
 
     name: str
     field: str = ""
     parse: Callable[[str, str], Any] = _text
-    others: tuple[str, ...] = ()
 
 
 _OPTIONS = (
@@ -172,28 +174,31 @@ _OPTIONS = (
     _Option("delay_levels"),
     _Option("storage_options"),
     _Option("columns", "columns", _columns),
+    _Option("body"),
+    _Option("properties"),
     _Option("level", "level", _lower),
     _Option("mode", "mode", _upper),
-    _Option("on_unreadable", "on_unreadable", _lower, ("onUnreadable",)),
+    _Option("ignoreMissingFiles", "ignore_missing_files", read_truth),
+    _Option("ignoreCorruptFiles", "ignore_corrupt_files", read_truth),
     _Option("columnNameOfCorruptRecord", "corrupt_column"),
-    _Option("live_only", "live_only", read_truth, ("liveOnly",)),
-    _Option("split_size", "split_size", read_size, ("splitSize",)),
-    _Option("max_body_size", "max_body_size", read_size, ("maxBodySize",)),
-    _Option("now_timestamp", "now_timestamp", read_integer, ("nowTimestamp",)),
+    _Option("live_only", "live_only", read_truth),
+    _Option("split_size", "split_size", read_size),
+    _Option("max_body_size", "max_body_size", read_size),
+    _Option("now_timestamp", "now_timestamp", read_integer),
     _Option("topic", "topic"),
-    _Option("queue_id", "queue_id", read_integer, ("queueId",)),
+    _Option("queue_id", "queue_id", read_integer),
     _Option("tag", "tag"),
     _Option("key", "key"),
-    _Option("begin_timestamp", "begin_timestamp", read_integer, ("beginTimestamp",)),
-    _Option("end_timestamp", "end_timestamp", read_integer, ("endTimestamp",)),
-    _Option("begin_offset", "begin_offset", read_integer, ("beginOffset",)),
-    _Option("end_offset", "end_offset", read_integer, ("endOffset",)),
+    _Option("begin_timestamp", "begin_timestamp", read_integer),
+    _Option("end_timestamp", "end_timestamp", read_integer),
+    _Option("begin_offset", "begin_offset", read_integer),
+    _Option("end_offset", "end_offset", read_integer),
 )
 OPTION_NAMES = tuple(option.name for option in _OPTIONS)
 _REMOVED = {
-    "pushdown": "Spark keeps what one query pushed down with the DataFrame, and other queries of it then "
-    "miss rows; select by the options topic, queue_id, begin_timestamp, end_timestamp, begin_offset and "
+    "pushdown": "Spark keeps the filters of one query with the DataFrame, so other queries of it miss "
+    "rows; select by the options topic, queue_id, begin_timestamp, end_timestamp, begin_offset and "
     "end_offset"
 }
-_KNOWN = {name.lower(): option for option in _OPTIONS for name in (option.name, *option.others)}
+_KNOWN = {option.name.lower(): option for option in _OPTIONS}
 _CONDITIONS = frozenset(option.field for option in _OPTIONS[OPTION_NAMES.index("topic") :])

@@ -14,7 +14,7 @@ import pyarrow as pa
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import Source
 from rocketfsck.pipeline.views import arrays
-from rocketfsck.pipeline.views.damage import account, guarded
+from rocketfsck.pipeline.views.damage import account, guarded, range_fields
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
 from rocketfsck.pipeline.views.walking import DAMAGE
 from rocketfsck.scan.log.live import LiveScan
@@ -27,19 +27,11 @@ from rocketfsck.store.reading import FileReader
 
 
 def _fields() -> list[pa.Field]:
-
-    text, long = pa.string(), pa.int64()
     return [
-        pa.field("broker", text),
-        pa.field("file", text),
-        pa.field("offset", long),
-        pa.field("pos", long),
-        pa.field("size", long),
-        pa.field("kind", text),
-        pa.field("reason", text),
-        pa.field("record_count", long),
+        *range_fields(),
+        pa.field("record_count", pa.int64()),
         pa.field("live", pa.bool_()),
-        pa.field(CORRUPT, text),
+        pa.field(CORRUPT, pa.string()),
     ]
 
 
@@ -51,7 +43,7 @@ def plan_log_files(view: str, source: Source, store: Store, wanted: Wanted) -> I
             continue
         if wanted.end_offset is not None and base >= wanted.end_offset:
             continue
-        yield Part(source, view, file.relative, 0, None, file.size, log_item(store, file))
+        yield Part(source, view, file.relative, 0, None, file.size, log_item(store, file)).of_file(file)
 
 
 def _plan(source: Source, store: Store, wanted: Wanted) -> Iterator[Part]:

@@ -12,6 +12,7 @@ from rocketfsck.errors import UsageError
 from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.views.arrays import printable
 from rocketfsck.pipeline.views.damage import UNREADABLE, account, one_row
+from rocketfsck.pipeline.views.damaged import DAMAGED
 from rocketfsck.pipeline.views.entries import ENTRIES
 from rocketfsck.pipeline.views.files import FILES
 from rocketfsck.pipeline.views.findings import FINDINGS
@@ -22,7 +23,9 @@ from rocketfsck.pipeline.views.units import UNITS
 from rocketfsck.store.areas import demand_listed, unlisted
 from rocketfsck.store.model import Store, Stray
 
-VIEWS: dict[str, View] = {view.name: view for view in (MESSAGES, UNITS, ENTRIES, REGIONS, FINDINGS, FILES)}
+VIEWS: dict[str, View] = {
+    view.name: view for view in (MESSAGES, DAMAGED, UNITS, ENTRIES, REGIONS, FINDINGS, FILES)
+}
 VIEW_NAMES = tuple(VIEWS)
 
 
@@ -43,7 +46,9 @@ def schema_of(view: str, wanted: Wanted | None = None) -> pa.Schema:
     names = wanted.columns if wanted.columns is not None else chosen.default(wanted)
     unknown = [name for name in names if name not in fields]
     if unknown:
-        raise UsageError(f"the view {view} has no column {', '.join(unknown)}; it has {', '.join(fields)}")
+        raise UsageError(
+            f"the view {view} has no column {', '.join(unknown)}; the columns are {', '.join(fields)}"
+        )
     return pa.schema([fields[name] for name in names])
 
 
@@ -67,7 +72,7 @@ def plan_parts(view: str, sources: Sequence[Source], wanted: Wanted | None = Non
 def plan_store(view: str, source: Source, store: Store, wanted: Wanted) -> list[Part]:
     """The parts of one store, which is open already. Raises as `plan_parts` does."""
     chosen = view_named(view)
-    if wanted.on_unreadable == "fail":
+    if not (wanted.on_unreadable == "row" or wanted.ignore_corrupt_files):
         demand_listed(store, chosen.areas)
     found = list(chosen.plan(source, store, wanted))
     return found + [Part(source, view, stray.relative, item=stray) for stray in unlisted(store, chosen.areas)]
@@ -81,23 +86,28 @@ def read_part(part: Part, wanted: Wanted | None = None) -> Iterator[pa.RecordBat
     """
     wanted = wanted or Wanted()
     if isinstance(part.item, Stray):
-        yield _unlisted_row(part, part.item, wanted)
+        yield from _unlisted_row(part, part.item, wanted)
         return
     for batch in view_named(part.view).read(part, wanted, schema_of(part.view, wanted)):
         if batch.num_rows:
             yield batch
 
 
-def _unlisted_row(part: Part, stray: Stray, wanted: Wanted) -> pa.RecordBatch:
-    """The row in the place of files that a plan could not find."""
+def _unlisted_row(part: Part, stray: Stray, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The row in the place of files that a plan could not find, in a view that has rows for them."""
     reason = f"{stray.path}: cannot be read: {stray.detail or stray.reason}"
     place = {"broker": part.source.broker, "file": printable(part.file)}
-    said = account(UNREADABLE, printable(reason), part.file, start=0)
-    return one_row(schema_of(part.view, wanted), {**place, wanted.corrupt_column: said})
+    if part.view == DAMAGED.name:
+        said = {"kind": UNREADABLE, "reason": printable(reason), "live": True}
+    elif wanted.on_unreadable == "fail":
+        return
+    else:
+        said = {wanted.corrupt_column: account(UNREADABLE, printable(reason), part.file, start=0)}
+    yield one_row(schema_of(part.view, wanted), {**place, **said})
 
 
 def view_named(name: str) -> View:
     """The view of a name; raises UsageError for a name that no view has."""
     if name not in VIEWS:
-        raise UsageError(f"no view is called {name!r}; there are {', '.join(VIEWS)}")
+        raise UsageError(f"no view has the name {name!r}; the views are {', '.join(VIEWS)}")
     return VIEWS[name]

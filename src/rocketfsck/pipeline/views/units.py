@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rocketfsck.errors import StoreError
+from rocketfsck.formats.names import shown_unit_name
 from rocketfsck.pipeline.sources import Source
 from rocketfsck.pipeline.views import arrays
 from rocketfsck.pipeline.views.damage import accounts, guarded
@@ -30,12 +31,9 @@ PART_SIZE = 64 << 20
 
 _KINDS = [kind.name.lower() for kind in Kind]
 _FILLING = (Kind.ZERO, Kind.PRE_BLANK)
-_UNIT = {"offset": "offset", "size": "size", "tags_code": "tagsCode"}
+_UNIT = {shown_unit_name(name): name for name in ("offset", "size", "tagsCode")}
 _BATCH = {
-    "store_time": "storeTime",
-    "msg_base_offset": "msgBaseOffset",
-    "batch_size": "batchSize",
-    "compacted_offset": "compactedOffset",
+    shown_unit_name(name): name for name in ("storeTime", "msgBaseOffset", "batchSize", "compactedOffset")
 }
 
 
@@ -58,12 +56,12 @@ def _fields() -> list[pa.Field]:
         pa.field("queue_kind", text),
         pa.field("index", long),
         pa.field("kind", text),
-        pa.field("offset", long),
+        pa.field("physical_offset", long),
         pa.field("size", integer),
         pa.field("tags_code", long),
-        pa.field("store_time", long),
+        pa.field("store_timestamp", long),
         pa.field("msg_base_offset", long),
-        pa.field("batch_size", integer),
+        pa.field("batch_count", integer),
         pa.field("compacted_offset", integer),
         pa.field("file", text),
         pa.field("pos", long),
@@ -213,7 +211,7 @@ class _RangeReader:
         if len(bad):
             number, pos = self._places(bad[:1])
             path = self.range.queue.files[int(number[0])].location
-            raise StoreError(f"an invalid unit, number {bad[0]} of its queue", path=path, offset=int(pos[0]))
+            raise StoreError(f"unit {bad[0]} of the queue is invalid", path=path, offset=int(pos[0]))
 
     def _column(
         self, field: pa.Field, index: NDArray[np.int64], units: NDArray[Any], kinds: NDArray[np.int8]

@@ -1,8 +1,9 @@
 """The walk over a part of a log file: batches of records, and damage, each where it begins.
 
 A part is a range of file positions; what begins in it is its own. What a record is, and whether it is live,
-is told by what stands before it, so the walk of a part begins with the file and passes over the records in
-front of the part by their frames: parts are the file, exactly, whatever is in it.
+is told by what stands before it, so the walk of a part begins with the file, or continues one that came from
+there (`continuing`), and passes over the records in front of the part by their frames: parts are the file,
+exactly, whatever is in it.
 """
 
 from __future__ import annotations
@@ -10,15 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rocketfsck.pipeline.views.continuing import Walked
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.log.regions import Reason, Region, RegionKind
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.threads.pieces import PIECE_SIZE
 from rocketfsck.store.reading import FileReader
 
 DAMAGE = frozenset({RegionKind.MALFORMED, RegionKind.DAMAGED, RegionKind.TORN})
 """Regions that hold no record where one should be."""
+
+
+NEAR_SIZE = PIECE_SIZE
+"""Bytes in front of the end of a part in which its walk is kept: batches are no longer than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +43,43 @@ class Damage:
 
 
 class PartWalk:
-    """One walk; `live_end` is where the live records end, as far as it is known by now."""
+    """One walk; `live_end` is where the live records end, as far as it is known by now.
 
-    __slots__ = ("_live", "_pending", "base_offset", "end", "options", "reader", "start", "table")
+    `known` is a walk of the same file, by the same options, that this one continues; `walked` is what the
+    next one can continue, of this walk or the known one.
+    """
+
+    __slots__ = (
+        "_from",
+        "_live",
+        "_pending",
+        "base_offset",
+        "end",
+        "options",
+        "reader",
+        "start",
+        "table",
+        "walked",
+    )
 
     def __init__(
-        self, reader: FileReader, base_offset: int, options: ScanOptions, start: int, end: int
+        self,
+        reader: FileReader,
+        base_offset: int,
+        options: ScanOptions,
+        start: int,
+        end: int,
+        known: Walked | None = None,
     ) -> None:
         self.reader = reader
         self.base_offset = base_offset
         self.options = options
         self.start = start
         self.end = end
-        self.table = QueueTable()
-        self._live = LiveScan()
+        self.walked = known
+        self._from = (0, None) if known is None else (known.pos, known.base)
+        self.table = QueueTable() if known is None else known.table
+        self._live = LiveScan() if known is None else known.live.copy()
         self._pending: list[Region] = []
 
     @property
@@ -70,6 +100,8 @@ class PartWalk:
             self.table,
             compiled=compiled,
             past_end=not live_only,
+            start=self._from[0],
+            start_base=self._from[1],
         )
         for item in found:
             if isinstance(item, Region):
@@ -86,11 +118,21 @@ class PartWalk:
             yield from self._settle(in_front=first < self.live_end)
             if first >= self.end:
                 return
+            self._keep(item)
             if last >= self.start:
                 yield item
         if live_only:
             self._pending = [region for region in self._pending if region.start < self.live_end]
         yield from self._settle(in_front=False)
+
+    def _keep(self, batch: RecordBatch) -> None:
+        """Copy the state at the end of a batch that is one of the last of the part."""
+        last = batch.record_count - 1
+        pos = int(batch["pos"][last])
+        end = pos + int(batch["total_size"][last])
+        if self._live.stale_pos is None and end <= self.end < end + NEAR_SIZE:
+            base = int(batch["physical_offset"][last]) - pos
+            self.walked = Walked(end, base, self._live.copy(), self.table)
 
     def _settle(self, *, in_front: bool) -> Iterator[Damage]:
         """What was met since the last record is damage, zeros too if live records stand behind them."""

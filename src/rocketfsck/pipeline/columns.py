@@ -1,0 +1,166 @@
+"""The columns of the data source `rocketmq`: which are given, their types, and what Spark has for files.
+
+What differs from the views is what Spark's users expect of a table: few columns unless more are asked for,
+TIMESTAMP for times, NOT NULL where no row lacks a value, and `_metadata`, as Spark's own file sources have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rocketfsck.errors import UsageError
+from rocketfsck.pipeline.streams import FIRST_TIME, LAST_TIME
+from rocketfsck.pipeline.views.model import Part, Wanted
+from rocketfsck.pipeline.views.table import schema_of
+
+EVERY = "*"
+"""Among the names of columns: all that the view has."""
+METADATA = "_metadata"
+NARROW = (
+    "broker",
+    "topic",
+    "queue_id",
+    "queue_offset",
+    "offset",
+    "store_timestamp",
+    "born_timestamp",
+    "size",
+    "body_size",
+    "tags_code",
+    "reconsume_times",
+    "sys_flag",
+    "file",
+    "pos",
+)
+"""Columns of messages that need neither bodies nor properties: what is given when none are named."""
+BODY = ("body", "body_crc_ok")
+PROPERTIES = ("tags", "keys", "unique_key", "properties")
+
+TIMESTAMP = pa.timestamp("us", "UTC")
+"""TIMESTAMP of Spark."""
+_TIME = "_timestamp"
+_FILE = pa.struct(
+    [
+        pa.field("file_path", pa.string(), nullable=False),
+        pa.field("file_name", pa.string(), nullable=False),
+        pa.field("file_size", pa.int64(), nullable=False),
+        pa.field("file_modification_time", TIMESTAMP, nullable=False),
+    ]
+)
+_OF_FILES = frozenset({"messages", "damage", "regions", "index"})
+"""Views each of whose parts is of one file."""
+_PLACE = frozenset({"broker", "file", "offset", "pos", "size"})
+NOT_NULL: dict[str, frozenset[str]] = {
+    "messages": frozenset(
+        {
+            *(set(NARROW) | _PLACE) - {"born_timestamp", "store_timestamp"},
+            *("live", "keys", "physical_offset", "prepared_transaction_offset", "transaction", "magic_code"),
+            *("flag", "body_crc", "properties_size", "properties_bytes", "faults"),
+        }
+    ),
+    "damage": frozenset({"broker", "file", "kind", "reason", "live"}),
+    "regions": _PLACE | {"kind", "reason", "record_count", "live"},
+    "consumequeue": frozenset({"broker", "topic", "queue_id", "queue_kind", "index", "kind", "file", "pos"}),
+    "index": frozenset({"broker", "file", "pos", "slot", "entry"}),
+    "findings": frozenset({"broker"}),
+    "files": frozenset({"broker"}),
+}
+"""Columns of each view that have a value in every row."""
+
+
+def choose_columns(view: str, wanted: Wanted, *, body: bool, properties: bool) -> Wanted:
+    """What is wanted, with the columns that options choose, and the level that they need.
+
+    A column for damage is worth nothing if nobody looks for damage, and so are modes other than PERMISSIVE:
+    with any of them, CRCs are compared, unless a level says otherwise. Raises UsageError for a view without
+    bodies or properties.
+    """
+    if view != "messages":
+        if body or properties:
+            raise UsageError(f"the view {view} has no bodies and no properties")
+        return _named(view, wanted, wanted.columns) if wanted.columns else wanted
+    more = (*(BODY if body else ()), *(PROPERTIES if properties else ()))
+    names = wanted.columns
+    if names is None:
+        is_checked = (body or wanted.level == "full") and wanted.mode == "PERMISSIVE"
+        return _named(view, wanted, (*NARROW, *more, *((wanted.corrupt_column,) if is_checked else ())))
+    return _named(view, wanted, (*names, *(name for name in more if name not in names)))
+
+
+def _named(view: str, wanted: Wanted, names: Sequence[str]) -> Wanted:
+    if EVERY in names:
+        every = schema_of(view, replace(wanted, columns=None)).names
+        others = [name for name in names if name != EVERY and name not in every]
+        names = [*every, *others]
+    return level_for(view, replace(wanted, columns=tuple(names)))
+
+
+def level_for(view: str, wanted: Wanted) -> Wanted:
+    """What is wanted, at the level that its columns and its mode need."""
+    names = wanted.columns or ()
+    needed = view == "messages" and (wanted.mode != "PERMISSIVE" or wanted.corrupt_column in names)
+    return replace(wanted, level="full") if needed and wanted.level is None else wanted
+
+
+def declared(view: str, wanted: Wanted) -> pa.Schema:
+    """The schema that a view has for Spark. Raises UsageError as `schema_of` does."""
+    names = wanted.columns
+    view_schema = schema_of(view, read_columns(view, wanted))
+    fields = {field.name: _declared(view, field) for field in view_schema}
+    if names is None:
+        return pa.schema(fields.values())
+    fields[METADATA] = pa.field(METADATA, _FILE, nullable=False)
+    return pa.schema([fields[name] for name in names])
+
+
+def _declared(view: str, field: pa.Field) -> pa.Field:
+    kind = TIMESTAMP if field.name.endswith(_TIME) and field.type == pa.int64() else field.type
+    return pa.field(field.name, kind, nullable=field.name not in NOT_NULL[view])
+
+
+def read_columns(view: str, wanted: Wanted) -> Wanted:
+    """What is wanted of the view itself, which does not know `_metadata`."""
+    if wanted.columns is None or METADATA not in wanted.columns:
+        return wanted
+    if view not in _OF_FILES:
+        raise UsageError(f"the view {view} has no column {METADATA}: its rows are not those of one file")
+    names = tuple(name for name in wanted.columns if name != METADATA)
+    return replace(wanted, columns=names or ("file",))
+
+
+def shaped(batch: pa.RecordBatch, part: Part, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of a part in exactly the columns and types that Spark was told.
+
+    A time outside of the years 1 to 9999, which Spark cannot show, is null as a TIMESTAMP.
+    """
+    columns = [
+        _file_of(part, field.type, len(batch))
+        if field.name == METADATA
+        else _typed(batch[field.name], field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if not pa.types.is_timestamp(kind) or pa.types.is_timestamp(column.type):
+        return column
+    possible = pc.and_(pc.greater_equal(column, FIRST_TIME), pc.less_equal(column, LAST_TIME))
+    known = pc.if_else(possible, column, pa.scalar(None, pa.int64()))
+    return pc.multiply(known, 1000).cast(kind)
+
+
+def _file_of(part: Part, kind: pa.StructType, count: int) -> pa.Array:
+    facts = {
+        "file_path": part.location,
+        "file_name": PurePosixPath(part.location).name,
+        "file_size": part.file_size,
+        "file_modification_time": part.modified_ns // 1000,
+    }
+    columns = [pa.repeat(pa.scalar(facts[field.name], field.type), count) for field in kind]
+    return pa.StructArray.from_arrays(columns, fields=list(kind))

@@ -1,0 +1,161 @@
+"""How far each broker's log is in a table: what a run that appends starts from.
+
+    mark := epoch, offset and size of the last record read, 63 bits of the SHA-256 of its bytes
+
+A broker never changes a record of its commit log, and never reuses an offset, but where the log was cut: then
+another record, or none, is at that offset, or another epoch of the controller holds it. So a log whose record
+and epoch agree with the mark continues what the table has; everything after the record is new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from rocketfsck.engine import Engine
+from rocketfsck.errors import StoreError
+from rocketfsck.pipeline.export.model import ExportOptions, Gap, LastRecord
+from rocketfsck.pipeline.sources import Source, open_source
+from rocketfsck.pipeline.views.messages import MESSAGES
+from rocketfsck.pipeline.views.model import CONDITIONS
+from rocketfsck.reader.epochs import read_epochs
+from rocketfsck.store.areas import demand_listed
+from rocketfsck.store.model import Store, files_at
+from rocketfsck.store.reading import read_at
+
+NO_EPOCH = 0
+UNKNOWN_EPOCH = -1
+"""The epoch file could not be read when the mark was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The last record of a broker's log that a table has or passed over; `offset` and `size` in bytes."""
+
+    epoch: int
+    offset: int
+    size: int
+    digest: int
+
+    @property
+    def end(self) -> int:
+        """Where the next record begins."""
+        return self.offset + self.size
+
+
+def selection_digest(options: ExportOptions) -> int:
+    """63 bits for what is selected: a table is appended to by the selection that it was made with."""
+    wanted = options.wanted
+    chosen = {name: getattr(wanted, name) for name in sorted(CONDITIONS)}
+    return _digest(json.dumps([chosen, wanted.mode, wanted.live_only]).encode())
+
+
+class LogCutError(StoreError):
+    """A log does not continue what a table has: nothing is appended, of any store."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkTask:
+    """The last record that was read of a store."""
+
+    source: Source
+    last: LastRecord
+
+
+def marks_of(sources: Sequence[Source], last: Mapping[str, LastRecord], engine: Engine) -> dict[str, Mark]:
+    """The marks of the brokers of which a message was read. Raises StoreError."""
+    read = [MarkTask(source, last[source.broker]) for source in sources if source.broker in last]
+    found = {outcome.task.source.broker: outcome.result for outcome in engine.run(mark_one, read)}
+    ordered = ((task.source.broker, found[task.source.broker]) for task in read)
+    return {broker: mark for broker, mark in ordered if mark is not None}
+
+
+def mark_one(task: MarkTask) -> Mark:
+    """The kernel: the mark of one store. Raises StoreError."""
+    store, record = open_source(task.source), task.last
+    try:
+        epoch = _epoch_of(store, record.offset)
+    except StoreError:
+        epoch = UNKNOWN_EPOCH
+    digest = _record_digest(store, record.offset, record.size)
+    return Mark(epoch, record.offset, record.size, digest)
+
+
+def continuation(source: Source, mark: Mark) -> tuple[int, Gap | None]:
+    """Where to continue in a log that has a mark, and what was deleted since.
+
+    Raises LogCutError for a log that does not continue what the mark says, naming the reason; StoreError.
+    """
+    store = open_source(source)
+    demand_listed(store, MESSAGES.areas)  # a log that cannot be listed looks cut
+    _demand_same(store, source, mark)
+    start = store.commitlog.start_offset or 0
+    return mark.end, Gap(source.broker, mark.end, start) if start > mark.end else None
+
+
+def newly_listed(sources: Sequence[Source]) -> tuple[Source, ...]:
+    """The sources with one new look at each store for all that a run does."""
+    now = time.time_ns()
+    return tuple(source if source.listed else replace(source, listed=now) for source in sources)
+
+
+def _demand_same(store: Store, source: Source, mark: Mark) -> None:
+    where = f"the table ends at the record at offset {mark.offset} (epoch {mark.epoch}) of {source.broker}"
+    start, end = store.commitlog.start_offset, store.commitlog.end_offset
+    if start is None or end is None or end < mark.end:
+        reached = "is empty" if end is None else f"ends at offset {end}"
+        raise _cut(source, f"{where}, but the commit log {reached}")
+    epoch = _epoch_of(store, mark.offset)
+    if epoch != mark.epoch:
+        raise _cut(source, f"{where}, but now this offset has the epoch {epoch}")
+    if start > mark.offset:
+        return  # the broker deleted the record: nothing is left to compare
+    if _record_digest(store, mark.offset, mark.size) != mark.digest:
+        raise _cut(source, f"{where}, but now other bytes are there")
+
+
+def _cut(source: Source, reason: str) -> LogCutError:
+    return LogCutError(
+        f"{reason}: the log was cut or replaced, so nothing was appended; export it to a new table",
+        path=source.path,
+    )
+
+
+def _epoch_of(store: Store, offset: int) -> int:
+    """The epoch that an offset belongs to; 0 without an epoch file, or before its first epoch."""
+    begun = (entry.epoch for entry in read_epochs(store) if entry.start_offset <= offset)
+    return max(begun, default=NO_EPOCH)
+
+
+def _record_digest(store: Store, offset: int, size: int) -> int:
+    file = next(iter(files_at(store.commitlog.files, offset)), None)
+    base = file.start_offset or 0 if file is not None else 0
+    if file is None or offset - base + size > file.size:
+        raise StoreError(f"the commit log has no bytes at offset {offset}", path=str(store.root))
+    return _digest(read_at(file.location, offset - base, size))
+
+
+def _digest(data: bytes) -> int:
+    """As many bits of the SHA-256 as a version in Delta's log has."""
+    return int.from_bytes(hashlib.sha256(data).digest()[:8]) >> 1
+
+
+def marks_to_json(marks: Mapping[str, Mark]) -> str:
+    """Marks by broker as JSON."""
+    return json.dumps({broker: asdict(mark) for broker, mark in sorted(marks.items())})
+
+
+def marks_from_json(text: str) -> dict[str, Mark]:
+    """The marks in JSON; raises ValueError for what is none."""
+    try:
+        read = {broker: Mark(**facts) for broker, facts in json.loads(text).items()}
+    except (AttributeError, TypeError) as error:
+        raise ValueError(str(error)) from error
+    for mark in read.values():
+        values = (mark.epoch, mark.offset, mark.size, mark.digest)
+        if not all(type(value) is int for value in values) or mark.offset < 0 or mark.size < 0:
+            raise ValueError(f"{mark} is not a mark")
+    return read

@@ -1,0 +1,258 @@
+"""Exports to an object store: data objects first, in a directory of the run, and the commit is one object.
+
+    URL/run-<16 hex digits>/topic=…/date=…/part-….parquet    objects of one run
+    URL/_manifest.json, URL/_SUCCESS                          Parquet: which run is the table; it is whole
+    URL/_delta_log/…                                          Delta: the commit is a conditional put
+    Iceberg                                                   the commit is the catalog's
+
+Readers of plain Parquet that list objects wait for `_SUCCESS`, as after any job on an object store; the
+manifest, which is put whole before it, names the objects. Whatever is killed leaves what was there before,
+and a directory `run-…` that the next run deletes (`runs`).
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from rocketfsck.engine import Engine, LocalEngine
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.pipeline.export import tables
+from rocketfsck.pipeline.export.existing import RUN_NAME, ExistingTable, TableChangedError, find_table
+from rocketfsck.pipeline.export.file import FileShape
+from rocketfsck.pipeline.export.manifest import write_manifest
+from rocketfsck.pipeline.export.marks import Mark, marks_of, newly_listed, selection_digest
+from rocketfsck.pipeline.export.model import MANIFEST, SUCCESS, WORK, ExportOptions, ExportResult
+from rocketfsck.pipeline.export.objects import Objects
+from rocketfsck.pipeline.export.plan import ExportPlan, plan_export
+from rocketfsck.pipeline.export.runs import Cleared, ObjectRun, clear_object_runs, object_run
+from rocketfsck.pipeline.export.tasks import write_files
+from rocketfsck.pipeline.sources import Source
+from rocketfsck.store.scratch import scratch_parent
+
+_OURS = frozenset({MANIFEST, SUCCESS})
+_OF_TABLES = {"parquet": _OURS, "delta": frozenset[str](), "iceberg": frozenset({"metadata"})}
+"""What a new export may find at its place: what an earlier one replaces, or a commit that failed left."""
+
+
+def export_to_objects(
+    sources: Sequence[Source],
+    into: Path,
+    options: ExportOptions,
+    *,
+    engine: Engine | None = None,
+    replace_existing: bool = False,
+    append: bool = False,
+) -> ExportResult:
+    """Export stores to the URL `into`, or append to the table there what is new.
+
+    Raises UsageError for what makes no sense, and StoreError where something cannot be read or written, or
+    another run committed first. Then the table is as it was.
+    """
+    _demand_sense(into, options, replace_existing)
+    engine = LocalEngine() if engine is None else engine
+    table, name = Objects(into), options.table or f"rocketmq.{options.view}"
+    if options.table_format == "parquet":
+        return _Plain(table, options).export(sources, engine, replace_existing)
+    found = find_table(into, options.table_format, name, options.properties)
+    if found is None:
+        _demand_free(table, options)
+    elif not append:
+        raise UsageError(f"{into}: already exists")
+    else:
+        demand_selection(into, found, selection_digest(options))
+    return _Table(table, options, name).export(sources, engine, found)
+
+
+def demand_selection(into: Path, table: ExistingTable, selection: int) -> None:
+    """Raise UsageError unless the table was made with this selection."""
+    if table.selection() is None:
+        raise UsageError(f"{into}: the table was not made by `rocketfsck export` and cannot be appended to")
+    if table.selection() != selection:
+        raise UsageError(f"{into}: the table was made with another selection of messages, or another --mode")
+
+
+def _demand_sense(into: Path, options: ExportOptions, replace_existing: bool) -> None:
+    tables.demand(options.table_format)
+    if options.table_format == "iceberg" and not options.properties:
+        raise UsageError(f"{into}: an Iceberg table in an object store needs a catalog: give --catalog uri=…")
+    if replace_existing and options.table_format != "parquet":
+        raise UsageError(f"{into}: --replace is for Parquet files; delete the table first")
+
+
+def _demand_free(table: Objects, options: ExportOptions) -> None:
+    """Raise UsageError if anything else is below the URL."""
+    free = _OF_TABLES[options.table_format]
+    if any(name not in free and not RUN_NAME.fullmatch(name) for name in table.top_names()):
+        raise UsageError(f"{table.root}: already exists")
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """Parquet files: the manifest says which run is the table."""
+
+    table: Objects
+    options: ExportOptions
+
+    def export(self, sources: Sequence[Source], engine: Engine, replace_existing: bool) -> ExportResult:
+        _demand_free(self.table, self.options)
+        if self._settled() and not replace_existing:
+            raise UsageError(f"{self.table.root}: already exists")
+        sources = newly_listed(sources)
+        plan = plan_export(sources, self.options, engine)
+        with object_run(self.table) as run:
+            cleared = clear_object_runs(run, lambda: frozenset(self._runs()))
+            result = _written(run, plan, self.options, engine, cleared)
+            run.demand_owned()
+            former = self._runs()
+            about = {**plan.about, "run": run.name, "replaces": [*former]}
+            manifest = _manifest(about, plan.shape, self.options, result)
+            if replace_existing:
+                self.table.delete(SUCCESS)
+                run.keep = True
+                self.table.put(MANIFEST, manifest)
+            else:
+                run.keep = True
+                if not self.table.put_new(MANIFEST, manifest):
+                    run.keep = False
+                    raise UsageError(f"{self.table.root}: already exists")
+            self._settled()
+        return result
+
+    def _manifest(self) -> dict[str, Any]:
+        data = self.table.get(MANIFEST)
+        try:
+            read = json.loads(data) if data is not None else {}
+        except ValueError:
+            read = None
+        if not isinstance(read, dict):
+            raise StoreError("is not the manifest of an export", path=self.table.url(MANIFEST))
+        return read
+
+    def _runs(self) -> tuple[str, ...]:
+        """The run that is the table, if there is one."""
+        return _run_names([self._manifest().get("run")])
+
+    def _settled(self) -> bool:
+        """Finish what a commit begins: delete what it replaces, and say that it is whole. False: none."""
+        manifest = self._manifest()
+        if not manifest:
+            return False
+        if not self.table.exists(SUCCESS):
+            replaced = manifest.get("replaces")
+            for name in _run_names(replaced if isinstance(replaced, list) else []):
+                if name != manifest.get("run"):
+                    self.table.delete(name)
+            self.table.put(SUCCESS, b"")
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A Delta or Iceberg table, whose own log says which objects it has."""
+
+    table: Objects
+    options: ExportOptions
+    name: str
+
+    def export(self, sources: Sequence[Source], engine: Engine, found: ExistingTable | None) -> ExportResult:
+        sources = newly_listed(sources)
+        with object_run(self.table) as run:
+            cleared = clear_object_runs(run, self._committed)
+            # the state that the commit is based on: after the look at what killed runs left
+            found = found and self._find()
+            marks = {} if found is None else found.marks([source.broker for source in sources])
+            plan = plan_export(sources, self.options, engine, marks)
+            if found is not None:
+                found.demand_shape(plan.table_schema, plan.shape.partition)
+            result = _written(run, plan, self.options, engine, cleared)
+            result = replace(result, appended=found is not None)
+            if found is not None and not result.last:  # damage alone, which the next run finds again
+                self.table.delete(run.name)
+                return replace(result, aside=(), run="")
+            about = {**plan.about, "run": run.name}
+            run.objects.put(MANIFEST, _manifest(about, plan.shape, self.options, result))
+            run.demand_owned()
+            self._commit(run, found, plan, result, about, marks_of(sources, result.last, engine))
+            run.objects.put(SUCCESS, b"")
+        return result
+
+    def _find(self) -> ExistingTable | None:
+        options = self.options
+        return find_table(self.table.root, options.table_format, self.name, options.properties)
+
+    def _committed(self) -> frozenset[str]:
+        found = self._find()
+        return frozenset() if found is None else found.runs()
+
+    def _commit(
+        self,
+        run: ObjectRun,
+        found: ExistingTable | None,
+        plan: ExportPlan,
+        result: ExportResult,
+        about: Mapping[str, Any],
+        marks: Mapping[str, Mark],
+    ) -> None:
+        options = self.options
+        run.keep = True  # from here on nobody but the table knows
+        if found is not None:
+            try:
+                found.append(result.files, marks, about)
+            except TableChangedError:
+                run.keep = False
+                raise
+            return
+        is_appendable = options.view == "messages"
+        selection = selection_digest(options) if is_appendable else None
+        shared: tuple[Path, pa.Schema, Sequence[str], Any, Any] = (
+            self.table.root,
+            plan.table_schema,
+            plan.shape.partition,
+            result.files,
+            about,
+        )
+        if options.table_format == "delta":
+            tables.commit_delta(*shared, marks=marks if is_appendable else {}, selection=selection)
+        else:
+            tables.commit_iceberg(
+                *shared,
+                name=self.name,
+                properties=options.properties,
+                marks=marks if is_appendable else {},
+                selection=selection,
+            )
+
+
+def _written(
+    run: ObjectRun, plan: ExportPlan, options: ExportOptions, engine: Engine, cleared: Cleared
+) -> ExportResult:
+    """The files of a run, by their names below the table."""
+    result = write_files(run.objects.root, plan, options, engine)
+    run.objects.delete(WORK)
+    return replace(
+        result.below(run.name),
+        path=str(run.table.root),
+        run=run.name,
+        leftovers=cleared.leftovers,
+        active_runs=cleared.active,
+    )
+
+
+def _manifest(
+    about: Mapping[str, Any], shape: FileShape, options: ExportOptions, result: ExportResult
+) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="rocketfsck-export-", dir=scratch_parent()) as folder:
+        write_manifest(Path(folder), about, shape, options, result)
+        return (Path(folder) / MANIFEST).read_bytes()
+
+
+def _run_names(values: Sequence[Any]) -> tuple[str, ...]:
+    """Those that are names of runs: a manifest is data, and what it names may be deleted."""
+    return tuple(value for value in values if isinstance(value, str) and RUN_NAME.fullmatch(value))

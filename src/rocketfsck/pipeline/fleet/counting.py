@@ -1,0 +1,194 @@
+"""Counts the messages of many stores in one job; the driver holds what grows with topics and days.
+
+The counts of each store, which grow with its queues, wait in a temporary file. Keys take a second job.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rocketfsck.engine import Engine, LocalEngine
+from rocketfsck.errors import StoreError
+from rocketfsck.pipeline.fleet.driving import attempts_of, run_jobs
+from rocketfsck.pipeline.fleet.packing import FILE_WEIGHT
+from rocketfsck.pipeline.fleet.spool import Kept, Spool
+from rocketfsck.pipeline.fleet.stages import work_on
+from rocketfsck.pipeline.fleet.work import error_text
+from rocketfsck.pipeline.sources import Source
+from rocketfsck.pipeline.statistics import (
+    LOG_AREA,
+    ClusterStatistics,
+    CountTask,
+    Gathered,
+    RecountTask,
+    count_run,
+    keys_of,
+    recount_run,
+)
+from rocketfsck.pipeline.statisticskeys import KeyCounts, KeySketch
+from rocketfsck.progress import phase
+from rocketfsck.query.counts.counting import Account
+from rocketfsck.query.counts.statistics import LogStatistics, plan_runs, statistics_of
+from rocketfsck.store import Store, open_store
+from rocketfsck.store.areas import demand_listed
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What came of one store: its counts and the sketch of its keys, packed, or why it was not counted."""
+
+    log: bytes = b""
+    sketch: bytes = b""
+    exact: KeyCounts | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CountJob:
+    """The messages of one store. `hashes`: the keys to count by their bytes; None for the first pass."""
+
+    source: Source
+    with_keys: bool = False
+    hashes: NDArray[np.int64] | None = None
+
+    def open(self) -> Store:
+        """The store. Raises StoreError and UsageError."""
+        source = self.source
+        with work_on(Path(source.path), "count", "counted"):
+            store = open_store(
+                source.path,
+                broker_conf=source.broker_conf,
+                version=source.version,
+                commitlog_paths=source.commitlog_paths,
+                delay_levels=source.delay_levels,
+                storage_options=source.storage_options.values(),
+            )
+            demand_listed(store, LOG_AREA)
+            return store
+
+    def work(self, store: Store, engine: Engine) -> Counted:
+        """Count. Raises StoreError."""
+        runs = plan_runs(store, engine.job_count)
+        with work_on(Path(self.source.path), "count", "counted"):
+            if self.hashes is not None:
+                exact = KeyCounts()
+                for result in _results(engine, recount_run, [RecountTask(run, self.hashes) for run in runs]):
+                    exact.merge(result)
+                return Counted(exact=exact)
+            account, sketch = Account(), KeySketch()
+            for counted, keys in _results(
+                engine, count_run, [CountTask(0, run, self.with_keys) for run in runs]
+            ):
+                account.add(counted)
+                sketch.merge(keys)
+        return Counted(_packed(statistics_of(store, account)), _packed(sketch) if self.with_keys else b"")
+
+    def weigh(self, task: CountTask | RecountTask) -> int:
+        """Bytes of the files, and something for each."""
+        return sum(item.file_size + FILE_WEIGHT for item in task.run.items)
+
+    def name(self, task: CountTask | RecountTask) -> str:
+        """The first file of a task."""
+        return task.run.items[0].location
+
+    def failed(self, error: Exception) -> Counted:
+        """What is said of a store that could not be counted."""
+        return Counted(error=error_text(self.source.path, error))
+
+
+def _results(engine: Engine, kernel: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    """The results in the order of the tasks. Raises the StoreError of a task: half a store is not counted."""
+    outcomes = sorted(engine.run(kernel, tasks), key=lambda outcome: outcome.index)
+    for outcome in outcomes:
+        if isinstance(outcome.result, StoreError):
+            raise outcome.result
+    return [outcome.result for outcome in outcomes]
+
+
+def _packed(value: Any) -> bytes:
+    return zlib.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), 1)
+
+
+def _unpacked(data: bytes) -> Any:
+    return pickle.loads(zlib.decompress(data))
+
+
+class SpooledLogs(Sequence[tuple[str, LogStatistics]]):
+    """The counts of stores by broker, each read from a file when somebody looks at it."""
+
+    def __init__(self, spool: Spool, places: Sequence[tuple[str, Kept]]) -> None:
+        self._spool = spool
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[str, LogStatistics]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[tuple[str, LogStatistics]]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return SpooledLogs(self._spool, self._places[index])
+        broker, kept = self._places[index]
+        return broker, _unpacked(self._spool.read(kept))
+
+    def __iter__(self) -> Iterator[tuple[str, LogStatistics]]:
+        return (self[index] for index in range(len(self)))
+
+
+def count_fleet(
+    sources: Sequence[Source],
+    *,
+    engine: Engine | None = None,
+    key_count: int = 0,
+    failed: Sequence[tuple[str, str]] = (),
+) -> ClusterStatistics:
+    """Count the live records of many stores, as `count_stores` does; workers open the stores.
+
+    A store that cannot be counted is in `failed` of the result, after those given. Raises StoreError only if
+    the counts cannot be kept in a temporary file.
+    """
+    engine = LocalEngine() if engine is None else engine
+    spool = Spool("counts of stores")
+    places: dict[int, Kept] = {}
+    sketches: dict[int, Kept] = {}
+    errors: dict[int, str] = {}
+    gathered, sketch = Gathered(), KeySketch()
+    first = [CountJob(source, bool(key_count)) for source in sources]
+    with phase("counting the messages", len(sources) * (2 if key_count else 1), "files") as at:
+        for number, counted, _ in run_jobs(engine, first, attempts=attempts_of(engine)):
+            if counted.error is not None:
+                errors[number] = counted.error
+            else:
+                places[number] = spool.keep(counted.log)
+                sketches[number] = spool.keep(counted.sketch)
+            at.add(1)
+        if key_count:
+            for number in sorted(sketches):  # what a sketch forgets depends on the order
+                sketch.merge(_unpacked(spool.read(sketches[number])))
+        exact = KeyCounts()
+        if sketch.words.total:
+            again = sorted(places)
+            second = [CountJob(sources[number], hashes=sketch.words.hashes) for number in again]
+            for number, counted, _ in run_jobs(engine, second, attempts=attempts_of(engine)):
+                if counted.error is not None:
+                    errors[again[number]] = counted.error
+                    del places[again[number]]
+                else:
+                    exact.merge(counted.exact)
+                at.add(1)
+    brokers = SpooledLogs(spool, [(sources[number].broker, places[number]) for number in sorted(places)])
+    for _, log in brokers:
+        gathered.add(log)
+    wrong = [(sources[number].broker, errors[number]) for number in sorted(errors)]
+    keys = keys_of(sketch, exact, key_count) if key_count else None
+    return gathered.statistics(brokers, keys, [*failed, *wrong])

@@ -1,0 +1,133 @@
+"""A store of a fleet: what is asked about it, and what came of it. Plain values: they travel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args
+
+from rocketfsck.repair.verdict import State
+from rocketfsck.rows import Column
+from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.policy import Policy
+from rocketfsck.verify.report import FINDING_COLUMNS
+
+STORES_KIND = "rocketfsck.check.stores"
+FINDINGS_KIND = "rocketfsck.check.stores.findings"
+
+FleetState = Literal[State, "failed"]
+"""The state of a verdict; `failed` is a store that could not be opened or checked."""
+
+ORDER: tuple[FleetState, ...] = (
+    "refused",
+    "harmful",
+    "failed",
+    "damaged",
+    "unknown",
+    "partial",
+    "running",
+    "healthy",
+)
+"""Worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked about every store. `version`: the broker whose start is predicted. At most
+    `finding_limit` findings of a store come back."""
+
+    run_id: str
+    options: CheckOptions
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    policy: Policy = field(default_factory=dict)
+    version: str | None = None
+    finding_limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRow:
+    """What came of one store: a row of the table of stores.
+
+    Counts are exact. `unlisted_finding_count` findings are not in the table of findings; null if none was
+    asked for. `lost_record_count` messages and `lost_entry_count` index entries are not there after a
+    repair. `is_complete`: everything was looked at; `not_checked` names the first files that could not be
+    read, each with the reason. `exit_code` is that of a `check` of this store alone.
+    `error` says why the store could not be opened or checked; the members of the verdict are then null.
+    """
+
+    run_id: str
+    broker: str
+    root: str
+    state: FleetState
+    exit_code: int
+    may_start: bool | None = None
+    version: str | None = None
+    error_count: int | None = None
+    warning_count: int | None = None
+    info_count: int | None = None
+    unlisted_finding_count: int | None = None
+    lost_record_count: int | None = None
+    lost_entry_count: int | None = None
+    damaged_byte_count: int | None = None
+    file_count: int | None = None
+    byte_count: int | None = None
+    checked_byte_count: int | None = None
+    is_complete: bool | None = None
+    not_checked: str | None = None
+    next_command: str | None = None
+    error: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def badness(self) -> tuple[int, int, int, str]:
+        """Sorts the worst store first."""
+        return (ORDER.index(self.state), -(self.error_count or 0), -(self.warning_count or 0), self.root)
+
+    def as_row(self) -> dict[str, Any]:
+        """The values of `STORE_COLUMNS`."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a worker sends back: the row, and the findings as `results.packed` packs them."""
+
+    row: StoreRow
+    findings: bytes = b""
+
+
+STORE_COLUMNS = (
+    Column("run_id", "text"),
+    Column("broker", "name"),
+    Column("root", "name"),
+    Column("state", "text"),
+    Column("exit_code", "int"),
+    Column("may_start", "bool"),
+    Column("version", "text"),
+    Column("error_count", "int"),
+    Column("warning_count", "int"),
+    Column("info_count", "int"),
+    Column("unlisted_finding_count", "int"),
+    Column("lost_record_count", "int"),
+    Column("lost_entry_count", "int"),
+    Column("damaged_byte_count", "int"),
+    Column("file_count", "int"),
+    Column("byte_count", "int"),
+    Column("checked_byte_count", "int"),
+    Column("is_complete", "bool"),
+    Column("not_checked", "text"),
+    Column("next_command", "name"),
+    Column("error", "text"),
+    Column("seconds", "float"),
+)
+"""The columns of the table of stores."""
+
+FLEET_FINDING_COLUMNS = (
+    Column("run_id", "text"),
+    Column("broker", "name"),
+    Column("root", "name"),
+    *FINDING_COLUMNS,
+)
+"""The columns of the table of findings: those of `check --format arrow` behind the run and the store."""
+
+assert len(ORDER) == len(get_args(FleetState))

@@ -1,0 +1,312 @@
+"""Rebuilds parts of many stores in one job, each into a directory of its own: DIR/NAME.
+
+    DIR/.RUN_ID/NAME.ATTEMPT/built    where a worker builds; gone at the end
+    DIR/NAME                          the result, which appears whole by one rename
+
+A small store is built by one worker. A large one is built as a job of its own (`pipeline.rebuild`), one after
+the other. All workers must see DIR and the stores under the same paths.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from typing import Any, Literal
+
+from rocketfsck import __version__
+from rocketfsck.engine import Engine, LocalEngine
+from rocketfsck.errors import (
+    EXIT_CLEAN,
+    EXIT_INTERNAL,
+    EXIT_OPERATIONAL,
+    EXIT_PROBLEMS,
+    RocketfsckError,
+    StoreError,
+    UsageError,
+    outcome_of,
+)
+from rocketfsck.pipeline.fleet.driving import attempts_of, run_jobs
+from rocketfsck.pipeline.fleet.opening import open_meant
+from rocketfsck.pipeline.fleet.packing import FILE_WEIGHT
+from rocketfsck.pipeline.fleet.passing import PassingEngine
+from rocketfsck.pipeline.fleet.places import find_places
+from rocketfsck.pipeline.fleet.run import make_run_id
+from rocketfsck.pipeline.fleet.stages import work_on
+from rocketfsck.pipeline.fleet.work import error_text
+from rocketfsck.pipeline.rebuild import rebuild_on
+from rocketfsck.pipeline.rebuild.places import attempt_directory, publish, remove_tree
+from rocketfsck.pipeline.sources import broker_name
+from rocketfsck.progress import phase
+from rocketfsck.repair.apply.startjudge import predict_rebuilt
+from rocketfsck.repair.build.run import RebuildOptions, Rebuilt, rebuild_store, rows_in
+from rocketfsck.repair.build.what import What, has_problems, options_for
+from rocketfsck.repair.plan.rebuilt import assumed_of
+from rocketfsck.store.model import Store
+from rocketfsck.store.reading import named_errors
+
+KIND = "rocketfsck.rebuild.stores"
+RebuiltState = Literal["failed", "damaged", "rebuilt"]
+ORDER: tuple[RebuiltState, ...] = ("failed", "damaged", "rebuilt")
+"""Worst first. `damaged`: the log is damaged, or a broker would not start with the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltRow:
+    """What came of one store. `into` is the result's directory, None where there is none.
+
+    `may_start`: whether every version that may have written the store starts with the result; None where
+    only parts were rebuilt. `record_count` are those of the log. `assumed` are values that neither the store
+    nor the options show, by name. `error` says why nothing was built.
+    """
+
+    run_id: str
+    broker: str
+    root: str
+    state: RebuiltState
+    exit_code: int
+    into: str | None = None
+    version: str | None = None
+    may_start: bool | None = None
+    queue_count: int | None = None
+    unit_count: int | None = None
+    index_file_count: int | None = None
+    entry_count: int | None = None
+    record_count: int | None = None
+    damaged_file_count: int | None = None
+    assumed: str | None = None
+    error: str | None = None
+    seconds: float = 0.0
+
+    def as_row(self) -> dict[str, Any]:
+        """The values by name."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltStores:
+    """What came of a rebuilding of many stores, in the order in which they were named."""
+
+    run_id: str
+    what: str
+    into: str
+    seconds: float
+    stores: tuple[RebuiltRow, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """The exit statuses of all stores, or-ed."""
+        return reduce(or_, (row.exit_code for row in self.stores), EXIT_CLEAN)
+
+    @property
+    def state_counts(self) -> dict[RebuiltState, int]:
+        """How many stores are in each state, the worst first; states that no store has are left out."""
+        found = {state: sum(row.state == state for row in self.stores) for state in ORDER}
+        return {state: count for state, count in found.items() if count}
+
+    def head(self) -> dict[str, Any]:
+        """What is said of all stores together."""
+        return {
+            "kind": KIND,
+            "run_id": self.run_id,
+            "tool_version": __version__,
+            "what": self.what,
+            "into": self.into,
+            "seconds": self.seconds,
+            "exit_code": self.exit_code,
+            "outcome": outcome_of(self.exit_code),
+            "store_count": len(self.stores),
+            "state_counts": self.state_counts,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Oversized:
+    """A store that is too much for one worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildJob:
+    """The rebuilding of one store into `into`. `shelf` is where attempts are built."""
+
+    place: Path
+    into: Path
+    shelf: str
+    run_id: str
+    what: What
+    options: RebuildOptions
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def open(self) -> Store:
+        """The store. Raises StoreError and UsageError."""
+        with work_on(self.place, "rebuild", "rebuilt"):
+            return open_meant(self.place, self.facts)
+
+    def work(self, store: Store, engine: Engine) -> RebuiltRow | Oversized:
+        """Build, and give the result its name. Raises StoreError and UsageError."""
+        assert isinstance(engine, PassingEngine)
+        with work_on(self.place, "rebuild", "rebuilt"):
+            options = replace(self.chosen(store), jobs=engine.jobs)
+            weight = sum(file.allocated_size + FILE_WEIGHT for file in store.commitlog.files)
+            rows = options.message_rows or (options.queues and rows_in(store) is not None)
+            if weight > engine.limits.whole_weight and not rows:  # no engine builds a RocksDB in parts
+                return Oversized()
+            with attempt_directory(self.shelf, self.into.name[:200]) as folder:
+                rebuilt = rebuild_store(store, folder / "built", options)
+                row = self.row(store, options, rebuilt, folder / "built")
+                publish(folder / "built", self.into)
+            return row
+
+    def chosen(self, store: Store) -> RebuildOptions:
+        """What is built of this store. Raises StoreError for a store without a log."""
+        if not store.commitlog.files:
+            raise StoreError("has no commit log files to build from", path=str(self.place))
+        return options_for(store, self.what, self.options)
+
+    def row(self, store: Store, options: RebuildOptions, rebuilt: Rebuilt, built: Path) -> RebuiltRow:
+        """What is said of a result, which is at `built` now."""
+        may_start = None
+        if options.wanted is None and options.from_offset is None and not options.only_missing:
+            starts = predict_rebuilt(
+                store, built, queues=options.queues, index=options.index, checkpoint=options.checkpoint
+            )
+            may_start = all(start.loads for start in starts if start.covered)
+        queues, index = rebuilt.queues, rebuilt.index
+        bad = has_problems(rebuilt) or may_start is False
+        root = str(store.root)
+        return RebuiltRow(
+            run_id=self.run_id,
+            broker=broker_name(root, None),
+            root=root,
+            state="damaged" if bad else "rebuilt",
+            exit_code=EXIT_PROBLEMS if bad else EXIT_CLEAN,
+            into=str(self.into),
+            version=str(store.dialect.version),
+            may_start=may_start,
+            queue_count=None if queues is None else len(queues.queues),
+            unit_count=None if queues is None else queues.unit_count,
+            index_file_count=None if index is None else len(index.files),
+            entry_count=None if index is None else index.entry_count,
+            record_count=rebuilt.record_count,
+            damaged_file_count=len(rebuilt.damaged_files),
+            assumed=", ".join(f"{item.name} {item.value}" for item in assumed_of(store, rebuilt)) or None,
+        )
+
+    def weigh(self, task: Any) -> int:
+        """Unused: `work` gives no tasks away."""
+        raise NotImplementedError
+
+    def name(self, task: Any) -> str:
+        """Unused, as `weigh`."""
+        raise NotImplementedError
+
+    def failed(self, error: Exception) -> RebuiltRow:
+        """The row of a store of which nothing was built."""
+        root = str(self.place)
+        known = isinstance(error, RocketfsckError)
+        return RebuiltRow(
+            run_id=self.run_id,
+            broker=broker_name(root, None),
+            root=root,
+            state="failed",
+            exit_code=EXIT_OPERATIONAL if known else EXIT_INTERNAL,
+            error=error_text(root, error),
+        )
+
+
+def rebuild_stores(
+    paths: Sequence[Path | str],
+    into: Path,
+    what: What = "all",
+    options: RebuildOptions | None = None,
+    engine: Engine | None = None,
+    *,
+    facts: Mapping[str, Any] | None = None,
+) -> RebuiltStores:
+    """Rebuild `what` of the stores at `paths` (which may have wildcards), each into `into`/NAME.
+
+    NAME is that of the store's directory, or of the one above where that is `store`. Of `options` count the
+    settings, not the parts. A store of which nothing can be built is a row with its error.
+
+    Raises UsageError, before anything is built, for two stores of one name, a result that exists, and
+    a pattern without a match; StoreError where `into` cannot be made.
+    """
+    options = options or RebuildOptions()
+    engine = engine or LocalEngine(options.jobs)
+    started, run_id = time.monotonic(), make_run_id(time.time())
+    into = into.absolute()
+    places = find_places(paths)
+    targets = _targets(places, into)
+    rows: dict[int, RebuiltRow] = {}
+    with _shelf(into, run_id) as shelf:
+        jobs = [
+            RebuildJob(place, target, str(shelf), run_id, what, options, facts or {})
+            for place, target in zip(places, targets, strict=True)
+        ]
+        oversized: list[int] = []
+        with phase("rebuilding the stores", len(jobs), "files") as at:
+            for number, row, seconds in run_jobs(engine, jobs, attempts=attempts_of(engine)):
+                if isinstance(row, Oversized):
+                    oversized.append(number)
+                else:
+                    rows[number] = replace(row, seconds=round(seconds, 3))
+                    at.at(len(rows))
+        for number in sorted(oversized):
+            began = time.monotonic()
+            row = _alone(engine, jobs[number])
+            rows[number] = replace(row, seconds=round(time.monotonic() - began, 3))
+    seconds = round(time.monotonic() - started, 3)
+    return RebuiltStores(run_id, what, str(into), seconds, tuple(rows[number] for number in range(len(jobs))))
+
+
+def _alone(engine: Engine, job: RebuildJob) -> RebuiltRow:
+    """A large store, as a job of its own."""
+    if isinstance(engine, LocalEngine):
+        ((_, row, _),) = run_jobs(engine, [job])
+        assert isinstance(row, RebuiltRow)
+        return row
+    try:
+        with work_on(job.place, "rebuild", "rebuilt"):
+            store = job.open()
+            options = job.chosen(store)
+            rebuilt = rebuild_on(engine, store, job.into, options)
+            return job.row(store, options, rebuilt, job.into)
+    except Exception as error:  # noqa: BLE001  what one store shows must not end the others
+        return job.failed(error)
+
+
+def _targets(places: Sequence[Path], into: Path) -> list[Path]:
+    """The directory of each store's result. Raises UsageError where two are one, or one is there already."""
+    first: dict[str, Path] = {}
+    for place in places:
+        name = broker_name(str(place), None)
+        if name in ("", ".", "..") or "/" in name:
+            raise UsageError(f"{place}: has no name for a directory")
+        if name in first:
+            raise UsageError(
+                f"the stores {first[name]} and {place} would both be rebuilt in {into / name}: "
+                "give each a run of its own"
+            )
+        first[name] = place
+    targets = [into / name for name in first]
+    for target in targets:
+        if target.exists() or target.is_symlink():
+            raise UsageError(f"{target} exists, and rocketfsck does not overwrite it")
+    return targets
+
+
+@contextmanager
+def _shelf(into: Path, run_id: str) -> Iterator[Path]:
+    """The directory of attempts, gone at the end. Raises StoreError."""
+    shelf = into / f".{run_id}"
+    with named_errors(into, "cannot be made"):
+        into.mkdir(parents=True, exist_ok=True)
+        shelf.mkdir()
+    try:
+        yield shelf
+    finally:
+        remove_tree(shelf)

@@ -1,0 +1,127 @@
+"""What came of the check of many stores: rows are in memory, some hundred bytes each, findings in a file."""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+from rocketfsck import __version__
+from rocketfsck.errors import outcome_of
+from rocketfsck.pipeline.fleet.model import (
+    FINDINGS_KIND,
+    FLEET_FINDING_COLUMNS,
+    ORDER,
+    STORE_COLUMNS,
+    STORES_KIND,
+    FleetState,
+    StoreRow,
+)
+from rocketfsck.pipeline.fleet.spool import Kept, Spool
+from rocketfsck.rows import arrow_batch, arrow_schema
+from rocketfsck.verify.rules.rule import Level
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def packed(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Rows of findings as few bytes."""
+    return zlib.compress(pickle.dumps(list(rows), pickle.HIGHEST_PROTOCOL), 1) if rows else b""
+
+
+class FindingFile:
+    """The findings of all stores, in a file without a name that goes with this object."""
+
+    def __init__(self) -> None:
+        self._spool = Spool("findings")
+        self._places: dict[int, Kept] = {}
+
+    def add(self, number: int, findings: bytes) -> None:
+        """Keep the findings of a store. Raises StoreError if the disk is full."""
+        if findings:
+            self._places[number] = self._spool.keep(findings)
+
+    def rows(self, number: int) -> list[dict[str, Any]]:
+        """The findings of a store, as values of `FLEET_FINDING_COLUMNS`."""
+        data = self._spool.read(self._places.get(number, Kept()))
+        found: list[dict[str, Any]] = pickle.loads(zlib.decompress(data)) if data else []
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class FleetReport:
+    """What a check of many stores found: `stores` in the order in which they were named.
+
+    `started_timestamp` is in ms. Findings are those that `finding_limit` let through.
+    """
+
+    run_id: str
+    level: Level
+    started_timestamp: int
+    seconds: float
+    stores: tuple[StoreRow, ...]
+    findings: FindingFile
+
+    @property
+    def exit_code(self) -> int:
+        """The exit statuses of all stores, or-ed."""
+        return reduce(or_, (row.exit_code for row in self.stores), 0)
+
+    @property
+    def state_counts(self) -> dict[FleetState, int]:
+        """How many stores are in each state, the worst first; states that no store has are left out."""
+        counts = Counter(row.state for row in self.stores)
+        return {state: counts[state] for state in ORDER if counts[state]}
+
+    def worst_first(self) -> list[StoreRow]:
+        """The stores, the worst first."""
+        return sorted(self.stores, key=lambda row: row.badness)
+
+    def finding_rows(self) -> Iterator[dict[str, Any]]:
+        """Every finding, store by store, as values of `FLEET_FINDING_COLUMNS`."""
+        for number in range(len(self.stores)):
+            yield from self.findings.rows(number)
+
+    def head(self) -> dict[str, Any]:
+        """What is said of all stores together."""
+        return {
+            "kind": STORES_KIND,
+            "run_id": self.run_id,
+            "tool_version": __version__,
+            "level": self.level,
+            "started_timestamp": self.started_timestamp,
+            "seconds": self.seconds,
+            "exit_code": self.exit_code,
+            "outcome": outcome_of(self.exit_code),
+            "store_count": len(self.stores),
+            "byte_count": sum(row.byte_count or 0 for row in self.stores),
+            "state_counts": self.state_counts,
+        }
+
+    @property
+    def findings_head(self) -> dict[str, Any]:
+        """What the file of findings says of itself."""
+        return {"kind": FINDINGS_KIND, "run_id": self.run_id}
+
+    def to_arrow(self) -> pa.Table:
+        """The stores as a table, a row each, in the columns `STORE_COLUMNS`."""
+        import pyarrow as pa
+
+        schema = arrow_schema(STORE_COLUMNS, self.head())
+        rows = [row.as_row() for row in self.stores]
+        return pa.Table.from_batches([arrow_batch(rows, STORE_COLUMNS, schema)] if rows else [], schema)
+
+    def findings_to_arrow(self) -> pa.Table:
+        """The findings as a table, a row each, in the columns `FLEET_FINDING_COLUMNS`."""
+        import pyarrow as pa
+
+        schema = arrow_schema(FLEET_FINDING_COLUMNS, self.findings_head)
+        found = (self.findings.rows(number) for number in range(len(self.stores)))
+        batches = [arrow_batch(rows, FLEET_FINDING_COLUMNS, schema) for rows in found if rows]
+        return pa.Table.from_batches(batches, schema)

@@ -1,0 +1,121 @@
+"""Checks one store of a fleet, where the work is done: on a worker, or in this process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from rocketfsck.documents import printable
+from rocketfsck.engine import Engine
+from rocketfsck.errors import EXIT_INTERNAL, EXIT_OPERATIONAL, RocketfsckError
+from rocketfsck.pipeline.fleet.model import Asked, Checked, StoreRow
+from rocketfsck.pipeline.fleet.opening import open_meant
+from rocketfsck.pipeline.fleet.packing import FILE_WEIGHT
+from rocketfsck.pipeline.fleet.results import packed
+from rocketfsck.pipeline.fleet.stages import work_on
+from rocketfsck.pipeline.sources import broker_name
+from rocketfsck.repair.verdict import Verdict, exit_status, judge_store, ranked
+from rocketfsck.store import Store
+from rocketfsck.verify.policy import report_by
+from rocketfsck.verify.report import Report
+from rocketfsck.verify.run import check_store
+from rocketfsck.verify.tasks.planning import Unit, unit_files
+
+ERROR_LENGTH = 1000
+"""Characters of an error that the row keeps."""
+UNREAD_LIMIT = 3
+"""Unreadable files that the row names."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckJob:
+    """The check of one store: its path, and what is asked about it. What goes wrong is in the row."""
+
+    place: Path
+    asked: Asked
+
+    def open(self) -> Store:
+        """The store. Raises StoreError and UsageError."""
+        with work_on(self.place, "check", "checked"):
+            return open_meant(self.place, self.asked.facts)
+
+    def work(self, store: Store, engine: Engine) -> Checked:
+        """The row of the store, and its findings. Raises StoreError."""
+        with work_on(self.place, "check", "checked"):
+            asked = self.asked
+            full = check_store(store, asked.options, engine=engine)
+            verdict = judge_store(store, full, version=asked.version)
+            report = report_by(ranked(full, verdict), asked.policy)
+            listed = list(islice(report.finding_rows(), asked.finding_limit))
+            row = _row(self, store, report, verdict, sum(finding["count"] for finding in listed))
+            head = {"run_id": row.run_id, "broker": row.broker, "root": row.root}
+            return Checked(row, packed([head | finding for finding in listed]))
+
+    def weigh(self, task: Unit) -> int:
+        """Bytes on the disk, and something for every file."""
+        files = unit_files(task.task)
+        return sum(min(file.size, file.allocated_size) + FILE_WEIGHT for file in files)
+
+    def name(self, task: Unit) -> str:
+        """The first file of a task."""
+        return task.files[0] if task.files else task.key
+
+    def failed(self, error: Exception) -> Checked:
+        """The row of a store that could not be opened or checked."""
+        return Checked(failed_row(self.place, self.asked.run_id, error))
+
+
+def failed_row(place: Path, run_id: str, error: Exception) -> StoreRow:
+    """The row of a store that could not be opened or checked."""
+    root = str(place)
+    return StoreRow(
+        run_id=run_id,
+        broker=broker_name(root, None),
+        root=root,
+        state="failed",
+        exit_code=EXIT_OPERATIONAL if isinstance(error, RocketfsckError) else EXIT_INTERNAL,
+        error=error_text(root, error),
+    )
+
+
+def error_text(root: str, error: Exception) -> str:
+    """What an error says of a store, in few characters that can be printed."""
+    known = isinstance(error, RocketfsckError)
+    text = str(error) if known else f"internal error: {type(error).__name__}: {error}"
+    return printable(text.removeprefix(f"{root}: "))[:ERROR_LENGTH]
+
+
+def _row(task: CheckJob, store: Store, report: Report, verdict: Verdict, listed_count: int) -> StoreRow:
+    asked = task.asked
+    narrowed = bool(asked.options.select or asked.options.ignore)
+    prospect, root = verdict.prospect, str(store.root)
+    blank = StoreRow(asked.run_id, broker_name(root, None), root, verdict.state, 0)
+    return replace(
+        blank,
+        exit_code=exit_status(report, verdict, narrowed=narrowed),
+        may_start=verdict.may_start,
+        version=verdict.version,
+        error_count=verdict.error_count,
+        warning_count=verdict.warning_count,
+        info_count=verdict.info_count,
+        unlisted_finding_count=sum(report.counts.values()) - listed_count if asked.finding_limit else None,
+        lost_record_count=0 if prospect is None else prospect.lost_record_count,
+        lost_entry_count=0 if prospect is None else prospect.lost_entry_count,
+        damaged_byte_count=verdict.damaged_byte_count,
+        file_count=report.store.file_count,
+        byte_count=report.store.byte_count,
+        checked_byte_count=report.coverage.done_byte_count,
+        is_complete=report.coverage.complete and not any(item.operational for item in report.not_checked),
+        not_checked=_not_checked(report),
+        next_command=verdict.next_command,
+    )
+
+
+def _not_checked(report: Report) -> str | None:
+    """The first files that could not be read, and why."""
+    items = (item for item in report.not_checked if item.operational)
+    texts = [
+        f"{item.what}: {item.reason.removeprefix(f'{item.what}: ')}" for item in islice(items, UNREAD_LIMIT)
+    ]
+    return printable("; ".join(texts))[:ERROR_LENGTH] if texts else None
