@@ -1,0 +1,155 @@
+"""The files of a store as they are listed, and one of them opened: nothing of a file is read before that.
+
+Shelf        all files, by name; the stream that each belongs to, so that an offset finds its file
+OpenFile     a file with its pages and how its rows are shown
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+
+from rocketfsck.cli.browse.model.pages import Pages, open_pages
+from rocketfsck.cli.browse.model.reading import WatchedReader
+from rocketfsck.cli.dump.kinds import KINDS, Kind, load_kind
+from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.cli.dump.targets import Target, store_targets
+from rocketfsck.store.model import Store, StoreFile
+
+SHOWN_BODY = Wanted(body="hex")
+HIDDEN_BODY = Wanted()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position in a file of the store: `name` as the shelf has it; `pos` in bytes, or a row's number."""
+
+    name: str
+    pos: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """One file as it is listed. `size` and `allocated_size` are in bytes, those of a database in all."""
+
+    target: Target
+    key: str
+    size: int
+    allocated_size: int
+
+    @property
+    def title(self) -> str:
+        """What kind of file it is, in words."""
+        return KINDS[self.target.kind][0]
+
+    @property
+    def stream(self) -> tuple[str, str | None, int | None]:
+        """What the positions of this file and its neighbours count in."""
+        return self.target.kind, self.target.topic, self.target.queue_id
+
+
+@dataclass(slots=True)
+class OpenFile:
+    """An open file. `wanted` says whether bodies are shown."""
+
+    row: FileRow
+    source: Source
+    kind: Kind
+    pages: Pages
+    wanted: Wanted = field(default=HIDDEN_BODY)
+
+    @property
+    def end(self) -> int:
+        """Behind the last position: the file's length, or more than any row's number."""
+        return self.source.size if self.source.database is None else 1 << 62
+
+    @property
+    def byte_count(self) -> int:
+        """How many bytes of the file were read."""
+        reader = self.source.reader
+        return reader.byte_count if isinstance(reader, WatchedReader) else 0
+
+    def close(self) -> None:
+        self.source.reader.close()
+
+
+class Shelf:
+    """The files of an open store. Listing them reads no file."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        sizes: dict[str, StoreFile] = {str(file.path): file for file in store.all_files()}
+        self.rows = tuple(self._rows(sizes))
+        self.by_key = {row.key: number for number, row in enumerate(self.rows)}
+
+    def _rows(self, sizes: dict[str, StoreFile]) -> Iterator[FileRow]:
+        for target in store_targets(self.store):
+            if target.database is not None:
+                files = target.database.files
+                size, allocated = sum(f.size for f in files), sum(f.allocated_size for f in files)
+                yield FileRow(target, f"{target.name} {target.kind}", size, allocated)
+                continue
+            file = sizes.get(str(target.path))
+            size, allocated = (0, 0) if file is None else (file.size, file.allocated_size)
+            yield FileRow(target, target.name, size, allocated)
+
+    def row(self, key: str) -> FileRow | None:
+        """The file of that name."""
+        number = self.by_key.get(key)
+        return None if number is None else self.rows[number]
+
+    @cached_property
+    def streams(self) -> dict[tuple[str, str | None, int | None], tuple[FileRow, ...]]:
+        """The files of each stream, in the order of the store."""
+        grouped = sorted(self.rows, key=lambda row: (row.target.kind, row.target.topic or "", _number(row)))
+        return {
+            stream: tuple(sorted(rows, key=lambda row: row.target.start_offset))
+            for stream, rows in groupby(grouped, key=lambda row: row.stream)
+        }
+
+    def at(
+        self, kind: str, offset: int, topic: str | None = None, queue_id: int | None = None
+    ) -> Place | None:
+        """The place of an offset in a stream of files; None where no file holds it."""
+        for row in reversed(self.streams.get((kind, topic, queue_id), ())):
+            start = row.target.start_offset
+            if start <= offset:
+                return Place(row.key, offset - start) if offset < start + row.size else None
+        return None
+
+    def following(self, row: FileRow, *, backward: bool = False) -> Iterator[FileRow]:
+        """The other files of the same kind, from the next (or the one before) on, as they are listed."""
+        number = self.by_key[row.key]
+        others = self.rows[number + 1 :] if not backward else self.rows[:number][::-1]
+        return (other for other in others if other.target.kind == row.target.kind)
+
+    def open(self, row: FileRow) -> OpenFile:
+        """A file, open for its pages. Raises StoreError where it cannot be opened."""
+        target = row.target
+        wanted = HIDDEN_BODY
+        kind = load_kind(target.kind, wanted)
+        path = target.path if target.database is None else target.database.files[0].path
+        reader = WatchedReader(path)
+        source = Source(
+            reader=reader,
+            name=target.name,
+            start_offset=target.start_offset,
+            topic=target.topic,
+            queue_id=target.queue_id,
+            store=self.store,
+            property_parser=self.store.dialect.property_parser,
+            database=target.database,
+        )
+        return OpenFile(row, source, kind, open_pages(source, kind, wanted), wanted)
+
+    def with_bodies(self, file: OpenFile, *, shown: bool) -> OpenFile:
+        """The same open file with its bodies shown, or hidden."""
+        wanted = SHOWN_BODY if shown else HIDDEN_BODY
+        pages = open_pages(file.source, file.kind, wanted)
+        return OpenFile(file.row, file.source, file.kind, pages, wanted)
+
+
+def _number(row: FileRow) -> int:
+    return -1 if row.target.queue_id is None else row.target.queue_id

@@ -1,0 +1,229 @@
+"""The browser: its screens, the way through them, and the work that runs behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import App
+from textual.binding import BindingType
+
+from rocketfsck.cli.browse.model.files import OpenFile, Place
+from rocketfsck.cli.browse.model.search import Question
+from rocketfsck.cli.browse.views.base import StoreScreen
+from rocketfsck.cli.browse.views.dialogs import HelpScreen, QuestionScreen
+from rocketfsck.cli.browse.views.filescreen import FileScreen
+from rocketfsck.cli.browse.views.filesscreen import FilesScreen
+from rocketfsck.cli.browse.views.session import Session
+from rocketfsck.cli.browse.views.work import Stop
+from rocketfsck.cli.show.text import count_of
+
+if TYPE_CHECKING:
+    from rocketfsck.cli.browse.model.checking import Progress
+    from rocketfsck.cli.browse.model.findings import Findings
+
+MOST_BACK = 1_000
+"""Steps back that are remembered."""
+DARK, LIGHT = "textual-dark", "textual-light"
+
+
+class BrowseApp(App[None]):
+    """`rocketfsck browse`."""
+
+    ENABLE_COMMAND_PALETTE = False
+    TITLE = "rocketfsck browse"
+    BINDINGS: ClassVar[list[BindingType]] = []
+    CSS = """
+    .title { text-style: bold; height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    .columns { height: 1; text-style: underline; text-wrap: nowrap; padding: 0 0 0 2; }
+    #status { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+    #about { padding: 0 1; }
+    #why { height: auto; max-height: 9; padding: 0 1; }
+    Choices { height: auto; max-height: 40%; }
+    ModalScreen { align: center middle; }
+    .dialog { width: 96%; max-width: 100; height: auto; border: solid $primary; background: $surface; }
+    .dialog.tall { height: 90%; }
+    .dialog.full { height: 1fr; }
+    .dialog Static { padding: 0 1; }
+    """
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+        self._back: list[Place] = []
+        self._stop: Stop | None = None
+
+    def get_default_screen(self) -> FilesScreen:
+        return FilesScreen()
+
+    def on_mount(self) -> None:
+        self.theme = DARK
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        """Go where the command line says."""
+        asked = self.session.asked
+        if asked.place is not None:
+            self.go(asked.place)
+        if asked.question is not None:
+            self._ask(asked.question)
+
+    @property
+    def front(self) -> StoreScreen:
+        """The full screen in front, below any dialog."""
+        return next(screen for screen in reversed(self.screen_stack) if isinstance(screen, StoreScreen))
+
+    @property
+    def file_screen(self) -> FileScreen | None:
+        """The screen of the file that is open."""
+        return next((screen for screen in self.screen_stack if isinstance(screen, FileScreen)), None)
+
+    def go(self, place: Place) -> None:
+        """Show a place, and remember where we were."""
+        screen = self.file_screen
+        if screen is None:
+            while len(self.screen_stack) > 1:
+                self.pop_screen()
+            self.push_screen(FileScreen(place))
+            return
+        self._back = [*self._back[1 - MOST_BACK :], screen.place]
+        while self.screen is not screen:
+            self.pop_screen()
+        screen.load(place)
+
+    def action_return(self) -> None:
+        """Where we were before."""
+        screen = self.file_screen
+        if self.front is screen and self._back:
+            screen.load(self._back.pop())
+        elif len(self.screen_stack) > 1:
+            self.pop_screen()
+
+    def action_help(self) -> None:
+        self.push_screen(HelpScreen())
+
+    def action_theme(self) -> None:
+        """Light or dark."""
+        self.theme = LIGHT if self.theme == DARK else DARK
+
+    def action_stop(self) -> None:
+        """Stop the search or check under way."""
+        if self._stop is not None:
+            self._stop.set()
+
+    def action_search(self) -> None:
+        self.push_screen(QuestionScreen(self.session.last), self._asked)
+
+    def action_goto(self) -> None:
+        self.push_screen(QuestionScreen(None, "offset"), self._asked)
+
+    def _asked(self, question: Question | None) -> None:
+        if question is not None:
+            self._ask(question)
+
+    def _here(self) -> tuple[OpenFile | None, int]:
+        screen = self.file_screen
+        return (None, -1) if screen is None else (screen.file, screen.place.pos)
+
+    def _ask(self, question: Question) -> None:
+        """Search in the background."""
+        file, pos = self._here()
+        self._stop = Stop()
+        self.front.say("Searching… Escape stops.")
+
+        def take(places: list[Place]) -> None:
+            self.session.take(question, places)
+            if not places:
+                self.front.say("Not found.")
+                return
+            self.go(places[0])
+            self._say_hit()
+
+        self.front.work("search", lambda: self.session.search(question, file, pos), take, self._stop)
+
+    def action_again(self, step: int) -> None:
+        """The next of what was searched for, or the one before."""
+        last = self.session.last
+        if last is None:
+            self.front.say("Nothing was searched for yet: / searches.")
+            return
+        if last.kind != "text":
+            place = self.session.step(step)
+            if place is None:
+                self.front.say("No more matches.")
+            else:
+                self.go(place)
+                self._say_hit()
+            return
+        screen, (file, pos) = self.file_screen, self._here()
+        item = None if screen is None else screen.rows.item
+        if item is not None and step > 0:
+            pos = item.end - 1
+        self._stop = Stop()
+        self.front.say("Searching… Escape stops.")
+
+        def take(place: Place | None) -> None:
+            if place is None:
+                self.front.say("No more matches.")
+            else:
+                self.front.say("")
+                self.go(place)
+
+        def find() -> Place | None:
+            return self.session.next_text(file, pos, backward=step < 0)
+
+        self.front.work("search", find, take, self._stop)
+
+    def _say_hit(self) -> None:
+        count = len(self.session.hits)
+        more = f"Match {self.session.hit + 1} of {count}; n and N go on." if count > 1 else ""
+        screen = self.file_screen
+        if screen is not None:
+            screen.say(more)
+
+    def action_check(self) -> None:
+        """Check the store in the background."""
+        files = self.screen_stack[0]
+        assert isinstance(files, StoreScreen)
+        self._stop = stop = Stop()
+        self.front.say("Checking… Escape stops.")
+
+        def told(progress: Progress) -> None:
+            if stop.is_set():  # the screen may be gone
+                return
+            share = "" if not progress.total else f" {100 * progress.done // progress.total} %"
+            self.call_from_thread(self._say, f"Check: {progress.phase}{share}… Escape stops.")
+
+        def check() -> Findings:
+            from rocketfsck.cli.browse.model.checking import run_check
+
+            return run_check(self.session.shelf, self.session.asked.level, stop, told)
+
+        files.work("check", check, self._take_findings, stop)
+
+    def _say(self, text: str) -> None:
+        self.front.say(text)
+
+    def _take_findings(self, findings: Findings) -> None:
+        self.session.findings = findings
+        self.session.planned = None
+        for screen in self.screen_stack:
+            if isinstance(screen, StoreScreen):
+                screen.findings_changed()
+        self.front.say(f"Checked: {count_of(len(findings.all), 'finding')}. f lists, p plans repairs.")
+
+    def action_findings(self) -> None:
+        from rocketfsck.cli.browse.views.findingsscreen import FindingsScreen
+
+        self._over(FindingsScreen)
+
+    def action_repairs(self) -> None:
+        from rocketfsck.cli.browse.views.repairsscreen import RepairsScreen  # half a second of imports
+
+        self._over(RepairsScreen)
+
+    def _over(self, kind: type[StoreScreen]) -> None:
+        """Show a screen about findings over the others."""
+        if self.session.findings is None:
+            self.front.say("Nothing is checked yet: c checks the store.")
+        elif not isinstance(self.front, kind):
+            self.push_screen(kind())

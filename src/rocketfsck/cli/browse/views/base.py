@@ -1,0 +1,98 @@
+"""What every full screen has: a title, a line of status, and the keys that work everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Static
+from textual.worker import get_current_worker
+
+from rocketfsck.cli.browse.model.reading import stoppable
+from rocketfsck.cli.browse.views.session import Session
+from rocketfsck.cli.browse.views.work import Stop
+from rocketfsck.cli.show.text import visible
+from rocketfsck.errors import CancelledError, RocketfsckError
+
+if TYPE_CHECKING:
+    from rocketfsck.cli.browse.views.app import BrowseApp
+
+Result = TypeVar("Result")
+
+
+class StoreScreen(Screen[None]):
+    """A screen of the browser."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "app.search", "Search", key_display="/"),
+        Binding("g", "app.goto", "Go to"),
+        Binding("n", "app.again(1)", "Next", show=False),
+        Binding("N", "app.again(-1)", "Before", show=False),
+        Binding("c", "app.check", "Check"),
+        Binding("f", "app.findings", "Findings"),
+        Binding("p", "app.repairs", "Plan"),
+        Binding("question_mark", "app.help", "Help", key_display="?"),
+        Binding("q", "app.quit", "Quit"),
+        Binding("t", "app.theme", "Light or dark", show=False),
+        Binding("escape", "app.stop", "Stop", show=False),
+    ]
+
+    @property
+    def browser(self) -> BrowseApp:
+        """The app, as what it is."""
+        return cast("BrowseApp", self.app)
+
+    @property
+    def session(self) -> Session:
+        return self.browser.session
+
+    said = ""
+
+    def say(self, text: str) -> None:
+        """Show a line of status; printable, and never markup."""
+        self.said = text
+        for status in self.query("#status").results(Static):  # none yet, before the screen is composed
+            status.update(text)
+
+    def findings_changed(self) -> None:
+        """Called when a check or a report brought findings."""
+
+    def work(
+        self,
+        group: str,
+        do: Callable[[], Result],
+        then: Callable[[Result], None],
+        stop: Stop | None = None,
+        failed: Callable[[], None] | None = None,
+    ) -> None:
+        """Do something in a worker thread, and hand over what came of it, unless other work of the group
+        began meanwhile. Errors become the line of status."""
+        stop = stop or Stop()
+
+        def run() -> None:
+            worker = get_current_worker()
+            stop.follow(worker)
+            app = self.app
+            try:
+                with stoppable(stop):
+                    result = do()
+            except (RocketfsckError, MemoryError) as error:
+                said = "Stopped." if isinstance(error, CancelledError) else self._words(error)
+                if not worker.is_cancelled:
+                    app.call_from_thread(self._failed, said or "out of memory", failed)
+                return
+            if not worker.is_cancelled:
+                app.call_from_thread(then, result)
+
+        self.run_worker(run, thread=True, exclusive=True, group=group)
+
+    def _words(self, error: BaseException) -> str:
+        """An error in a line; files by their places in the store."""
+        return visible(str(error).replace(f"{self.session.store.root}/", ""), keep_backslash=True)
+
+    def _failed(self, said: str, failed: Callable[[], None] | None) -> None:
+        self.say(said)
+        if failed is not None:
+            failed()

@@ -1,0 +1,239 @@
+"""One file: its rows above, the fields and bytes of the row under the cursor below."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Footer, Static
+
+from rocketfsck.cli.browse.model.cells import Table
+from rocketfsck.cli.browse.model.fields import Fields
+from rocketfsck.cli.browse.model.files import OpenFile, Place
+from rocketfsck.cli.browse.model.links import Link
+from rocketfsck.cli.browse.views.base import StoreScreen
+from rocketfsck.cli.browse.views.dialogs import LinksScreen
+from rocketfsck.cli.browse.views.lines import Lines
+from rocketfsck.cli.browse.views.rows import MOST, PAGE, Rows
+from rocketfsck.cli.dump.item import Item
+from rocketfsck.cli.show.text import count_of, visible
+
+WIDE = 110
+"""Columns from which on a line of bytes has 16 of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Items of a file and the row that the cursor goes to."""
+
+    file: OpenFile
+    items: list[Item]
+    table: Table
+    cursor: int
+    first: bool
+    last: bool
+
+
+class FileScreen(StoreScreen):
+    """The rows of a file, and the bytes of one of them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "follow", "Follow"),
+        Binding("backspace", "app.return", "Back", key_display="Bksp"),
+        Binding("tab", "app.focus_next", "Pane", show=False),
+        Binding("b", "bodies", "Bodies", show=False),
+        Binding("right_square_bracket", "finding(1)", "Next finding", show=False),
+        Binding("left_square_bracket", "finding(-1)", "Finding before", show=False),
+    ]
+
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self._start = self._sought = place
+        self.file: OpenFile | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title", classes="title", markup=False)
+        yield Static(id="columns", classes="columns", markup=False)
+        yield Rows(id="rows")
+        yield Static(id="about", classes="columns", markup=False)
+        yield Lines(id="fields", cursor=False)
+        yield Static(self.said, id="status", markup=False)
+        yield Footer()
+
+    @property
+    def rows(self) -> Rows:
+        return self.query_one(Rows)
+
+    @property
+    def place(self) -> Place:
+        """Where the cursor is."""
+        item = self.rows.item
+        return self._start if item is None or self.file is None else Place(self.file.row.key, item.start)
+
+    def on_mount(self) -> None:
+        self.rows.focus()
+        self.load(self._start)
+
+    def on_unmount(self) -> None:
+        if self.file is not None:
+            self.file.close()
+
+    def load(self, place: Place) -> None:
+        """Show a place: open its file if need be, and the rows around it."""
+        self._start = self._sought = place
+        self.work("rows", lambda: self._around(place), self._take_window)
+
+    def _around(self, place: Place) -> Window:
+        """The window around a place, in a worker thread."""
+        with self.session.lock:
+            before = self.file
+            same = before is not None and before.row.key == place.name
+            file = before if before is not None and same else self.session.open(place)
+            pages = file.pages
+            start = pages.locate(min(place.pos, max(file.end - 1, 0)))
+            behind = pages.backward(start, PAGE)
+            ahead = pages.forward(start, PAGE)
+            return self._window(file, [*behind, *ahead], len(behind), not ahead or len(ahead) < PAGE)
+
+    def _window(self, file: OpenFile, items: list[Item], cursor: int, last: bool) -> Window:
+        first = not items or items[0].start == 0
+        table = Table(file, items, self.session.findings)
+        return Window(file, items, table, cursor, first, last or items[-1].end >= file.end)
+
+    def _take_window(self, window: Window, *, jump: bool = True) -> None:
+        if self.file is not None and self.file.source is not window.file.source:
+            self.file.close()
+        self.file = window.file
+        row = window.file.row
+        self.rows.take(
+            window.items, window.table, window.cursor, first=window.first, last=window.last, jump=jump
+        )
+        self.query_one("#title", Static).update(f"{visible(row.key)}: {row.title}, {row.size} bytes")
+        self.query_one("#columns", Static).update(window.table.title)
+        if not window.items:
+            self.say("The file is empty.")
+        self._show_item()
+
+    def on_rows_needed(self, event: Rows.Needed) -> None:
+        file, items, cursor = self.file, list(self.rows.items), self.rows.cursor
+        if file is None or not items:
+            return
+
+        def more() -> Window:
+            with self.session.lock:
+                if event.direction == "first":
+                    ahead = file.pages.forward(0, PAGE)
+                    return self._window(file, ahead, 0, len(ahead) < PAGE)
+                if event.direction == "last":
+                    behind = file.pages.backward(file.end, PAGE)
+                    return self._window(file, behind, len(behind) - 1, True)
+                if event.direction == "forward":
+                    ahead = file.pages.forward(items[-1].end, PAGE)
+                    drop = max(len(items) + len(ahead) - MOST, 0)
+                    kept = [*items, *ahead][drop:]
+                    return self._window(file, kept, cursor - drop, len(ahead) < PAGE)
+                behind = file.pages.backward(items[0].start, PAGE)
+                return self._window(file, [*behind, *items][:MOST], cursor + len(behind), False)
+
+        def take(window: Window) -> None:
+            grows = event.direction in ("forward", "backward")
+            moved = self.rows.cursor - cursor if grows else 0
+            self._take_window(replace(window, cursor=window.cursor + moved), jump=not grows)
+
+        def failed() -> None:
+            self.rows.is_waiting = False
+
+        self.work("rows", more, take, failed=failed)
+
+    def on_lines_moved(self, event: Lines.Moved) -> None:
+        if event.lines is self.rows:
+            self._show_item()
+
+    def on_lines_chosen(self) -> None:
+        self.action_follow()
+
+    def _show_item(self) -> None:
+        """Show the fields and bytes of the row under the cursor."""
+        file, item = self.file, self.rows.item
+        lines = self.query_one("#fields", Lines)
+        if file is None or item is None:
+            lines.show(0, lambda _low, _high: [], ready=True)
+            self.query_one("#about", Static).update("")
+            return
+        findings = self.session.findings
+        found = [] if findings is None else findings.at(file.row.key, item.start, item.end)
+        line_size = 16 if self.size.width >= WIDE else 8
+        if file.source.database is None:
+            share = f" ({100 * item.start // max(file.source.size, 1)} %)"
+            about = f"{item.kind}, bytes {item.start} to {item.end} of {file.source.size}{share}"
+        else:
+            about = f"{item.kind}, row {item.start}"
+        if found:
+            about += f", {count_of(len(found), 'finding')}"
+        self.query_one("#about", Static).update(about)
+
+        def read() -> Fields:
+            with self.session.lock:
+                return Fields(file, item, found, line_size=line_size)
+
+        def show(fields: Fields) -> None:
+            sought = self._sought.pos if self._sought.name == file.row.key else item.start
+            line = fields.line_of(sought) if item.start < sought < item.end else 0
+            lines.show(fields.count, fields.lines, ready=False, cursor=line)
+
+        self.work("fields", read, show)
+
+    def findings_changed(self) -> None:
+        if self.file is not None:
+            self.load(self.place)
+
+    def action_bodies(self) -> None:
+        """Show bodies, or hide them."""
+        self.session.bodies = not self.session.bodies
+        if self.file is not None:
+            self.file = self.session.shelf.with_bodies(self.file, shown=self.session.bodies)
+            self.say("Bodies are shown." if self.session.bodies else "Bodies are hidden.")
+            self.load(self.place)
+
+    def action_finding(self, step: int) -> None:
+        """Go to the next finding of this file, or the one before."""
+        findings = self.session.findings
+        if findings is None or self.file is None:
+            self.say("Nothing is checked yet: c checks the store.")
+            return
+        item = self.rows.item
+        pos = 0 if item is None else item.end - 1 if step > 0 else item.start
+        found = findings.next(self.file.row.key, pos, backward=step < 0)
+        if found is None or found.place is None:
+            self.say("No further finding in this file.")
+        else:
+            self.browser.go(found.place)
+
+    def action_follow(self) -> None:
+        """Follow the row to what it leads to; where that is more than one thing, ask."""
+        file, item = self.file, self.rows.item
+        if file is None or item is None:
+            return
+        self.work("links", lambda: self.session.links(file, item), self._choose_link)
+
+    def _choose_link(self, links: list[Link]) -> None:
+        if not links:
+            self.say("This row leads to nothing else.")
+        elif len(links) == 1 and links[0].place is not None and links[0].slot is None:
+            self._follow(links[0])
+        else:
+            self.app.push_screen(LinksScreen("This row leads to", links), self._follow)
+
+    def _follow(self, link: Link | None) -> None:
+        if link is None or link.place is None:
+            return
+        if link.slot is None:
+            self.browser.go(link.place)
+            return
+
+        def show(chain: list[Link]) -> None:
+            self.app.push_screen(LinksScreen(link.title, chain), self._follow)
+
+        self.work("links", lambda: self.session.chain(link), show)

@@ -1,0 +1,96 @@
+"""What all screens share: the open store, its findings, the plan, and the work under way.
+
+Files are opened, read and searched in worker threads, one at a time for each screen's own needs; a lock keeps
+two workers from the same open files.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rocketfsck.cli.browse.model.files import OpenFile, Place, Shelf
+from rocketfsck.cli.browse.model.links import Link, chain_links, links_of
+from rocketfsck.cli.browse.model.search import Question, find_text, needle_of, search
+from rocketfsck.cli.dump.item import Item
+from rocketfsck.errors import StoreError
+from rocketfsck.query.view import StoreView
+from rocketfsck.store.model import Store
+from rocketfsck.verify.rules.rule import Level
+
+if TYPE_CHECKING:
+    from rocketfsck.cli.browse.model.findings import Findings
+    from rocketfsck.cli.browse.model.repairs import Planned
+
+
+@dataclass(slots=True)
+class Asked:
+    """What the command line asked for: where to begin, a report to load, the level of a check."""
+
+    place: Place | None = None
+    question: Question | None = None
+    level: Level = "full"
+
+
+@dataclass(slots=True)
+class Session:
+    """One browsed store; `name` is what the user calls it."""
+
+    shelf: Shelf
+    name: str
+    asked: Asked = field(default_factory=Asked)
+    findings: Findings | None = None
+    planned: Planned | None = None
+    last: Question | None = None
+    hits: list[Place] = field(default_factory=list)
+    hit: int = 0
+    bodies: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def store(self) -> Store:
+        return self.shelf.store
+
+    def open(self, place: Place) -> OpenFile:
+        """The file of a place. Raises StoreError where it is not there."""
+        row = self.shelf.row(place.name)
+        if row is None:
+            raise StoreError("is not in this store", path=place.name)
+        file = self.shelf.open(row)
+        return self.shelf.with_bodies(file, shown=True) if self.bodies else file
+
+    def links(self, file: OpenFile, item: Item) -> list[Link]:
+        """What a row leads to. For worker threads; raises StoreError."""
+        with self.lock, StoreView(self.store) as view:
+            return links_of(self.shelf, view, file, item)
+
+    def chain(self, link: Link) -> list[Link]:
+        """The chain that a link names. For worker threads; raises StoreError."""
+        assert link.place is not None and link.slot is not None
+        file = self.open(link.place)
+        try:
+            return chain_links(file, link.slot)
+        finally:
+            file.close()
+
+    def search(self, question: Question, file: OpenFile | None, pos: int) -> list[Place]:
+        """The places that answer a question. For worker threads; raises what `search` does."""
+        with StoreView(self.store) as view:
+            return search(self.shelf, view, question, file, pos)
+
+    def next_text(self, file: OpenFile | None, pos: int, *, backward: bool) -> Place | None:
+        """The next place of the text that was searched for last. For worker threads; raises StoreError."""
+        assert self.last is not None
+        return find_text(self.shelf, file, pos, needle_of(self.last.text), backward=backward)
+
+    def step(self, by: int) -> Place | None:
+        """The next of several places that a search found; None behind the last and before the first."""
+        if not 0 <= self.hit + by < len(self.hits):
+            return None
+        self.hit += by
+        return self.hits[self.hit]
+
+    def take(self, question: Question, hits: list[Place]) -> None:
+        """Keep what a search found, for `step`."""
+        self.last, self.hits, self.hit = question, hits, 0

@@ -1,0 +1,95 @@
+"""The command around the screen: what it refuses, and what it says where Textual is missing."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import rocketfsck
+from rocketfsck.errors import EXIT_USAGE
+
+from tests.conftest import Directory
+from tests.unit.cli.conftest import Cli
+
+MODEL = Path(rocketfsck.__file__).parent / "cli" / "browse" / "model"
+
+
+def test_needs_a_terminal(cli: Cli, store_dir: Directory) -> None:
+    ended = cli("browse", store_dir("4.4.0-basic"))
+    assert ended.code == EXIT_USAGE
+    assert ended.err == "Error: browse needs a terminal; dump, query and check print to files and pipes\n"
+
+
+def test_begins_in_one_place(cli: Cli, store_dir: Directory) -> None:
+    ended = cli("browse", store_dir("4.4.0-basic"), "--at", "0", "--find", "key")
+    assert ended.code == EXIT_USAGE
+    assert "--at and --find exclude each other" in ended.err
+
+
+def test_says_how_to_install_textual(cli: Cli, store_dir: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rocketfsck.cli.commands.browse.is_terminal", lambda: True)
+    monkeypatch.setitem(sys.modules, "textual", None)
+    ended = cli("browse", store_dir("4.4.0-basic"))
+    assert ended.code == EXIT_USAGE
+    assert len(ended.err.splitlines()) == 1
+    assert "pip install 'rocketfsck[browse]'" in ended.err
+
+
+def test_nothing_else_loads_textual() -> None:
+    modules = ("app", "commands.browse", *(f"browse.model.{path.stem}" for path in MODEL.glob("[a-z]*.py")))
+    assert len(modules) > 8
+    names = ", ".join(f"rocketfsck.cli.{name}" for name in modules)
+    code = f"import sys, {names}; print(bool({{'textual', 'rich'}} & {{*sys.modules}}))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "False\n"
+
+
+def _until(descriptor: int, wanted: bytes, seconds: float = 60) -> bytes:
+    """What a terminal shows until it has shown `wanted`."""
+    shown = b""
+    end = time.monotonic() + seconds
+    while wanted not in shown and time.monotonic() < end:
+        if select.select([descriptor], [], [], 1)[0]:
+            with suppress(OSError):
+                piece = os.read(descriptor, 1 << 16)
+                if not piece:
+                    break
+                shown += piece
+    assert wanted in shown, shown[-2000:]
+    return shown
+
+
+def test_in_a_real_terminal(store_dir: Directory, tmp_path: Path) -> None:
+    """Opened, shown and left with q; the command ends with status 0."""
+    child, terminal = pty.fork()
+    if child == 0:  # pragma: no cover  another process
+        os.environ.update(TERM="xterm-256color", COLUMNS="80", LINES="24", HOME=str(tmp_path))
+        words = [sys.executable, "-m", "rocketfsck", "browse", str(store_dir("4.4.0-basic"))]
+        os.execv(sys.executable, words)
+    try:
+        _until(terminal, b"commitlog/00000000000000000000")
+        os.write(terminal, b"q")
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            with suppress(OSError):
+                if select.select([terminal], [], [], 0.2)[0]:
+                    os.read(terminal, 1 << 16)
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                assert os.waitstatus_to_exitcode(status) == 0
+                child = 0
+                return
+        pytest.fail("q does not end the browser")
+    finally:
+        os.close(terminal)
+        if child:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
