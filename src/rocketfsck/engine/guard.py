@@ -56,10 +56,12 @@ def guarded(
         place = f"executor on {socket.gethostname()} ({sys.executable}) "
         missing = [name for name in ("rocketfsck", *needed) if importlib.util.find_spec(name) is None]
         if missing:
-            raise RuntimeError(f"{place}{unfit}it has no {', '.join(missing)}")
+            raise RuntimeError(f"{place}{unfit}the executor lacks {', '.join(missing)}")
         found = importlib.import_module("rocketfsck").__version__
         if found != version:
-            raise RuntimeError(f"{place}{unfit}it has version {found}, and the driver {version}")
+            raise RuntimeError(
+                f"{place}{unfit}the executor has version {found}, but the driver has {version}"
+            )
         for path, witness in witnesses:
             if not pathlib.Path(path, witness).exists():
                 raise RuntimeError(f"{place}{unseen}{path}, or sees something else there")
@@ -82,15 +84,15 @@ def explained(error: Exception) -> RocketfsckError:
         return (StoreError if _UNSEEN in said[1] else UsageError)(f"{said[1].strip()}; {advice}")
     mismatch = _MISMATCH.search(text)
     if mismatch is not None:
-        return UsageError(f"executors run another Python than the driver: {mismatch[1].strip()}")
+        return UsageError(f"executors and driver run different versions of Python: {mismatch[1].strip()}")
     no_python = _NO_PYTHON.search(text)
     if no_python is not None:
         return UsageError(
-            f"executors have no {no_python[1]}: set PYSPARK_PYTHON to the Python that they have"
+            f"executors have no {no_python[1]}: set PYSPARK_PYTHON to a Python that the executors have"
         )
     no_module = _NO_MODULE.search(text)
     if no_module is not None:
-        return UsageError(f"an executor's Python lacks something: {no_module[1].strip()}")
+        return UsageError(f"the Python of an executor lacks a module: {no_module[1].strip()}")
     ours = _OURS.findall(text)
     if ours:
         return StoreError(ours[-1].strip())

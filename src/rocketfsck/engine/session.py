@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocketfsck.engine.java import find_java, java_home
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import StoreError, UsageError, install_hint
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -37,6 +37,7 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 _EMBEDDED = {
     "spark.driver.memory": "1g",
     "spark.ui.enabled": "false",
+    "spark.python.daemon.module": "rocketfsck.engine.daemon",
 }
 _EVERYWHERE = {
     "spark.ui.showConsoleProgress": "false",
@@ -64,12 +65,12 @@ def open_session(master: str | None = None, *, conf: Mapping[str, str] | None = 
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise UsageError("Spark is not installed: run pip install 'rocketfsck[spark]'") from error
+        raise UsageError(f"Spark is not installed: run {install_hint('spark')}") from error
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
     if is_submitted() and master is not None:
-        raise UsageError(f"spark-submit has set the master already: leave {master} out")
+        raise UsageError(f"spark-submit has already set the master: leave out {master}")
     url = _with_retries(master or "local[*]")
     if url.startswith("sc://"):
         builder, settings = SparkSession.builder.remote(url), {}

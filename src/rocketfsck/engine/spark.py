@@ -24,6 +24,7 @@ from rocketfsck.engine.guard import explained, guarded
 from rocketfsck.engine.seam import Outcome, Result, Task
 from rocketfsck.engine.session import attempt_count, is_embedded, open_session, spark_context
 from rocketfsck.engine.worker import RESULT_SCHEMA, RUNNER
+from rocketfsck.progress import say
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +34,8 @@ __all__ = ["SparkEngine", "open_session"]
 WAVES = 2
 """Jobs at once: the next one's tasks run where the last one's leave cores free."""
 TASKS_A_CORE = 8
+LOOK_SECONDS = 1.0
+"""Between two looks at what Spark says of its tasks."""
 LEAST_TASKS = 64
 """A wave is at least so many tasks, and `TASKS_A_CORE` for every core: a job costs some 0.2 s."""
 
@@ -95,11 +98,30 @@ class SparkEngine:
                         running.add(pool.submit(job.collect, first, last))
                     if not running:
                         return
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    done, running = wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
+                    say(tasks_done(self.session))
                     for future in done:
                         yield from _outcomes(future.result(), tasks)
             finally:
+                say("")
                 job.close(running)
+
+
+def tasks_done(session: SparkSession) -> str:
+    """How many tasks of the stages that run are done, in words; "" where the session does not tell."""
+    from py4j.protocol import Py4JError  # what pyspark has no class of its own for
+
+    context = spark_context(session)
+    if context is None:
+        return ""
+    try:
+        tracker = context.statusTracker()
+        found = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    except Py4JError:
+        return ""
+    stages = [stage for stage in found if stage is not None]
+    count = sum(stage.numTasks for stage in stages)
+    return f"Spark: {sum(stage.numCompletedTasks for stage in stages)} of {count} tasks" if count else ""
 
 
 def _outcomes(rows: list[Any], tasks: Sequence[Task]) -> Iterator[Outcome[Task, Any]]:

@@ -92,7 +92,7 @@ def decode_positions(data: bytes) -> dict[str, int]:
         raise FormatError("position-checkpoint: queueOffsetMap is not an object", offset=0)
     for name, offset in table.items():
         if type(offset) is not int or not INT64_MIN <= offset <= INT64_MAX:
-            raise FormatError(f"position-checkpoint: {str(name)[:80]}: {offset!r} is no offset", offset=0)
+            raise FormatError(f"position-checkpoint: {str(name)[:80]}: {offset!r} is not an offset", offset=0)
     return {str(name): offset for name, offset in table.items()}
 
 

@@ -234,13 +234,13 @@ class IndexReader(Closing):
         if number is None:
             yield f"the file ends before slot {slot}"
         elif number and not 0 < number <= last:
-            yield f"the slot says {number}, but the file has entries 1 to {last}"
+            yield f"the slot names entry {number}, but the file has entries 1 to {last}"
         elif number:
             for entry in walk_chain(number, last, self.entry):
                 yield entry
                 number = entry.previous
                 if not 0 <= number < entry.number:
-                    yield f"entry {entry.number} leads to {number}, which is not before it"
+                    yield f"entry {entry.number} leads to {number}, which is not an earlier entry"
                     return
             if number:
                 yield f"the file ends before entry {number}"

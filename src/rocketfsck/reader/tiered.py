@@ -78,7 +78,7 @@ def decode_metadata(data: bytes) -> TieredMetadata:
     """The metadata in a file's bytes. Raises FormatError for what a broker does not load."""
     value = decode_config(data)
     if not isinstance(value, Mapping):
-        raise FormatError("tieredStoreMetadata.json is no object", offset=0)
+        raise FormatError("tieredStoreMetadata.json is not an object", offset=0)
     segments: dict[tuple[str, str], tuple[SegmentRow, ...]] = {}
     odd: list[str] = []
     for type_number, (table, type_name) in enumerate(zip(_TABLES, SEGMENT_TYPES, strict=True)):
@@ -116,14 +116,14 @@ def decode_metadata(data: bytes) -> TieredMetadata:
 def _table(value: Mapping[Any, Any], name: Any) -> Mapping[Any, Any]:
     table = value.get(name, {})
     if not isinstance(table, Mapping):
-        raise FormatError(f"tieredStoreMetadata.json: {str(name)[:80]} is no object", offset=0)
+        raise FormatError(f"tieredStoreMetadata.json: {str(name)[:80]} is not an object", offset=0)
     return table
 
 
 def _number(row: Any, name: str, place: str) -> int:
     value = row.get(name, 0) if isinstance(row, Mapping) else None
     if type(value) is not int or not INT64_MIN <= value <= INT64_MAX:
-        raise FormatError(f"tieredStoreMetadata.json: {place[:200]}: {name} is no number", offset=0)
+        raise FormatError(f"tieredStoreMetadata.json: {place[:200]}: {name} is not a number", offset=0)
     return value
 
 

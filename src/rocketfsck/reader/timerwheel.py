@@ -38,7 +38,7 @@ def read_wheel(file: StoreFile) -> Slots:
     data = bytearray(TIMER_WHEEL_SIZE)
     with FileReader(file.path) as reader:
         if reader.size != TIMER_WHEEL_SIZE:
-            raise StoreError(f"has {reader.size} bytes, not {TIMER_WHEEL_SIZE}", path=file.location)
+            raise StoreError(f"has {reader.size:,} bytes, not {TIMER_WHEEL_SIZE:,}", path=file.location)
         for pos, chunk in reader.data_chunks():
             data[pos : pos + len(chunk)] = chunk
     return np.frombuffer(data, TIMER_SLOT_DTYPE)

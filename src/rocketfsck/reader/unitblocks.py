@@ -60,14 +60,15 @@ def read_blocks(reader: UnitReader, block_count: int = BLOCK_COUNT) -> Iterator[
 
 
 def read_data_blocks(
-    reader: UnitReader, block_count: int = BLOCK_COUNT
+    reader: UnitReader, block_count: int = BLOCK_COUNT, *, first: int = 0
 ) -> Iterator[tuple[int, int, Units | None]]:
-    """The same units as (index of the first, their count, units); None for those of holes, which are zero.
+    """The same units, from the index `first` on, as (index of the first, their count, units); None for those
+    of holes, which are zero.
 
     Holes are not read: a queue's last file is little else, and so is a store of many queues.
     """
     size = reader.unit_size
-    done = 0
+    done = first
     for number, file in enumerate(reader.files):
         start = file.start_offset or 0
         index, end = max(-(-start // size), done), (start + file.size) // size

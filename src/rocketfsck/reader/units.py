@@ -26,6 +26,9 @@ from rocketfsck.store.openfiles import OpenFiles
 SPAN_SIZE = 1 << 20
 """Bytes of a stream that are read at once for what is gathered from them."""
 
+SEARCH_COUNT = 512
+"""Units that a search reads at once, when no more are left to search."""
+
 Units = NDArray[Any]
 
 
@@ -158,15 +161,19 @@ class UnitReader(StreamReader):
                 if least < most:
                     yield least, most
 
-    def find_offset(self, offset: int) -> int:
-        """The index of the first unit whose commitlog offset is `offset` or more, by binary search.
+    def find_offset(self, offset: int, end: int | None = None) -> int:
+        """The index of the first unit whose commitlog offset is `offset` or more, by binary search; `end`, or
+        the end of the files, for none before it.
 
         Trusts that offsets rise; units of zeros count as behind the end. The caller looks at what it gets.
         """
-        low, high = self.first_index, self.end_index
+        low, high = self.first_index, self.end_index if end is None else min(end, self.end_index)
+        start, units = low, np.zeros(0, self.dtype)
         while low < high:
             middle = (low + high) // 2
-            unit = self.units(middle, 1)[0]
+            if high - low <= SEARCH_COUNT and not len(units):
+                start, units = low, self.units(low, high - low)
+            unit = units[middle - start] if len(units) else self.units(middle, 1)[0]
             if int(unit["size"]) > 0 and int(unit["offset"]) < offset:
                 low = middle + 1
             else:

@@ -70,7 +70,7 @@ def is_directory(path: Path) -> bool:
 
 def absolute_path(path: Path) -> Path:
     """The path from the file system's root on; StoreError if there is no working directory any more."""
-    with named_errors(path, "is relative to a directory that is gone"):
+    with named_errors(path, "is relative to a directory that no longer exists"):
         return path.absolute()
 
 

@@ -53,7 +53,7 @@ def read_live_state(lock_path: Path) -> LiveState:
         return LiveState(LockState.FREE, "no process holds a record lock on byte 0 of `lock`")
     if pid <= 0:
         return LiveState(
-            LockState.HELD, "a process outside our sight holds a record lock on byte 0 of `lock`"
+            LockState.HELD, "a process that is not visible here holds a record lock on byte 0 of `lock`"
         )
     command = _command_of(pid)
     return LiveState(LockState.HELD, f"process {pid} holds a record lock on byte 0 of `lock`", pid, command)
@@ -66,8 +66,8 @@ def _remote_state(lock_path: Path) -> LiveState:
         if kind_of(str(lock_path)) is None:
             return LiveState(LockState.ABSENT, "there is no file `lock`")
     except StoreError as error:
-        return LiveState(LockState.UNKNOWN, f"the lock could not be looked at: {error}")
-    return LiveState(LockState.UNKNOWN, "a remote file system does not tell of record locks")
+        return LiveState(LockState.UNKNOWN, f"the lock could not be tested: {error}")
+    return LiveState(LockState.UNKNOWN, "a remote file system does not report record locks")
 
 
 def _flock_is_known() -> bool:

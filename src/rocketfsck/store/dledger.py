@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from rocketfsck.store.model import Evidence, MappedFile, MappedFileQueue, Other, OtherKind, Settings, Store
 
-_WHAT = "the commit log is DLedger's"
+_WHAT = "DLedger keeps the commit log"
 
 
 def dledger_files(others: Sequence[Other]) -> tuple[MappedFile, ...]:
@@ -35,9 +35,15 @@ def with_dledger(
         return commitlog, ()
     divided = files[0].start_offset or 0
     if any((file.start_offset or 0) + file.size > divided for file in commitlog.files):
-        return commitlog, (Evidence("the commit log is plain", "its files reach into those of DLedger"),)
+        return commitlog, (
+            Evidence("the commit log is plain", "the files of commitlog/ overlap those of DLedger"),
+        )
     joined = (*commitlog.files, *(replace(file, in_entries=True) for file in files))
-    why = f"below {divided} it is plain" if commitlog.files else files[0].relative.rpartition("/")[0]
+    why = (
+        f"below {divided} the commit log is plain"
+        if commitlog.files
+        else files[0].relative.rpartition("/")[0]
+    )
     return replace(commitlog, files=joined), (Evidence(_WHAT, why),)
 
 

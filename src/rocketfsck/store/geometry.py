@@ -23,6 +23,7 @@ from rocketfsck.store.model import (
     Settings,
     Source,
 )
+from rocketfsck.wording import count_of
 
 _MAX_INT = (1 << 31) - 1
 _MAX_STARTS = 4096
@@ -179,11 +180,17 @@ def _infer_file_size(draft: _Draft, name: str, streams: Iterable[Sequence[Mapped
         return
     if best is None:
         lengths = ", ".join(str(size) for size in sorted(seen.lengths)[:4]) or "none"
-        draft.note(name, f"the lengths seen ({lengths}) do not look like a setting")
+        draft.note(name, f"the sizes of the files ({lengths}) do not look like a setting")
         return
-    note = f"{seen.lengths[best]} of {seen.lengths.total()} files are {best} bytes long"
+    note = (
+        f"{seen.lengths[best]:,} of {count_of(seen.lengths.total(), 'file')} "
+        f"{'has' if seen.lengths[best] == 1 else 'have'} {best:,} bytes"
+    )
     if seen.distances:
-        note += f", {seen.distances[best]} of {seen.distances.total()} neighbours are that far apart"
+        note += (
+            f"; {seen.distances[best]:,} of {count_of(seen.distances.total(), 'distance')} between "
+            "neighbors fit"
+        )
     draft.put(name, best, "inferred", note, proven=proven)
 
 
@@ -209,7 +216,11 @@ def _aligned_share(starts: frozenset[int], size: int) -> float:
 def _note_contradiction(draft: _Draft, name: str, lengths: Counter[int], given: int) -> None:
     if lengths and given not in lengths:
         common, count = lengths.most_common(1)[0]
-        draft.note(name, f"{count} of {lengths.total()} files are {common} bytes long, not {given}")
+        draft.note(
+            name,
+            f"{count:,} of {count_of(lengths.total(), 'file')} {'has' if count == 1 else 'have'} "
+            f"{common:,} bytes, not {given:,}",
+        )
 
 
 def _infer_index(draft: _Draft, indexes: Sequence[IndexFile]) -> None:
@@ -223,7 +234,9 @@ def _infer_index(draft: _Draft, indexes: Sequence[IndexFile]) -> None:
                 if count > 1:
                     draft.contradicted |= given
                 draft.note(
-                    "slot_count", f"{count} of {lengths.total()} files are {common} bytes long, not {size}"
+                    "slot_count",
+                    f"{count:,} of {count_of(lengths.total(), 'file')} {'has' if count == 1 else 'have'} "
+                    f"{common:,} bytes, not {size:,}",
                 )
         return
     guess: IndexGuess = infer_index_geometry(

@@ -156,13 +156,15 @@ def _by_place(path: Path, size: int) -> FileIdentity | None:
             kind = _IN_DLEDGER.get(directory.name, kind)
         if kind is not None:
             root = directory.parent.parent if kind in _IN_DLEDGER.values() else directory.parent
-            return FileIdentity(path, kind, f"it stands in {directory.name}/", size, offset, store_root=root)
+            return FileIdentity(
+                path, kind, f"the file is in {directory.name}/", size, offset, store_root=root
+            )
         area = directory.parent.parent
         kind = _IN_QUEUES.get(area.name)
         queue_id = parse_int32(directory.name)
         if kind is not None and queue_id is not None:
             root = area.parent.parent if area.parent.name == "compaction" else area.parent
-            how = f"it stands in {area.name}/<topic>/<queueId>/"
+            how = f"the file is in {area.name}/<topic>/<queueId>/"
             topic = directory.parent.name
             return FileIdentity(
                 path, kind, how, size, offset, topic=topic, queue_id=queue_id, store_root=root
@@ -170,21 +172,21 @@ def _by_place(path: Path, size: int) -> FileIdentity | None:
     kind = _IN_TIERED.get(directory.name)
     offset = segment_offset(name)
     if kind is not None and offset is not None:
-        how = f"it stands in <topic>/<queueId>/{directory.name}/ under the name of a segment"
+        how = f"the file is in <topic>/<queueId>/{directory.name}/ and has the name of a segment"
         queue = directory.parent
         return FileIdentity(
             path, kind, how, size, offset, topic=queue.parent.name, queue_id=parse_int32(queue.name)
         )
     if directory.name == "tiered_index_file" and java_parse_long(name) is not None:
-        how = f"it stands in {directory.name}/"
+        how = f"the file is in {directory.name}/"
         return FileIdentity(path, FileKind.TIERED_INDEX, how, size, store_root=directory.parent)
     if directory.name == "index" and java_parse_long(name) is not None:
-        return FileIdentity(path, FileKind.INDEX, "it stands in index/", size, store_root=directory.parent)
+        return FileIdentity(path, FileKind.INDEX, "the file is in index/", size, store_root=directory.parent)
     kind = _AT_ROOT.get(name)
     if kind is not None:
-        return FileIdentity(path, kind, f"its name is {name}", size)
+        return FileIdentity(path, kind, f"the name is {name}", size)
     if name.endswith((".json", ".json.bak", ".json.tmp")) or name in ("transactionMetrics", "timermetrics"):
-        return FileIdentity(path, FileKind.CONFIG, f"its name is {name}", size)
+        return FileIdentity(path, FileKind.CONFIG, f"the name is {name}", size)
     return None
 
 
@@ -193,7 +195,9 @@ def _by_bytes(path: Path, size: int, head: bytes) -> FileIdentity:
     for kind, how, test in _TESTS:
         if test(path, size, head):
             return FileIdentity(path, kind, how, size, offset if kind in _SIZES else None)
-    return FileIdentity(path, FileKind.UNKNOWN, "neither its place nor its bytes tell", size)
+    return FileIdentity(
+        path, FileKind.UNKNOWN, "neither the place nor the bytes of the file match a known kind", size
+    )
 
 
 def _looks_like_commitlog(_path: Path, _size: int, head: bytes) -> bool:
@@ -219,7 +223,7 @@ def _looks_like_index(path: Path, size: int, head: bytes) -> bool:
     header = decode_header(head)
     times, offsets = (
         (header.begin_timestamp, header.end_timestamp),
-        (header.begin_phy_offset, header.end_phy_offset),
+        (header.begin_physical_offset, header.end_physical_offset),
     )
     if not all(1 << 39 < time < 1 << 43 for time in times) or min(offsets) < 0 or header.hash_slot_count < 1:
         return False
@@ -267,20 +271,20 @@ def _looks_like_json(_path: Path, _size: int, head: bytes) -> bool:
 
 
 _TESTS: tuple[tuple[FileKind, str, Callable[[Path, int, bytes], bool]], ...] = (
-    (FileKind.COMMITLOG, "it begins with the magic code of a record", _looks_like_commitlog),
-    (FileKind.DLEDGER_DATA, "it begins with a DLedger entry and a record in it", _looks_like_dledger),
-    (FileKind.INDEX, "its name is a time and its length fits", _is_named_as_index),
-    (FileKind.CHECKPOINT, "it has 4096 bytes and begins with timestamps", _looks_like_checkpoint),
+    (FileKind.COMMITLOG, "the file begins with the magic code of a record", _looks_like_commitlog),
+    (FileKind.DLEDGER_DATA, "the file begins with a DLedger entry that holds a record", _looks_like_dledger),
+    (FileKind.INDEX, "the name is a time, and the length fits", _is_named_as_index),
+    (FileKind.CHECKPOINT, "the file has 4,096 bytes and begins with timestamps", _looks_like_checkpoint),
     (
         FileKind.TIMER_WHEEL,
-        "it has the length of a timer wheel",
+        "the file has the length of a timer wheel",
         lambda _n, size, _h: size == _TIMER_WHEEL_SIZE,
     ),
-    (FileKind.TIMER_LOG, "it begins with timer log units", _looks_like_timer_log),
-    (FileKind.INDEX, "its header and its chains are those of an index file", _looks_like_index),
-    (FileKind.CONSUMEQUEUE, "it begins with 20-byte units", _looks_like_units(20)),
-    (FileKind.BATCH_CONSUMEQUEUE, "it begins with 46-byte units", _looks_like_units(46)),
-    (FileKind.CONFIG, "it begins like JSON", _looks_like_json),
+    (FileKind.TIMER_LOG, "the file begins with timer log units", _looks_like_timer_log),
+    (FileKind.INDEX, "header and chains are those of an index file", _looks_like_index),
+    (FileKind.CONSUMEQUEUE, "the file begins with 20-byte units", _looks_like_units(20)),
+    (FileKind.BATCH_CONSUMEQUEUE, "the file begins with 46-byte units", _looks_like_units(46)),
+    (FileKind.CONFIG, "the file begins like JSON", _looks_like_json),
 )
 
 
@@ -296,7 +300,7 @@ def _with_file_size(identity: FileIdentity, head: bytes) -> FileIdentity:
     if offset is None:
         size = identity.size
         if identity.kind is FileKind.COMMITLOG and (start := _start_from_record(head)) is not None:
-            offset, how = start, f"{how}; its start is where that record says it stands"
+            offset, how = start, f"{how}; the record's own physicalOffset gives the start"
     else:
         size = file_size_of(_siblings(identity), default, multiple)
     return replace(identity, how=how, start_offset=offset, file_size=size)

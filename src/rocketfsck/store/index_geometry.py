@@ -34,6 +34,7 @@ from rocketfsck.formats.indexfile import (
 )
 from rocketfsck.store.model import GEOMETRY_DEFAULTS, IndexFile
 from rocketfsck.store.reading import CHUNK_SIZE, FileReader
+from rocketfsck.wording import count_of
 
 MAX_SCAN_SIZE = 1 << 29
 """At most so many bytes are read in search of a file's last byte that is not zero."""
@@ -73,7 +74,7 @@ def infer_index_geometry(
     """
     lengths = Counter(file.size for file in files if _words(file.size) >= 6)
     if not lengths:
-        return IndexGuess(None, None, "no index file has a length that an index file can have")
+        return IndexGuess(None, None, "no index file has a possible length")
     sizes = sorted(
         lengths, key=lambda length: (lengths[length], length == _DEFAULT_SIZE, length), reverse=True
     )
@@ -93,7 +94,10 @@ def _of_size(files: Sequence[IndexFile], total: int) -> IndexGuess:
     size = files[0].size
     words = _words(size)
     if size == _DEFAULT_SIZE:
-        note = f"{len(files)} of {total} files have the default length"
+        note = (
+            f"{len(files):,} of {count_of(total, 'file')} {'has' if len(files) == 1 else 'have'} the "
+            "default length"
+        )
         return IndexGuess(*_DEFAULTS, note, proven=True, file_count=len(files))
     counted = [(file, count) for file in files if (count := _index_count(file)) > 1]
     found = _by_header(files, counted, words)
@@ -102,13 +106,15 @@ def _of_size(files: Sequence[IndexFile], total: int) -> IndexGuess:
     if found is not None:
         slots, entries, score, how = found
         fits = f"{int(score * 100)} % of the chain heads and links tried fit these numbers"
-        note = f"the length is {size}; {fits}{how}"
+        note = f"the file has {size:,} bytes; {fits}{how}"
         return IndexGuess(slots, entries, note, proven=True, score=score, file_count=len(files))
     if not counted:
         entries = min(max(1, round(words * 4 / 21)), (words - 1) // 5)
-        note = f"the length is {size}; without entries nothing tells the two apart: the default ratio"
+        note = f"the file has {size:,} bytes and no readable entries: the numbers follow the default ratio"
         return IndexGuess(words - 5 * entries, entries, note)
-    return IndexGuess(None, None, f"the length is {size}, but no numbers of that length fit the entries")
+    return IndexGuess(
+        None, None, f"the file has {size:,} bytes, but no numbers for that length fit the entries"
+    )
 
 
 _Fit = tuple[int, int, float, str]
@@ -141,7 +147,7 @@ def _by_slots(files: Sequence[IndexFile], words: int) -> _Fit | None:
             entries, rest = divmod(words - slots, ENTRY_SIZE // SLOT_SIZE)
             score = 0.0 if rest or entries < 1 else _score(file, last + 1, slots, entries)
             if score >= _MIN_SCORE and (best is None or score > best[2]):
-                best = slots, entries, score, f"; by its slots, {file.name} has {last} entries"
+                best = slots, entries, score, f"; by its slots, {file.name} has {count_of(last, 'entry')}"
         return best
     return None
 
@@ -186,7 +192,9 @@ def _complete(size: int, slots: int | None, entries: int | None) -> IndexGuess:
         return IndexGuess(
             slots,
             entries if fits else None,
-            f"the length is {size}" if fits else f"the length {size} does not fit {slots} slots",
+            f"the file has {size:,} bytes"
+            if fits
+            else f"{size:,} bytes do not fit {count_of(slots, 'slot')}",
             proven=fits,
         )
     assert entries is not None
@@ -195,7 +203,7 @@ def _complete(size: int, slots: int | None, entries: int | None) -> IndexGuess:
     return IndexGuess(
         slots if fits else None,
         entries,
-        f"the length is {size}" if fits else f"the length {size} does not fit {entries} entries",
+        f"the file has {size:,} bytes" if fits else f"{size:,} bytes do not fit {count_of(entries, 'entry')}",
         proven=fits,
     )
 

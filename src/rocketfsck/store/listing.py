@@ -172,7 +172,7 @@ class Lister:
         """The strays by path; areas with more than are listed say how many more there are."""
         for area, count in sorted(self._stray_counts.items()):
             if count > MAX_STRAYS_PER_AREA:
-                more = f"{count - MAX_STRAYS_PER_AREA} more in {area} are not listed"
+                more = f"{count - MAX_STRAYS_PER_AREA:,} more in {area}, not listed"
                 self.strays.append(Stray(path_of(self.root), "", StrayReason.MORE, area, 0, more))
         return tuple(sorted(self.strays, key=lambda stray: stray.relative))
 

@@ -66,18 +66,18 @@ def commitlog_places(
     root = path_of(lister.root)
     found, notes = _named(root, settings)
     if found:
-        notes.append(Evidence("the commitlog's directories", "broker.conf names them"))
+        notes.append(Evidence("the commitlog's directories", "broker.conf names the directories"))
         return LogPlaces(tuple(dict.fromkeys(found)), tuple(notes))
     if settings.path is not None and not notes:  # it is the default that this broker goes by
         return LogPlaces((root / OWN,))
     inferred, doubtful = _infer(list(_candidates(lister, entries, known)), entries)
     if inferred:
-        why = "their files continue one log, and records say so; no setting names them"
+        why = "the files form one log, as their records show; no setting names the directories"
         notes.append(Evidence(f"the commitlog is in {', '.join(inferred)}", why))
         return LogPlaces(tuple(root / name for name in inferred), tuple(notes), inferred=True)
     if notes:
-        notes.append(Evidence("the commitlog's directory", "the one in the store is read instead"))
-    notes += [Evidence(f"{name} may be the commitlog's", why) for name, why in doubtful]
+        notes.append(Evidence("the commitlog's directory", "commitlog/ in the store is read instead"))
+    notes += [Evidence(f"{name} may belong to the commitlog", why) for name, why in doubtful]
     return LogPlaces((root / OWN,), tuple(notes), doubtful=doubtful)
 
 
@@ -172,15 +172,15 @@ def _infer(
     size = Counter(length for candidate in proven for length in candidate.sizes).most_common(1)[0][0]
     reason = ""
     if beside and not own:
-        reason = "its files are a commit log, but commitlog/ is there, without any"
+        reason = "the directory holds a commit log, but commitlog/ exists and is empty"
     elif len(proven) < 2:
-        reason = "its files are a commit log, but it is the only such directory, and of another name"
+        reason = "the directory holds a commit log, but is the only one, and not named commitlog"
     elif len(set(starts)) < len(starts):
-        reason = "its files are a commit log, but some places are there twice"
+        reason = "the directory holds a commit log, but another directory has files for the same offsets"
     elif not size or any((start - starts[0]) % size for start in starts):
-        reason = "its files are a commit log, but their places do not fit those of the others"
+        reason = "the directory holds a commit log, but its offsets do not fit those of the other directories"
     elif not _take_turns(proven) and (beside or any(b - a != size for a, b in pairwise(starts))):
-        reason = "its files are a commit log, but not certainly a part of the same as the others"
+        reason = "the directory holds a commit log, but perhaps not the same one as the others"
     if not reason:
         return tuple(candidate.name for candidate in proven), ()
     copies = [other.name for other in others if own.issuperset(other.starts)]

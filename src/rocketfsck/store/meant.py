@@ -43,6 +43,16 @@ def find_meant_stores(path: Path) -> tuple[Path, ...]:
     return tuple(found)
 
 
+def is_in_store(directory: Path) -> bool:
+    """Whether a directory is a store, or is inside one, by the names around it."""
+    place = Path(os.path.realpath(directory))
+    for above in (place, *list(place.parents)[:DEPTH]):
+        parts = {name for name in _PARTS if os.path.lexists(above / name)}
+        if "commitlog" in parts or len(parts) > 1:
+            return True
+    return False
+
+
 def _stores(directories: list[Path], limit: int) -> tuple[list[Path], list[Path]]:
     """Which of the directories are stores, and what is in the others."""
     found: list[Path] = []

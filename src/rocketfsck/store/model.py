@@ -15,7 +15,7 @@ Reference 1.1 and 1.2. Facts without judgement: a file of a wrong length is in i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -137,6 +137,15 @@ class MappedFileQueue:
     def size(self) -> int:
         """Sum of the files' lengths in bytes."""
         return sum(file.size for file in self.files)
+
+
+def files_at(files: Iterable[MappedFile], offset: int) -> list[MappedFile]:
+    """The files of a stream that hold the byte at an offset: one, none, or several where names are wrong."""
+    return [
+        file
+        for file in files
+        if file.start_offset is not None and file.start_offset <= offset < file.start_offset + file.size
+    ]
 
 
 QueueKind = Literal["file", "batch"]

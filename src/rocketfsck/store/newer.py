@@ -42,12 +42,12 @@ def index_note(store: Store) -> str | None:
             break
     if LEAST_SHARE * strange >= looked > 0:
         return (
-            f"{strange} of the {looked} newest index entries are for none of their records' keys: a feature "
-            "that is not known here, and whose entries are not written"
+            f"{strange:,} of the {looked:,} newest index entries match no key of their records: "
+            "rocketfsck does not know this feature and does not write such entries"
         )
     if writes_more_entries(store):
         return (
-            f"{TAG_STORE}/ is from a broker of 5.4.0 or later, which indexes tags, too: read as "
+            f"{TAG_STORE}/ comes from a broker of 5.4.0 or later, which also indexes tags: read as "
             f"{store.dialect.version}, the store gets no such entries"
         )
     return None

@@ -123,7 +123,9 @@ def _open_store(base: Path, told: Told) -> Store:
     lister = Lister(os.fspath(base), _tree(base))
     places = commitlog_places(lister, entries, settings, told.commitlog_paths, _NOT_LOGS)
     if not told.commitlog_paths and _is_commitlog(entries):
-        note = Evidence("the directory is a commitlog", "it holds mapped files, and nothing of a store")
+        note = Evidence(
+            "the directory is a commitlog", "the directory has mapped files, but no other part of a store"
+        )
         places = LogPlaces((base,), (note,))
         entries = []
     directories = places.directories
@@ -261,7 +263,7 @@ def _remote_names(directory: str) -> list[str]:
 def _list_unused_commitlog(lister: Lister) -> None:
     """`commitlog/` in the root of a store whose commitlog is said to be elsewhere."""
     for entry in lister.entries(path_of(lister.root) / "commitlog", "commitlog"):
-        lister.stray(entry, "commitlog", StrayReason.UNKNOWN, "the commitlog is read from elsewhere")
+        lister.stray(entry, "commitlog", StrayReason.UNKNOWN, "the commitlog is in another directory")
 
 
 def _geometry(settings: Settings, parts: _Parts) -> Geometry:

@@ -18,12 +18,6 @@ def store_command(words: Sequence[str], told: Told, root: Path | str) -> str:
     return shlex.join(["rocketfsck", *words, *told_words(told), str(root)])
 
 
-def file_command(words: Sequence[str], told: Told, file: Path | str) -> str:
-    """`rocketfsck WORDS… FILE`: where the commit log is does not matter to a file on its own."""
-    alone = Told(told.broker_conf, told.version, storage_options=told.storage_options)
-    return shlex.join(["rocketfsck", *words, *told_words(alone), str(file)])
-
-
 def plan_command(store: Store, options: CheckOptions) -> str | None:
     """The command line that plans a repair of what this check found; it changes nothing.
 
@@ -39,15 +33,6 @@ def fix_command(store: Store, level: Level) -> str:
     """The command line that repairs a store that was checked at this level, after a question."""
     words = ["fix"] if level == "full" else ["fix", "--level", level]
     return store_command([*words, *_delay_levels(store)], store.told, store.root)
-
-
-def simulate_command(version: str, told: Told, root: Path | str) -> str:
-    """The command line that predicts what a broker of this version does when it starts on a store."""
-    words = ["rocketfsck", "simulate", "--broker", told.version or version]
-    words += [] if told.broker_conf is None else ["--conf", str(told.broker_conf)]
-    for path in told.commitlog_paths:
-        words += ["--commitlog-path", str(path)]
-    return shlex.join([*words, *_storage_words(told), str(root)])
 
 
 def _delay_levels(store: Store) -> list[str]:

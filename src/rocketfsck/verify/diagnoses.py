@@ -7,17 +7,18 @@ its diagnosis stays, below its cause.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from pathlib import Path
 
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Told
-from rocketfsck.store.places.locations import path_of
-from rocketfsck.verify.advice import file_command, simulate_command, store_command
+from rocketfsck.verify.advice import told_words
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Diagnosis
 from rocketfsck.verify.rules.catalog import RULES, severity_of
 from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES, MEANINGS_OF_ONE_RULE
+from rocketfsck.verify.suggest import Opened, look_at
 
 FILE_LIMIT = 5
 COMMAND_LIMIT = 3
@@ -38,20 +39,6 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
 
 FOLLOWERS = frozenset({RuleName.UNIT_OF_DAMAGED_RECORD, RuleName.ENTRY_OF_DAMAGED_RECORD})
 """Rules that only tell what refers to damaged bytes: they count for the class that the damage itself has."""
-
-
-START_RULES = frozenset(
-    {
-        RuleName.ABORT_PRESENT,
-        RuleName.INDEX_FILE_DOOMED,
-        RuleName.RECOVERY_SCANS_ALL,
-        RuleName.CHECKPOINT_ZERO,
-        RuleName.SEGMENT_LENGTH,
-        RuleName.FOREIGN_FILE,
-        RuleName.COMMITLOG_MISSING,
-    }
-)
-"""Rules that say what a start would do: for them the prediction is the place to look at."""
 
 
 def diagnose(
@@ -79,7 +66,7 @@ def diagnose(
             name = damage.get(_first_offset(finding)) or name
         groups.setdefault(name, []).append(finding)
     order = sorted(groups, key=lambda name: (_depth(name, groups), -_worst(groups[name]), name))
-    place = _Place(store, told or Told(), version)
+    place = Opened(store, told_words(told or Told()), version)
     return tuple(_diagnosis(name, groups, place) for name in order)
 
 
@@ -104,7 +91,7 @@ def next_commands(
 
 def _first_offset(finding: Finding) -> int | None:
     """Where the damaged bytes begin that a follower refers to."""
-    stated = finding.found.get("first_offset", finding.where.physical_offset)
+    stated = finding.found.get("first_physical_offset", finding.where.physical_offset)
     return stated if isinstance(stated, int) else None
 
 
@@ -121,7 +108,7 @@ def _worst(findings: list[Finding]) -> Severity:
     return max(severity_of(finding) for finding in findings)
 
 
-def _diagnosis(name: str, groups: Mapping[str, list[Finding]], place: _Place) -> Diagnosis:
+def _diagnosis(name: str, groups: Mapping[str, list[Finding]], place: Opened) -> Diagnosis:
     findings = groups[name]
     known = FAULT_CLASSES[name]
     cause = _cause(name, groups)
@@ -144,38 +131,10 @@ def _diagnosis(name: str, groups: Mapping[str, list[Finding]], place: _Place) ->
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The store that commands name."""
-
-    store: str
-    told: Told
-    version: str | None
-
-
-def _look_at(findings: list[Finding], of: _Place) -> str | None:
-    """The dump of the first place that a finding names by bytes or by entry; None where none does. Where the
-    file itself is missing, what there is instead."""
-    store, told = of.store, of.told
+def _look_at(findings: list[Finding], of: Opened) -> str | None:
+    """The command line that shows the first place that the worst finding names; None where none does."""
     for finding in sorted(findings, key=lambda finding: -severity_of(finding)):
-        where = finding.where
-        if finding.rule in START_RULES and of.version is not None:
-            return simulate_command(of.version, told, store)
-        if not where.file or not where.file.isprintable():
-            continue
-        place = path_of(store) / where.file
-        if where.file.startswith("commitlog/") and where.physical_offset is not None:
-            at = str(where.physical_offset)
-            return file_command(["dump", "--hex", "--offset-from", at, "--limit", "1"], told, place)
-        if where.slot is not None:
-            return file_command(["dump", "--slot", str(where.slot)], told, place)
-        if where.start is not None and where.end != where.start:
-            span = f"{where.start}:{'' if where.end is None else where.end}"
-            return file_command(["dump", "--hex", "--pos", span, "--limit", "20"], told, place)
-        if where.topic is not None and where.queue_id is not None:  # the file may be what is missing
-            queue = ["--topic", where.topic, "--queue", str(where.queue_id)]
-            return store_command(["dump", *queue, "--limit", "20"], told, store)
-        if not place.exists():
-            return store_command(["info"], told, store)
-        return file_command(["dump", "--limit", "20"], told, place)
+        words = look_at(finding, of, Path.exists)
+        if words is not None:
+            return shlex.join(words)
     return None

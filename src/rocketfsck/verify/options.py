@@ -80,7 +80,10 @@ class CheckOptions:
 
     `max_duration` is in seconds: no task is started after it. `baseline` is a file of fingerprints whose
     findings are counted, not shown. `resume` is a file that keeps what finished; it is made if it is not
-    there. `jobs`: tasks at once, 0 for all cores. `now_timestamp` (ms) replaces the clock.
+    there. `jobs`: tasks at once, 0 for all cores. `now_timestamp` (ms) replaces the clock. The check stops
+    after the first `stop_after` findings above info (`verify.stopping`); None: never. `since` is the file of
+    what earlier checks found, made if it is not there (`verify.since`); each part is read as a whole once in
+    `scrub` seconds, None: never again.
     """
 
     level: Level = "full"
@@ -93,14 +96,35 @@ class CheckOptions:
     jobs: int = 0
     detail_limit: int = DETAIL_LIMIT
     now_timestamp: int | None = None
+    stop_after: int | None = None
+    since: Path | None = None
+    scrub: float | None = None
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
             raise UsageError(f"a level is one of {', '.join(LEVELS)}, not {printable(self.level)!r}")
         if self.max_duration is not None and not self.max_duration > 0:
             raise UsageError("a time limit is a number of seconds above 0")
+        if self.stop_after is not None and self.stop_after < 1:
+            raise UsageError("the number of findings to stop after is at least 1")
         if self.detail_limit < 1 or self.jobs < 0:
             raise UsageError("the number of findings a rule and file is at least 1, that of jobs at least 0")
+
+        self._check_since()
+
+    def _check_since(self) -> None:
+        """What goes on from an earlier check is whole, and leaves out nothing."""
+        if self.since is None:
+            if self.scrub is not None:
+                raise UsageError("a scrub period is for a check since an earlier one")
+            return
+        parts = (self.resume, self.subset, self.max_duration, self.stop_after)
+        if any(part is not None for part in parts):
+            raise UsageError(
+                "a check since an earlier one has no subset, time limit, number of findings or resume"
+            )
+        if self.level == "quick":
+            raise UsageError("a check since an earlier one has a level that reads content, not quick")
 
     def selected_rules(self) -> frozenset[str]:
         """Ids of the rules asked for, whatever the level; raises UsageError for a name that fits none."""
@@ -117,7 +141,7 @@ def _matching(names: Iterable[str]) -> frozenset[str]:
     for name in names:
         matches = [rule.id for rule in RULES.values() if _matches(rule, name)]
         if not matches:
-            raise UsageError(f"no rule is called {printable(name)!r} or has an id that starts so")
+            raise UsageError(f"no rule is called {printable(name)!r} or has an id that starts like this")
         found.update(matches)
     return frozenset(found)
 

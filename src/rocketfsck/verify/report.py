@@ -7,18 +7,20 @@ In JSON, text whose bytes are not UTF-8 (a topic's directory name) has a form of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.documents import from_document, named, printable, to_document
-from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS, UsageError
+from rocketfsck.documents import from_document, named, plain, printable, to_document
+from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS, UsageError, outcome_of
 from rocketfsck.rows import Column, arrow_batch, arrow_schema
 from rocketfsck.verify.finding import Finding, Severity, SeverityName
 from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.rules.rule import Level
+from rocketfsck.verify.suggest import Opened, suggestions
 from rocketfsck.verify.tasks.facts import RegionTotal
 from rocketfsck.verify.tasks.task import Checked
+from rocketfsck.wording import count_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +50,7 @@ FINDING_COLUMNS = (
     Column("fingerprint", "text"),
     Column("fault_class", "text"),
     Column("repair", "text"),
+    Column("suggest", "json"),
 )
 """The columns of findings as a table, wherever one is made: `check --format` csv, arrow, parquet, Python."""
 
@@ -58,7 +61,8 @@ class StoreFacts:
 
     `geometry` holds sizes in bytes and counts, `geometry_sources` for each "given", "inferred" or "default".
     `known_from` are pairs (what, why) that the dialect was told by. `live` is None where it is not known
-    whether a broker holds the store. Offsets are physical, half-open; None without commitlog files.
+    whether a broker holds the store. `open_options` are the options that the store was opened with. Offsets
+    are physical, half-open; None without commitlog files.
     """
 
     root: str
@@ -74,6 +78,7 @@ class StoreFacts:
     byte_count: int
     start_offset: int | None
     end_offset: int | None
+    open_options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +95,48 @@ class NotChecked:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of the data files the check went through, in tasks and in their bytes."""
+    """How much of the data files the check went through, in tasks and in their bytes.
+
+    `stopped_after` is the number of findings after which it stopped early, None where it went on to its end.
+    """
 
     task_count: int
     done_count: int
     byte_count: int
     done_byte_count: int
+    stopped_after: int | None = None
 
     @property
     def complete(self) -> bool:
-        return self.done_count == self.task_count
+        return self.done_count == self.task_count and self.stopped_after is None
 
     @property
     def statement(self) -> str:
         """One sentence."""
         share = 100 * self.done_byte_count / self.byte_count if self.byte_count else 100.0
-        files = f"{self.done_count} of {self.task_count} tasks"
-        amount = f"{self.done_byte_count} of {self.byte_count} bytes ({share:.1f}%)"
-        return f"checked {files}, {amount}" + ("" if self.complete else "; what is left out may hold damage")
+        files = f"{self.done_count:,} of {count_of(self.task_count, 'task')}"
+        amount = f"{self.done_byte_count:,} of {count_of(self.byte_count, 'byte')} ({share:.1f}%)"
+        stopped = (
+            "" if self.stopped_after is None else f"; stopped after {count_of(self.stopped_after, 'finding')}"
+        )
+        rest = "" if self.complete else "; the rest may hold damage"
+        return f"checked {files}, {amount}{stopped}{rest}"
+
+
+@dataclass(frozen=True, slots=True)
+class SinceFacts:
+    """What a check that goes on from an earlier one did not read again.
+
+    `kept_file_count` files of the commit log, with `kept_byte_count` bytes, are what they were then.
+    `previous_timestamp` is the earlier check's start (ms), None where there is none to go on from; `reason`
+    then says why, "" for the first check. Every part was read as a whole at `oldest_read_timestamp` or later.
+    """
+
+    previous_timestamp: int | None
+    oldest_read_timestamp: int
+    kept_file_count: int = 0
+    kept_byte_count: int = 0
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +160,9 @@ class Diagnosis:
 class Report:
     """All that a check has to say. `counts` is exact for each rule id, whatever `findings` leaves out.
 
-    `suppressed` counts findings that a baseline knows. `checked` is by family of files ("commitlog",
-    "consumequeue", "index", "checkpoint", "config"); `regions` by commitlog file.
+    `suppressed` counts findings that a baseline knows, `withheld` those that a policy leaves out of
+    `findings`; `severities` has the rules for which it wants another severity. `checked` is by family of
+    files ("commitlog", "consumequeue", "index", "checkpoint", "config"); `regions` by commitlog file.
     """
 
     store: StoreFacts
@@ -149,20 +179,28 @@ class Report:
     diagnoses: tuple[Diagnosis, ...] = ()
     regions: Mapping[str, tuple[RegionTotal, ...]] = field(default_factory=dict)
     next_commands: tuple[str, ...] = ()
+    severities: Mapping[str, SeverityName] = field(default_factory=dict)
+    withheld: int = 0
+    since: SinceFacts | None = None
     schema_version: int = SCHEMA_VERSION
+
+    def severity_of(self, rule: str) -> Severity:
+        """How bad findings of a rule are in this report."""
+        wanted = self.severities.get(rule)
+        return RULES[rule].severity if wanted is None else Severity[wanted.upper()]
 
     @property
     def severity_counts(self) -> dict[Severity, int]:
         """Exact number of findings of each severity, worst first."""
         totals = dict.fromkeys(sorted(Severity, reverse=True), 0)
         for rule, count in self.counts.items():
-            totals[RULES[rule].severity] += count
+            totals[self.severity_of(rule)] += count
         return totals
 
     @property
     def worst(self) -> Severity | None:
         """The highest severity found; None without findings."""
-        return max((RULES[rule].severity for rule, count in self.counts.items() if count), default=None)
+        return max((self.severity_of(rule) for rule, count in self.counts.items() if count), default=None)
 
     @property
     def exit_code(self) -> int:
@@ -179,9 +217,29 @@ class Report:
             "kind": KIND,
             **{name: members[name] for name in members if name not in ("coverage", "findings")},
             "exit_code": self.exit_code,
+            "outcome": outcome_of(self.exit_code),
             "coverage": {**members["coverage"], "statement": self.coverage.statement},
-            "findings": [finding_to_json(finding) for finding in self.findings],
+            "findings": list(self.finding_documents()),
         }
+
+    def finding_documents(self) -> Iterator[dict[str, Any]]:
+        """Each finding as JSON values, with `suggest`: what to run next, as argument vectors."""
+        for finding in self.findings:
+            words = [list(vector) for vector in suggestions(finding, self.opened)]
+            severity = self.severity_of(finding.rule).word
+            yield {**finding_to_json(finding), "severity": severity, "suggest": plain(words)}
+
+    def finding_rows(self) -> Iterator[dict[str, Any]]:
+        """Each finding as values of `FINDING_COLUMNS`."""
+        for finding in self.findings:
+            severity = self.severity_of(finding.rule).word
+            words = [list(vector) for vector in suggestions(finding, self.opened)]
+            yield {**finding_row(finding), "severity": severity, "suggest": words}
+
+    @property
+    def opened(self) -> Opened:
+        """How a suggested command opens the store again."""
+        return Opened(self.store.root, self.store.open_options, self.store.dialect)
 
     def to_arrow(self) -> pa.Table:
         """The findings as a table, one row a finding, in the columns of `check --format arrow`.
@@ -192,7 +250,7 @@ class Report:
         import pyarrow as pa
 
         schema = arrow_schema(FINDING_COLUMNS, {"kind": FINDINGS_KIND, "store": self.store.root})
-        rows = [finding_row(finding) for finding in self.findings]
+        rows = list(self.finding_rows())
         return pa.Table.from_batches([arrow_batch(rows, FINDING_COLUMNS, schema)] if rows else [], schema)
 
     @classmethod
@@ -203,7 +261,8 @@ class Report:
         if document.get("schema_version") != SCHEMA_VERSION:
             raise UsageError(f"not a check report of schema version {SCHEMA_VERSION}")
         report = from_document(cls, document, "check report", exact=False)
-        unknown = sorted({*report.counts, *(finding.rule for finding in report.findings)} - set(RULES))
+        named_rules = {*report.counts, *report.severities, *(finding.rule for finding in report.findings)}
+        unknown = sorted(named_rules - set(RULES))
         if unknown:
             raise UsageError(f"check report: there is no rule {printable(unknown[0])!r}")
         return report

@@ -9,34 +9,37 @@ them. Nothing in the store is ever opened for writing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
 
 from rocketfsck import __version__
 from rocketfsck.engine import Engine, LocalEngine, core_count
+from rocketfsck.engine.passes import Passes, measured
 from rocketfsck.errors import StoreError
+from rocketfsck.progress import phase
 from rocketfsck.store.elsewhere import has_log_elsewhere, has_queues_elsewhere
-from rocketfsck.store.model import OtherKind, Store, StrayReason
-from rocketfsck.store.reading import Progress
-from rocketfsck.store.rocks.families import is_known
-from rocketfsck.verify.advice import continue_command, plan_command
+from rocketfsck.store.model import Store
+from rocketfsck.verify.advice import continue_command, plan_command, told_words
 from rocketfsck.verify.baseline import read_baseline
 from rocketfsck.verify.databases.run import Databases, check_databases
 from rocketfsck.verify.diagnoses import diagnose, next_commands
 from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.leftout import behind_stop, levels_above, parts_apart, parts_unread
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import NotChecked, Report, StoreFacts
 from rocketfsck.verify.rules.catalog import RULES, UNKNOWN_RULES, describe
+from rocketfsck.verify.stopping import Sift, Wanted
 from rocketfsck.verify.store.checkpoint import check_checkpoint
 from rocketfsck.verify.store.compaction import check_compaction
 from rocketfsck.verify.store.config import check_config
 from rocketfsck.verify.store.dledger import check_dledger
 from rocketfsck.verify.store.layout import check_layout
 from rocketfsck.verify.tasks.execute import Executed, execute
-from rocketfsck.verify.tasks.facts import Known, gather
+from rocketfsck.verify.tasks.facts import Fact, Known, gather
 from rocketfsck.verify.tasks.planning import plan_units
 from rocketfsck.verify.tasks.task import (
     Checked,
-    Collector,
     Context,
     IndexFileTask,
     LogFileTask,
@@ -46,37 +49,9 @@ from rocketfsck.verify.tasks.task import (
 from rocketfsck.verify.tiered.check import Tiered, check_tiered
 from rocketfsck.verify.timers.check import check_timers
 
-__all__ = ["Progress", "check_store"]
-
 _KINDS = (("commitlog", LogFileTask), ("consumequeue", QueuesTask), ("index", IndexFileTask))
-_READ_OTHERS = frozenset(
-    {
-        OtherKind.BROKER_IDENTITY,
-        OtherKind.EPOCH,
-        OtherKind.TIMER_CHECK,
-        OtherKind.TIMER_LOG,
-        OtherKind.TIMER_WHEEL,
-        OtherKind.ABORT_BACKUP,
-        OtherKind.SETTINGS,
-        OtherKind.COMPACTION_LOG,
-        OtherKind.COMPACTION_CQ,
-        OtherKind.COMPACTION_CHECKPOINT,
-        OtherKind.DLEDGER_DATA,
-        OtherKind.DLEDGER_INDEX,
-        OtherKind.DLEDGER,
-        OtherKind.TIERED_LOG,
-        OtherKind.TIERED_QUEUE,
-        OtherKind.TIERED_SEGMENT_INDEX,
-        OtherKind.TIERED_INDEX,
-    }
-)
 LARGE_SIZE = 64 << 20
 """A file with more on the disk keeps a core busy for a while."""
-_NOT_READ = "listed, but its content is not checked by this version"
-_HALF_READ = (
-    "entries are compared with their index; nothing says whether they are this store's commit log, "
-    "so the records in them are not checked"
-)
 
 
 def check_store(
@@ -84,9 +59,12 @@ def check_store(
     options: CheckOptions | None = None,
     *,
     engine: Engine | None = None,
-    progress: Progress | None = None,
+    passes: Passes | None = None,
+    seen: Callable[[tuple[Fact, ...]], None] | None = None,
 ) -> Report:
     """Check a store. What is wrong with it is in the report; what could not be read is, too.
+
+    `passes` takes the time of each pass, `seen` what was learned of each file and queue.
 
     Raises UsageError for rules, a baseline or a resume file that do not fit, and StoreError if the resume
     file cannot be written.
@@ -105,27 +83,58 @@ def check_store(
         data_size=sum(file.allocated_size for file in (*store.commitlog.files, *store.indexes)),
         read_ahead=_has_idle_cores(store, engine),
         scan_threads=_scan_threads(store, engine),
+        keeps=options.since is not None,
     )
     units = plan_units(context) if _needs_data(selected) else ()
-    ran = execute(context, options, units, engine, progress)
+    wanted = Wanted(selected, accepted, options.stop_after)
+    sift = Sift(wanted, options.detail_limit)
+    going_on = None
+    if options.since is not None and units:
+        from rocketfsck.verify.since.run import execute_since
+
+        going_on = execute_since(context, options, units, engine, wanted=wanted, passes=passes)
+        ran = going_on.executed
+    else:
+        ran = execute(context, options, units, engine, wanted=wanted, passes=passes)
+    for result in ran.results:
+        sift.take(() if result is None else result.findings)
+    facts = tuple(fact for result in ran.results if result is not None for fact in result.facts)
+    if seen is not None:
+        seen(facts)
     known = gather(
-        (fact for result in ran.results if result is not None for fact in result.facts),
+        facts,
         [file.relative for file in store.commitlog.files],
         bool(units) and ran.coverage.complete,
         log_elsewhere=has_log_elsewhere(store),
         queues_elsewhere=has_queues_elsewhere(store),
     )
-    databases = check_databases(context, options, known, local=isinstance(engine, LocalEngine))
-    tiered = check_tiered(context)
-    items = [*_judge(context, known, ran, databases), *tiered.items]
-    every, suppressed = _sift(ran, items, selected, accepted, options.detail_limit)
-    findings = tuple(sorted(every.findings, key=_report_order))
+    left_out = list(ran.not_checked)
+    databases, tiered = Databases(), Tiered()
+    if not sift.is_full():
+        with phase("checking the databases"), measured(passes, "databases"):
+            databases = check_databases(context, options, known, local=isinstance(engine, LocalEngine))
+        with phase("checking the tiered storage"), measured(passes, "tiered storage"):
+            tiered = check_tiered(context)
+        with (
+            phase("comparing the files with each other"),
+            measured(passes, "across files, small files"),
+        ):
+            for item in chain(_judge(context, known, ran, databases), tiered.items):
+                if isinstance(item, NotChecked):
+                    left_out.append(item)
+                elif not sift.is_full():
+                    sift.take((item,))
+                if sift.is_full():
+                    break
+    if going_on is not None:
+        going_on.save()
+    coverage = replace(ran.coverage, stopped_after=options.stop_after) if sift.is_full() else ran.coverage
+    findings = tuple(sorted(sift.kept.findings, key=_report_order))
     version = str(store.dialect.version)
     diagnoses = diagnose(findings, str(store.root), store.told, version)
     commands = next_commands(diagnoses, findings, plan_command(store, options))
-    rest = continue_command(store, options, ran.coverage)
-    left_out = [*ran.not_checked, *(item for item in items if isinstance(item, NotChecked))]
-    left_out += _parts(context, databases.read)
+    rest = continue_command(store, options, coverage)
+    left_out += [*parts_unread(context, databases.read), *behind_stop(coverage)]
     left_out += [
         NotChecked(finding.where.file, f"not understood: {describe(finding)}")
         for finding in findings
@@ -138,14 +147,15 @@ def check_store(
         started_timestamp=now,
         seconds=round(time.monotonic() - started, 3),
         checked=_checked(store, ran, databases, tiered),
-        coverage=ran.coverage,
-        not_checked=tuple(dict.fromkeys([*left_out, *_apart(options, ran), *_levels(options)])),
+        coverage=coverage,
+        not_checked=tuple(dict.fromkeys([*left_out, *parts_apart(options, ran), *levels_above(options)])),
         findings=findings,
-        counts=every.counts,
-        suppressed=suppressed,
+        counts=sift.kept.counts,
+        suppressed=sift.suppressed,
         diagnoses=diagnoses,
         regions={log.file: log.regions for log in known.logs if log is not None},
         next_commands=commands if rest is None else (*commands, rest),
+        since=None if going_on is None else going_on.facts,
     )
 
 
@@ -176,6 +186,7 @@ def store_facts(store: Store) -> StoreFacts:
         known_from=tuple((item.what, item.why) for item in evidence.known_from),
         geometry={name: getattr(geometry, name) for name in names},
         geometry_sources={name: geometry.source(name) for name in names},
+        open_options=told_words(store.told),
         live=store.live.locked,
         live_known_from=store.live.how,
         file_count=len(files),
@@ -231,62 +242,6 @@ def _guarded(
         yield from items
     except StoreError as error:
         yield NotChecked(error.path or what, str(error), operational=True)
-
-
-def _sift(
-    ran: Executed,
-    items: Sequence[Finding | NotChecked],
-    selected: frozenset[str],
-    accepted: frozenset[str],
-    limit: int,
-) -> tuple[Collector, int]:
-    """The findings that were asked for and are not accepted; and how many are."""
-    kept, suppressed = Collector(limit), 0
-    found = [finding for result in ran.results if result is not None for finding in result.findings]
-    found += [item for item in items if isinstance(item, Finding)]
-    for finding in found:
-        if finding.rule not in selected:
-            continue
-        if accepted and finding.fingerprint in accepted:
-            suppressed += finding.count
-        else:
-            kept.add(finding)
-    return kept, suppressed
-
-
-def _parts(context: Context, read: frozenset[str]) -> Iterator[NotChecked]:
-    """Parts of the store that nothing here reads, or not at this level."""
-    store = context.store
-    if store.log_only:
-        yield NotChecked("", "a directory of commit log files was given: no queue or index is compared")
-    for stray in store.strays:
-        if stray.reason is StrayReason.UNREADABLE:
-            yield NotChecked(stray.relative, stray.detail or "cannot be read", operational=True)
-    for other in store.others:
-        if other.kind is OtherKind.ROCKSDB and (other.relative in read or is_known(other.relative)):
-            continue
-        if other.kind not in _READ_OTHERS:
-            yield NotChecked(other.relative, f"{other.kind}: {_NOT_READ}")
-        elif other.kind is OtherKind.DLEDGER_DATA and has_log_elsewhere(store) and context.level != "quick":
-            yield NotChecked(other.relative, f"{other.kind}: {_HALF_READ}")
-
-
-def _apart(options: CheckOptions, ran: Executed) -> Iterator[NotChecked]:
-    """What the parts of a check do not find, each on its own, however many there are."""
-    if ran.coverage.complete or options.level == "quick":
-        return
-    reason = "what only files of this part and of others tell together is not judged: queues and index files "
-    if options.resume is None:
-        advice = "give every part the same --resume FILE, and the last one reports on the whole"
-    else:
-        advice = f"once {options.resume} holds every part, the report is on the whole"
-    yield NotChecked("", f"{reason}against the log, one segment against the next; {advice}")
-
-
-def _levels(options: CheckOptions) -> Iterator[NotChecked]:
-    above = len(options.selected_rules()) - len(options.wanted_rules())
-    if above:
-        yield NotChecked("", f"{above} rules belong to a higher level than {options.level}")
 
 
 def _checked(store: Store, ran: Executed, databases: Databases, tiered: Tiered) -> Mapping[str, Checked]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.rules.catalog import UNKNOWN_RULES
 
@@ -29,6 +30,13 @@ def areas_of(finding: Finding) -> tuple[str, ...]:
     if isinstance(named, str):
         return tuple(named.split())
     return (area_of(finding.where.file),)
+
+
+def doubtful_areas(findings: Iterable[Finding]) -> frozenset[str]:
+    """The areas with bytes of which two reads differ: nobody knows what is in them."""
+    return frozenset(
+        area for finding in findings if finding.rule == RuleName.READS_DIFFER for area in areas_of(finding)
+    )
 
 
 def unknown_areas(findings: Iterable[Finding]) -> Mapping[str, tuple[Finding, ...]]:

@@ -52,14 +52,14 @@ def test_a_store_that_is_another_there(tmp_path: Path) -> None:
 def test_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
     run = guarded(RUNNER, (3,))
     monkeypatch.setattr(rocketfsck, "__version__", "0.0.9")
-    with pytest.raises(RuntimeError, match=r"it has version 0\.0\.9, and the driver") as caught:
+    with pytest.raises(RuntimeError, match=r"the executor has version 0\.0\.9, but the driver") as caught:
         list(run(iter([])))
     assert isinstance(explained(RuntimeError(JAVA.format(f"RuntimeError: {caught.value}"))), UsageError)
 
 
 def test_something_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "NEEDED", ("numpy", "no_such_package"))
-    with pytest.raises(RuntimeError, match="it has no no_such_package") as caught:
+    with pytest.raises(RuntimeError, match="the executor lacks no_such_package") as caught:
         _run()
     told = explained(RuntimeError(JAVA.format(f"RuntimeError: {caught.value}")))
     assert isinstance(told, UsageError)
@@ -72,17 +72,17 @@ def test_something_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         (
             "pyspark.errors.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] It is 3.12, and 3.11 here.",
             UsageError,
-            "executors run another Python than the driver: It is 3.12, and 3.11 here.",
+            "executors and driver run different versions of Python: It is 3.12, and 3.11 here.",
         ),
         (
             'java.io.IOException: Cannot run program "python3.12": error=2, No such file or directory',
             UsageError,
-            "executors have no python3.12: set PYSPARK_PYTHON to the Python that they have",
+            "executors have no python3.12: set PYSPARK_PYTHON to a Python that the executors have",
         ),
         (
             "ModuleNotFoundError: No module named 'pyarrow'",
             UsageError,
-            "an executor's Python lacks something: No module named 'pyarrow'",
+            "the Python of an executor lacks a module: No module named 'pyarrow'",
         ),
         (
             "rocketfsck.errors.StoreError: /store/commitlog/0 at byte 7: cannot be read: Input/output error",

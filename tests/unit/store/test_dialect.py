@@ -234,7 +234,7 @@ def test_checkpoint_fields(
     assert versions(evidence)[0] == oldest
     assert f"{words} in the checkpoint is {value}" in told(evidence)
     assert not evidence.conflict
-    assert "there is no abort.bak: 5.0.0+ leaves one for ever; set aside" in told(evidence)
+    assert "there is no abort.bak: brokers keep abort.bak forever from 5.0.0 on; ignored" in told(evidence)
 
 
 def test_two_lines_of_evidence_that_conflict(store_copy: Directory) -> None:
@@ -245,7 +245,9 @@ def test_two_lines_of_evidence_that_conflict(store_copy: Directory) -> None:
     evidence = open_store(root).dialect_evidence
     assert evidence.conflict
     assert "4.4.0" in versions(evidence)
-    assert "confirmPhyOffset in the checkpoint is 7: the field is 5.1.1+; set aside" in told(evidence)
+    assert "confirmPhyOffset in the checkpoint is 7: brokers write the field from 5.1.1 on; ignored" in told(
+        evidence
+    )
 
 
 def test_a_short_checkpoint_says_nothing(tmp_path: Path) -> None:
@@ -287,7 +289,7 @@ def test_a_file_that_vanishes_says_nothing(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "abort").write_bytes(b"1")
     monkeypatch.setattr(clues, "FileReader", refuse)
     assert told(open_store(tmp_path).dialect_evidence) == (
-        "abort is empty: 5.0.0+ writes its process id into it"
+        "abort is empty: brokers write their process id into the file from 5.0.0 on"
     )
 
 
@@ -321,7 +323,7 @@ def test_names(tmp_path: Path, place: str, oldest: str) -> None:
 
 def test_hash_slot_counts(tmp_path: Path) -> None:
     write_index(tmp_path, [0] * 9)
-    assert "it counts used slots" in told(open_store(tmp_path).dialect_evidence)
+    assert "the field counts used slots" in told(open_store(tmp_path).dialect_evidence)
     path = tmp_path / "index/20200101000000000"
     data = bytearray(path.read_bytes())
     data[32:36] = struct.pack(">i", 9)

@@ -44,7 +44,7 @@ def inferred(name: str, *streams: list[tuple[int, int]], **values: str) -> tuple
 def test_commitlog_size_from_lengths_and_names(streams: list[list[tuple[int, int]]], size: int) -> None:
     value, source, note = inferred("commitlog_file_size", *streams)
     assert (value, source) == (size, "inferred")
-    assert f"{size} bytes long" in note
+    assert f"{size:,} bytes" in note
 
 
 PROOFS: list[tuple[str, list[list[tuple[int, int]]], bool]] = [
@@ -130,7 +130,7 @@ def test_a_setting_that_is_no_size_is_noted(text: str) -> None:
 def test_a_setting_that_the_files_contradict_is_noted() -> None:
     value, source, note = inferred("commitlog_file_size", [(0, 4096)], mappedFileSizeCommitLog="8192")
     assert (value, source) == (8192, "given")
-    assert note == "1 of 1 files are 4096 bytes long, not 8192"
+    assert note == "1 of 1 file has 4,096 bytes, not 8,192"
     assert inferred("commitlog_file_size", [(0, 8192)], mappedFileSizeCommitLog="8192")[2] == ""
 
 
@@ -246,7 +246,7 @@ def test_the_default_length_needs_no_evidence() -> None:
 def test_without_entries_the_default_ratio_is_taken(tmp_path: Path, slots: int, entries: int) -> None:
     guess = infer_index_geometry([write_index(tmp_path / "1", slots, entries, [])])
     assert (guess.slot_count, guess.entry_count) == (slots, entries)
-    assert "nothing tells" in guess.note and not guess.proven
+    assert "the default ratio" in guess.note and not guess.proven
 
 
 @pytest.mark.parametrize("size", [0, 40, 60, 65, 1 << 31, (1 << 31) + 64])
@@ -260,7 +260,7 @@ def test_entries_that_fit_nothing(tmp_path: Path) -> None:
     path.write_bytes(struct.pack(">4qii", 1, 2, 3, 4, 5, 6) + b"\xa5" * 4000)
     guess = infer_index_geometry([IndexFile(os.fspath(path), "1", 4040, 0, 0)])
     assert guess == IndexGuess(
-        None, None, "the length is 4040, but no numbers of that length fit the entries"
+        None, None, "the file has 4,040 bytes, but no numbers for that length fit the entries"
     )
 
 
@@ -307,10 +307,10 @@ def test_given_numbers_that_do_not_fit(tmp_path: Path) -> None:
     file = write_index(tmp_path / "1", 30, 50, [])
     geometry = index_settings(file, maxHashSlotNum="31")
     assert (geometry.slot_count, geometry.source("entry_count")) == (31, "default")
-    assert "does not fit 31 slots" in geometry.notes["entry_count"]
+    assert "do not fit 31 slots" in geometry.notes["entry_count"]
     geometry = index_settings(file, maxIndexNum="56")
     assert (geometry.entry_count, geometry.source("slot_count")) == (56, "default")
     geometry = index_settings(file, maxHashSlotNum="31", maxIndexNum="50")
-    assert "1 of 1 files are 1160 bytes long, not 1164" in geometry.notes["slot_count"]
+    assert "1 of 1 file has 1,160 bytes, not 1,164" in geometry.notes["slot_count"]
     assert index_settings(file, maxHashSlotNum="30", maxIndexNum="50").notes == {}
     assert index_settings().slot_count == GEOMETRY_DEFAULTS["slot_count"]

@@ -95,7 +95,7 @@ def test_topics_that_lead_astray(tmp_path: Path, topic: str) -> None:
     units = dict([unit(topic, 0, 0, 100), unit("Good", 0, 0, 200)])
     spill, scratch = spilled(tmp_path, units, dict([bound("Good", 0, "max", 0, 200)]))
     assert [path.name for path in scratch.iterdir()] == ["Good"]
-    assert [odd.reason for odd in spill.odd.first.values()] == ["topic: no name that a topic can have"]
+    assert [odd.reason for odd in spill.odd.first.values()] == ["topic: not a name that a topic can have"]
 
 
 def test_rows_that_are_none(tmp_path: Path) -> None:

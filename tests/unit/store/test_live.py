@@ -96,7 +96,7 @@ def test_a_holder_out_of_sight(lock: Path, monkeypatch: pytest.MonkeyPatch) -> N
     answer = struct.pack("@hhqqi4x", fcntl.F_WRLCK, 0, 0, 1, 0)
     monkeypatch.setattr(fcntl, "fcntl", lambda *_: answer)
     assert read_live_state(lock) == LiveState(
-        LockState.HELD, "a process outside our sight holds a record lock on byte 0 of `lock`"
+        LockState.HELD, "a process that is not visible here holds a record lock on byte 0 of `lock`"
     )
 
 

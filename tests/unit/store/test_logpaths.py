@@ -71,11 +71,11 @@ def test_directories_that_are_one_log(maker: Maker, files: dict[str, tuple[int, 
 @pytest.mark.parametrize(
     ("files", "doubtful", "reason"),
     [
-        ({"a": (0, 1)}, ["a"], "the only such directory"),
-        ({"commitlog": (0, 1), "b": (1, 2)}, ["b"], "there twice"),
-        ({"a": (0, 2), "b": (0, 1)}, ["a", "b"], "there twice"),
-        ({"commitlog": (0, 1), "b": (2, 3)}, ["b"], "not certainly a part"),
-        ({"a": (0, 1), "b": (3,)}, ["a", "b"], "not certainly a part"),
+        ({"a": (0, 1)}, ["a"], "is the only one"),
+        ({"commitlog": (0, 1), "b": (1, 2)}, ["b"], "for the same offsets"),
+        ({"a": (0, 2), "b": (0, 1)}, ["a", "b"], "for the same offsets"),
+        ({"commitlog": (0, 1), "b": (2, 3)}, ["b"], "perhaps not the same one"),
+        ({"a": (0, 1), "b": (3,)}, ["a", "b"], "perhaps not the same one"),
     ],
 )
 def test_what_is_not_certain_is_not_read(

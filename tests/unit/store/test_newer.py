@@ -30,7 +30,7 @@ def test_entries_of_a_newer_broker(real_copy: Directory) -> None:
     assert not writes_more_entries(store)
     note = index_note(store)
     assert note is not None
-    assert note.startswith("50 of the 149 newest index entries are for none of their records' keys")
+    assert note.startswith("50 of the 149 newest index entries match no key of their records")
     assert any(item.startswith(note) for item in simulate_start(store, "5.3.3").notes)
 
 
@@ -40,7 +40,7 @@ def test_a_broker_that_indexes_tags_without_any_index_left(real_copy: Directory)
     store = open_store(root, version=OLDER)
     note = index_note(store)
     assert note is not None
-    assert "rocksdbstore/ is from a broker of 5.4.0 or later" in note
+    assert "rocksdbstore/ comes from a broker of 5.4.0 or later" in note
     report = check_store(store, CheckOptions())
     assert "index" in unknown_areas(report.findings)
     assert "ST045" in report.counts

@@ -250,7 +250,7 @@ def test_a_directory_full_of_strays_costs_little(tmp_path: Path, monkeypatch: py
     make(tmp_path, *(f"index/x{number}" for number in range(25)), "commitlog/y")
     store = open_store(tmp_path)
     more = [stray for stray in store.strays if stray.reason is StrayReason.MORE]
-    assert [(stray.area, stray.detail) for stray in more] == [("index", "15 more in index are not listed")]
+    assert [(stray.area, stray.detail) for stray in more] == [("index", "15 more in index, not listed")]
     assert len(store.strays) == 12
 
 
@@ -336,7 +336,7 @@ def test_no_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(StoreError, match="a directory that is gone"):
+    with pytest.raises(StoreError, match="a directory that no longer exists"):
         open_store("store")
 
 

@@ -42,13 +42,13 @@ def test_a_read_is_put_together_from_partial_ones(file: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize(("pos", "size"), [(1020, 5), (1025, 0), (-1, 1), (0, -1), (1 << 62, 1 << 62)])
 def test_asking_past_the_end_is_an_error(file: Path, pos: int, size: int) -> None:
-    with pytest.raises(StoreError, match="has 1024 bytes") as caught:
+    with pytest.raises(StoreError, match="has 1,024 bytes") as caught:
         read_at(file, pos, size)
     assert (caught.value.path, caught.value.offset) == (os.fspath(file), pos)
 
 
 def test_read_into_past_the_end_is_an_error(file: Path) -> None:
-    with FileReader(file) as reader, pytest.raises(StoreError, match="1025 bytes were asked for"):
+    with FileReader(file) as reader, pytest.raises(StoreError, match="a read of 1,025 bytes"):
         reader.read_into(bytearray(1025))
 
 
@@ -56,7 +56,7 @@ def test_a_file_that_shrinks_is_an_error_with_its_name(file: Path) -> None:
     with FileReader(file) as reader:
         os.truncate(file, 300)
         assert reader.read(0, 300) == file.read_bytes()
-        with pytest.raises(StoreError, match="ended here while it was read") as caught:
+        with pytest.raises(StoreError, match="ended here during reading") as caught:
             reader.read(200, 200)
     assert (caught.value.path, caught.value.offset) == (os.fspath(file), 300)
 
@@ -78,7 +78,7 @@ def test_closing_twice_does_nothing(file: Path) -> None:
 
 
 def test_a_whole_file_has_a_limit(file: Path) -> None:
-    with pytest.raises(StoreError, match="at most 1023"):
+    with pytest.raises(StoreError, match="at most 1,023"):
         read_whole(file, 1023)
 
 

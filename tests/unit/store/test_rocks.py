@@ -6,7 +6,6 @@ import io
 import os
 import random
 import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -113,7 +112,7 @@ def test_batches_are_bounded(real_dir: Directory, monkeypatch: pytest.MonkeyPatc
 
 
 def test_nothing_is_left_behind(real_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     other = database(real_dir("5.5.0-rocksdb-cq"), "consumequeue")
     rows = read_rows(other)
     next(rows)
@@ -126,12 +125,12 @@ def test_without_rocksdict(real_dir: Directory, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(reading, "find_spec", lambda _name: None)
     other = database(real_dir("5.5.0-rocksdb-cq"), "consumequeue")
     for read in (count_rows, estimate_rows):
-        with pytest.raises(RocksError, match="pip install 'rocketfsck\\[rocksdb\\]'"):
+        with pytest.raises(RocksError, match="pip install rocksdict"):
             read(other)
 
 
 def test_no_place_for_a_scratch_directory(real_dir: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    monkeypatch.setenv("TMPDIR", "/nowhere")
     with pytest.raises(StoreError, match="no scratch directory"):
         count_rows(database(real_dir("5.5.0-rocksdb-cq"), "consumequeue"))
 
@@ -218,7 +217,7 @@ def test_a_child_that_does_not_come_back(
     slow = tmp_path / "slow.py"
     slow.write_text("import time\ntime.sleep(60)\n")
     monkeypatch.setattr(reading, "_CHILD", slow)
-    with pytest.raises(RocksError, match=r"did not go on within 0\.3 s"):
+    with pytest.raises(RocksError, match=r"did not answer within 0\.3 s"):
         list(read_rows(database(real_dir("5.5.0-rocksdb-cq"), "consumequeue"), patience=0.3))
 
 

@@ -137,7 +137,7 @@ def test_cp008_bytes_behind_the_fields(maker: Maker) -> None:
     path.write_bytes(data)
     (finding,) = maker.found(check_checkpoint)
     assert (finding.rule, finding.where.start, finding.where.end) == ("CP008", 100, 102)
-    assert finding.found["bytes"] == "0102"
+    assert finding.found["bytes_hex"] == "0102"
 
 
 def test_cp009_negative_fields_of_this_version_only(maker: Maker) -> None:
@@ -163,7 +163,7 @@ def test_cp011_ahead_of_the_newest_record(maker: Maker) -> None:
     logs = (log_facts(0, stored=NOW - 20_000), log_facts(LOG_SIZE, stored=NOW - 1))
     found = maker.found(check_checkpoint, knowing(logs=logs))
     assert rules(found) == ["CP011", "CP011"]
-    assert found[0].expected == {"newest": NOW - 1}
+    assert found[0].expected == {"newest_timestamp": NOW - 1}
     logs = (logs[0], log_facts(LOG_SIZE, stored=NOW))
     assert maker.found(check_checkpoint, knowing(logs=logs)) == []
     assert maker.found(check_checkpoint, knowing(logs=(logs[0], None))) == []
@@ -223,7 +223,7 @@ def test_cp016_lock_content(maker: Maker) -> None:
     assert maker.found(check_checkpoint) == []
     maker.file("lock", b"LOCK")
     (finding,) = maker.found(check_checkpoint)
-    assert (finding.rule, finding.found["bytes"]) == ("CP016", "4c4f434b")
+    assert (finding.rule, finding.found["bytes_hex"]) == ("CP016", "4c4f434b")
 
 
 def test_cp017_zero_times(maker: Maker) -> None:
@@ -253,7 +253,7 @@ def test_cp020_damaged_epochs(maker: Maker, backup: bytes | None, state: str) ->
     if backup is not None:
         maker.file("epochFileCheckpoint.bak", backup)
     (finding,) = maker.found(check_checkpoint, version="5.1.3")
-    assert (finding.rule, finding.where.start, finding.found["backup"]) == ("CP020", 2, state)
+    assert (finding.rule, finding.where.start, finding.found["backup_state"]) == ("CP020", 2, state)
 
 
 @pytest.mark.parametrize("second", [(1, LOG_SIZE), (0, LOG_SIZE)])

@@ -38,9 +38,9 @@ def test_cl001_a_hole_of_garbage_in_the_middle(copy: Copy) -> None:
     finding = result.one("CL001")
     assert (finding.where.start, finding.where.end) == (start, end)
     assert finding.where.physical_offset == start
-    assert finding.found["next_offset"] == end
+    assert finding.found["next_physical_offset"] == end
     assert finding.found["next_record_count"] == len(records) - 12
-    assert finding.found["first_bytes"] == "5a" * 8
+    assert finding.found["first_bytes_hex"] == "5a" * 8
     # the two messages are lost to their queues and keys, and nothing else is
     assert result.rules <= {"CL001", "CL028", "XR010", "XR029"}
     assert sum(int(f.found["unit_count"] or 0) for f in result.of("XR010")) == 2
@@ -54,7 +54,7 @@ def test_cl001_a_hole_of_zeros_in_the_middle(copy: Copy) -> None:
     result = store.check()
     finding = result.one("CL001")
     assert (finding.where.start, finding.where.end) == (start, start + record.total_size)
-    assert finding.found["reason"] == "they are zero"
+    assert finding.found["reason"] == "all bytes are zero"
     assert "CL019" not in result.rules
 
 
@@ -161,7 +161,7 @@ def test_cl006_a_record_that_names_another_place(copy: Copy) -> None:
     store.set(FIRST, pos, "physicalOffset", 4711)
     result = store.check()
     assert result.rules == {"CL006"}
-    assert result.one("CL006").found["stated_offset"] == 4711
+    assert result.one("CL006").found["stated_physical_offset"] == 4711
 
 
 @pytest.mark.parametrize("sys_flag", [0x1000, 0x300, 0x401])
@@ -357,7 +357,7 @@ def test_cl018_a_blank_of_another_size(copy: Copy) -> None:
     assert result.rules == {"CL018"}
     finding = result.one("CL018")
     assert (finding.where.start, finding.where.end) == (blank, blank + 8)
-    assert finding.found["total_size"] == 12345678
+    assert finding.found["size"] == 12345678
 
 
 def test_cl019_a_file_without_its_blank(copy: Copy) -> None:
@@ -450,7 +450,7 @@ def test_cl023_a_clock_step_back(copy: Copy) -> None:
     store.set(FIRST, pos, "storeTimestamp", record.store_timestamp + 3_600_000)
     result = store.check()
     finding = result.one("CL023")
-    assert 3_590_000 < int(finding.found["largest_step"] or 0) <= 3_600_000
+    assert 3_590_000 < int(finding.found["largest_step_ms"] or 0) <= 3_600_000
     assert finding.found["step_count"] == 1
     assert result.rules == {"XR026"}  # the index has another time
 
@@ -499,7 +499,7 @@ def test_cl026_a_commit_without_its_half_message(copy: Copy) -> None:
     store.set(FIRST, two, "preparedTransactionOffset", 1 << 40)
     result = store.check()
     assert result.rules == {"CL026"}
-    assert [(f.where.start, f.found["prepared_offset"]) for f in result.of("CL026")] == [
+    assert [(f.where.start, f.found["prepared_transaction_offset"]) for f in result.of("CL026")] == [
         (one, 7),
         (two, 1 << 40),
     ]
@@ -551,7 +551,7 @@ def test_cl028_is_left_to_the_units_where_a_file_is_missing(copy: Copy) -> None:
 def test_cl029_more_queues_than_are_followed(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
     from rocketfsck.scan.queues import QueueTable
 
-    monkeypatch.setattr("rocketfsck.verify.log.file.QueueTable", lambda: QueueTable(max_queues=1))
+    monkeypatch.setattr("rocketfsck.verify.queues.knownqueues.QueueTable", lambda: QueueTable(max_queues=1))
     result = copy("4.4.0-collisions").check()
     assert int(result.one("CL029").found["record_count"] or 0) > 0
 

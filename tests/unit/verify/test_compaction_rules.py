@@ -118,10 +118,10 @@ def test_kv002_records_that_are_cut_off(copy: Copy) -> None:
     ("pos", "data", "reason"),
     [
         (4, b"\0\0\0\0", "malformed, magic"),
-        (12, b"\0\0\0\7", "it is of another queue"),
-        (28, b"\0\0\0\0\0\0\0\7", "its physicalOffset is not its place in the compaction log"),
-        (36, b"\x7f\0\0\0", "its sysFlag has bits without a meaning"),
-        (52, b"\x7f\0\0\0", "a host's port is none"),
+        (12, b"\0\0\0\7", "the record belongs to another queue"),
+        (28, b"\0\0\0\0\0\0\0\7", "physicalOffset is not the record's place in the compaction log"),
+        (36, b"\x7f\0\0\0", "sysFlag has bits without a meaning"),
+        (52, b"\x7f\0\0\0", "a host has an impossible port"),
         (76, b"\xff\0\0\0\0\0\0\0", "a field is negative"),
     ],
 )
@@ -155,14 +155,14 @@ def test_kv004_a_body_that_changed(copy: Copy) -> None:
 @pytest.mark.parametrize(
     ("field", "by", "reason"),
     [
-        ("offset", 1, "no record of the file begins where it points"),
-        ("size", 1, "its size is"),
-        ("tagsCode", 1, "its tagsCode is"),
-        ("storeTime", -5, "its storeTime is"),
-        ("msgBaseOffset", 1, "its msgBaseOffset is"),
-        ("batchSize", 1, "its batchSize is 2, not 1"),
-        ("compactedOffset", 1, "its compactedOffset is 0, not -1"),
-        ("reserved", 1, "its reserved is 1, not 0"),
+        ("offset", 1, "no record of the file begins there"),
+        ("size", 1, "size is"),
+        ("tagsCode", 1, "tagsCode is"),
+        ("storeTime", -5, "storeTime is"),
+        ("msgBaseOffset", 1, "msgBaseOffset is"),
+        ("batchSize", 1, "batchSize is 2, not 1"),
+        ("compactedOffset", 1, "compactedOffset is 0, not -1"),
+        ("reserved", 1, "reserved is 1, not 0"),
     ],
 )
 def test_kv005_a_unit_that_differs_from_its_record(copy: Copy, field: str, by: int, reason: str) -> None:
@@ -179,7 +179,10 @@ def test_kv005_units_behind_an_end(copy: Copy) -> None:
     copy.change_unit(UNITS + FIRST, 10, size=0)
     found = copy.found()
     reasons = [str(finding.found["reason"]) for finding in found if finding.rule == "KV005"]
-    assert reasons == ["it is neither a unit nor the end of them", "it is behind the end of the units"]
+    assert reasons == [
+        "the bytes are neither a unit nor the end of the units",
+        "the unit comes after the end of the units",
+    ]
     (without,) = (finding for finding in found if finding.rule == "KV006")
     assert without.count == RECORDS - 10
 
@@ -208,15 +211,15 @@ def test_kv008_a_key_twice_in_what_was_compacted(copy: Copy) -> None:
     assert found
     assert {finding.rule for finding in found} == {"KV008"}
     first = found[0]
-    assert first.found["position"] == 209
-    assert int(str(first.found["queue_offset"])) < int(str(first.found["later"]))
+    assert first.found["compacted_queue_offset"] == 209
+    assert int(str(first.found["queue_offset"])) < int(str(first.found["later_queue_offset"]))
 
 
 def test_kv008_the_keys_of_too_many_records(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "MAX_KEYED", 0)
     (left_out, _) = copy.items()
     assert isinstance(left_out, NotChecked)
-    assert "are not compared" in left_out.reason
+    assert "are compared for the first 0 records only" in left_out.reason
 
 
 @pytest.mark.parametrize(

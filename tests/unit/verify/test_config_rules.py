@@ -62,7 +62,8 @@ def test_cf001_damaged_without_a_backup(maker: Maker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "reason"), [(b"", "it is empty"), (bytes(200), "it is all NUL bytes"), (b"[1,", "ends")]
+    ("data", "reason"),
+    [(b"", "the file is empty"), (bytes(200), "the file has only NUL bytes"), (b"[1,", "ends")],
 )
 def test_cf002_damaged_with_a_sound_backup(maker: Maker, data: bytes, reason: str) -> None:
     maker.file("config/consumerOffset.json", data)
@@ -87,7 +88,7 @@ def test_cf003_trailing_bytes(maker: Maker) -> None:
     found = maker.found(check_config, knowing(queue_facts("T", 0, 0, 3)))
     assert rules(found) == ["CF003", "CF010"]
     assert (found[0].where.start, found[0].where.end) == (len(whole), len(whole) + 3)
-    assert found[0].found == {"extra_size": 3, "backup_sound": False}
+    assert found[0].found == {"extra_byte_count": 3, "backup_sound": False}
 
 
 def test_cf004_only_the_backup_is_there(maker: Maker) -> None:

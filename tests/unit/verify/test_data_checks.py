@@ -32,7 +32,7 @@ from rocketfsck.verify.queues.crossqueues import _Matched, merge_queues
 from rocketfsck.verify.queues.extfile import check_ext
 from rocketfsck.verify.queues.file import check_queues
 from rocketfsck.verify.queues.unitcompare import DispatchRows, UnitComparer
-from rocketfsck.verify.queues.unitjoin import UnitRanges
+from rocketfsck.verify.queues.unitranges import UnitRanges
 from rocketfsck.verify.tasks.jsonform import from_json, to_json
 from rocketfsck.verify.tasks.task import (
     Collector,
@@ -137,7 +137,7 @@ def test_a_log_of_zeros(copy: Copy) -> None:
     store.write(file, 0, bytes(131072))
     result = store.check()
     assert {"XR004", "XR022", "XR027"} == result.rules
-    assert {f.found["log_end"] for f in result.of("XR004")} == {0}
+    assert {f.found["log_end_offset"] for f in result.of("XR004")} == {0}
 
 
 def test_both_property_parsers(copy: Copy) -> None:

@@ -105,10 +105,10 @@ def test_the_log_of_several_nodes_is_not_chosen_from(store: DLedger) -> None:
     (other / offset_to_filename(0)).write_bytes(bytes(DATA_SIZE))
     report = store.check().report
     told = {item.what: item.reason for item in report.not_checked}
-    assert "compared with their index" in told[DATA]
+    assert "compares entries with their index" in told[DATA]
     assert report.checked["commitlog"].record_count == 0
     quick = Damage(store.root).check("quick").report
-    assert not any("compared with their index" in item.reason for item in quick.not_checked)
+    assert not any("compares entries with their index" in item.reason for item in quick.not_checked)
 
 
 def test_units_of_expired_entries_are_not_missed(store: DLedger) -> None:
@@ -119,10 +119,10 @@ def test_units_of_expired_entries_are_not_missed(store: DLedger) -> None:
 @pytest.mark.parametrize(
     ("at", "data", "reason"),
     [
-        (16, struct.pack(">q", 8), "the unit is of entry 8, its place is that of 7"),
+        (16, struct.pack(">q", 8), "the unit names entry 8 at the place of entry 7"),
         (4, struct.pack(">q", 1 << 40), "no data file holds that place"),
-        (24, struct.pack(">q", 9), "the entry's term is 3, the unit's 9"),
-        (12, struct.pack(">i", 9), "the entry's size is"),
+        (24, struct.pack(">q", 9), "the entry has term 3, but the unit says 9"),
+        (12, struct.pack(">i", 9), "the entry has size"),
     ],
 )
 def test_xr032_a_unit_that_differs(store: DLedger, at: int, data: bytes, reason: str) -> None:
@@ -162,7 +162,7 @@ def test_xr032_entries_that_do_not_join(store: DLedger) -> None:
     blank = next(pos for pos in range(last + 48, second) if store_bytes(store, pos, 4) == b"\xff" * 4)
     store.write(DATA, blank, b"\x00\x00\x00\x09", DATA_SIZE)
     (finding,) = store.found()
-    assert f"the entry in front of it ends at {blank}" in str(finding.found["reason"])
+    assert f"the previous entry ends at {blank}" in str(finding.found["reason"])
     assert finding.where.physical_offset == second
 
 
@@ -175,10 +175,10 @@ def test_xr033_an_entry_and_a_record_that_stand_elsewhere(store: DLedger) -> Non
     store.write(DATA, store.places[6] + 24, struct.pack(">q", 222296456325), DATA_SIZE)
     store.write(DATA, store.places[8] + 48 + 28, struct.pack(">q", 5), DATA_SIZE)
     one, two = store.found()
-    assert (one.rule, one.found["what"], one.found["stated"]) == ("XR033", "entry", 222296456325)
-    assert (one.where.start, one.expected["place"]) == (store.places[6], store.places[6])
-    assert (two.rule, two.found["what"], two.found["stated"]) == ("XR033", "record", 5)
-    assert two.expected["place"] == store.places[8] + 48
+    assert (one.rule, one.found["what"], one.found["stated_pos"]) == ("XR033", "entry", 222296456325)
+    assert (one.where.start, one.expected["pos"]) == (store.places[6], store.places[6])
+    assert (two.rule, two.found["what"], two.found["stated_pos"]) == ("XR033", "record", 5)
+    assert two.expected["pos"] == store.places[8] + 48
 
 
 def test_xr034_entries_behind_the_index(store: DLedger) -> None:
@@ -187,14 +187,14 @@ def test_xr034_entries_behind_the_index(store: DLedger) -> None:
     (finding,) = store.found()
     assert (finding.rule, finding.found["entry_count"], finding.found["index"]) == ("XR034", 60, 45)
     assert finding.where.physical_offset == start
-    assert finding.found["side"] == "behind the last"
+    assert finding.found["side"] == "after the end"
 
 
 def test_xr034_entries_before_the_index(store: DLedger) -> None:
     min((store.root / INDEX).iterdir()).unlink()
     (finding,) = store.found()
     assert (finding.found["entry_count"], finding.found["index"]) == (INDEX_COUNT, 0)
-    assert finding.found["side"] == "before the first"
+    assert finding.found["side"] == "before the start"
 
 
 def test_xr034_no_index_at_all(store: DLedger) -> None:
@@ -264,21 +264,21 @@ def test_xr043_one_of_the_two_is_gone(store: DLedger, name: str) -> None:
     path.unlink()
     (finding,) = store.found()
     assert (finding.rule, finding.where.file) == ("XR043", f"dledger-n0/{name}")
-    assert finding.found["reason"] == "is gone"
+    assert finding.found["reason"] == "is missing"
     path.with_name(f"{name}.bak").write_text("currTerm=4\ncommittedIndex=44\n")
     (finding,) = store.found()
-    assert finding.found["reason"] == f"is gone, and {name}.bak is there"
+    assert finding.found["reason"] == f"is missing, but {name}.bak exists"
 
 
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("checkpoint", "endIndex=45\ncommittedIndex=44\n", "endIndex is 45, and the log ends with entry 44"),
-        ("checkpoint", "committedIndex=1e3\n", "no number as its committedIndex: '1e3'"),
-        ("currterm", "currTerm=3\nvoteLeader=n0\n", "currTerm is 3, and the log has entries of 4"),
-        ("currterm", "#x=1\ncurrTerm=\xe4", "no number as its currTerm"),
-        ("checkpoint.bak", "committedIndex=45\n", "committedIndex is 45, and the log ends with entry 44"),
-        ("currterm.bak", "currTerm=\\u00zz\n", "has a malformed"),
+        ("checkpoint", "endIndex=45\ncommittedIndex=44\n", "endIndex is 45, but the log ends with entry 44"),
+        ("checkpoint", "committedIndex=1e3\n", "a committedIndex that is not a number: '1e3'"),
+        ("currterm", "currTerm=3\nvoteLeader=n0\n", "currTerm is 3, but the log has entries of term 4"),
+        ("currterm", "#x=1\ncurrTerm=\xe4", "a currTerm that is not a number"),
+        ("checkpoint.bak", "committedIndex=45\n", "committedIndex is 45, but the log ends with entry 44"),
+        ("currterm.bak", "currTerm=\\u00zz\n", "cannot be parsed: a malformed"),
     ],
 )
 def test_xr043_files_that_are_ahead_of_the_log(store: DLedger, name: str, text: str, reason: str) -> None:

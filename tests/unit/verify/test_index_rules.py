@@ -104,7 +104,7 @@ def test_ix001_a_longer_file(index: Index) -> None:
     index.store.truncate(index.file, 12840 + 100)
     result = index.store.check()
     assert result.rules == {"IX001"}
-    assert result.one("IX001").found["reason"] == "no entry in use is cut off"
+    assert result.one("IX001").found["reason"] == "no used entry is cut off"
 
 
 @pytest.mark.parametrize("count", [-4, 601, 1 << 30])
@@ -121,7 +121,7 @@ def test_ix002_a_count_outside_the_file(index: Index, count: int) -> None:
 def test_ix002_a_count_of_zero_and_entries(index: Index) -> None:
     index.header(36, "i", 0)
     result = index.store.check()
-    assert result.one("IX002").found["reason"] == "there are 599 entries"
+    assert result.one("IX002").found["reason"] == "the file has 599 entries"
 
 
 def test_ix002_a_count_ahead_of_the_entries(copy: Copy) -> None:
@@ -177,7 +177,7 @@ def test_ix006_slots_with_wrong_heads(index: Index) -> None:
     other = next(s for s in range(200) if s != slot and index.slot(s))
     for value, reason in (
         (0, "empty"),
-        (chain[1], "passed over"),
+        (chain[1], "skips its newer entries"),
         (index.slot(other), f"slot {other}"),
     ):
         index.put_slot(slot, value)
@@ -208,7 +208,7 @@ def test_ix008_a_circle(index: Index) -> None:
     result = index.store.check()
     circle = result.one("IX008")
     assert (circle.where.slot, circle.where.entry) == (slot, chain[3])
-    assert (circle.found["value"], circle.found["length"]) == (chain[1], 3)
+    assert (circle.found["value"], circle.found["entry_count"]) == (chain[1], 3)
     assert (result.one("IX009").where.entry, result.one("IX009").found["value"]) == (chain[3], chain[1])
 
 
@@ -275,7 +275,7 @@ def test_ix016_entries_out_of_order(index: Index) -> None:
     result = index.store.check()
     finding = result.one("IX016")
     assert finding.where.entry == 301
-    assert finding.found["previous_offset"] == offset + 20_000
+    assert finding.found["previous_physical_offset"] == offset + 20_000
     assert result.rules <= {"IX016", "XR021", "XR020", "XR023", "XR024"}
 
 

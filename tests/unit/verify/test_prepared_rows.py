@@ -60,7 +60,7 @@ def test_one_that_waits_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "mark", "why"),
     [
-        ([2, 3, 4], 5, "those before the first row were given up"),
+        ([2, 3, 4], 5, "those before the start row were given up"),
         ([0, 1], 1, "the database is not further"),
         ([], 5, "all were given up"),
     ],

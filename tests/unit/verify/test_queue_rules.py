@@ -46,7 +46,7 @@ def test_cq001_a_hole_and_the_records_it_hides(copy: Copy) -> None:
     assert result.one("CQ001").found["unit_count"] == 3
     missing = result.one("XR001")
     assert (missing.where.queue_offset, missing.found["last_queue_offset"]) == (30, 32)
-    assert missing.found["reason"] == "its place is empty"
+    assert missing.found["reason"] == "the place of the unit is empty"
 
 
 def test_cq001_a_hole_over_two_files(copy: Copy) -> None:
@@ -69,7 +69,7 @@ def test_cq002_units_out_of_order(copy: Copy) -> None:
     finding = result.one("CQ002")
     assert place(finding) == (file, 100, 5)
     assert finding.where.physical_offset == units[4][0]
-    assert finding.found["previous_offset"] == units[5][0]
+    assert finding.found["previous_physical_offset"] == units[5][0]
 
 
 def test_cq002_between_two_blocks(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +307,7 @@ def test_cq014_bases_that_do_not_follow(copy: Copy) -> None:
     result = store.check()
     finding = result.of("CQ014")[0]
     assert (finding.where.file, finding.where.start) == (file, 92)
-    assert finding.found["unit_index"] == 2
+    assert finding.found["unit_number"] == 2
     assert (finding.where.queue_offset, finding.expected["queue_offset"]) == (base + 1, base)
     assert result.rules == {"CQ014", "XR014"}
 
@@ -361,8 +361,8 @@ def test_runs_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch, copy
 def test_shape_of_a_queue() -> None:
     runs = RunList()
     assert shape_of(runs.runs, 5).end == 5
-    runs._add(Run(Kind.UNIT, 5, 8, 100, 300, 400))
-    runs._add(Run(Kind.UNIT, 8, 9, 400, 400, 500))
-    runs._add(Run(Kind.ZERO, 9, 20, 0, 0, 0))
+    runs.add(Run(Kind.UNIT, 5, 8, 100, 300, 400))
+    runs.add(Run(Kind.UNIT, 8, 9, 400, 400, 500))
+    runs.add(Run(Kind.ZERO, 9, 20, 0, 0, 0))
     shape = shape_of(runs.runs, 5)
     assert (shape.start, shape.end, shape.unit_count, shape.last_end, shape.flaws) == (5, 9, 4, 500, ())

@@ -45,7 +45,9 @@ STORE = StoreFacts(
 )
 ODD = os.fsdecode(b"topic\xff")
 FINDINGS = (
-    Finding("ST010", Where(file="commitlog/x", start=0, end=9, physical_offset=2**62), {"missing_size": 1}),
+    Finding(
+        "ST010", Where(file="commitlog/x", start=0, end=9, physical_offset=2**62), {"missing_byte_count": 1}
+    ),
     Finding("ST041", Where(file=ODD, topic="\ud800", queue_id=1), {"reason": "\udc80\ud800"}, {"a": None}, 3),
     Finding("ST041", Where(file="\udcc3\udca9", slot=1, entry=2), {"yes": True}),
 )
@@ -180,7 +182,7 @@ def test_what_a_start_would_do_is_worth_a_prediction(tmp_path: Path) -> None:
     (diagnosis,) = diagnose([abort], str(tmp_path), told, "4.9.8")
     words = shlex.split(diagnosis.next_command or "")
     assert words == [
-        "rocketfsck", "simulate", "--broker", "4.9.8", "--conf", str(tmp_path / "a b.conf"),
+        "rocketfsck", "simulate", "--as-broker", "4.9.8", "--broker-conf", str(tmp_path / "a b.conf"),
         "--commitlog-path", str(tmp_path / "log"), str(tmp_path),
     ]  # fmt: skip
     (other,) = diagnose([Finding("CP007", Where(file="checkpoint"))], str(tmp_path), told, "4.9.8")

@@ -122,7 +122,7 @@ def test_levels_do_more_and_say_what_they_left_out(damaged: Path) -> None:
 def test_a_subset_says_what_to_run_next(damaged: Path) -> None:
     report = check(damaged, subset=Subset.parse("1/2"))
     assert not report.coverage.complete
-    assert "what is left out may hold damage" in report.coverage.statement
+    assert "the rest may hold damage" in report.coverage.statement
     assert report.next_commands[-1] == f"rocketfsck check --subset 2/2 {damaged}"
 
 
@@ -188,7 +188,7 @@ def test_commands_repeat_what_was_told_of_the_store(store_dir: Directory, tmp_pa
     assert dumps
     for words in dumps:
         if words[1] == "simulate":
-            assert words[2:6] == ["--broker", "4.9.8", "--conf", str(conf)]
+            assert words[2:6] == ["--as-broker", "4.9.8", "--broker-conf", str(conf)]
             continue
         at = words.index("--broker-conf")
         assert words[at : at + 4] == told
@@ -198,7 +198,7 @@ def test_commands_repeat_what_was_told_of_the_store(store_dir: Directory, tmp_pa
 def test_parts_of_a_check_say_that_they_do_not_add_up(damaged: Path, tmp_path: Path) -> None:
     def apart(**options: object) -> list[str]:
         reasons = [item.reason for item in check(damaged, **options).not_checked]
-        return [reason for reason in reasons if "of this part and of others" in reason]
+        return [reason for reason in reasons if "needs the files of other parts" in reason]
 
     (reason,) = apart(subset=Subset.parse("1/2"))
     assert "the same --resume FILE" in reason
@@ -259,7 +259,7 @@ def test_what_is_listed_and_not_read_is_said(tmp_path: Path) -> None:
     maker.file("transaction/redolog", b"x")
     report = check(maker.root)
     assert [item.what for item in report.not_checked] == ["transaction"]
-    assert all("not checked by this version" in item.reason for item in report.not_checked)
+    assert all("this version does not check the content" in item.reason for item in report.not_checked)
     assert report.exit_code == 0
 
 

@@ -28,9 +28,9 @@ def test_st010_a_missing_segment_is_a_gap_of_its_size(maker: Maker) -> None:
     maker.log(5 * LOG_SIZE)
     (finding,) = maker.found(check_segments)
     assert (finding.rule, finding.where.file) == ("ST010", "commitlog/00000000000000020480")
-    assert finding.found["missing_size"] == 2 * LOG_SIZE
-    assert finding.found["missing_start"] == "00000000000000012288"
-    assert finding.found["missing_end"] == "00000000000000016384"
+    assert finding.found["missing_byte_count"] == 2 * LOG_SIZE
+    assert finding.found["first_file"] == "00000000000000012288"
+    assert finding.found["last_file"] == "00000000000000016384"
 
 
 def test_st010_not_between_files_of_another_length_than_configured(maker: Maker) -> None:
@@ -76,7 +76,7 @@ def test_st012_the_same_segment_on_two_paths(maker: Maker, tmp_path: Path) -> No
     found = [f for f in check_segments(Context(store, "quick", NOW), Known()) if isinstance(f, Finding)]
     assert [finding.rule for finding in found].count("ST012") == 1
     twin = next(finding for finding in found if finding.rule == "ST012")
-    assert twin.found["zero"] == 1
+    assert twin.found["zero_file_count"] == 1
     assert {str(twin.found["twin"]), twin.where.file} == {
         "commitlog/00000000000000000000",
         str(other / "00000000000000000000"),
@@ -112,7 +112,7 @@ def test_st016_three_zero_files_are_not_allocation(maker: Maker) -> None:
     for number in (1, 2, 3):
         maker.log(number * LOG_SIZE, stored=None)
     (finding,) = maker.found(check_segments)
-    assert (finding.rule, finding.found["zero_count"]) == ("ST016", 3)
+    assert (finding.rule, finding.found["file_count"]) == ("ST016", 3)
     assert finding.where.file == "commitlog/00000000000000004096"
 
 

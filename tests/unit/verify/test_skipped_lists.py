@@ -44,9 +44,9 @@ def test_a_broker_gave_numbers_away(store: Damage) -> None:
     assert result.rules == set()
     found = {finding.where.topic: finding.found for finding in result.of("XR036")}
     assert found == {
-        "%LMQ%a": {"unit_count": 17, "most": 17, "record_count": 18},
-        "%LMQ%b": {"unit_count": 18, "most": 9, "record_count": 10},
-        "%LMQ%c": {"unit_count": 9, "most": 9, "record_count": 10},
+        "%LMQ%a": {"unit_count": 17, "largest_shift": 17, "record_count": 18},
+        "%LMQ%b": {"unit_count": 18, "largest_shift": 9, "record_count": 10},
+        "%LMQ%c": {"unit_count": 9, "largest_shift": 9, "record_count": 10},
     }
     assert result.one("XR037").found["record_count"] == 28
 

@@ -122,13 +122,13 @@ def test_st019_an_empty_commit_log_costs_the_queues(tmp_path: Path) -> None:
     maker.checkpoint()
     (finding,) = maker.found(check_layout)
     assert (finding.rule, finding.found["queue_count"]) == ("ST019", 1)
-    assert finding.found["effect"] == "deletes them all when it starts (4.9.8)"
-    assert describe(finding).endswith("bytes: a broker deletes them all when it starts (4.9.8)")
+    assert finding.found["effect"] == "deletes all these queues at its start (4.9.8)"
+    assert describe(finding).endswith("bytes: a broker deletes all these queues at its start (4.9.8)")
     (finding,) = maker.found(check_layout, version="4.4.0")
-    assert finding.found["effect"] == "keeps them, although no message is left (4.4.0)"
+    assert finding.found["effect"] == "keeps the queues, although no message is left (4.4.0)"
     maker.file("abort")
     (finding,) = maker.found(check_layout, version="4.4.0")
-    assert finding.found["effect"] == "deletes them all when it starts (4.4.0)"
+    assert finding.found["effect"] == "deletes all these queues at its start (4.4.0)"
 
 
 def test_st019_not_where_dledger_has_the_log(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_st020_queues_of_another_log(maker: Maker) -> None:
     logs = (log_facts(0), log_facts(LOG_SIZE))
     far = knowing(queue_facts("T", 0, 0, 5, end=10 * LOG_SIZE), logs=logs)
     (finding,) = maker.found(check_layout, far)
-    assert (finding.rule, finding.found["queue_max"]) == ("ST020", 10 * LOG_SIZE)
+    assert (finding.rule, finding.found["max_physical_end_offset"]) == ("ST020", 10 * LOG_SIZE)
     near = knowing(queue_facts("T", 0, 0, 5, end=LOG_SIZE), logs=logs)
     assert maker.found(check_layout, near) == []
     unknown = knowing(queue_facts("T", 0, 0, 5, end=10 * LOG_SIZE), logs=(log_facts(0), None))
@@ -228,7 +228,7 @@ def test_st035_a_directory_in_the_index(maker: Maker) -> None:
     (finding,) = maker.found(check_layout, version="5.1.0")
     assert (finding.rule, finding.found["effect"]) == ("ST035", "refuses to start (5.1.0)")
     (finding,) = maker.found(check_layout, version="5.0.0")
-    assert finding.found["effect"] == "does not load the 1 index files that sort after it (5.0.0)"
+    assert finding.found["effect"] == "does not load 1 index file that sorts after it (5.0.0)"
 
 
 def test_st040_a_copy_without_times(maker: Maker) -> None:

@@ -80,8 +80,12 @@ def test_many_regular_entries_are_one_note(extended: Extended) -> None:
     finding = result.one("XR035")
     assert (finding.where.file, finding.where.entry) == ("index", None)
     assert (finding.found["entry_count"], finding.found["record_count"]) == (10, 10)
-    assert (finding.found["each"], finding.found["hash"], finding.found["hash_count"]) == (1, STRANGE, 1)
-    assert finding.found["first_offset"] == extended.records()[5][0][1]
+    assert (
+        finding.found["entries_per_record_count"],
+        finding.found["hash"],
+        finding.found["hash_count"],
+    ) == (1, STRANGE, 1)
+    assert finding.found["first_physical_offset"] == extended.records()[5][0][1]
     assert set(unknown_areas(result.report.findings)) == {"index"}
     assert any(item.what == "index" and "not understood" in item.reason for item in result.report.not_checked)
 

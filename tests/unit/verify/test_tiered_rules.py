@@ -263,11 +263,11 @@ def test_ts011_is_a_matter_of_bodies(copy: Copy) -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"offset": 8720}, "behind the end"),
+        ({"offset": 8720}, "beyond the end"),
         ({"offset": 3}, "no record"),
         ({"offset": 0}, "another message"),
-        ({"size": 5}, "its size is"),
-        ({"tagsCode": 5}, "its tagsCode is"),
+        ({"size": 5}, "size is"),
+        ({"tagsCode": 5}, "tagsCode is"),
     ],
 )
 def test_ts012_units(copy: Copy, fields: Mapping[str, int], reason: str) -> None:
@@ -377,8 +377,8 @@ def test_ts021_slots(copy: Copy, fields: Mapping[str, int]) -> None:
         ({"topicId": 99}, "topicId 99"),
         ({"queueId": -1}, "queueId -1"),
         ({"offset": 1}, "where no record begins"),
-        ({"offset": 1 << 40}, "behind the end"),
-        ({"size": 1}, "of another size"),
+        ({"offset": 1 << 40}, "beyond the end"),
+        ({"size": 1}, "to a record of another size"),
     ],
 )
 def test_ts022_items(copy: Copy, fields: Mapping[str, int], reason: str) -> None:
@@ -442,7 +442,7 @@ def test_an_index_that_is_still_written(copy: Copy, monkeypatch: pytest.MonkeyPa
     start = text.index('"indexFileSegmentTable"')
     (copy.root / METADATA).write_text(text[:start] + text[start:].replace("indexFileSegmentTable", "gone", 1))
     (unknown,) = [item for item in copy.items() if isinstance(item, NotChecked)]
-    assert "how many slots" in unknown.reason
+    assert "number of slots" in unknown.reason
     conf = copy.root.parent / "broker.conf"
     conf.write_text("tieredStoreIndexFileMaxHashSlotNum=101\n")
     copy.broker_conf = conf
@@ -503,7 +503,7 @@ def test_keys_above_the_limit_are_said_not_to_be_checked(
     items = copy.items()
     left_out = [item for item in items if isinstance(item, NotChecked)]
     assert {item.reason for item in left_out} == {
-        f"its keys are not compared with the index files: more than {limit} in all queues"
+        f"keys are not compared with the index files: more than {limit} in all queues"
     }
     skipped = {item.what.removeprefix(BROKER) for item in left_out}
     compared = {

@@ -154,7 +154,7 @@ DOCUMENT = to_json(result_of(np.arange(3)))
 )
 def test_arrays_that_nobody_wrote_are_refused(array: Any) -> None:
     document = DOCUMENT | {"summary": DOCUMENT["summary"] | {"array": array}}
-    with pytest.raises(UsageError, match="not a result that a check has written"):
+    with pytest.raises(UsageError, match="not a result of a check"):
         from_json(Result, document)
 
 

@@ -27,6 +27,7 @@ from rocketfsck.store.dialect.nameclues import clues_in_names
 from rocketfsck.store.dialect.sampling import count_tagged
 from rocketfsck.store.model import OtherKind, StoreFile
 from rocketfsck.store.reading import FileReader
+from rocketfsck.wording import count_of
 
 
 def find_clues(found: Found) -> list[Clue]:
@@ -59,49 +60,49 @@ _RECORD_CLUES: tuple[tuple[Weight, str, str, Callable[[Record], bool], Fits], ..
     (
         Weight.PRESENT,
         "records with the V2 magic",
-        "V2 is 5.1.0+",
+        "brokers know V2 from 5.1.0 on",
         lambda record: record.magic_code == MAGIC_V2,
         lambda dialect: dialect.v2_allowed,
     ),
     (
         Weight.PRESENT,
         "IPv6 hosts in records",
-        "IPv6 is 4.6.0+",
+        "brokers know IPv6 from 4.6.0 on",
         lambda record: bool(record.sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)),
         lambda dialect: dialect.ipv6_hosts,
     ),
     (
         Weight.CLIENT,
         "compression types in sysFlag",
-        "they are 4.9.4+ and 5.0.0+",
+        "brokers know compression types from 4.9.4 and 5.0.0 on",
         lambda record: bool(record.sys_flag & COMPRESSED and record.sys_flag & COMPRESSION_TYPE_MASK),
         lambda dialect: dialect.compression_types,
     ),
     (
         Weight.PRESENT,
         "inner batches",
-        "they are 5.0.0-ALPHA+",
+        "brokers know inner batches from 5.0.0-ALPHA on",
         lambda record: bool(record.sys_flag & INNER_BATCH),
         lambda dialect: dialect.batch_queues,
     ),
     (
         Weight.PRESENT,
         "properties that end in __CRC32#",
-        "the property CRC is 5.2.0+",
+        "brokers know the property CRC from 5.2.0 on",
         _has_property_crc,
         lambda dialect: dialect.property_crc,
     ),
     (
         Weight.PRESENT,
         "INNER_MULTI_QUEUE_OFFSET in properties",
-        "multi-dispatch is 4.9.3+ and 5.0.0-ALPHA+",
+        "brokers know multi-dispatch from 4.9.3 and 5.0.0-ALPHA on",
         lambda record: b"INNER_MULTI_QUEUE_OFFSET\x01" in record.properties,
         lambda dialect: dialect.multi_dispatch,
     ),
     (
         Weight.CLIENT,
         "the property CLUSTER",
-        "brokers add it from 4.9.0 on",
+        "brokers add the property from 4.9.0 on",
         lambda record: b"\x02CLUSTER\x01" in record.properties or record.properties[:8] == b"CLUSTER\x01",
         lambda dialect: dialect.broker_writes_properties,
     ),
@@ -119,8 +120,8 @@ def _in_records(found: Found) -> Iterator[Clue]:
     if any(found.sample.filler):
         yield Clue(
             Weight.HINT,
-            "bytes that are not zero behind a BLANK's header",
-            "usual up to 4.9.0; later where the file had been truncated",
+            "bytes that are not zero after a BLANK's header",
+            "usual up to 4.9.0; later only where a broker had truncated the file",
             lambda _: True,
         )
 
@@ -144,7 +145,7 @@ def _in_property_ends(records: Sequence[Record]) -> Iterator[Clue]:
         yield Clue(
             Weight.NEWEST,
             "properties do not end in 0x02",
-            "written by 4.9.1-4.9.8 and 5.0.0-ALPHA-5.1.4; up to 4.8.0 the client decided",
+            "written by 4.9.1 to 4.9.8 and 5.0.0-ALPHA to 5.1.4; up to 4.8.0 the client decided",
             lambda dialect: not (dialect.trailing_separator and dialect.broker_writes_properties),
         )
 
@@ -162,8 +163,9 @@ def _in_indexes(found: Found) -> Iterator[Clue]:
                 if slot_count < entry_count:
                     yield Clue(
                         Weight.NEWEST,
-                        f"hashSlotCount of {file.name} is {slot_count}, for {entry_count} entries",
-                        "it counts used slots from 4.7.1 on",
+                        f"hashSlotCount of {file.name} is {slot_count:,}, for "
+                        f"{count_of(entry_count, 'entry')}",
+                        "the field counts used slots from 4.7.1 on",
                         lambda dialect: not dialect.counts_entries_in_hash_slot_count,
                     )
                     return
@@ -171,7 +173,7 @@ def _in_indexes(found: Found) -> Iterator[Clue]:
                     yield Clue(
                         Weight.NEWEST,
                         f"hashSlotCount of {file.name} is the number of entries, though some share a slot",
-                        "it counted entries up to 4.7.0",
+                        "the field counts entries up to 4.7.0",
                         lambda dialect: dialect.counts_entries_in_hash_slot_count,
                     )
                     return
@@ -185,22 +187,22 @@ def _in_tag_entries(found: Found) -> Iterator[Clue]:
     if wanted >= _ENOUGH_COUNT and met >= 0.9 * wanted:
         yield Clue(
             Weight.NEWEST,
-            "the newest index entries have one for the tags of each record",
-            "tags are indexed from 5.4.0 on",
+            "the newest records with tags have an index entry for the tags",
+            "brokers index tags from 5.4.0 on",
             lambda dialect: dialect.tag_entries,
         )
     elif met:
         yield Clue(
             Weight.PRESENT,
-            "index entries for the tags of records",
-            "tags are indexed from 5.4.0 on",
+            "some records with tags have an index entry for the tags",
+            "brokers index tags from 5.4.0 on",
             lambda dialect: dialect.tag_entries,
         )
     elif wanted >= _ENOUGH_COUNT:
         yield Clue(
             Weight.ABSENT,
-            "the newest index entries have none for the tags of records",
-            "tags are indexed from 5.4.0 on",
+            "the newest records with tags have no index entry for the tags",
+            "brokers index tags from 5.4.0 on",
             lambda dialect: not dialect.tag_entries,
         )
 
@@ -213,10 +215,15 @@ def _has_chain(reader: FileReader, slot_count: int, index_count: int) -> bool:
 
 
 _CHECKPOINT_CLUES = (
-    (Weight.PRESENT, "masterFlushedOffset", "master_flushed_offset", "the field is 5.0.0+"),
-    (Weight.PRESENT, "confirmPhyOffset", "confirm_phy_offset", "the field is 5.1.1+"),
+    (Weight.PRESENT, "masterFlushedOffset", "master_flushed_offset", "brokers write the field from 5.0.0 on"),
+    (Weight.PRESENT, "confirmPhyOffset", "confirm_physical_offset", "brokers write the field from 5.1.1 on"),
     # A stray number there must not outweigh that there is no rocksdbstore/, which 5.5.0 always makes.
-    (Weight.CLIENT, "logicsPhysicalOffset", "logics_physical_offset", "the field is 5.5.0+"),
+    (
+        Weight.CLIENT,
+        "logicsPhysicalOffset",
+        "logics_physical_offset",
+        "brokers write the field from 5.5.0 on",
+    ),
 )
 
 
@@ -241,23 +248,23 @@ def _in_abort(found: Found) -> Iterator[Clue]:
 
     backup = any(other.kind is OtherKind.ABORT_BACKUP for other in found.others)
     if backup:
-        yield Clue(Weight.PRESENT, "abort.bak exists", "5.0.0+ leaves it for ever", has_pid)
+        yield Clue(Weight.PRESENT, "abort.bak exists", "brokers keep the file forever from 5.0.0 on", has_pid)
     if found.abort is not None:
         content = _part(found.abort, 32)
         if content.isdigit():
-            yield Clue(Weight.PRESENT, "abort holds a process id", "written by 5.0.0+", has_pid)
+            yield Clue(Weight.PRESENT, "abort holds a process id", "brokers write it from 5.0.0 on", has_pid)
         elif not content:
             yield Clue(
                 Weight.ABSENT,
                 "abort is empty",
-                "5.0.0+ writes its process id into it",
+                "brokers write their process id into the file from 5.0.0 on",
                 lambda dialect: not dialect.abort_has_pid,
             )
     elif not backup and found.lock is not None:
         yield Clue(
             Weight.ABSENT,
             "there is no abort.bak",
-            "5.0.0+ leaves one for ever",
+            "brokers keep abort.bak forever from 5.0.0 on",
             lambda dialect: not dialect.abort_has_pid,
         )
 
@@ -273,14 +280,14 @@ def _in_configs(found: Found) -> Iterator[Clue]:
             yield Clue(
                 Weight.PRESENT,
                 "topics.json has a stateVersion",
-                "written by 5.0.0+",
+                "brokers write a stateVersion from 5.0.0 on",
                 lambda dialect: dialect.config_has_state_version,
             )
         elif b'"dataVersion"' in data:
             yield Clue(
                 Weight.ABSENT,
                 "topics.json has no stateVersion",
-                "5.0.0+ writes one",
+                "brokers write a stateVersion from 5.0.0 on",
                 lambda dialect: not dialect.config_has_state_version,
             )
 

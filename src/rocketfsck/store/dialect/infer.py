@@ -30,7 +30,7 @@ def infer_dialect(found: Found, version: str | None = None) -> DialectEvidence:
             known_from.append(Evidence(clue.what, clue.why))
         else:
             conflict = conflict or clue.weight <= Weight.PRESENT
-            known_from.append(Evidence(clue.what, f"{clue.why}; set aside: it conflicts with the rest"))
+            known_from.append(Evidence(clue.what, f"{clue.why}; ignored: this conflicts with the rest"))
     releases = [candidate for candidate in left if not candidate.stage]
     representative = max(releases or left)
     return DialectEvidence(
@@ -59,4 +59,4 @@ def _given_as(version: Version) -> str:
     known = nearest_examined(version)
     if known == version:
         return "given by the user"
-    return f"given by the user; nobody examined that version, it is read like {known}"
+    return f"given by the user; rocketfsck does not know this version and reads the store as {known}"

@@ -13,41 +13,53 @@ def _since(*versions: str) -> Fits:
 
 
 _CONFIG_NAME_CLUES: Mapping[str, tuple[str, Fits]] = {
-    "lmqConsumerOffset.json": ("it is 4.9.3+ and 5.0.0-ALPHA+", lambda dialect: dialect.multi_dispatch),
-    "consumerFilter.json": ("it is 4.1.0+", _since("4.1.0")),
+    "lmqConsumerOffset.json": (
+        "brokers write the file from 4.9.3 and 5.0.0-ALPHA on",
+        lambda dialect: dialect.multi_dispatch,
+    ),
+    "consumerFilter.json": ("brokers have these from 4.1.0 on", _since("4.1.0")),
     "consumerOrderInfo.json": (
-        "it is 5.0.0-PREVIEW+ and 5.0.0-ALPHA+",
+        "brokers write the file from 5.0.0-PREVIEW and 5.0.0-ALPHA on",
         _since("5.0.0-PREVIEW", "5.0.0-ALPHA"),
     ),
     "messageRequestMode.json": (
-        "it is 5.0.0-PREVIEW+ and 5.0.0-ALPHA+",
+        "brokers write the file from 5.0.0-PREVIEW and 5.0.0-ALPHA on",
         _since("5.0.0-PREVIEW", "5.0.0-ALPHA"),
     ),
-    "topicQueueMapping.json": ("it is 5.0.0-ALPHA+", _since("5.0.0-ALPHA")),
-    "timermetrics": ("timers are 5.0.0+", lambda dialect: dialect.timer_wheel),
-    "transactionMetrics": ("it is 5.2.0+", _since("5.2.0")),
-    "tieredStoreMetadata.json": ("the tiered store is 5.1.0+", _since("5.1.0")),
+    "topicQueueMapping.json": ("brokers write the file from 5.0.0-ALPHA on", _since("5.0.0-ALPHA")),
+    "timermetrics": ("brokers have the timer wheel from 5.0.0 on", lambda dialect: dialect.timer_wheel),
+    "transactionMetrics": ("brokers write the file from 5.2.0 on", _since("5.2.0")),
+    "tieredStoreMetadata.json": ("brokers have the tiered store from 5.1.0 on", _since("5.1.0")),
 }
 
 _OTHER_CLUES: Mapping[OtherKind, tuple[str, Fits]] = {
-    OtherKind.TIMER_WHEEL: ("timers are 5.0.0+", lambda dialect: dialect.timer_wheel),
-    OtherKind.TIMER_LOG: ("timers are 5.0.0+", lambda dialect: dialect.timer_wheel),
-    OtherKind.TIMER_CHECK: ("timers are 5.0.0+", lambda dialect: dialect.timer_wheel),
-    OtherKind.EPOCH: ("epochs are 5.0.0+", lambda dialect: dialect.epoch_file),
-    OtherKind.BROKER_IDENTITY: ("it is 5.1.1+", _since("5.1.1")),
-    OtherKind.DLEDGER_DATA: ("DLedger is 4.5.1+", lambda dialect: dialect.dledger),
-    OtherKind.COMPACTION_LOG: ("compaction is 5.1.0+", lambda dialect: dialect.compaction),
-    OtherKind.COMPACTION_CQ: ("compaction is 5.1.0+", lambda dialect: dialect.compaction),
-    OtherKind.TIERED_INDEX: ("the tiered store is 5.1.0+", _since("5.1.0")),
+    OtherKind.TIMER_WHEEL: (
+        "brokers have the timer wheel from 5.0.0 on",
+        lambda dialect: dialect.timer_wheel,
+    ),
+    OtherKind.TIMER_LOG: ("brokers have the timer wheel from 5.0.0 on", lambda dialect: dialect.timer_wheel),
+    OtherKind.TIMER_CHECK: (
+        "brokers have the timer wheel from 5.0.0 on",
+        lambda dialect: dialect.timer_wheel,
+    ),
+    OtherKind.EPOCH: ("brokers have epochs from 5.0.0 on", lambda dialect: dialect.epoch_file),
+    OtherKind.BROKER_IDENTITY: ("brokers write the file from 5.1.1 on", _since("5.1.1")),
+    OtherKind.DLEDGER_DATA: ("brokers have DLedger from 4.5.1 on", lambda dialect: dialect.dledger),
+    OtherKind.COMPACTION_LOG: ("brokers have compaction from 5.1.0 on", lambda dialect: dialect.compaction),
+    OtherKind.COMPACTION_CQ: ("brokers have compaction from 5.1.0 on", lambda dialect: dialect.compaction),
+    OtherKind.TIERED_INDEX: ("brokers have the tiered store from 5.1.0 on", _since("5.1.0")),
 }
 
 _DATABASE_CLUES: Mapping[str, tuple[str, Fits]] = {
-    "consumequeue": ("the RocksDB consume queue is 5.2.0+", lambda dialect: dialect.rocksdb_consumequeue),
-    "config/topics": ("configs in RocksDB are 5.1.4+", _since("5.1.4")),
-    "config/rdb": ("it is 5.3.2+", _since("5.3.2")),
-    "config/users": ("it is 5.3.0+", _since("5.3.0")),
-    "kvStore": ("it is 5.3.2+", _since("5.3.2")),
-    "rocksdbstore": ("brokers make it from 5.4.0 on", lambda dialect: dialect.message_database),
+    "consumequeue": (
+        "brokers have consume queues in RocksDB from 5.2.0 on",
+        lambda dialect: dialect.rocksdb_consumequeue,
+    ),
+    "config/topics": ("brokers have configs in RocksDB from 5.1.4 on", _since("5.1.4")),
+    "config/rdb": ("brokers have this database from 5.3.2 on", _since("5.3.2")),
+    "config/users": ("brokers have this database from 5.3.0 on", _since("5.3.0")),
+    "kvStore": ("brokers have this database from 5.3.2 on", _since("5.3.2")),
+    "rocksdbstore": ("brokers create the directory from 5.4.0 on", lambda dialect: dialect.message_database),
 }
 
 
@@ -71,14 +83,14 @@ def clues_in_names(found: Found) -> Iterator[Clue]:
         yield Clue(
             Weight.PRESENT,
             "batchconsumequeue/ has queues",
-            "batch queues are 5.0.0-ALPHA+",
+            "brokers have batch queues from 5.0.0-ALPHA on",
             lambda dialect: dialect.batch_queues,
         )
     if found.ext_queues:
         yield Clue(
             Weight.PRESENT,
             "consumequeue_ext/ has queues",
-            "it is 4.1.0+",
+            "brokers have these from 4.1.0 on",
             lambda dialect: dialect.consumequeue_ext,
         )
     topics = {queue.topic for queue in found.queues}
@@ -86,22 +98,27 @@ def clues_in_names(found: Found) -> Iterator[Clue]:
         yield Clue(
             Weight.PRESENT,
             "RMQ_SYS_TRANS_HALF_TOPIC has queues",
-            "half messages are 4.3.0+",
+            "brokers store half messages from 4.3.0 on",
             lambda dialect: dialect.half_topic,
         )
     if any(topic.startswith("%LMQ%") for topic in topics):
         yield Clue(
             Weight.PRESENT,
             "topics named %LMQ%… have queues",
-            "multi-dispatch is 4.9.3+ and 5.0.0-ALPHA+",
+            "brokers know multi-dispatch from 4.9.3 and 5.0.0-ALPHA on",
             lambda dialect: dialect.multi_dispatch,
         )
     if found.lock is not None:
-        yield Clue(Weight.PRESENT, "lock exists", "it is 4.2.0+", lambda dialect: dialect.lock_file)
+        yield Clue(
+            Weight.PRESENT,
+            "lock exists",
+            "brokers write the file from 4.2.0 on",
+            lambda dialect: dialect.lock_file,
+        )
         if not any(other.relative == "rocksdbstore" for other in found.others):
             yield Clue(
                 Weight.ABSENT,
                 "there is no rocksdbstore/",
-                "brokers make it from 5.4.0 on",
+                "brokers create the directory from 5.4.0 on",
                 lambda dialect: not dialect.message_database,
             )

@@ -19,9 +19,9 @@ from contextlib import suppress
 from pathlib import Path, PosixPath
 from typing import Any
 
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import StoreError, UsageError, install_hint
 
-INSTALL = "run pip install 'rocketfsck[remote]'"
+INSTALL = f"run {install_hint('remote')}"
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _COLLAPSED = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(?!/)")
@@ -213,7 +213,7 @@ def locate(place: str | os.PathLike[str], options: Mapping[str, Any] | None = No
     if match is None:
         collapsed = None if isinstance(place, str) else _COLLAPSED.match(text)
         if collapsed is not None and not os.path.lexists(text) and _is_known(collapsed[1]):
-            raise UsageError(f"{text}: pathlib makes :/ of ://; give the URL as text")
+            raise UsageError(f"{text}: pathlib turns :// into :/; give the URL as text")
         return Path(place)
     scheme, rest = match[1].lower(), match[2]
     if scheme in _LOCAL_SCHEMES:
@@ -224,16 +224,18 @@ def locate(place: str | os.PathLike[str], options: Mapping[str, Any] | None = No
         if os.path.lexists(text):
             return Path(text)
         if not _has_fsspec():
-            raise UsageError(f"{text}: a URL is read through fsspec, which is not installed: {INSTALL}")
-        raise UsageError(f"{text}: fsspec knows no file system {scheme!a}")
+            raise UsageError(f"{text}: reading a URL needs fsspec, which is not installed: {INSTALL}")
+        raise UsageError(f"{text}: fsspec does not know a file system {scheme!a}")
     if not rest.strip("/"):
-        raise UsageError(f"{text}: names a file system, and nothing in it")
+        raise UsageError(f"{text}: the URL names a file system, but no place in it")
     authority = rest.partition("/")[0]
     if ":" in authority.rpartition("@")[0]:
         shown = f"{scheme}://***@{authority.rpartition('@')[2]}"
-        raise UsageError(f"{shown}: a password in a URL would be shown; give it as a storage option")
+        raise UsageError(
+            f"{shown}: a password in a URL would show up in messages; give the password as a storage option"
+        )
     if any(part in ("", ".", "..") for part in rest.strip("/").split("/")[1:]):
-        raise UsageError(f"{text}: has an empty name in it, or one of dots")
+        raise UsageError(f"{text}: the URL has an empty name, or . or .. as a name")
     return _with_options(remote_path(f"{scheme}://{rest.rstrip('/')}"), options)
 
 
@@ -266,7 +268,7 @@ def read_options(words: Iterable[str]) -> dict[str, Any]:
     for number, word in enumerate(words, 1):
         key, equals, value = word.partition("=")
         if not key.isidentifier() or not equals:
-            raise UsageError(f"storage option {number}: is not KEY=VALUE")
+            raise UsageError(f"storage option {number} is not KEY=VALUE")
         options[key] = value
         if key not in _TEXT_OPTIONS:
             with suppress(ValueError):
@@ -285,13 +287,13 @@ def options_for(url: str) -> StorageOptions:
 def refuse_remote(place: str | os.PathLike[str], what: str) -> None:
     """Raises UsageError for a URL: `what` is done to directories of this machine alone."""
     if is_remote(place):
-        raise UsageError(f"{os.fspath(place)}: {what} needs a directory of this machine, not a URL")
+        raise UsageError(f"{os.fspath(place)}: {what} needs a directory on this machine, not a URL")
 
 
 def _split(url: str) -> tuple[str, str]:
     match = _URL.match(url)
     if match is None:
-        raise StoreError("is no URL", path=url)
+        raise StoreError("is not a URL", path=url)
     return match[1].lower(), match[2]
 
 

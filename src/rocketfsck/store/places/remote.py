@@ -31,6 +31,7 @@ from rocketfsck.store.places.locations import (
     options_for,
 )
 from rocketfsck.store.reading import FileReader, PathLike
+from rocketfsck.wording import count_of
 
 FLAT_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs"})
 """All names below a prefix are one listing, page by page, instead of one a directory."""
@@ -68,7 +69,7 @@ def list_remote(url: str) -> list[Entry]:
 
 def _entry(directory: str, name: str, info: Mapping[str, Any], options: StorageOptions) -> Entry:
     if name in ("", ".", "..") or "/" in name:
-        detail = "no file has such a name"
+        detail = "no file has this name"
         return Entry(name, f"{directory}/{name}", EntryKind.UNREADABLE, detail=detail)
     if info.get("type") == "directory":
         return Entry(name, f"{directory}/{name}", EntryKind.DIRECTORY)
@@ -83,10 +84,11 @@ def _order(entry: Entry) -> tuple[str, int]:
 def _located(url: str, info: Mapping[str, Any], options: StorageOptions) -> Location:
     size = info.get("size")
     etag = info.get("ETag") or info.get("etag") or ""
-    return make_location(url, size if isinstance(size, int) else -1, _mtime_ns(info), str(etag), options)
+    return make_location(url, size if isinstance(size, int) else -1, mtime_ns(info), str(etag), options)
 
 
-def _mtime_ns(info: Mapping[str, Any]) -> int:
+def mtime_ns(info: Mapping[str, Any]) -> int:
+    """When what a listing describes was last changed, in ns since 1970; 0 where that is not said."""
     value = next((info[name] for name in _TIME_NAMES if info.get(name)), 0)
     if isinstance(value, str):
         try:
@@ -158,7 +160,7 @@ def kind_of(url: str) -> str | None:
         return "file"
     system, name = file_system(url)
     try:
-        info = ask(lambda: system.info(name), url, "cannot be looked at", options_for(url))
+        info = ask(lambda: system.info(name), url, "cannot be examined", options_for(url))
     except StoreError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             return None
@@ -214,7 +216,7 @@ class RemoteFile:
         data = ask(lambda: self._fetch(start, end), self.url, options=self._options, offset=start)
         if len(data) != end - start:
             raise StoreError(
-                f"ended here while it was read, although it had {self.size} bytes when it was listed",
+                f"ended here during reading; the listing says {self.size:,} bytes",
                 path=self.url,
                 offset=start + min(len(data), end - start),
             )
@@ -248,7 +250,7 @@ class RemoteFile:
         now, then = _located(self.url, info, self._options), self._location
         if now.size >= 0 and now.size < then.size:
             raise StoreError(
-                f"has {now.size} bytes, although it had {then.size} when it was listed",
+                f"has {now.size:,} bytes; the listing says {then.size:,}",
                 path=self.url,
                 offset=start,
             )
@@ -261,7 +263,7 @@ class RemoteFile:
             raise self._replaced(start)
 
     def _replaced(self, start: int) -> StoreError:
-        return StoreError("was replaced after it was listed", path=self.url, offset=start)
+        return StoreError("was replaced after the listing", path=self.url, offset=start)
 
 
 def _version(location: Location) -> Hashable:
@@ -297,7 +299,7 @@ def _look_up(url: str) -> Location:
         raise StoreError("is a directory, not a regular file", path=url)
     location = _located(url, info, options)
     if location.size < 0:
-        raise StoreError("does not tell its length", path=url)
+        raise StoreError("does not give its length", path=url)
     return location
 
 
@@ -319,7 +321,9 @@ class RemoteReader(FileReader):
         target = memoryview(view).cast("B")
         if pos < 0 or pos + len(target) > self.size:
             raise StoreError(
-                f"has {self.size} bytes; {len(target)} bytes were asked for", path=self.path, offset=pos
+                f"has {self.size:,} bytes; a read of {count_of(len(target), 'byte')} goes beyond them",
+                path=self.path,
+                offset=pos,
             )
         goes_on = pos == self._read_end and pos > 0
         self._read_end = pos + len(target)

@@ -96,7 +96,7 @@ def _wals(manifest: Manifest, files: Mapping[str, StoreFile]) -> Iterator[FileFa
     newest = max((manifest.log_numbers.get(family, 0) for family in manifest.families), default=0)
     if not any(number is not None and number >= newest for number in numbers):
         name = f"{newest:06d}.log" if newest else "*.log"  # before the first flush no number is written down
-        yield FileFault(Fault.NO_WAL, name, "what was put last was only in a WAL")
+        yield FileFault(Fault.NO_WAL, name, "the last writes were only in a WAL")
     for number, file in sorted(numbers.items(), key=lambda item: item[0] or 0):
         if number is not None and number >= manifest.log_number and file.size <= WAL_LIMIT:
             yield from _wal(file)

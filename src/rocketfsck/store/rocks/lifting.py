@@ -129,15 +129,15 @@ def _put(tables: dict[tuple[str, str], dict[str, Any]], kind: str, values: Mappi
         content = values["content"]
         table = content.get("offsetTable") if isinstance(content, dict) else None
         if not isinstance(table, dict):
-            raise FormatError("offsetTable: no object", offset=0)
+            raise FormatError("offsetTable: not an object", offset=0)
         offsets = {str(queue_id): offset for queue_id, offset in table.items()}
     else:
         name, content = os.fsdecode(values["name"]), values["content"]
         if not isinstance(content, dict):
-            raise FormatError("value: no JSON object", offset=0)
+            raise FormatError("value: not a JSON object", offset=0)
         told = content.get(_NAMES[kind])
         if told != name:
-            raise FormatError(f"{_NAMES[kind]}: {told!r} in the value, {name!r} in the key", offset=0)
+            raise FormatError(f"{_NAMES[kind]}: {told!r} in the value, but {name!r} in the key", offset=0)
         tables.setdefault(_TABLES[kind], {})[name] = content
         return
     if name.startswith(LMQ_PREFIX):
@@ -158,7 +158,7 @@ def _with(
     names = {config.name for config in configs}
     kept = [config for config in store.configs if config.name.removesuffix(".bak") not in names]
     chosen, areas = _chosen(store, queues, directory)
-    notes = [Evidence(f"{name} is not read", str(error)) for name, error in sorted(lifting.failed.items())]
+    notes = [Evidence(f"{name} was not read", str(error)) for name, error in sorted(lifting.failed.items())]
     return replace(
         store,
         queues=chosen,

@@ -24,16 +24,17 @@ from typing import IO, Literal
 
 import numpy as np
 
-from rocketfsck.errors import StoreError
+from rocketfsck.errors import StoreError, install_hint
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.store.model import Other
 from rocketfsck.store.places.locations import is_remote
 from rocketfsck.store.reading import named_errors, read_whole
 from rocketfsck.store.rocks import child
+from rocketfsck.store.scratch import scratch_parent
 
 Mode = Literal["strict", "tolerant", "estimate", "mark"]
 
-INSTALL = "pip install 'rocketfsck[rocksdb]'"
+INSTALL = f"run {install_hint('rocksdb')}"
 MANIFEST_LIMIT = 256 << 20
 PATIENCE = 60.0
 """Seconds without a byte from the child after which it is given up."""
@@ -83,7 +84,7 @@ class Rows:
 def why_not_readable(other: Other) -> str | None:
     """Why nothing of a database can be read here, whatever is in it; None where it can be tried."""
     if is_remote(other.path):
-        return "a RocksDB on another machine is not read: copy the store to this one"
+        return "RocksDB databases can only be read on this machine: copy the store to a local directory"
     if find_spec("rocksdict") is None:
         return f"reading RocksDB needs rocksdict: {INSTALL}"
     return None
@@ -149,8 +150,9 @@ class _ChildError(Exception):
 @contextmanager
 def scratch_directory() -> Iterator[Path]:
     """A directory of our own, removed at the end; raises StoreError if none can be made."""
-    with named_errors(tempfile.gettempdir(), "no scratch directory can be made"):
-        directory = Path(tempfile.mkdtemp(prefix="rocketfsck-"))
+    above = scratch_parent() or tempfile.gettempdir()
+    with named_errors(above, "no scratch directory can be created"):
+        directory = Path(tempfile.mkdtemp(prefix="rocketfsck-", dir=above))
     try:
         yield directory
     finally:
@@ -194,7 +196,7 @@ def _batches(stream: _Stream, families: Collection[str]) -> Iterator[Rows]:
     while True:
         kind, rows, key_size, value_size = child.HEAD.unpack(stream.exactly(child.HEAD.size))
         if max(key_size, value_size) > BATCH_LIMIT:
-            raise _ChildError(f"a row of more than {BATCH_LIMIT} bytes")
+            raise _ChildError(f"a row of more than {BATCH_LIMIT:,} bytes")
         if count == 0 and kind != child.ROWS and kind != child.ERROR and (not families or name in families):
             yield Rows(name, b"", np.zeros(1, np.int64), b"", np.zeros(1, np.int64))
         if kind == child.END:
@@ -233,11 +235,11 @@ class _Stream:
         missing = size
         while missing:
             if not self.selector.select(self.patience):
-                raise _ChildError(f"RocksDB did not go on within {self.patience:g} s")
+                raise _ChildError(f"RocksDB did not answer within {self.patience:g} s")
             part = os.read(self.descriptor, min(missing, PIPE_SIZE))
             if not part:
                 status = self.process.wait()
-                raise _ChildError(f"RocksDB ended the process that read it (status {status})")
+                raise _ChildError(f"RocksDB ended the process that read the database (status {status})")
             parts.append(part)
             missing -= len(part)
         return b"".join(parts)

@@ -75,7 +75,7 @@ def main(directory: str, names: Sequence[str], source: BinaryIO) -> None:
 def _exactly(source: BinaryIO, size: int) -> bytes:
     data = source.read(size)
     if len(data) < size:
-        raise EOFError("the rows ended before their end")
+        raise EOFError("the rows ended in the middle of a row")
     return data
 
 

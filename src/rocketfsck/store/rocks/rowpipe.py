@@ -49,7 +49,7 @@ class RowPipe:
             raise self._gone() from error
 
     def _gone(self) -> StoreError:
-        return StoreError("the process that writes the database is gone", path=self.path)
+        return StoreError("the process that writes the database ended", path=self.path)
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def row_pipe(directory: Path, families: Sequence[str]) -> Iterator[RowPipe]:
             text = said.decode("utf-8", "replace") or f"status {process.returncode}"
             raise StoreError(f"RocksDB cannot write: {text}", path=str(directory))
     except subprocess.TimeoutExpired as error:
-        raise StoreError("RocksDB does not come to an end", path=str(directory)) from error
+        raise StoreError("RocksDB does not finish", path=str(directory)) from error
     finally:
         process.kill()
         process.wait()

@@ -35,6 +35,7 @@ from rocketfsck.formats.rocksmessages import (
     decode_trans_key,
 )
 from rocketfsck.store.rocks.families import Content
+from rocketfsck.wording import count_of
 
 Values = dict[str, Any]
 
@@ -46,7 +47,9 @@ def decode_row(content: Content, key: bytes, value: bytes) -> tuple[str, Values]
 
 def _fixed(layout: Any, value: bytes) -> Values:
     if len(value) != layout.size:
-        raise FormatError(f"value: {len(value)} bytes, {layout.name} has {layout.size}", offset=0)
+        raise FormatError(
+            f"value: {count_of(len(value), 'byte')}, but {layout.name} has {layout.size}", offset=0
+        )
     found: Values = layout.parse(value)
     return found
 

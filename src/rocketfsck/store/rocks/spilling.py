@@ -38,6 +38,7 @@ from rocketfsck.store.reading import named_errors
 from rocketfsck.store.rocks.families import DEFAULT
 from rocketfsck.store.rocks.oddrows import OddRows
 from rocketfsck.store.rocks.reading import Rows, read_rows
+from rocketfsck.wording import count_of
 
 OFFSETS = "offset"
 VALUE_SIZE = ROCKS_UNIT.size
@@ -135,7 +136,7 @@ def _take_bounds(spill: Spill, rows: Rows) -> None:
                 continue
             bound_key = decode_bound_key(key)
             if len(value) != ROCKS_OFFSET.size:
-                raise FormatError(f"value: {len(value)} bytes", offset=0)
+                raise FormatError(f"value: {count_of(len(value), 'byte')}", offset=0)
         except FormatError as error:
             spill.odd.add(rows.family, key, str(error))
             continue
@@ -298,8 +299,11 @@ def _why_odd(rows: Rows, row: int, key: bytes) -> str:
     except FormatError as error:
         return str(error)
     if not _is_name(found.topic):
-        return "topic: no name that a topic can have"
-    return f"value: {int(rows.value_starts[row + 1] - rows.value_starts[row])} bytes, not {VALUE_SIZE}"
+        return "topic: not a name that a topic can have"
+    return (
+        f"value: {count_of(int(rows.value_starts[row + 1] - rows.value_starts[row]), 'byte')}, "
+        f"not {VALUE_SIZE}"
+    )
 
 
 def consume_queues(spill: Spill, file_size: int) -> Iterator[ConsumeQueue]:

@@ -13,6 +13,7 @@ from rocketfsck.store.rocks.oddrows import OddRows
 from rocketfsck.store.rocks.reading import RocksError, why_not_readable
 from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.report import NotChecked
+from rocketfsck.wording import count_of
 
 SHOWN_KEY = 60
 """Bytes of a key that a finding shows."""
@@ -37,7 +38,9 @@ def _finding(store: Store, other: Other, fault: FileFault) -> Finding:
     facts["reason"] = fault.detail
     expected: Facts = {}
     if fault.fault is Fault.LENGTH:
-        facts["reason"] = f"{fault.size} bytes, and {fault.expected} by the manifest"
+        facts["reason"] = (
+            f"the file has {count_of(fault.size or 0, 'byte')}, but the manifest says {fault.expected:,}"
+        )
         facts["size"], expected = fault.size, {"size": fault.expected}
     where = Where(file=file, start=fault.pos, end=fault.size)
     cut = fault.at_end and store.abort is not None
@@ -50,7 +53,9 @@ def unreadable(store: Store, other: Other, error: StoreError) -> Finding | NotCh
     if why_not_readable(other) is not None or not isinstance(error, RocksError):
         return NotChecked(other.relative, str(error), operational=not isinstance(error, RocksError))
     if store.live.locked:
-        return NotChecked(other.relative, f"a broker changes it while it is read: {error.message}")
+        return NotChecked(
+            other.relative, f"a broker is changing the database during the check: {error.message}"
+        )
     file = other.relative if error.file is None else f"{other.relative}/{error.file}"
     facts: Facts = {"database": other.relative, "reason": error.message, "name": error.file}
     return Finding(RuleName.DATABASE_UNREADABLE, Where(file=file), facts)

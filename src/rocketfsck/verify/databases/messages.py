@@ -184,7 +184,7 @@ def _against_log(store: Store, other: Other, taken: _Taken) -> Iterator[Finding]
     yield from waiting.findings(other)
     for offset, unique_key in islice(prepared.found(), NAMED_LIMIT):
         values = {"phyOffset": offset, "uniqKey": unique_key.encode("utf-8", "replace")}
-        reason = "it is missing, and the message was neither committed nor rolled back"
+        reason = "the row is missing, and the message was neither committed nor rolled back"
         yield _message_finding(other, "trans", values, reason)
     start = store.commitlog.start_offset or 0
     for offset, rows in sorted(taken.messages.items()):
@@ -233,7 +233,7 @@ class _Waiting:
             if unique_key and not any(text.endswith(unique_key) for text in self.cancelled):
                 values = {"phyOffset": offset, "uniqKey": unique_key.encode("utf-8", "replace")}
                 yield _message_finding(
-                    other, "timer", values, f"it is missing, and the message is due at {due}"
+                    other, "timer", values, f"the row is missing, and the message is due at {due}"
                 )
 
 
@@ -247,19 +247,19 @@ def _misfit(kind: str, values: dict[str, Any], message: Message) -> str | None:
     """Why a timer or transaction is not of the record at its place; None if it is."""
     properties = message.properties or {}
     if message.total_size != values["size"]:
-        return f"it says {values['size']} bytes, the record has {message.total_size}"
+        return f"the row says {values['size']:,} bytes, but the record has {message.total_size:,}"
     unique_key = values["uniqKey"].decode("utf-8", "replace")
     if kind == "timer":
         if properties.get(UNIQ_KEY) != unique_key:
             return "the record there has another unique key"
         due = properties.get(TIMER_OUT_MS)
         if due is not None and due != str(values["deliverTime"]):
-            return f"it is due at {values['deliverTime']}, the record says {due}"
+            return f"the row has the delivery time {values['deliverTime']}, but the record has {due}"
         return None
     if properties.get(TRANSACTION_ID, properties.get(UNIQ_KEY)) != unique_key:
         return "the record there has another unique key"
     if properties.get(REAL_TOPIC, "").encode("utf-8", "replace") != values["topic"]:
-        return "the record there is for another topic"
+        return "the record there belongs to another topic"
     return None
 
 

@@ -33,7 +33,7 @@ def check_pop(database: str, rows: Rows, odd: OddRows) -> Iterator[Finding]:
             ("offset", values["queueOffset"], told.get("offset", 0)),
         )
         wrong = [
-            f"{name} {in_key} in the key, {in_value} in the value"
+            f"{name} is {in_key} in the key, but {in_value} in the value"
             for name, in_key, in_value in pairs
             if in_key != in_value
         ]

@@ -126,7 +126,7 @@ def _said_of_rows(spill: Spill, found: Iterable[Finding], known: Known) -> Itera
         elif finding.rule in WITHOUT_RECORD:
             yield Finding(RuleName.ROW_WITHOUT_RECORD, place, facts, {}, finding.count)
         elif finding.rule in WITHOUT_UNIT:
-            first = finding.found.get("first_offset", where.physical_offset)
+            first = finding.found.get("first_physical_offset", where.physical_offset)
             if isinstance(first, int) and first < dispatched:
                 place = replace(place, physical_offset=first)
                 yield Finding(RuleName.RECORD_WITHOUT_ROW, place, facts, {}, finding.count)
@@ -154,9 +154,9 @@ def _bounds(store: Store, spill: Spill, known: Known) -> Iterator[Finding]:
     elif mark is not None and end is not None and known.complete and mark > end:
         fault = f"the log ends at {end}"
     elif mark is not None and mark < 0:
-        fault = "it is negative"
+        fault = "the mark is negative"
     elif mark is not None and (last := _last_unit_end(spill)) > mark:
-        fault = f"there are units of records up to {last}"
+        fault = f"the queues have units of records up to {last}"
     if fault is not None:
         facts = {"database": database, "value": MISSING if mark is None else mark, "reason": fault}
         yield Finding(RuleName.DISPATCH_MARK, Where(file=database), facts)
@@ -166,26 +166,38 @@ def _bound_faults(queue: SpilledQueue, log_start: int) -> Iterator[tuple[str, in
     """Name, value and fault of a queue's bounds."""
     if queue.greatest is None:
         if queue.first is not None:
-            yield "greatest", None, "but there are units"
+            yield "greatest", None, "the queue has units"
         return
     greatest = queue.greatest
     if greatest.physical_offset < log_start:
         return  # all of it expired
     unit = _unit_at(queue, greatest.queue_offset)
     if unit is None:
-        yield "greatest", greatest.queue_offset, "there is no unit for it"
+        yield "greatest", greatest.queue_offset, "the queue has no unit at this offset"
     elif unit != greatest.physical_offset:
-        yield "greatest", greatest.queue_offset, f"its row says {greatest.physical_offset}, its unit {unit}"
+        yield (
+            "greatest",
+            greatest.queue_offset,
+            f"the row says physicalOffset {greatest.physical_offset}, but the unit says {unit}",
+        )
     least = queue.least
     if least is None or least.physical_offset < log_start:
         return  # brokers put it down late, and correct one that expired
     unit = _unit_at(queue, least.queue_offset)
     if least.queue_offset > greatest.queue_offset + 1:
-        yield "least", least.queue_offset, f"the greatest is {greatest.queue_offset}"
+        yield "least", least.queue_offset, f"the greatest queue offset is {greatest.queue_offset}"
     elif unit is not None and unit != least.physical_offset and least.physical_offset != log_start:
-        yield "least", least.queue_offset, f"its row says {least.physical_offset}, its unit {unit}"
+        yield (
+            "least",
+            least.queue_offset,
+            f"the row says physicalOffset {least.physical_offset}, but the unit says {unit}",
+        )
     elif queue.hidden_offset >= log_start:
-        yield "least", least.queue_offset, f"units before it lead to records, up to {queue.hidden_offset}"
+        yield (
+            "least",
+            least.queue_offset,
+            f"units before this offset lead to records up to {queue.hidden_offset}",
+        )
 
 
 def _unit_at(queue: SpilledQueue, queue_offset: int) -> int | None:

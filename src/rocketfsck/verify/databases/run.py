@@ -3,18 +3,23 @@
     files of each database    by its manifest, at every level
     rows                      at `cross` and above, where rocksdict is installed, on this machine
 
-The databases are read once the log and the queues of files are known, one after the other.
+The databases are read once the log and the queues of files are known, one after the other. One that cannot be
+read is read a second time, past the page cache, before damage is declared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rocketfsck.errors import StoreError
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store.elsewhere import OTHER_DATABASES
-from rocketfsck.store.model import Store
+from rocketfsck.store.model import Other, Store
+from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.reading import forget_cached
 from rocketfsck.store.rocks.families import databases_of, is_known
 from rocketfsck.store.rocks.lifting import Lifting, lifted
 from rocketfsck.store.rocks.reading import why_not_readable
@@ -29,8 +34,8 @@ from rocketfsck.verify.store.config import check_config
 from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Checked, Context
 
-LEVEL_REASON = "its rows are read at the level cross"
-PART_REASON = "its rows are read once every part of the store was checked, on this machine"
+LEVEL_REASON = "only the levels cross and full read its rows"
+PART_REASON = "rows are read only when every other part of the store has been checked, on this machine"
 
 Items = list[Finding | NotChecked]
 
@@ -67,7 +72,7 @@ def check_databases(context: Context, options: CheckOptions, known: Known, *, lo
     read: set[str] = set()
     with lifted(store) as lifting:
         failed = {other.relative: other for other in found}
-        items += [unreadable(store, failed[name], error) for name, error in lifting.failed.items()]
+        items += _unread(store, failed, lifting.failed)
         read |= lifting.store.lifted.databases
         for name, odd in sorted(lifting.odd.items()):
             items += odd_rows(name, odd)
@@ -91,14 +96,51 @@ def check_databases(context: Context, options: CheckOptions, known: Known, *, lo
 def _rows(store: Store, name: str, read: set[str]) -> Iterator[Finding | NotChecked]:
     """The rows of a database of messages."""
     (other,) = (other for other in databases_of(store) if other.relative == name)
+    if (reason := why_not_readable(other)) is not None:
+        yield NotChecked(name, reason)
+        return
     try:
-        if (reason := why_not_readable(other)) is not None:
-            yield NotChecked(name, reason)
-            return
         yield from check_messages(store, other)
         read.add(name)
     except StoreError as error:
-        yield unreadable(store, other, error)
+        said = unreadable(store, other, error)
+        yield _settled(store, other, said, lambda: _fails(lambda: list(check_messages(store, other))))
+
+
+def _unread(
+    store: Store, databases: Mapping[str, Other], failed: Mapping[str, StoreError]
+) -> Iterator[Finding | NotChecked]:
+    """What is said of the databases that could not be read, after a second look at them."""
+
+    def fails_again(name: str) -> bool:
+        with lifted(store) as second:
+            return name in second.failed
+
+    for name, error in failed.items():
+        said = unreadable(store, databases[name], error)
+        yield _settled(store, databases[name], said, partial(fails_again, name))
+
+
+def _fails(read: Callable[[], object]) -> bool:
+    try:
+        read()
+    except StoreError:
+        return True
+    return False
+
+
+def _settled(
+    store: Store, other: Other, said: Finding | NotChecked, fails_again: Callable[[], bool]
+) -> Finding | NotChecked:
+    """What is said of a database after a second look past the page cache, if damage is what is said first."""
+    if not isinstance(said, Finding) or is_remote(store.root):
+        return said
+    for file in other.files:
+        with suppress(StoreError):  # a file that is gone has nothing in the cache
+            forget_cached(file.location, [(0, file.size)])
+    if fails_again():
+        return said
+    return Finding(RuleName.READS_DIFFER, said.where, {"rules": str(said.rule)})
 
 
 def _configs(context: Context, lifting: Lifting, known: Known) -> Iterator[Finding | NotChecked]:

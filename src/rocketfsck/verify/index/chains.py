@@ -95,9 +95,9 @@ def _classify_heads(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterat
         if not head:
             reason = "the slot is empty"
         elif int(leads_to[row]) != slot:
-            reason = f"that entry is of slot {int(leads_to[row])}"
+            reason = f"that entry belongs to slot {int(leads_to[row])}"
         else:
-            reason = "newer entries of the slot are passed over"
+            reason = "the slot skips its newer entries"
         yield Finding(RuleName.INDEX_SLOT_HEAD, where, {"value": head, "reason": reason}, {"value": expected})
 
 
@@ -119,7 +119,7 @@ def walk_damaged(reader: IndexReader, wrong: WrongLinks, used: int) -> Iterator[
                 yield Finding(
                     RuleName.INDEX_CHAIN_CYCLE,
                     _at(reader, entry.number, slot),
-                    {"value": entry.previous, "length": len(path) - path[entry.previous]},
+                    {"value": entry.previous, "entry_count": len(path) - path[entry.previous]},
                 )
         reached.update(path)
     if unfinished or len(slots) > CHAIN_LIMIT or wrong.further_count:

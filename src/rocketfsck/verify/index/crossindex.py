@@ -144,11 +144,11 @@ def _was_indexed(context: Context) -> str:
     if not store.settings.flag("messageIndexEnable", True):
         return ""
     if store.settings.path is not None:
-        return "broker.conf does not switch it off"
+        return "broker.conf does not switch the index off"
     if "index" in store.directories:
-        return "its directory is there, which a broker makes for its first file"
+        return "the directory index/ exists, which a broker creates for its first index file"
     timestamp = _index_timestamp(store)
-    return f"the checkpoint has its indexMsgTimestamp {timestamp}" if timestamp > 0 else ""
+    return f"the checkpoint has an indexMsgTimestamp ({timestamp})" if timestamp > 0 else ""
 
 
 def _index_timestamp(store: Store) -> int:
@@ -164,7 +164,7 @@ def _index_timestamp(store: Store) -> int:
 
 
 def _run_finding(run: _Run) -> Finding:
-    found = {"record_count": run.record_count, "key_count": run.key_count, "last_offset": run.last}
+    found = {"record_count": run.record_count, "key_count": run.key_count, "last_physical_offset": run.last}
     return Finding(
         RuleName.RECORD_UNINDEXED, Where(file=run.file, start=run.pos, physical_offset=run.first), found
     )
@@ -217,9 +217,9 @@ def _loose(
     for (index, rule), (entry, first, last, count) in sorted(groups.items()):
         facts: dict[str, int | None] = {"entry_count": count}
         if rule in (RuleName.ENTRY_BEYOND_LOG, RuleName.ENTRY_DANGLING, RuleName.ENTRY_OF_DAMAGED_RECORD):
-            facts |= {"first_offset": first, "last_offset": last}
+            facts |= {"first_physical_offset": first, "last_physical_offset": last}
         if rule == RuleName.ENTRY_BEYOND_LOG:
-            facts["log_end"] = log_end
+            facts["log_end_offset"] = log_end
         start = entry_pos(entry, context.store.geometry.slot_count)
         yield Finding(
             rule, Where(file=context.store.indexes[index].relative, start=start, entry=entry), facts
@@ -246,5 +246,5 @@ def _ahead(indexes: Sequence[TaskResult | None], log_end: int | None) -> Iterato
         return
     facts = _facts(newest)
     if facts.end_physical_offset > log_end:
-        found = {"end_offset": facts.end_physical_offset, "log_end": log_end}
+        found = {"end_offset": facts.end_physical_offset, "log_end_offset": log_end}
         yield Finding(RuleName.INDEX_AHEAD_OF_LOG, header_place(facts.file, "endPhyOffset"), found)

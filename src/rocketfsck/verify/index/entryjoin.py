@@ -138,7 +138,7 @@ class KeyJoin:
                 RuleName.ENTRY_KEY, where, {"hash": int(found.found[number])}, expected, count=count
             )
         elif code == EntryCode.DUPLICATE:
-            facts = {"entry_count": count, "first_offset": offset}
+            facts = {"entry_count": count, "first_physical_offset": offset}
             self._collector.find(RuleName.ENTRY_DUPLICATE, where, facts)
         elif code == EntryCode.TIME_DIFF:
             self._time(found, number, index, entry, count, offset)

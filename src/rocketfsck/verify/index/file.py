@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dtypes import ENTRY_DTYPE, SLOT_DTYPE
 from rocketfsck.formats.indexfile import ENTRY_SIZE, INDEX_HEADER_SIZE
+from rocketfsck.progress import moved_by, moved_to
 from rocketfsck.reader.index import BLOCK_COUNT, Entries, IndexReader
 from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.join.replay import IndexReplay
@@ -23,9 +24,11 @@ from rocketfsck.scan.spans import find_span
 from rocketfsck.verify.emit import add_rows
 from rocketfsck.verify.index.chains import MISMATCH_LIMIT, WrongLinks, classify_links, walk_damaged
 from rocketfsck.verify.index.crossindex import merge_index_files
+from rocketfsck.verify.index.goingon import new_entries, slots_digest
 from rocketfsck.verify.index.header import HeaderCheck, ends_of
 from rocketfsck.verify.index.places import entry_place
 from rocketfsck.verify.tasks.facts import IndexFacts
+from rocketfsck.verify.tasks.known import IndexKnown
 from rocketfsck.verify.tasks.task import Checked, Collector, Context, IndexFileTask, TaskResult
 
 __all__ = ["IndexExtent", "check_index_file", "merge_index_files"]
@@ -56,39 +59,84 @@ class IndexExtent:
 
 @dataclass(frozen=True, slots=True)
 class IndexResult(TaskResult):
-    """What the check of one index file found."""
+    """What the check of one index file found.
+
+    `known`, if the context keeps it, is what a later check may go on from. `least_new_offset` is the least
+    offset of the entries behind those that an earlier check knows; -1 where the file was checked as a whole.
+    """
 
     facts: tuple[IndexFacts, ...] = ()
     summary: IndexExtent | None = None
+    known: IndexKnown | None = None
+    least_new_offset: int = -1
 
 
 def check_index_file(task: IndexFileTask) -> IndexResult:
-    """Check `store.indexes[index]`. Facts: one IndexFacts."""
+    """Check `store.indexes[index]`, or what is new in it. Facts: one IndexFacts."""
     context = task.context
-    collector = context.collector()
-    file = context.store.indexes[task.index]
-    with IndexReader(file, context.store.geometry) as reader:
+    with IndexReader(context.store.indexes[task.index], context.store.geometry) as reader:
+        if task.known is not None and (longer := _extended(context, reader, task.known)) is not None:
+            return longer
+        collector = context.collector()
         header_check = HeaderCheck(context, reader, collector)
         used = header_check.settle()
         if context.level == "quick":
             extent = IndexExtent(used, *ends_of(reader, used))
-            byte_count = min(INDEX_HEADER_SIZE, reader.size)
-        else:
-            extent = _IndexWalk(context, reader, collector, used).whole(header_check)
-            byte_count = reader.size
-        header = reader.header
-        facts = IndexFacts(
-            file=file.relative,
-            begin_timestamp=header.begin_timestamp,
-            end_timestamp=header.end_timestamp,
-            begin_physical_offset=header.begin_phy_offset,
-            end_physical_offset=header.end_phy_offset,
-            hash_slot_count=header.hash_slot_count,
-            index_count=header.index_count,
-            full=header.index_count >= reader.entry_count,
-        )
-    checked = Checked(1, byte_count, entry_count=used)
-    return IndexResult(collector.findings, collector.counts, checked, (facts,), extent)
+            checked = Checked(1, min(INDEX_HEADER_SIZE, reader.size), entry_count=used)
+            return IndexResult(collector.findings, collector.counts, checked, (_facts(reader),), extent)
+        walk = _IndexWalk(context, reader, collector, used)
+        extent = walk.whole(header_check)
+        known = walk.known(extent) if context.keeps else None
+        checked = Checked(1, reader.size, entry_count=used)
+        return IndexResult(collector.findings, collector.counts, checked, (_facts(reader),), extent, known)
+
+
+def _extended(context: Context, reader: IndexReader, known: IndexKnown) -> IndexResult | None:
+    """The result of a file of which an earlier check knows the first entries; None where the others, or the
+    slots, do not follow from them."""
+    collector = context.collector()
+    header_check = HeaderCheck(context, reader, collector)
+    used = header_check.settle()
+    walk = _IndexWalk(context, reader, collector, used)
+    new = new_entries(reader, known, used)
+    if new is None or not new.last_offset < walk.contiguous_end():
+        return None
+    counted = header_check.values(new.slot_count)
+    expired = reader.find_offset(int(walk.log_starts[0]), used)
+    if collector.counts or expired is None or (reader.last_entry and reader.any_byte(0)):
+        return None
+    walk.behind()
+    extent = _extent(reader, used, (expired - 1, 0, 0, 0, 0, 0), new.slot_count, counted)
+    kept = IndexKnown(used, new.last_offset, new.slot_count, new.slots_digest)
+    checked = Checked(1, reader.size, entry_count=used)
+    findings, counts = collector.findings, collector.counts
+    return IndexResult(findings, counts, checked, (_facts(reader),), extent, kept, new.least_offset)
+
+
+def _facts(reader: IndexReader) -> IndexFacts:
+    header = reader.header
+    return IndexFacts(
+        file=reader.file.relative,
+        begin_timestamp=header.begin_timestamp,
+        end_timestamp=header.end_timestamp,
+        begin_physical_offset=header.begin_physical_offset,
+        end_physical_offset=header.end_physical_offset,
+        hash_slot_count=header.hash_slot_count,
+        index_count=header.index_count,
+        full=header.index_count >= reader.entry_count,
+    )
+
+
+def _extent(
+    reader: IndexReader,
+    used: int,
+    counts: tuple[int, int, int, int, int, int],
+    slot_count: int,
+    counted: bool,
+) -> IndexExtent:
+    """The extent of a file with `used` entries; `counts` are of those that point to no commit log file."""
+    first_time = int(reader.entries(1, 1)["timeDiff"][0]) if used else -1
+    return IndexExtent(used, *ends_of(reader, used), *counts, slot_count if counted else 0, first_time)
 
 
 class _IndexWalk:
@@ -100,6 +148,7 @@ class _IndexWalk:
         self.collector = collector
         self.relative = reader.file.relative
         self.used = used
+        self.slot_count, self.slots_digest = 0, ""
         files = [file for file in context.store.commitlog.files if file.start_offset is not None]
         starts = np.array([file.start_offset for file in files], np.int64)
         self.log_starts: Longs = starts
@@ -116,22 +165,31 @@ class _IndexWalk:
         replay = IndexReplay(reader.slot_count, compiled=compiled, limit=MISMATCH_LIMIT)
         counts = self._walk(replay)
         self._slots(replay)
-        slot_count = int(np.count_nonzero(replay.heads))
-        counted = header_check.values(slot_count)
-        self._behind()
-        return IndexExtent(
-            self.used,
-            *ends_of(reader, self.used),
-            *counts.values(),
-            slot_count=slot_count if counted else 0,
-            first_time=int(reader.entries(1, 1)["timeDiff"][0]) if self.used else -1,
-        )
+        self.slot_count = int(np.count_nonzero(replay.heads))
+        counted = header_check.values(self.slot_count)
+        self.behind()
+        if self.context.keeps:
+            self.slots_digest = slots_digest(replay.heads)
+        return _extent(reader, self.used, counts.values(), self.slot_count, counted)
+
+    def known(self, extent: IndexExtent) -> IndexKnown | None:
+        """What a later check may go on from: entries that are all sound and point into the log."""
+        odd = self.collector.counts.keys() - {RuleName.INDEX_ENTRY_BEHIND_COUNT}
+        if odd or not self.used or extent.missing_count or extent.beyond_count:
+            return None
+        return IndexKnown(self.used, extent.last_offset, self.slot_count, self.slots_digest)
+
+    def contiguous_end(self) -> int:
+        """Where the commit log ends, if no file is missing in it; else -1."""
+        starts, ends = self.log_starts, self.log_ends
+        return int(ends[-1]) if len(starts) and bool((starts[1:] == ends[:-1]).all()) else -1
 
     def _walk(self, replay: IndexReplay) -> _Pointing:
         """Put all entries in use, and look where they point."""
         counts = _Pointing()
         for number, data in self.reader.blocks(1, self.used, read_ahead=self.context.read_ahead):
             replay.put(data, number)
+            moved_to(data.size + ENTRY_SIZE * number)
             flags, least, most = replay.take_facts()
             if flags:
                 counts.flagged.append((number, data.size // ENTRY_SIZE))
@@ -195,7 +253,7 @@ class _IndexWalk:
                 entry_place(
                     reader.file.relative, reader.slot_count, first + row, physical_offset=int(offset[row])
                 ),
-                {"previous_offset": int(in_front[row])},
+                {"previous_physical_offset": int(in_front[row])},
                 {},
             ),
         )
@@ -218,6 +276,7 @@ class _IndexWalk:
         values: list[Longs] = []
         reach = self._reach()
         for first, data in reader.slot_blocks():
+            moved_by(data.size)
             if replay.first_wrong_slot(data, first) < 0:
                 continue
             found = data.view(SLOT_DTYPE).astype(np.int64)
@@ -252,7 +311,7 @@ class _IndexWalk:
         stated = min(reader.header.entry_count, reader.entry_count - 1)
         return max(stated, reader.last_not_zero(self.used + 1)) if self.used < reader.last_entry else stated
 
-    def _behind(self) -> None:
+    def behind(self) -> None:
         """Entries behind indexCount that are not zero."""
         first = max(self.used, self.reader.header.entry_count) + 1
         if first > self.reader.last_entry:

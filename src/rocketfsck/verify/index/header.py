@@ -11,6 +11,10 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.verify.finding import Facts, Where
 from rocketfsck.verify.index.places import header_place
 from rocketfsck.verify.tasks.task import Collector, Context
+from rocketfsck.wording import count_of, fill_numbers
+
+CUT_OFF = "{first..last:entry} {count?is|are} cut off"
+EMPTY = "{first..last:entry} {count?is|are} empty"
 
 
 def ends_of(reader: IndexReader, used: int) -> tuple[int, int]:
@@ -39,10 +43,12 @@ class HeaderCheck:
         stated = header.entry_count
         if reader.size != expected_size:
             self.cut = reader.size < expected_size
-            reason = "no entry in use is cut off"
+            reason = "no used entry is cut off"
             lost = stated > reader.last_entry
             if lost:
-                reason = f"entries {reader.last_entry + 1} to {stated} are cut off"
+                reason = fill_numbers(
+                    CUT_OFF, first=reader.last_entry + 1, last=stated, count=stated - reader.last_entry
+                )
             self.collector.find(
                 RuleName.INDEX_LENGTH,
                 Where(file=self.relative, start=min(reader.size, expected_size), end=expected_size),
@@ -61,10 +67,10 @@ class HeaderCheck:
         elif self.used:
             if not reader.any_byte(self.used):
                 self.used = max(reader.last_not_zero_below(self.used), 0)
-                doubt = f"entries {self.used + 1} to {stated} are empty"
+                doubt = fill_numbers(EMPTY, first=self.used + 1, last=stated, count=stated - self.used)
         elif not self.cut and reader.last_entry and reader.any_byte(1):
             self.used = max(reader.last_not_zero(1), 0)
-            doubt = f"there are {self.used} entries"
+            doubt = f"the file has {count_of(self.used, 'entry')}"
         if doubt is not None:
             where = header_place(self.relative, "indexCount")
             found: Facts = {"index_count": header.index_count, "reason": doubt}
@@ -91,9 +97,9 @@ class HeaderCheck:
                 },
             )
         first, last = ends_of(self.reader, self.used)
-        self._field("beginPhyOffset", header.begin_phy_offset, first)
+        self._field("beginPhyOffset", header.begin_physical_offset, first)
         if not self.cut:
-            self._field("endPhyOffset", header.end_phy_offset, last)
+            self._field("endPhyOffset", header.end_physical_offset, last)
         with LogReader(self.context.store.commitlog) as log:
             begin, end = log.head(first), log.head(last)
         if begin is not None:

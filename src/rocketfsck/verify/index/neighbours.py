@@ -36,7 +36,7 @@ class Count(Enum):
     ENTRIES = "entries"
     BOTH = "first entries, then slots"
     SLOTS = "slots"
-    EITHER = "entries or slots: no two entries share one"
+    EITHER = "entries or slots: no two entries share a slot"
 
 
 def check_neighbours(
@@ -57,7 +57,7 @@ def _first_times(
         found = extent.first_time
         if number == 0:
             if found and not _has_wrong_range(result) and _is_first_of_all(context, extent, logs):
-                yield _wrong_time(context, facts, found, 0, "nothing was indexed before it")
+                yield _wrong_time(context, facts, found, 0, "no earlier entry exists")
             continue
         before = indexes[number - 1]
         if before is None or not _facts(before).full:
@@ -68,7 +68,9 @@ def _first_times(
         sound = not _has_wrong_range(before) and not _has_wrong_range(result)
         start, end = before.summary.last_offset, extent.first_offset
         if sound and _is_all_indexed(start, end, logs) and not _is_another_between(start, end, indexes):
-            yield _wrong_time(context, facts, found, expected, "counted from the end of the file in front")
+            yield _wrong_time(
+                context, facts, found, expected, "the difference counts from the end of the previous file"
+            )
         elif found:
             where = entry_place(facts.file, context.store.geometry.slot_count, 1)
             yield Finding(RuleName.INDEX_FIRST_TIME, where, {"value": found}, {"value": expected})

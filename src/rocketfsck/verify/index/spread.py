@@ -236,7 +236,7 @@ def check_names(context: Context, indexes: Sequence[TaskResult | None]) -> Itera
         assert own is not None
         assert file.created is not None
         found: Facts = {
-            "name_time": file.created.isoformat(sep=" ", timespec="seconds"),
+            "name_datetime": file.created.isoformat(sep=" ", timespec="seconds"),
             "side": side,
             "begin_timestamp": own.begin_timestamp,
             "end_timestamp": own.end_timestamp,

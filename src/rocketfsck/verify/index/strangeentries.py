@@ -193,14 +193,14 @@ def judge_strange(store: Store, results: Sequence[Strange], keyed_count: int) ->
     found = {
         "entry_count": int(regular[:, COUNT].sum()) + further,
         "record_count": len(regular),
-        "keyed_count": keyed_count,
-        "each": int(usual),
+        "keyed_record_count": keyed_count,
+        "entries_per_record_count": int(usual),
         "file_count": len(np.unique(regular[:, INDEX])),
         "hash_count": len(np.unique(regular[:, HASH])),
         "hash": first[HASH],
         "first_file": store.indexes[first[INDEX]].relative,
         "first_entry": first[ENTRY],
-        "first_offset": first[OFFSET],
+        "first_physical_offset": first[OFFSET],
     }
     yield Finding(RuleName.UNKNOWN_ENTRIES, Where(file="index"), found)
 

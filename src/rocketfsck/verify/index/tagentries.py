@@ -88,12 +88,12 @@ def judge_tags(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[
     if older:
         found = {
             "record_count": sum(run.count for run in older),
-            "first_offset": older[0].first,
-            "last_offset": older[-1].last,
+            "first_physical_offset": older[0].first,
+            "last_physical_offset": older[-1].last,
         }
         yield Finding(RuleName.TAGS_OF_OLDER_BROKER, Where(file="index"), found)
     for run in runs[began:]:
         if not run.met and run.count < LEAST_RECORDS:
             place = Where(file=run.file, start=run.pos, physical_offset=run.first)
-            facts = {"record_count": run.count, "last_offset": run.last}
+            facts = {"record_count": run.count, "last_physical_offset": run.last}
             yield Finding(RuleName.TAGS_UNINDEXED, place, facts, count=run.count)

@@ -29,7 +29,7 @@ MAX_BODY_SIZE = 64 << 20
 MAX_ITEM_COUNT = 1 << 15
 MAX_OUTPUT_SIZE = 256 << 20
 ZSTD_PIECE_SIZE = 512  # a 4-byte block can stand for 128 KiB, and this decoder has no limit of its own
-TOO_MUCH = f"it expands to more than {MAX_OUTPUT_SIZE >> 20} MiB"
+TOO_MUCH = f"the body expands to more than {MAX_OUTPUT_SIZE >> 20} MiB"
 CODECS = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
 
 Decoder = Callable[[Iterator[bytes]], str | None]

@@ -14,14 +14,17 @@ from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.queues import QueueTable
 
 _FAULTS: tuple[tuple[Fault, str], ...] = (
-    (Fault.SYS_FLAG | Fault.COMPRESSION_TYPE, "its sysFlag has bits without a meaning"),
-    (Fault.PORT, "a host's port is none"),
+    (Fault.SYS_FLAG | Fault.COMPRESSION_TYPE, "sysFlag has bits without a meaning"),
+    (Fault.PORT, "a host has an impossible port"),
     (
         Fault.QUEUE_ID | Fault.QUEUE_OFFSET | Fault.PREPARED_OFFSET | Fault.BODY_SIZE | Fault.PROPERTIES_SIZE,
         "a field is negative",
     ),
-    (Fault.TOPIC_EMPTY | Fault.TOPIC_CHARSET | Fault.TOPIC_SIZE | Fault.TOPIC_UTF8, "its topic is none"),
-    (Fault.PROPERTY_NUL, "its properties hold NUL bytes"),
+    (
+        Fault.TOPIC_EMPTY | Fault.TOPIC_CHARSET | Fault.TOPIC_SIZE | Fault.TOPIC_UTF8,
+        "the topic name is impossible",
+    ),
+    (Fault.PROPERTY_NUL, "the properties contain NUL bytes"),
 )
 
 
@@ -35,7 +38,7 @@ def odd_copies(
     own = (topic.encode("utf-8", "surrogateescape"), queue_id)
     rows = [row for row, name in enumerate(table.names) if name == own]
     faults = batch["faults"]
-    yield ~np.isin(batch["queue_index"], rows), "it is of another queue"
-    yield (faults & Fault.PHYSICAL_OFFSET) != 0, f"its physicalOffset is not its place in {log_name}"
+    yield ~np.isin(batch["queue_index"], rows), "the record belongs to another queue"
+    yield (faults & Fault.PHYSICAL_OFFSET) != 0, f"physicalOffset is not the record's place in {log_name}"
     for bits, reason in _FAULTS:
         yield (faults & bits) != 0, reason

@@ -9,9 +9,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from rocketfsck.formats.arrays import Longs
 from rocketfsck.rulenames import RuleName
+from rocketfsck.scan.log.queuetrack import UNKNOWN
 from rocketfsck.verify.emit import capped
 from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.queues.knownqueues import KnownQueues
+from rocketfsck.verify.queues.unitranges import UnitRanges
 from rocketfsck.verify.tasks.facts import LogFacts
 from rocketfsck.verify.tasks.task import Context, TaskResult
 
@@ -24,12 +28,12 @@ def merge_log_files(context: Context, logs: Sequence[TaskResult | None]) -> Iter
 
 def _merge(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Finding]:
     known = {(queue.topic, queue.queue_id) for queue in context.store.queues}
-    following: dict[tuple[str, int], int] = {}
+    following = _Following(context)
     before: TaskResult | None = None
     fence: int | None = None
     for number, log in enumerate(logs):
         if log is None:
-            following, before = {}, None
+            following, before = _Following(context), None
             continue
         facts = _facts(log)
         later = next((item for item in logs[number + 1 :] if item is not None and _live(item)), None)
@@ -42,8 +46,7 @@ def _merge(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Find
         )
         if fence is None:
             fence = log.summary.fence_offset
-        names = log.summary.units.names(context.store)
-        yield from _queue_offsets(log, names, following, adjacent, known, fence)
+        yield from _queue_offsets(context, log, following, adjacent, known, fence)
         if before is not None:
             yield from _times(_facts(before), facts, log)
         before = log
@@ -74,10 +77,38 @@ def _blank_missing(log: TaskResult, next_file: str) -> Finding:
     return Finding(RuleName.BLANK_MISSING, where, {"next_file": next_file})
 
 
+class _Following:
+    """The queueOffset that follows the last record of every queue, over the log files in order.
+
+    Only queues that have no files of their own in the store take a step each.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._rows: Longs = context.shared.made(KnownQueues, context.store).rows
+        self._others: dict[tuple[str, int], int] = {}
+        self._expected: Longs = np.full(len(self._rows), UNKNOWN, np.int64)
+
+    def take(self, context: Context, units: UnitRanges, rows: Longs, following: Longs) -> Longs:
+        """What the queues of these rows should begin with, UNKNOWN for new ones; go on with `following`."""
+        numbers = units.numbers[rows].astype(np.int64)
+        numbers[numbers >= 0] = self._rows[numbers[numbers >= 0]]
+        other = numbers < 0
+        numbers[other] = [
+            self._others.setdefault(name, len(self._rows) + len(self._others))
+            for name in units.names(context.store, rows[other].tolist())
+        ]
+        missing_count = len(self._rows) + len(self._others) - len(self._expected)
+        if missing_count:
+            self._expected = np.append(self._expected, np.full(missing_count, UNKNOWN, np.int64))
+        expected = self._expected[numbers]
+        self._expected[numbers] = following
+        return expected
+
+
 def _queue_offsets(
+    context: Context,
     log: TaskResult,
-    names: list[tuple[str, int]],
-    following: dict[tuple[str, int], int],
+    following: _Following,
     adjacent: bool,
     known: set[tuple[str, int]],
     fence: int | None,
@@ -87,14 +118,15 @@ def _queue_offsets(
     Where a commit log file is missing in between, or filler from `fence` on stands for lost records, the
     units of the queue say what is lost (XR011, XR015); only a queue without units is reported here.
     """
-    span = log.summary.queues
+    span, units = log.summary.queues, log.summary.units
     facts = _facts(log)
-    for row in np.flatnonzero(span.first >= 0).tolist():
-        name = names[row]
-        first, expected = int(span.first[row]), following.get(name)
-        following[name] = int(span.following[row])
-        if expected is None or first == expected:
-            continue
+    rows = np.flatnonzero(span.first >= 0)
+    wanted = following.take(context, units, rows, span.following[rows])
+    wrong = np.flatnonzero((wanted != UNKNOWN) & (span.first[rows] != wanted))
+    wrong = wrong[np.argsort(span.physical[rows[wrong]], kind="stable")]
+    names = units.names(context.store, rows[wrong].tolist())
+    for row, expected, name in zip(rows[wrong].tolist(), wanted[wrong].tolist(), names, strict=True):
+        first = int(span.first[row])
         rule = RuleName.QUEUE_OFFSET_REPEATED if first < expected else RuleName.QUEUE_OFFSET_GAP
         physical = int(span.physical[row])
         explained = not adjacent or (fence is not None and fence < physical)
@@ -117,4 +149,4 @@ def _times(before: LogFacts, facts: LogFacts, log: TaskResult) -> Iterator[Findi
     step = before.last_store_timestamp - facts.first_store_timestamp
     if step > 0:
         where = Where(file=facts.file, start=0, physical_offset=log.summary.start_offset)
-        yield Finding(RuleName.STORE_TIMESTAMP_BACK, where, {"largest_step": step, "step_count": 1})
+        yield Finding(RuleName.STORE_TIMESTAMP_BACK, where, {"largest_step_ms": step, "step_count": 1})

@@ -28,7 +28,6 @@ from rocketfsck.scan.log.regions import Region, RegionKind
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
-from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.reading import FileReader
@@ -38,11 +37,14 @@ from rocketfsck.verify.index.entryfeed import LogEntryFeed
 from rocketfsck.verify.index.entryjoin import EntryRanges, KeyJoin
 from rocketfsck.verify.log.bodies import BodyCheck
 from rocketfsck.verify.log.crossfiles import merge_log_files
+from rocketfsck.verify.log.goingon import extended
 from rocketfsck.verify.log.recordrules import Clocks, check_faults, check_version
 from rocketfsck.verify.log.regions import BadRanges, RegionJudge
 from rocketfsck.verify.log.rows import LogRows
+from rocketfsck.verify.queues.knownqueues import KnownQueues
 from rocketfsck.verify.queues.skippedlists import MAX_NAMES
-from rocketfsck.verify.queues.unitjoin import UnitJoin, UnitRanges, delay_levels_of
+from rocketfsck.verify.queues.unitjoin import UnitJoin, delay_levels_of
+from rocketfsck.verify.queues.unitranges import UnitRanges
 from rocketfsck.verify.tasks.facts import LogFacts, QueueEnd
 from rocketfsck.verify.tasks.task import Checked, Collector, LogFileTask, TaskResult
 
@@ -93,22 +95,27 @@ class LogResult(TaskResult):
 
 
 def check_log_file(task: LogFileTask) -> LogResult:
-    """Check `store.commitlog.files[index]`. Facts: one LogFacts.
+    """Check `store.commitlog.files[index]`, or what is new in it. Facts: one LogFacts.
 
     At the level `quick` nothing of the content is looked at. Raises StoreError where it cannot be read.
     """
     if task.context.level == "quick":
         return LogResult(checked=Checked(1, 0))
     file = task.context.store.commitlog.files[task.index]
-    collector = task.context.collector()
+    known = task.known
     with FileReader(file.path) as reader:
-        return _LogWalk(task, reader, collector).run()
+        if known is not None:
+            new = _LogWalk(task, reader, task.context.collector(), known.summary.live_end).run()
+            if (longer := extended(known, new)) is not None:
+                return longer
+        return _LogWalk(task, reader, task.context.collector()).run()
 
 
 class _LogWalk:
-    """One pass over one file."""
+    """One pass over one file, from the position `start` on."""
 
-    def __init__(self, task: LogFileTask, reader: FileReader, collector: Collector) -> None:
+    def __init__(self, task: LogFileTask, reader: FileReader, collector: Collector, start: int = 0) -> None:
+        self.start = start
         context = task.context
         store = context.store
         self.context = context
@@ -116,7 +123,7 @@ class _LogWalk:
         self.collector = collector
         self.file = store.commitlog.files[task.index]
         self.base = self.file.start_offset or 0
-        self.table = QueueTable()
+        self.table = context.shared.made(KnownQueues, store).new_table()
         self.full = context.level == "full"
         self.parser = store.dialect.property_parser
         self.compiled = compiled_wanted(max(context.data_size, reader.allocated_size))
@@ -126,7 +133,7 @@ class _LogWalk:
         self.clocks = Clocks()
         self.tracker = QueueTracker()
         self.bodies = BodyCheck(reader, collector)
-        self.units = UnitJoin(store, self.table, collector)
+        self.units = UnitJoin(context, self.table, collector)
         self.levels = delay_levels_of(store)
         self.prepared: list[tuple[int, Where]] = []
         self.prepared_count = 0
@@ -145,7 +152,7 @@ class _LogWalk:
         options = log_options(store, self.file, read_bodies=self.full, index_tags=True)
         end = self.base + self.reader.size
         with LogEntryFeed(
-            store, self.base, end, compiled=self.compiled, read_ahead=self.context.read_ahead
+            store, self.base + self.start, end, compiled=self.compiled, read_ahead=self.context.read_ahead
         ) as feed:
             self.keys = KeyJoin(
                 store, feed, self.collector, compiled=self.compiled, relative=self.file.relative
@@ -159,6 +166,7 @@ class _LogWalk:
                 compiled=self.compiled,
                 source=window,
                 jobs=self.context.scan_threads,
+                start=self.start,
             ):
                 if isinstance(item, RecordBatch):
                     self._batch(item)
@@ -296,11 +304,11 @@ class _LogWalk:
             for offset, where in self.prepared:
                 reason = None
                 if where.physical_offset is not None and offset >= where.physical_offset:
-                    reason = "that is behind it"
+                    reason = "that offset comes later"
                 elif log.file_at(offset) is not None and log.head(offset) is None:
                     reason = "no record starts there"
                 if reason is not None:
-                    found: Facts = {"prepared_offset": offset, "reason": reason}
+                    found: Facts = {"prepared_transaction_offset": offset, "reason": reason}
                     self.collector.find(RuleName.PREPARED_RECORD_MISSING, where, found)
 
     def _multi_dispatch(self, rows: LogRows) -> None:
@@ -332,40 +340,44 @@ class _LogWalk:
                 Where(file=self.file.relative),
                 {"record_count": self.unfollowed_count},
             )
-        units = self.units.finish()
+        units, rows = self.units.finish(np.flatnonzero(self.tracker.first != UNKNOWN))
         judge, size = self.judge, self.reader.size
         live_end = judge.live_end
         bad = judge.bad_ranges()
         entries = self.keys.finish(bad, self.base, live_end)
-        spans = self._spans(len(units.numbers))
+        spans = self._spans(rows)
         summary = LogSummary(
             self.base, size, live_end, bad, spans, units, entries, self.fence_offset, self.skipped
         )
         checked = Checked(1, size, judge.live_count, entry_count=0)
         return LogResult(
-            self.collector.findings, self.collector.counts, checked, (self._facts(units),), summary
+            self.collector.findings, self.collector.counts, checked, (self._facts(units, rows),), summary
         )
 
-    def _spans(self, count: int) -> QueueSpan:
-        columns = [np.full(count, UNKNOWN, np.int64) for _ in range(3)]
+    def _spans(self, rows: Longs) -> QueueSpan:
+        columns = [np.full(len(rows), UNKNOWN, np.int64) for _ in range(3)]
         tracker = self.tracker
-        known = min(count, len(tracker.first))
+        known = rows < len(tracker.first)
         for column, source in zip(
             columns, (tracker.first, tracker.following, tracker.first_physical), strict=True
         ):
-            column[:known] = source[:known]
+            column[known] = source[rows[known]]
         return QueueSpan(*columns)
 
-    def _facts(self, units: UnitRanges) -> LogFacts:
+    def _facts(self, units: UnitRanges, rows: Longs) -> LogFacts:
         judge, clocks = self.judge, self.clocks
         totals = judge.totals()
         # A queue whose units were all met ends no earlier than the log says.
-        missed = distinct(units.missed[:, 0]).tolist()
-        names = units.names(self.context.store) if missed else []
+        missed = distinct(units.missed[:, 0])
+        missed = missed[rows[missed] < len(self.max_offsets)]
         ends = [
-            QueueEnd(names[row][0], names[row][1], int(self.max_offsets[row]))
-            for row in missed
-            if row < len(self.max_offsets) and self.max_offsets[row] >= 0
+            QueueEnd(topic, queue_id, max_offset)
+            for (topic, queue_id), max_offset in zip(
+                units.names(self.context.store, missed.tolist()),
+                self.max_offsets[rows[missed]].tolist(),
+                strict=True,
+            )
+            if max_offset >= 0
         ]
         return LogFacts(
             file=self.file.relative,

@@ -96,7 +96,7 @@ HEADER_RULES: tuple[HeaderRule, ...] = (
     HeaderRule(
         RuleName.RECORD_PREPARED_OFFSET,
         _plain_with_prepared,
-        "prepared_offset",
+        "prepared_transaction_offset",
         "prepared_transaction_offset",
     ),
     HeaderRule(RuleName.RECORD_COMMIT_FLAG, _never_prepared, "sys_flag", "sys_flag"),

@@ -55,10 +55,10 @@ _NEGATIVE = (
     (Fault.PROPERTIES_SIZE, "propertiesLength", "properties_size"),
 )
 _TOPIC = (
-    (Fault.TOPIC_EMPTY, "it is empty"),
-    (Fault.TOPIC_UTF8, "it is not UTF-8"),
-    (Fault.TOPIC_CHARSET, "it has a '/' or a control character"),
-    (Fault.TOPIC_SIZE, "it is longer than 255 bytes"),
+    (Fault.TOPIC_EMPTY, "the name is empty"),
+    (Fault.TOPIC_UTF8, "the name is not UTF-8"),
+    (Fault.TOPIC_CHARSET, "the name has a '/' or a control character"),
+    (Fault.TOPIC_SIZE, "the name is longer than 255 bytes"),
 )
 
 
@@ -86,7 +86,9 @@ FAULT_RULES: tuple[FaultRule, ...] = (
     FaultRule(RuleName.RECORD_BODY_CRC, Fault.BODY_CRC | Fault.BODY_CRC_NEGATIVE, _column("crc", "body_crc")),
     FaultRule(RuleName.RECORD_PROPERTY_CRC, Fault.PROPERTY_CRC, _nothing),
     FaultRule(
-        RuleName.RECORD_PHYSICAL_OFFSET, Fault.PHYSICAL_OFFSET, _column("stated_offset", "physical_offset")
+        RuleName.RECORD_PHYSICAL_OFFSET,
+        Fault.PHYSICAL_OFFSET,
+        _column("stated_physical_offset", "physical_offset"),
     ),
     FaultRule(
         RuleName.RECORD_SYS_FLAG, Fault.SYS_FLAG | Fault.COMPRESSION_TYPE, _column("sys_flag", "sys_flag")
@@ -231,10 +233,12 @@ class Clocks:
         """Add what was found: one finding a rule."""
         if self._back is not None:
             where, step, count = self._back
-            collector.find(RuleName.STORE_TIMESTAMP_BACK, where, {"largest_step": step, "step_count": count})
+            collector.find(
+                RuleName.STORE_TIMESTAMP_BACK, where, {"largest_step_ms": step, "step_count": count}
+            )
         if self._ahead is not None:
             where, step, count = self._ahead
-            collector.find(RuleName.BORN_AFTER_STORE, where, {"ahead": step, "record_count": count})
+            collector.find(RuleName.BORN_AFTER_STORE, where, {"ahead_ms": step, "record_count": count})
         if self._hosts is not None:
             where, previous, now, count = self._hosts
             found: Facts = {"previous_host": previous, "host": now, "change_count": count}

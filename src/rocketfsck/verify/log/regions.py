@@ -30,9 +30,9 @@ DAMAGED, EMPTY, STALE = 1, 2, 3
 """Codes of bad ranges: damaged bytes; zeros, BLANK and filler; records of an earlier life of the log."""
 
 REASONS = {
-    Reason.NONE: "they begin like no record",
+    Reason.NONE: "the bytes do not begin like a record",
     Reason.END: "the file ends",
-    Reason.ZERO: "they are zero",
+    Reason.ZERO: "all bytes are zero",
     Reason.BLANK: "a BLANK",
     Reason.BLANK_SIZE: "a BLANK that does not end with the file",
     Reason.MAGIC: "no known magic code",
@@ -43,7 +43,7 @@ REASONS = {
     Reason.PROPERTIES_LENGTH: "propertiesLength runs past the record",
     Reason.SHORT: "too few bytes for a header",
     Reason.CUT: "the file ends before the record does",
-    Reason.GARBAGE: "they follow zeros and start no record",
+    Reason.GARBAGE: "the bytes follow zeros and do not start a record",
 }
 
 
@@ -225,9 +225,11 @@ class RegionJudge:
             head = self._reader.read_upto(start, 8)
             found_facts: Facts = {
                 "byte_count": end - start,
-                "reason": REASONS[lost[0].reason] if lost[0].kind != RegionKind.ZERO else "they are zero",
-                "first_bytes": head.hex(),
-                "next_offset": self._base_offset + end,
+                "reason": REASONS[lost[0].reason]
+                if lost[0].kind != RegionKind.ZERO
+                else "all bytes are zero",
+                "first_bytes_hex": head.hex(),
+                "next_physical_offset": self._base_offset + end,
                 "next_record_count": count,
             }
             self._collector.find(RuleName.LOG_BOUNDARY_LOST, self._place(start, end), found_facts)
@@ -243,7 +245,7 @@ class RegionJudge:
             total_size = int.from_bytes(self._reader.read(at, 4), "big", signed=True)
             left = self._reader.size - region.start
             where = self._place(region.start, region.end)
-            self._collector.find(RuleName.BLANK_SIZE, where, {"total_size": total_size}, {"total_size": left})
+            self._collector.find(RuleName.BLANK_SIZE, where, {"size": total_size}, {"size": left})
 
     def _judge_filler(self, region: Region) -> None:
         """Filler is arbitrary bytes, but records that know their place were not filler once."""

@@ -32,7 +32,8 @@ from rocketfsck.verify.emit import capped, queue_place, unit_place
 from rocketfsck.verify.finding import Facts, Finding, Scalar
 from rocketfsck.verify.log.map import Ground, LogMap
 from rocketfsck.verify.queues.skippedlists import judge_shifted
-from rocketfsck.verify.queues.unitjoin import Missing, UnitRanges, delay_levels_of
+from rocketfsck.verify.queues.unitjoin import delay_levels_of
+from rocketfsck.verify.queues.unitranges import Missing, UnitRanges
 from rocketfsck.verify.tasks.task import Context, TaskResult
 
 LOOK_LIMIT = 2000
@@ -41,12 +42,12 @@ LOOK_LIMIT = 2000
 Name = tuple[str, int]
 
 REASONS = {
-    Missing.NOTHING: "its place is empty",
+    Missing.NOTHING: "the place of the unit is empty",
     Missing.PRE_BLANK: "a pre-blank unit is in its place",
     Missing.OTHER: "another unit is in its place",
     Missing.BEFORE: "the queue begins later",
 }
-BEHIND = "the queue ends before it"
+BEHIND = "the queue ends earlier"
 FENCED = "a filler record is there"
 RULE_OF_GROUND = {
     Ground.BEYOND: RuleName.UNIT_BEYOND_LOG,
@@ -80,9 +81,8 @@ def _missing_units(
         if log is None or not len(log.summary.units.missed):
             continue
         units = log.summary.units
-        names = units.names(context.store)
-        for row in units.missed.tolist():
-            name = names[row[0]]
+        names = units.names(context.store, units.missed[:, 0].tolist())
+        for name, row in zip(names, units.missed.tolist(), strict=True):
             missed.setdefault(name, []).append(row[1:])
             if units.numbers[row[0]] >= 0:
                 numbers[name] = int(units.numbers[row[0]])
@@ -97,7 +97,7 @@ def _missing_units(
             where = queue_place(*name)
             count = sum(row[4] for row in missed[name])
             first = min(row[2] for row in missed[name])
-            yield Finding(rule, where, {"record_count": count, "first_offset": first})
+            yield Finding(rule, where, {"record_count": count, "first_physical_offset": first})
             continue
         extent = extents.get(number)
         end = extent.end if extent is not None else None
@@ -111,7 +111,7 @@ def _missing_units(
             facts: Facts = {
                 "record_count": count,
                 "last_queue_offset": high,
-                "last_offset": last,
+                "last_physical_offset": last,
                 "reason": BEHIND if behind else REASONS[Missing(reason)],
             }
             yield Finding(RuleName.RECORD_WITHOUT_UNIT, where, facts)
@@ -185,6 +185,8 @@ def _loose_units(
         return
     with LogReader(context.store.commitlog) as log_reader:
         for number, extent in sorted(extents.items()):
+            if not extent.stale and matched.has(number, extent.live_start, extent.end):
+                continue
             starts, ends = matched.spans(number)
             left = subtract_spans(extent.live_start, extent.end, starts, ends)
             left += [span for span in extent.stale if span[0] >= extent.end]
@@ -224,6 +226,10 @@ class _Matched:
     def _set_aside(self, number: Longs, start: Longs, end: Longs) -> None:
         if len(number):
             self._aside.append(np.column_stack((number, start, end)))
+
+    def has(self, number: int, start: int, end: int) -> bool:
+        """Whether all units `start:end` of a queue met their records, as far as its ranges go on."""
+        return start >= end or bool(self._start[number] <= start and end <= self._end[number])
 
     def spans(self, number: int) -> tuple[Longs, Longs]:
         """Starts and ends of a queue's ranges, merged and in order."""
@@ -327,11 +333,11 @@ class _Loose:
             facts: dict[str, Scalar] = {
                 "unit_count": group.end - group.start,
                 "last_queue_offset": group.end - 1,
-                "first_offset": group.low,
-                "last_offset": group.high,
+                "first_physical_offset": group.low,
+                "last_physical_offset": group.high,
             }
             if group.ground == Ground.BEYOND:
-                facts["log_end"] = self.log_map.log_end
+                facts["log_end_offset"] = self.log_map.log_end
             elif group.ground == Ground.LIVE:
                 facts["reason"] = group.reason
             elif group.ground == Ground.MISSING:
@@ -360,11 +366,14 @@ def _delays(context: Context, logs: Sequence[TaskResult | None]) -> Iterator[Fin
             queue = context.store.queues[number]
             where = unit_place(queue, index)
             yield Finding(
-                RuleName.DELAY_LEVELS_INFERRED, where, {"level": level, "delay": agreed}, {"delay": usual}
+                RuleName.DELAY_LEVELS_INFERRED,
+                where,
+                {"level": level, "delay_ms": agreed},
+                {"delay_ms": usual},
             )
         for wait, (count, number, index, offset) in sorted(waits.items()):
             if wait != agreed:
                 where = unit_place(context.store.queues[number], index, 1, offset)
-                facts: Facts = {"level": level, "delay": wait, "tags_code": f"storeTimestamp + {wait}"}
-                wanted: Facts = {"delay": agreed, "tags_code": f"storeTimestamp + {agreed}"}
+                facts: Facts = {"level": level, "delay_ms": wait, "tags_code": f"storeTimestamp + {wait}"}
+                wanted: Facts = {"delay_ms": agreed, "tags_code": f"storeTimestamp + {agreed}"}
                 yield Finding(RuleName.UNIT_TAGS_CODE, where, facts, wanted, count=count)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS
+from rocketfsck.progress import moved_by
+from rocketfsck.reader.shortqueues import HeldUnits
 from rocketfsck.reader.unitblocks import Kind, kinds_of, read_data_blocks
 from rocketfsck.reader.units import UnitReader, Units
 from rocketfsck.rulenames import RuleName
@@ -18,9 +20,13 @@ from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.emit import add_rows, queue_place, unit_place
 from rocketfsck.verify.finding import Where
 from rocketfsck.verify.queues.crossqueues import merge_queues
+from rocketfsck.verify.queues.expiry import judge_expiry
 from rocketfsck.verify.queues.extfile import check_ext
-from rocketfsck.verify.queues.unitruns import RunList, Shape, shape_of
+from rocketfsck.verify.queues.goingon import known_runs, known_units
+from rocketfsck.verify.queues.shortwalk import short_queues, sound_size, unknown_queues
+from rocketfsck.verify.queues.unitruns import Run, RunList, Shape, shape_of
 from rocketfsck.verify.tasks.facts import QueueFacts
+from rocketfsck.verify.tasks.known import QueueKnown
 from rocketfsck.verify.tasks.task import Checked, Collector, Context, QueuesTask, TaskResult
 
 __all__ = ["QueueExtent", "check_queues", "merge_queues"]
@@ -42,10 +48,14 @@ class QueueExtent:
 
 @dataclass(frozen=True, slots=True)
 class QueuesResult(TaskResult):
-    """What the check of some queues found, with the extent of each of them."""
+    """What the check of some queues found, with the extent of each of them.
+
+    `known`: of each queue, if the context keeps it, what a later check may go on from; None for none.
+    """
 
     facts: tuple[QueueFacts, ...] = ()
     summary: tuple[QueueExtent, ...] = ()
+    known: tuple[QueueKnown | None, ...] = ()
 
 
 def check_queues(task: QueuesTask) -> QueuesResult:
@@ -55,19 +65,36 @@ def check_queues(task: QueuesTask) -> QueuesResult:
     checked = Checked()
     facts: list[QueueFacts] = []
     extents: list[QueueExtent] = []
+    known: list[QueueKnown | None] = []
+    short = {} if context.level == "quick" else short_queues(context, unknown_queues(task))
+    moved_by(sound_size(context, short))
     for number in range(task.start, task.end):
-        walk = _QueueWalk(context, number, collector)
-        walk.quick() if context.level == "quick" else walk.whole()
+        before = task.known[number - task.start] if task.known else None
+        walk = _QueueWalk(context, number, collector, before)
+        found = short.get(number)
+        if isinstance(found, tuple):
+            walk.take(*found)
+        elif context.level == "quick":
+            walk.quick()
+        else:
+            walk.whole(found)
         facts.append(walk.facts())
         extents.append(walk.extent())
         checked += walk.checked()
-    return QueuesResult(collector.findings, collector.counts, checked, tuple(facts), tuple(extents))
+        if context.keeps:
+            known.append(walk.known())
+    return QueuesResult(
+        collector.findings, collector.counts, checked, tuple(facts), tuple(extents), tuple(known)
+    )
 
 
 class _QueueWalk:
     """One pass over one queue."""
 
-    def __init__(self, context: Context, number: int, collector: Collector) -> None:
+    def __init__(
+        self, context: Context, number: int, collector: Collector, before: QueueKnown | None = None
+    ) -> None:
+        self.before = before
         self.context = context
         self.number = number
         self.queue: ConsumeQueue = context.store.queues[number]
@@ -82,19 +109,49 @@ class _QueueWalk:
         self.byte_count = 0
         self.broken = False
 
-    def whole(self) -> None:
-        """Go through every unit."""
-        with UnitReader(self.queue) as reader:
-            for index, count, units in read_data_blocks(reader):
+    def whole(self, data: bytes | None = None) -> None:
+        """Go through every unit, or those that an earlier check does not know.
+
+        `data` is what was read of the queue's only file, if it was.
+        """
+        with UnitReader(self.queue) if data is None else HeldUnits(self.queue, data) as reader:
+            for index, count, units in read_data_blocks(reader, first=self._known_end(reader)):
                 if units is None:
                     self.runs.add_zeros(index, count)
                 else:
                     self._block(index, units)
+                moved_by(count * self.queue.unit_size)
             self.shape = shape_of(self.runs.runs, reader.first_index)
             self._judge(reader)
             self.byte_count = sum(file.size for file in reader.files)
         if self.queue.ext is not None or self.has_ext:
             check_ext(self.queue, self.shape.end, self.log_start or 0, self.collector)
+
+    def _known_end(self, reader: UnitReader) -> int:
+        """Take over the units that an earlier check knows; the index behind them, 0 for none."""
+        known = self.before
+        end = 0 if known is None else known_runs(known, reader, self.runs)
+        if known is None or not end:
+            return 0
+        self.last_offset = (end, known.last_offset)
+        if self.log_start is not None:
+            live = max(reader.find_offset(self.log_start, end), self.runs.runs[-1].start)
+            self.live_index = live if live < end else None
+        moved_by((end - reader.first_index) * self.queue.unit_size)
+        return end
+
+    def known(self) -> QueueKnown | None:
+        """What a later check may go on from."""
+        odd = self.broken or self.has_ext or self.runs.not_kept_count
+        return None if odd else known_units(self.queue, self.shape, self.runs.runs)
+
+    def take(self, run: Run, live_index: int | None) -> None:
+        """Take the units of a queue with nothing wrong in it."""
+        self.runs.add(run)
+        shape = Shape(run.start, run.end, 0, run.count, run.last_end, (), ())
+        self.shape, self.live_index = shape, live_index
+        self.byte_count = sum(file.size for file in self.queue.files)
+        judge_expiry(self.queue, shape, live_index, self.log_start, self.collector)
 
     def quick(self) -> None:
         """Find the ends only: by halves, since a queue is units and then zeros."""
@@ -142,7 +199,7 @@ class _QueueWalk:
                 wrong,
                 lambda row: (
                     unit_place(self.queue, index + int(rows[row]), physical_offset=int(offset[row])),
-                    {"previous_offset": int(before[row])},
+                    {"previous_physical_offset": int(before[row])},
                     {},
                 ),
             )
@@ -181,7 +238,7 @@ class _QueueWalk:
             np.flatnonzero(base != expected),
             lambda row: (
                 _at_base(place(row), int(base[row])),
-                {"unit_index": index + int(rows[row])},
+                {"unit_number": index + int(rows[row])},
                 {"queue_offset": int(expected[row])},
             ),
         )
@@ -194,7 +251,7 @@ class _QueueWalk:
             lambda row: (
                 _at_base(place(row), int(base[row])),
                 {
-                    "unit_index": index + int(rows[row]),
+                    "unit_number": index + int(rows[row]),
                     "compacted_offset": int(units["compactedOffset"][row]),
                     "reserved": int(units["reserved"][row]),
                 },
@@ -222,7 +279,7 @@ class _QueueWalk:
                 RuleName.UNIT_INVALID, self._whole_queue(), {"further_count": count}, count=count
             )
         self._judge_files(reader)
-        self._judge_expiry()
+        judge_expiry(self.queue, self.shape, self.live_index, self.log_start, self.collector)
 
     def _judge_files(self, reader: UnitReader) -> None:
         size = self.queue.unit_size
@@ -247,21 +304,6 @@ class _QueueWalk:
                     self.collector.find(
                         RuleName.QUEUE_LAST_FILE_EMPTY, unit_place(self.queue, index, last.size // size)
                     )
-
-    def _judge_expiry(self) -> None:
-        shape = self.shape
-        where = self._whole_queue()
-        if shape.pre_blank_count and not shape.unit_count:
-            self.collector.find(RuleName.QUEUE_PRE_BLANK_ONLY, where, {"unit_count": shape.pre_blank_count})
-        if self.log_start is None or not shape.unit_count:
-            return
-        if self.live_index is None:
-            self.collector.find(RuleName.QUEUE_EXPIRED, where, {"unit_count": shape.unit_count})
-        elif self.live_index > shape.start + shape.pre_blank_count:
-            count = self.live_index - shape.start - shape.pre_blank_count
-            self.collector.find(
-                RuleName.UNITS_EXPIRED, where, {"unit_count": count, "min_live_offset": self.live_index}
-            )
 
     def _whole_queue(self) -> Where:
         queue = self.queue

@@ -34,7 +34,7 @@ def judge_shifted(
     before = min(shifts) if store.commitlog.start_offset else 0
     if skipped_count and min(shifts) > 0 and max(shifts) - before <= skipped_count:
         count = sum(row[COUNT] for row in rows)
-        found: Facts = {"unit_count": count, "most": max(shifts), "record_count": skipped_count}
+        found: Facts = {"unit_count": count, "largest_shift": max(shifts), "record_count": skipped_count}
         yield Finding(RuleName.LIGHT_UNITS_SHIFTED, unit_place(queue, rows[0][AT], 1, rows[0][OFFSET]), found)
         return
     for row, shift in zip(rows, shifts, strict=True):

@@ -124,7 +124,7 @@ class UnitComparer:
             self._collector.find(
                 RuleName.BATCH_UNIT_CONTENT,
                 unit_place(queue, int(where[row]), physical_offset=int(rows.offset[row])),
-                {"field": name, "value": int(found[row]), "unit_index": int(where[row])},
+                {"field": name, "value": int(found[row]), "unit_number": int(where[row])},
                 {"value": int(expected[row])},
             )
 

@@ -1,34 +1,37 @@
 """Records of one commit log file against the units of their queues.
 
 A record's unit stands at the place that its queueOffset names, so it is looked up there; only where it is
-not, the queue is searched by offset (shifted units). Records are gathered over many batches, so that a queue
-is read in few pieces. What was matched and what was missed is kept as ranges: `crossqueues` makes findings of
-what is left over on either side, over all files. Reference 3.8, 9.3 Q4 to Q8.
+not, the queue is searched by offset (shifted units). Records are gathered over many batches, and meet the
+units of all queues in one pass (`unitrooms`). Only a queue with anything odd in that, or with delayed
+messages, ext units or batches, is gone through by itself. What was matched and what was missed is kept as
+ranges: `crossqueues` makes findings of what is left over on either side, over all files. Reference 3.8, 9.3
+Q4 to Q8.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import IntEnum
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rocketfsck.formats.arrays import Longs
-from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE
+from rocketfsck.formats.arrays import Flags, Longs
+from rocketfsck.formats.consumequeue import MAX_EXT_ADDRESS, PRE_BLANK_SIZE
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from rocketfsck.formats.lightqueues import is_light
 from rocketfsck.reader.units import UnitReader, Units
-from rocketfsck.scan.dispatch import Dispatches
+from rocketfsck.scan.dispatch import UNKNOWN_TAGS, Dispatches
 from rocketfsck.scan.queues import QueueTable
+from rocketfsck.scan.sorting import distinct
 from rocketfsck.scan.spans import group_bounds
 from rocketfsck.store.model import Store
+from rocketfsck.verify.queues.knownqueues import NO_NUMBER, KnownQueues
 from rocketfsck.verify.queues.skippedlists import shifted
 from rocketfsck.verify.queues.unitcompare import DispatchRows, UnitComparer
-from rocketfsck.verify.tasks.task import Collector
+from rocketfsck.verify.queues.unitranges import Missing, UnitRanges, joined, ranges_of
+from rocketfsck.verify.queues.unitrooms import UnitRooms
+from rocketfsck.verify.tasks.task import Collector, Context
 
 FLUSH_COUNT = 1 << 18
 MAX_STEP = 8
@@ -39,66 +42,23 @@ MAX_SEARCHES = 5000
 """Searches by offset for the misplaced units of one piece of a queue."""
 MAX_INDEX = 1 << 60
 
-Name = tuple[str, int]
-
 COLUMNS = ("queue", "index", "count", "offset", "size", "time", "tags")
-
-
-class Missing(IntEnum):
-    """What stands where a record's unit should be."""
-
-    NO_QUEUE = 0
-    NOTHING = 1  # a unit of zeros, or no file
-    PRE_BLANK = 2
-    OTHER = 3  # another unit
-    BEFORE = 4  # the queue begins later
-
-
-@dataclass(frozen=True, slots=True)
-class UnitRanges:
-    """What the records of one commit log file met in the queues.
-
-    A row stands for a queue: `numbers` are their places in `Store.queues` (-1: none such), `unknown_names`
-    the (topic, queueId) of the rows that are -1, in order. `matched` has rows (row, first unit, unit behind
-    the last); `missed` rows (row, first queueOffset, last queueOffset, first physical offset, last physical
-    offset, record count, Missing); `delays` rows (delay level, milliseconds, unit count, queue number,
-    queueOffset of the first, its physical offset). `shifted` are the light queues' units that are away from
-    their places: rows (row, first queueOffset, last queueOffset, place of the first, unit count, physical
-    offset of the first record).
-    """
-
-    numbers: NDArray[np.int32]
-    unknown_names: tuple[Name, ...]
-    matched: Longs
-    missed: Longs
-    delays: Longs
-    shifted: Longs
-    not_kept_count: int = 0
-
-    def names(self, store: Store) -> list[Name]:
-        """The (topic, queueId) of every row."""
-        unknown = iter(self.unknown_names)
-        queues = store.queues
-        return [
-            next(unknown) if number < 0 else (queues[number].topic, queues[number].queue_id)
-            for number in self.numbers.tolist()
-        ]
 
 
 class UnitJoin:
     """Takes the dispatches of every batch in log order; `finish` gives what came of it."""
 
-    def __init__(self, store: Store, table: QueueTable, collector: Collector) -> None:
-        self._store = store
+    def __init__(self, context: Context, table: QueueTable, collector: Collector) -> None:
+        self._store = context.store
+        self._known = context.shared.made(KnownQueues, context.store)
+        self._rooms = context.shared.made(UnitRooms, context.store)
         self._table = table
         self._collector = collector
         self._comparer = UnitComparer(collector)
-        self._queues: dict[tuple[str, int], dict[str, int]] = {}
-        for number, queue in enumerate(store.queues):
-            self._queues.setdefault((queue.topic, queue.queue_id), {})[queue.kind] = number
         self._waiting: list[list[Longs]] = []
         self._waiting_count = 0
         self._used: dict[int, int] = {}
+        self._met: list[Longs] = []
         self._matched: list[tuple[int, int, int]] = []
         self._missed: list[tuple[int, int, int, int, int, int, int]] = []
         self._shifts: list[tuple[int, int, int, int, int, int]] = []
@@ -124,15 +84,37 @@ class UnitJoin:
         columns = [np.concatenate(parts) for parts in zip(*waiting, strict=True)]
         order = np.argsort(columns[0], kind="stable")
         columns = [column[order] for column in columns]
-        for low, high in pairwise(group_bounds(columns[0]).tolist()):
+        bounds = group_bounds(columns[0])
+        odd = np.flatnonzero(~self._meet(columns, bounds))
+        for group in odd[np.argsort(order[bounds[odd]])].tolist():  # as the log names them
+            low, high = int(bounds[group]), int(bounds[group + 1])
             rows = DispatchRows(*(column[low:high] for column in columns[1:]))
             self._queue(int(columns[0][low]), rows)
 
+    def _meet(self, columns: list[Longs], bounds: Longs) -> Flags:
+        """Which queues have a unit for each of their records that is just as it should be: these are met.
+
+        Rows are ordered by queue, `bounds` are those of the queues.
+        """
+        row, index, _, offset, size, _, tags, level = columns
+        files, starts = self._known.files, bounds[:-1]
+        known = row < len(files)
+        number = np.full(len(row), NO_NUMBER, np.int64)
+        number[known] = np.where(self._known.batches[row[known]] < 0, files[row[known]], NO_NUMBER)
+        units, found = self._rooms.take(number, index, starts)
+        unit_tags = units["tagsCode"]
+        same = (units["offset"] == offset) & (units["size"] == size) & (size > 0) & (unit_tags == tags)
+        same &= (level <= 0) & (unit_tags > MAX_EXT_ADDRESS) & (tags != UNKNOWN_TAGS)
+        same &= (size != PRE_BLANK_SIZE) | (tags != 0)
+        met: Flags = found & np.logical_and.reduceat(same, starts)
+        rows = np.flatnonzero(np.repeat(met, np.diff(bounds)))
+        self._met.append(ranges_of(row[rows], index[rows]))
+        return met
+
     def _queue(self, row: int, rows: DispatchRows) -> None:
         """All gathered records of one queue."""
-        topic, queue_id = self._table.names[row]
-        kinds = self._queues.get((os.fsdecode(topic), queue_id))
-        if kinds is None:
+        kinds = self._known.kinds(row)
+        if not kinds:
             self._miss(row, rows, np.full(len(rows.index), int(Missing.NO_QUEUE), np.int64))
             return
         batch = "batch" in kinds and ("file" not in kinds or bool((rows.count > 1).any()))
@@ -248,36 +230,37 @@ class UnitJoin:
                 )
             )
 
-    def finish(self) -> UnitRanges:
-        """Compare the rest; what was met and missed in this file."""
+    def finish(self, followed: Longs) -> tuple[UnitRanges, Longs]:
+        """Compare the rest; what was met and missed in this file, and which row of the table each row is.
+
+        The rows `followed` of the table are among them, whether anything was met or not.
+        """
         self.flush()
-        table = self._table.names
-        numbers = np.full(len(table), -1, np.int32)
-        for row, number in self._used.items():
-            numbers[row] = number
-        unknown = [table[row] for row in np.flatnonzero(numbers < 0).tolist()]
+        matched = joined(np.concatenate([*self._met, np.array(self._matched, np.int64).reshape(-1, 3)]))
+        if len(matched) > MAX_RANGES:
+            self._not_kept += int((matched[MAX_RANGES:, 2] - matched[MAX_RANGES:, 1]).sum())
+            matched = matched[:MAX_RANGES]
+        missed = np.array(self._missed, np.int64).reshape(-1, 7)
+        shifts = np.array(self._shifts, np.int64).reshape(-1, 6)
+        used = np.array(list(self._used), np.int64)
+        kept = distinct(np.concatenate((matched[:, 0], missed[:, 0], shifts[:, 0], used, followed)))
+        for ranges in (matched, missed, shifts):
+            ranges[:, 0] = np.searchsorted(kept, ranges[:, 0])
+        numbers = self._known.numbers(kept)
+        numbers[np.searchsorted(kept, used)] = list(self._used.values())
+        names = self._table.names
+        unknown = [names[row] for row in kept[numbers < 0].tolist()]
         delays = [(*key, *values) for key, values in sorted(self._comparer.delays.items())]
-        return UnitRanges(
+        found = UnitRanges(
             numbers,
             tuple((os.fsdecode(topic), queue_id) for topic, queue_id in unknown),
-            _joined(np.array(self._matched, np.int64).reshape(-1, 3)),
-            np.array(self._missed, np.int64).reshape(-1, 7),
+            matched,
+            missed,
             np.array(delays, np.int64).reshape(-1, 6),
-            np.array(self._shifts, np.int64).reshape(-1, 6),
+            shifts,
             self._not_kept,
         )
-
-
-def _joined(matched: Longs) -> Longs:
-    """The same units in the fewest ranges, by row and place."""
-    if not len(matched):
-        return matched
-    matched = matched[np.lexsort((matched[:, 1], matched[:, 0]))]
-    first = np.ones(len(matched), np.bool_)
-    first[1:] = (matched[1:, 0] != matched[:-1, 0]) | (matched[1:, 1] != matched[:-1, 2])
-    starts = np.flatnonzero(first)
-    ends = np.append(starts[1:], len(matched)) - 1
-    return np.column_stack((matched[starts, 0], matched[starts, 1], matched[ends, 2]))
+        return found, kept
 
 
 def _length_at(reader: UnitReader, rows: DispatchRows, at: int) -> int:

@@ -54,7 +54,7 @@ class RunList:
         bounds = group_bounds(kinds).tolist()
         for low, high in itertools.pairwise(bounds):
             last = high - 1
-            self._add(
+            self.add(
                 Run(
                     Kind(int(kinds[low])),
                     index + low,
@@ -67,9 +67,10 @@ class RunList:
 
     def add_zeros(self, index: int, count: int) -> None:
         """Take `count` units of zeros that begin at `index`."""
-        self._add(Run(Kind.ZERO, index, index + count, 0, 0, 0))
+        self.add(Run(Kind.ZERO, index, index + count, 0, 0, 0))
 
-    def _add(self, run: Run) -> None:
+    def add(self, run: Run) -> None:
+        """Take a run that begins where the one before ends, or behind it."""
         if self.runs:
             before = self.runs[-1]
             if before.kind == run.kind and before.end == run.start:

@@ -72,7 +72,7 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template=(
             "the abnormal recovery would scan the whole log ({file_count:commit log file}): the checkpoint "
-            "(physic {physic}, logics {logics}) is older than every file"
+            "(physic {physic_msg_timestamp}, logics {logics_msg_timestamp}) is older than every file"
         ),
         why=(
             "With a zero or old checkpoint no file qualifies, so the recovery starts with the first file. On "
@@ -141,7 +141,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.CHECKPOINT_FUTURE,
         severity=Severity.WARNING,
-        template="the checkpoint's {field} {value} is later than now ({expected.now})",
+        template="the checkpoint's {field} {value} is later than now ({expected.now_timestamp})",
         why=(
             "After an unclean stop the recovery would start with the last file, and the broker would not "
             "rebuild index files. Consumers would lose the records that were not yet dispatched."
@@ -157,7 +157,7 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template=(
             "the checkpoint's {field} {value} is later than the newest record in the commit log "
-            "({expected.newest})"
+            "({expected.newest_timestamp})"
         ),
         why=(
             "The checkpoint names a record that no longer exists: the log lost its end, or the checkpoint "
@@ -173,7 +173,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.CHECKPOINT_BEHIND,
         severity=Severity.INFO,
         template=(
-            "the checkpoint's {field} {value} is older than the oldest record ({expected.oldest}): after a "
+            "the checkpoint's {field} {value} is older than the oldest record "
+            "({expected.oldest_timestamp}): after a "
             "crash a broker would scan the whole log"
         ),
         why="Slaves, and SYNC_FLUSH brokers with waitStoreMsgOK=false, never advance this time.",
@@ -271,7 +272,7 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.WARNING,
         template=(
             "{file} line {line}: epoch {epoch} at {start_offset} follows epoch {previous_epoch} at "
-            "{previous_offset}"
+            "{previous_physical_offset}"
         ),
         why="Epochs and their start offsets ascend: each epoch ends where the next begins.",
         strictness="strict",

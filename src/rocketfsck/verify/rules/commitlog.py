@@ -15,7 +15,7 @@ RULES: tuple[Rule, ...] = (
         template=(
             "record boundary lost at {physical_offset}: {byte_count:byte} {byte_count?is|are} not part of a "
             "record ({reason}); then {next_record_count:sound record} {next_record_count?follows|follow} "
-            "from {next_offset} on"
+            "from {next_physical_offset} on"
         ),
         why=(
             "A broker that reaches these bytes stops reading the file there. A master skips the rest of the "
@@ -92,7 +92,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.RECORD_PHYSICAL_OFFSET,
         severity=ERROR,
-        template="record at {physical_offset} names {stated_offset} as its own offset",
+        template="record at {physical_offset} names {stated_physical_offset} as its own offset",
         why=(
             "Brokers do not compare this field with the place of the record, but dispatch by it: queues and "
             "index get the wrong offset. The file was renamed or mixed in from elsewhere, or the field is "
@@ -243,8 +243,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.BLANK_SIZE,
         severity=WARNING,
         template=(
-            "BLANK at {physical_offset} gives its size as {total_size:byte}; {expected.total_size:,} "
-            "{expected.total_size?is|are} left in the file"
+            "BLANK at {physical_offset} gives its size as {size:byte}; {expected.size:,} "
+            "{expected.size?is|are} left in the file"
         ),
         why=(
             "A broker writes the number of bytes left. Readers ignore the number; from 5.3.2 on they check "
@@ -319,7 +319,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.STORE_TIMESTAMP_BACK,
         severity=INFO,
-        template="storeTimestamp goes back by up to {largest_step:,} ms at {physical_offset}",
+        template="storeTimestamp goes back by up to {largest_step_ms:,} ms at {physical_offset}",
         why=(
             "The clock was changed, or the master changed. Searches by time, and the choice of the file "
             "where a recovery starts, are not exact around this place."
@@ -332,7 +332,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.BORN_AFTER_STORE,
         severity=INFO,
-        template="bornTimestamp of the record at {physical_offset} is {ahead:,} ms after its storeTimestamp",
+        template=(
+            "bornTimestamp of the record at {physical_offset} is {ahead_ms:,} ms after its storeTimestamp"
+        ),
         why="The producer's clock is ahead of the broker's.",
         strictness="heuristic",
         level="cross",
@@ -356,7 +358,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.PREPARED_RECORD_MISSING,
         severity=WARNING,
         template=(
-            "committed message at {physical_offset} names {prepared_offset} as its half message: {reason}"
+            "committed message at {physical_offset} names {prepared_transaction_offset} as its half "
+            "message: {reason}"
         ),
         why=(
             "A committed message keeps the place of its half message in preparedTransactionOffset. The half "
@@ -489,7 +492,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         template=(
             "record at {physical_offset} is not part of a transaction, but its preparedTransactionOffset is "
-            "{prepared_offset}"
+            "{prepared_transaction_offset}"
         ),
         why="Brokers write 0 here, except in the messages that end a transaction.",
         strictness="heuristic",

@@ -87,8 +87,9 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.COMPACTION_KEY_TWICE,
         severity=Severity.WARNING,
         template=(
-            "the key {key} has messages {queue_offset} and {later}, although the queue is compacted up to "
-            "{position}"
+            "the key {key} has messages {queue_offset} and {later_queue_offset}, although the queue is "
+            "compacted up to "
+            "{compacted_queue_offset}"
         ),
         why=(
             "Of several messages with one key a compaction keeps the last. A second message means that a "

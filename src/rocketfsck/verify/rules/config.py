@@ -35,7 +35,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.CONFIG_TRAILING_BYTES,
         severity=Severity.WARNING,
-        template="{file} is sound up to byte {start}; {extra_size:byte} {extra_size?follows|follow}",
+        template=(
+            "{file} is sound up to byte {start}; {extra_byte_count:byte} {extra_byte_count?follows|follow}"
+        ),
         why=(
             "A shorter text was written over a longer one, and the rest stayed. The broker fails to parse "
             "the file and falls back to the .bak, although cutting the rest would lose nothing."

@@ -31,7 +31,7 @@ RULES: tuple[Rule, ...] = (
         severity=ERROR,
         template=(
             "unit {queue_offset} points to {physical_offset}, which is not after the unit before it "
-            "({previous_offset})"
+            "({previous_physical_offset})"
         ),
         why=(
             "Dispatch follows the log, so offsets rise in every queue. The searches for the minimum offset "
@@ -198,7 +198,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.BATCH_UNIT_BASE,
         severity=ERROR,
-        template="batch unit {unit_index} has base {queue_offset}; expected {expected.queue_offset}",
+        template="batch unit {unit_number} has base {queue_offset}; expected {expected.queue_offset}",
         why="Lookups search by base, so bases and sizes must follow each other.",
         strictness="strict",
         level="cross",
@@ -209,7 +209,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.BATCH_UNIT_RESERVED,
         severity=WARNING,
-        template="batch unit {unit_index} has compactedOffset {compacted_offset} and reserved {reserved}",
+        template="batch unit {unit_number} has compactedOffset {compacted_offset} and reserved {reserved}",
         why="Brokers write -1 and 0 here.",
         strictness="dialect",
         level="cross",

@@ -52,7 +52,7 @@ RULES: tuple[Rule, ...] = (
         severity=ERROR,
         template=(
             "{unit_count:unit} of {topic}/{queue_id} from queue offset {queue_offset} on "
-            "{unit_count?points|point} to {first_offset} or beyond; the log ends at {log_end}"
+            "{unit_count?points|point} to {first_physical_offset} or beyond; the log ends at {log_end_offset}"
         ),
         why=(
             "Consumers wait for, or read, records that do not exist. Once the log has grown past these "
@@ -69,7 +69,7 @@ RULES: tuple[Rule, ...] = (
         severity=ERROR,
         template=(
             "{unit_count:unit} of {topic}/{queue_id} from queue offset {queue_offset} on "
-            "{unit_count?points|point} to {first_offset}: {reason}"
+            "{unit_count?points|point} to {first_physical_offset}: {reason}"
         ),
         why=(
             "The units date from before a truncation, and a restart adopted them. These units point into "
@@ -133,7 +133,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.DELAY_LEVELS_INFERRED,
         severity=INFO,
         template=(
-            "delay level {level} is {delay:,} ms in the units of {topic}/{queue_id}, not {expected.delay:,} "
+            "delay level {level} is {delay_ms:,} ms in the units of {topic}/{queue_id}, not "
+            "{expected.delay_ms:,} "
             "ms"
         ),
         why="All units agree: the broker's messageDelayLevel is not the default.",
@@ -146,7 +147,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         template=(
             "{unit_count:unit} of {topic}/{queue_id} ({queue_offset..last_queue_offset:queue offset}) "
-            "{unit_count?points|point} into damaged bytes of the log, from {first_offset} on"
+            "{unit_count?points|point} into damaged bytes of the log, from {first_physical_offset} on"
         ),
         why="These units name the messages of this queue that the damage destroyed.",
         strictness="strict",
@@ -198,7 +199,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.BATCH_UNIT_CONTENT,
         severity=ERROR,
         template=(
-            "batch unit {unit_index} of {topic}/{queue_id} has {field} {value}; its record at "
+            "batch unit {unit_number} of {topic}/{queue_id} has {field} {value}; its record at "
             "{physical_offset} says {expected.value}"
         ),
         why="Consumers look up a batch by its base and count.",
@@ -213,10 +214,10 @@ RULES: tuple[Rule, ...] = (
         severity=INFO,
         template=(
             "{unit_count:unit} of {topic}/{queue_id} ({queue_offset..last_queue_offset:queue offset}) "
-            "{unit_count?points|point} to filler records, from {first_offset} on"
+            "{unit_count?points|point} to filler records, from {first_physical_offset} on"
         ),
         why=(
-            "A repair put filler records in the place of lost records and kept their places in the queue, so "
+            "A repair put filler records in place of lost records and kept their places in the queue, so "
             "queue offsets have not moved. A consumer without a tag filter receives the filler instead."
         ),
         strictness="strict",
@@ -227,7 +228,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.RECORD_UNINDEXED,
         severity=WARNING,
         template=(
-            "{record_count:record} ({physical_offset..last_offset:physical offset}) {record_count?has|have} "
+            "{record_count:record} ({physical_offset..last_physical_offset:physical offset}) "
+            "{record_count?has|have} "
             "keys, but no index entry"
         ),
         why=(
@@ -255,8 +257,9 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.ENTRY_BEYOND_LOG,
         severity=WARNING,
         template=(
-            "{entry_count:index entry} from {entry} on {entry_count?points|point} to {first_offset} or "
-            "beyond; the log ends at {log_end}"
+            "{entry_count:index entry} from {entry} on {entry_count?points|point} to "
+            "{first_physical_offset} or "
+            "beyond; the log ends at {log_end_offset}"
         ),
         why=(
             "A truncation does not touch indexes and left these entries. Queries find nothing or, once the "
@@ -272,7 +275,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.ENTRY_DANGLING,
         severity=ERROR,
         template=(
-            "{entry_count:index entry} from {entry} on {entry_count?points|point} to {first_offset}, where "
+            "{entry_count:index entry} from {entry} on {entry_count?points|point} to "
+            "{first_physical_offset}, where "
             "no record starts"
         ),
         why="A broker returns the bytes there without checking them.",
@@ -291,7 +295,7 @@ RULES: tuple[Rule, ...] = (
         ),
         why=(
             "Each key of a record has one entry, in the order of the keys. This entry has the hash of no key "
-            "of its record, or repeats one key in the place of another. A query by one key then returns a "
+            "of its record, or repeats one key in place of another. A query by one key then returns a "
             "message without that key, or a message twice, and a query by another key misses the record."
         ),
         strictness="strict",
@@ -305,7 +309,7 @@ RULES: tuple[Rule, ...] = (
         severity=INFO,
         template=(
             "{entry_count:index entry} from {entry} on {entry_count?repeats|repeat} those of the records "
-            "from {first_offset} on"
+            "from {first_physical_offset} on"
         ),
         why="A restart indexes the last record again.",
         strictness="heuristic",
@@ -329,7 +333,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_AHEAD_OF_LOG,
         severity=ERROR,
-        template="the newest index file ends at {end_offset}, beyond the log's end at {log_end}",
+        template="the newest index file ends at {end_offset}, beyond the log's end at {log_end_offset}",
         why=(
             "A broker does not index records below the end of the newest index file: new messages are "
             "silently left out."
@@ -355,7 +359,7 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         template=(
             "{entry_count:index entry} from {entry} on {entry_count?points|point} into damaged bytes of the "
-            "log, from {first_offset} on"
+            "log, from {first_physical_offset} on"
         ),
         why="These entries belong to messages destroyed by the damage.",
         strictness="strict",
@@ -415,8 +419,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.LIGHT_UNITS_SHIFTED,
         severity=INFO,
         template=(
-            "{unit_count:unit} of {topic}/{queue_id} {unit_count?is|are} up to {most:place} before the "
-            "queueOffset: the broker numbered {record_count:record} without writing a unit"
+            "{unit_count:unit} of {topic}/{queue_id} {unit_count?is|are} up to {largest_shift:place} before "
+            "the queueOffset: the broker numbered {record_count:record} without writing a unit"
         ),
         why=(
             "From 5.0.0 on a broker gives a record a number in each light queue of its list, but writes no "
@@ -460,7 +464,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.TAGS_OF_OLDER_BROKER,
         severity=INFO,
         template=(
-            "{record_count:record} ({first_offset..last_offset:physical offset}) {record_count?has|have} "
+            "{record_count:record} ({first_physical_offset..last_physical_offset:physical offset}) "
+            "{record_count?has|have} "
             "tags without an index entry: a broker older than 5.4.0 wrote the entries of the keys"
         ),
         why=(
@@ -476,7 +481,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.TAGS_UNINDEXED,
         severity=WARNING,
         template=(
-            "{record_count:record} ({physical_offset..last_offset:physical offset}) {record_count?has|have} "
+            "{record_count:record} ({physical_offset..last_physical_offset:physical offset}) "
+            "{record_count?has|have} "
             "index entries for the keys, but none for the tags"
         ),
         why="The records around this range have an entry for their tags. Queries by tag miss these records.",

@@ -23,7 +23,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.DLEDGER_ENTRY_PLACE,
         severity=Severity.ERROR,
-        template="the {what} of DLedger's entry {index} gives its place as {stated}, not {expected.place}",
+        template="the {what} of DLedger's entry {index} gives its place as {stated_pos}, not {expected.pos}",
         why=(
             "An entry is where its pos says, and its record 48 bytes later. Otherwise the file was renamed, "
             "copied or mixed in: DLedger stops with DISK_ERROR when it recovers."

@@ -291,7 +291,7 @@ _TABLE = (
     FaultClass(
         "K5",
         "config file damaged",
-        "A JSON file of the broker does not parse. A broker silently falls back to the .bak beside it. If "
+        "A JSON file of the broker does not parse. A broker silently falls back to the .bak next to it. If "
         "both are gone, the broker starts with empty settings: consumer offsets and topics are reset.",
         "Put a good copy back before the broker starts.",
     ),
@@ -313,7 +313,7 @@ _TABLE = (
         "H4",
         "DLedger data and index disagree",
         "An entry of the DLedger store is not where its data or its index says.",
-        "The index beside the data can be rebuilt.",
+        "The index next to the data can be rebuilt.",
     ),
     FaultClass(
         "H5",
@@ -334,8 +334,9 @@ FAULT_CLASSES: Mapping[str, FaultClass] = MappingProxyType({item.id: item for it
 
 MEANINGS_OF_ONE_RULE: Mapping[str, str] = {
     RuleName.EMPTY_LAST_SEGMENT: (
-        "The last file of a segment directory is empty, as when a process dies right after creating it. From "
-        "5.1.3 on a broker deletes that file at its next start and goes on; most older brokers do not start."
+        "The last file of a segment directory is empty, as when a process dies right after creating it. A "
+        "broker from 5.1.3 on deletes that file at its next start and continues; most older brokers do not "
+        "start."
     ),
     RuleName.INDEX_FILE_DOOMED: (
         "The newest index files are later than the checkpoint's time for the index. The entries exist, but a "

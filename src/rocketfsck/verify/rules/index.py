@@ -104,7 +104,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_CHAIN_CYCLE,
         severity=ERROR,
         template=(
-            "the chain of slot {slot} returns from entry {entry} to {value} (a circle of {length:entry})"
+            "the chain of slot {slot} returns from entry {entry} to {value} (a circle of {entry_count:entry})"
         ),
         why=(
             "A broker that looks up a key of this slot follows the circle until it has enough results, or "
@@ -196,7 +196,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.INDEX_ENTRY_ORDER,
         severity=ERROR,
-        template="entry {entry} points to {physical_offset}, before the previous entry ({previous_offset})",
+        template=(
+            "entry {entry} points to {physical_offset}, before the previous entry "
+            "({previous_physical_offset})"
+        ),
         why="Brokers put entries in the order of the log.",
         strictness="strict",
         level="cross",
@@ -402,7 +405,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.INDEX_NAME_TIME,
         severity=INFO,
         template=(
-            "the file's name gives {name_time}, which is {side} than its contents in any time zone "
+            "the file's name gives {name_datetime}, which is {side} than its contents in any time zone "
             "({begin_timestamp} to {end_timestamp})"
         ),
         why=(

@@ -36,8 +36,8 @@ RULES: tuple[Rule, ...] = (
         severity=WARNING,
         template="{name} of the database {database} ends in the middle of a record: {reason}",
         why=(
-            "A killed broker may leave its last log like this. The last write is lost. The next start goes "
-            "on without it, and writes again what the commit log still has."
+            "A killed broker may leave its last log like this. The last write is lost. The next start "
+            "continues without it, and writes again what the commit log still has."
         ),
         strictness="heuristic",
         level="quick",

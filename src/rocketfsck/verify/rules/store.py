@@ -79,7 +79,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.SEGMENT_GAP,
         severity=Severity.ERROR,
-        template="{area} lacks {missing_start..missing_end:segment} before {file} ({missing_size:byte})",
+        template="{area} lacks {first_file..last_file:segment} before {file} ({missing_byte_count:byte})",
         why=(
             "Segments follow each other without gaps; brokers remove them only from the front. A broker logs "
             "the gap and reads on: the records in the gap are lost, and a recovery continues in the wrong "
@@ -111,8 +111,8 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.SEGMENT_TWICE,
         severity=Severity.ERROR,
         template=(
-            "{file} has the same name as {twin}; brokers load both, and {zero} of the two {zero?is|are} all "
-            "zeros"
+            "{file} has the same name as {twin}; brokers load both, and {zero_file_count} of the two "
+            "{zero_file_count?is|are} all zeros"
         ),
         why=(
             "Brokers merge the files of all commit log paths by name and load both. Pre-allocation on a "
@@ -170,7 +170,7 @@ RULES: tuple[Rule, ...] = (
         id=RuleName.SEGMENTS_NEVER_FILLED,
         severity=Severity.WARNING,
         template=(
-            "{zero_count:commit log file} from {file} on {zero_count?is|are} all zeros; brokers create at "
+            "{file_count:commit log file} from {file} on {file_count?is|are} all zeros; brokers create at "
             "most 2 ahead of use"
         ),
         why=(
@@ -220,7 +220,7 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.ERROR,
         template=(
             "no consume queue refers to this commit log: the log covers {start_offset} to {end_offset}, the "
-            "queues end at {queue_min..queue_max}"
+            "queues end at {min_physical_end_offset..max_physical_end_offset}"
         ),
         why=(
             "All queues point outside the commit log: the log was replaced, or comes from another broker. A "
@@ -402,9 +402,9 @@ RULES: tuple[Rule, ...] = (
         severity=Severity.INFO,
         template="{file} is a RocksDB database with consume queues ({file_count:file})",
         why=(
-            "From 5.2.0 on a broker can keep its consume queues in RocksDB, instead of files or beside them. "
-            "In such a store, queues without files are not missing. No repair changes queues in files unless "
-            "you force it by name."
+            "From 5.2.0 on a broker can keep its consume queues in RocksDB, instead of files or in addition "
+            "to files. In such a store, queues without files are not missing. No repair changes queues in "
+            "files unless you force it by name."
         ),
         strictness="config",
         level="quick",
@@ -469,5 +469,19 @@ RULES: tuple[Rule, ...] = (
         level="quick",
         reference="1.3",
         fault_class="C8",
+    ),
+    Rule(
+        id=RuleName.READS_DIFFER,
+        severity=Severity.ERROR,
+        template="two reads of the same bytes differ: only one of them breaks {rules}",
+        why=(
+            "The bytes looked wrong, and the check read them a second time, past the page cache. A disk, a "
+            "cable, a controller, memory or a file system gives other bytes from time to time, so nobody "
+            "knows what the file holds. No repair is planned here: look at the hardware and at the kernel's "
+            "log, copy the store to a sound machine, and check the copy."
+        ),
+        strictness="strict",
+        level="cross",
+        reference="9.2",
     ),
 )

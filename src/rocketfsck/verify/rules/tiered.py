@@ -169,7 +169,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id=RuleName.TIERED_INDEX_SLOT,
         severity=Severity.ERROR,
-        template="slot {slot} of {file} has {position}, length {length}; expected {expected.position}",
+        template="slot {slot} of {file} has {items_pos}, length {items_size}; expected {expected.items_pos}",
         why=(
             "A broker reads the items of a key where its slot says. With a wrong place a query does not find "
             "the key."

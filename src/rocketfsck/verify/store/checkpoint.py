@@ -84,11 +84,11 @@ def _check_values(
         if value < 0:
             yield Finding(RuleName.CHECKPOINT_NEGATIVE, where, found)
         elif name in _TIMES and value > max(now + CLOCK_TOLERANCE_MS, newest or 0):
-            yield Finding(RuleName.CHECKPOINT_FUTURE, where, found, {"now": now})
+            yield Finding(RuleName.CHECKPOINT_FUTURE, where, found, {"now_timestamp": now})
         elif name in _TIMES and newest is not None and value > newest:
-            yield Finding(RuleName.CHECKPOINT_AHEAD, where, found, {"newest": newest})
+            yield Finding(RuleName.CHECKPOINT_AHEAD, where, found, {"newest_timestamp": newest})
         elif name in _TIMES[:2] and oldest is not None and value < oldest and context.store.abort is None:
-            yield Finding(RuleName.CHECKPOINT_BEHIND, where, found, {"oldest": oldest})
+            yield Finding(RuleName.CHECKPOINT_BEHIND, where, found, {"oldest_timestamp": oldest})
 
     # Without any unit a zero is sound: nothing was dispatched, and no message had waited for a flush.
     zero = checkpoint.physic_msg_timestamp == checkpoint.logics_msg_timestamp == 0
@@ -109,7 +109,7 @@ def _has_records(store: Store) -> bool:
 def _check_confirm_offset(
     store: Store, file: StoreFile, checkpoint: Checkpoint, known: Known
 ) -> Iterator[Finding]:
-    value, name = checkpoint.confirm_phy_offset, "confirmPhyOffset"
+    value, name = checkpoint.confirm_physical_offset, "confirmPhyOffset"
     start = store.commitlog.start_offset
     end = known.end_offset if known.complete else store.commitlog.end_offset
     if name not in store.dialect.checkpoint_fields or start is None or end is None:
@@ -222,8 +222,8 @@ def _predict_start(store: Store, checkpoint: Checkpoint) -> Iterator[Finding]:
     found = {
         "scan_count": len(files) - max(start, 0),
         "file_count": len(files),
-        "physic": checkpoint.physic_msg_timestamp,
-        "logics": checkpoint.logics_msg_timestamp,
+        "physic_msg_timestamp": checkpoint.physic_msg_timestamp,
+        "logics_msg_timestamp": checkpoint.logics_msg_timestamp,
         "limit_timestamp": limit,
     }
     # A log of one file, and what was made in advance behind it, is scanned whole in any case.
@@ -250,7 +250,7 @@ def _check_lock(store: Store) -> Iterator[Finding | NotChecked]:
         yield Finding(
             RuleName.LOCK_CONTENT,
             Where(file=store.lock.relative, start=0, end=len(data)),
-            {"bytes": data.hex()},
+            {"bytes_hex": data.hex()},
         )
 
 

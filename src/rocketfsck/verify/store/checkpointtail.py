@@ -42,7 +42,9 @@ def check_tail(store: Store, file: StoreFile, data: bytes, known: Known) -> Iter
     kinds = [kind_of(store, value, known) if sound else None for _, value in fields]
     if None in kinds:
         where = Where(file=file.relative, start=first, end=end)
-        yield Finding(RuleName.CHECKPOINT_TAIL, where, {"bytes": data[first : min(end, first + 16)].hex()})
+        yield Finding(
+            RuleName.CHECKPOINT_TAIL, where, {"bytes_hex": data[first : min(end, first + 16)].hex()}
+        )
         return
     for (pos, value), kind in zip(fields, kinds, strict=True):
         where = Where(file=file.relative, start=pos, end=pos + _LONG.size)

@@ -81,7 +81,7 @@ def check_compaction(context: Context) -> Iterator[Finding | NotChecked]:
             walk = _Walk(context, queue, position, has_positions)
             yield from capped(walk.run(), context.detail_limit)
             if walk.left_out:
-                reason = f"keys of more than {MAX_KEYED} records are not compared"
+                reason = f"keys are compared for the first {MAX_KEYED:,} records only"
                 yield NotChecked(queue.log.files[0].relative, reason)
         except StoreError as error:
             yield NotChecked(error.path or "compaction", str(error), operational=True)
@@ -162,7 +162,7 @@ class _Walk:
         yield from self._keys_twice()
         if self.position is None and self.compacted_at is not None and not self.has_positions:
             where = Where(file=CHECKPOINT, topic=self.queue.topic, queue_id=self.queue.queue_id)
-            reason = f"it is missing, although messages behind {self.compacted_at} were compacted"
+            reason = f"the position is missing, although messages after {self.compacted_at} were compacted"
             name = position_name(self.queue.topic, self.queue.queue_id)
             facts: Facts = {"queue": name, "offset": "nothing", "reason": reason}
             yield Finding(RuleName.COMPACTION_POSITION, where, facts)
@@ -181,15 +181,19 @@ class _Walk:
         if count < len(units):
             end = units[count].tobytes()
             if end not in (SPARSE_END_UNIT, bytes(BATCH_UNIT_SIZE)):
-                yield self._unit(file, units, count, "it is neither a unit nor the end of them")
+                yield self._unit(file, units, count, "the bytes are neither a unit nor the end of the units")
             behind = np.flatnonzero(used_rows(units[count:]))
             if len(behind):
                 yield self._unit(
-                    file, units, count + int(behind[0]), "it is behind the end of the units", len(behind)
+                    file,
+                    units,
+                    count + int(behind[0]),
+                    "the unit comes after the end of the units",
+                    len(behind),
                 )
         for name, value in _CONSTANT:
             for row in np.flatnonzero(units[name][:count] != value).tolist():
-                yield self._unit(file, units, row, f"its {name} is {int(units[name][row])}, not {value}")
+                yield self._unit(file, units, row, f"{name} is {int(units[name][row])}, not {value}")
         bases = np.concatenate(([self.previous], units["msgBaseOffset"][:count].astype(np.int64)))
         for row in np.flatnonzero(np.diff(bases) <= 0).tolist():
             found: Facts = {"queue_offset": int(bases[row + 1]), "previous": int(bases[row])}
@@ -224,7 +228,7 @@ class _Walk:
                     self.left_out = True
         if units is not None:
             for row in np.flatnonzero(~units.met).tolist():
-                yield self._unit(units.file, units.rows, row, "no record of the file begins where it points")
+                yield self._unit(units.file, units.rows, row, "no record of the file begins there")
 
     def _region(self, file: MappedFile, region: Region) -> Iterator[Finding]:
         """Bytes that are neither records nor the rest of the file."""
@@ -265,7 +269,7 @@ class _Walk:
         for name, column in _COMPARED:
             wanted, stated = batch[column][at[hit]], units.rows[name][hit]
             for index in np.flatnonzero(stated != wanted).tolist():
-                text = f"its {name} is {int(stated[index])}, the record has {int(wanted[index])}"
+                text = f"{name} is {int(stated[index])}, but the record has {int(wanted[index])}"
                 yield self._unit(units.file, units.rows, int(hit[index]), text)
 
     def _keys_twice(self) -> Iterator[Finding]:
@@ -278,7 +282,12 @@ class _Walk:
                     yield Finding(
                         RuleName.COMPACTION_KEY_TWICE,
                         place_of(self.queue, file, start, queue_offset=offset),
-                        {"key": key, "queue_offset": offset, "later": later, "position": self.position},
+                        {
+                            "key": key,
+                            "queue_offset": offset,
+                            "later_queue_offset": later,
+                            "compacted_queue_offset": self.position,
+                        },
                     )
 
     def _key(self, log: LogReader, place: int) -> str | None:

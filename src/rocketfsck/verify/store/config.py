@@ -124,7 +124,7 @@ def _check_ghost(topic: str, queue_id: int, known: Known) -> Iterator[Finding]:
     facts = known.queues.get((topic, queue_id))
     if facts is None or is_system_topic(topic) or not facts.unit_count or facts.min_live_offset is not None:
         return
-    found: Facts = {"unit_count": facts.unit_count, "max_physical_end": facts.max_physical_end}
+    found: Facts = {"unit_count": facts.unit_count, "max_physical_end_offset": facts.max_physical_end}
     yield Finding(RuleName.GHOST_QUEUE, queue_place(topic, queue_id, facts.kind), found)
 
 

@@ -86,7 +86,7 @@ def load_configs(store: Store) -> Configs:
             continue
         try:
             if not isinstance(used.value, Mapping):
-                raise FormatError("it is not an object")
+                raise FormatError("the content is not an object")
             data_version(used.value)
             views[name] = VIEWS.get(name, dict)(used.value)
             files[name] = used.file.relative
@@ -102,7 +102,7 @@ def parse_file(file: StoreFile) -> Parsed:
     """Parse one file. Raises StoreError if it cannot be read or is too large."""
     data = read_whole(file.path, MAX_SIZE)
     if not data:
-        return Parsed(file, reason="it is empty")
+        return Parsed(file, reason="the file is empty")
     try:
         return Parsed(file, decode_config(data))
     except FormatError as error:
@@ -111,7 +111,7 @@ def parse_file(file: StoreFile) -> Parsed:
         value, end = valid_prefix(data)
     except FormatError:
         if not data.strip(b"\0"):
-            reason = "it is all NUL bytes"
+            reason = "the file has only NUL bytes"
         return Parsed(file, reason=reason, offset=offset)
     return Parsed(file, value, reason, offset, end)
 
@@ -129,7 +129,7 @@ def _check_pair(store: Store, name: str, main: Parsed | None, backup: Parsed | N
     if main is None:
         if backup is not None:
             pending = any(stray.relative == f"config/{name}.tmp" for stray in store.strays)
-            text = "; the text that was being written is in .tmp" if pending else ""
+            text = "; the unfinished write is in .tmp" if pending else ""
             yield Finding(
                 RuleName.CONFIG_MISSING,
                 Where(file=f"config/{name}"),
@@ -139,7 +139,7 @@ def _check_pair(store: Store, name: str, main: Parsed | None, backup: Parsed | N
         where = Where(file=main.file.relative, start=main.prefix_size, end=main.file.size)
         extra = main.file.size - main.prefix_size
         yield Finding(
-            RuleName.CONFIG_TRAILING_BYTES, where, {"extra_size": extra, "backup_sound": backup_sound}
+            RuleName.CONFIG_TRAILING_BYTES, where, {"extra_byte_count": extra, "backup_sound": backup_sound}
         )
     elif not main.sound:
         where = Where(file=main.file.relative, start=main.offset, end=main.file.size)

@@ -53,15 +53,15 @@ _HEADER = DLEDGER_ENTRY.packer(last="pos")
 
 REASONS = (
     "",
-    "the unit is of entry {found}, its place is that of {expected}",
+    "the unit names entry {found} at the place of entry {expected}",
     "no data file holds that place",
     "no entry starts there",
     "an entry of index {found} starts there",
-    "the entry's term is {found}, the unit's {expected}",
-    "the entry's size is {found}, the unit's {expected}",
-    "the entry in front of it ends at {expected}",
+    "the entry has term {found}, but the unit says {expected}",
+    "the entry has size {found}, but the unit says {expected}",
+    "the previous entry ends at {expected}",
 )
-EMPTY = "the unit is empty, and units behind it are not"
+EMPTY = "the unit is empty, although later units are not"
 UNUSED_FIELDS = ("channel", "chainCrc", "bodyCrc")
 NUMBER, NO_FILE, NO_ENTRY, INDEX, TERM, SIZE, GAP = range(1, 8)
 
@@ -222,9 +222,9 @@ class _Walk:
         )
         for what, elsewhere, stated, right in checks:
             for row in np.flatnonzero(elsewhere & sound).tolist():
-                facts: Facts = {"what": what, "index": int(number[row]), "stated": int(stated[row])}
+                facts: Facts = {"what": what, "index": int(number[row]), "stated_pos": int(stated[row])}
                 where = self._entry(int(pos[row]))
-                yield Finding(RuleName.DLEDGER_ENTRY_PLACE, where, facts, {"place": int(right[row])})
+                yield Finding(RuleName.DLEDGER_ENTRY_PLACE, where, facts, {"pos": int(right[row])})
 
     def _headers(self, number: Longs, heads: Rows, pos: Longs) -> Iterator[Finding]:
         """Terms that fall, and what is in the fields that nobody writes."""
@@ -246,7 +246,7 @@ class _Walk:
         head = self._header(self.log.start)
         first = head[2] if head is not None and _is_entry(head) and head[4] == self.log.start else None
         if first is not None and self.first_index is not None and self.first_index > first:
-            facts: Facts = {"side": "before the first", "entry_count": self.first_index - first}
+            facts: Facts = {"side": "before the start", "entry_count": self.first_index - first}
             yield Finding(RuleName.DLEDGER_RANGE, self._entry(self.log.start), {**facts, "index": first})
         pos = self.log.start if self.next_pos is None else self.next_pos
         start, index, count = pos, 0, 0
@@ -261,7 +261,7 @@ class _Walk:
             pos += head[1]
             self.last_number, self.last_term = head[2], max(self.last_term, head[3])
         if count:
-            facts = {"side": "behind the last", "entry_count": count, "index": index}
+            facts = {"side": "after the end", "entry_count": count, "index": index}
             yield Finding(RuleName.DLEDGER_RANGE, self._entry(start), facts)
 
     def _header(self, pos: int) -> tuple[int, int, int, int, int] | None:

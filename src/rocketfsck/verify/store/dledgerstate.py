@@ -43,16 +43,16 @@ def check_state(store: Store, directory: str, last: LastEntry | None) -> Iterato
         yield from _check_file(found[name], name, last)
     for name in NUMBERS:
         if known and name not in found and last is not None:
-            beside = f", and {name}.bak is there" if f"{name}.bak" in found else ""
+            beside = f", but {name}.bak exists" if f"{name}.bak" in found else ""
             where = Where(file=f"{directory}/{name}")
-            yield Finding(RuleName.DLEDGER_STATE, where, {"name": name, "reason": f"is gone{beside}"})
+            yield Finding(RuleName.DLEDGER_STATE, where, {"name": name, "reason": f"is missing{beside}"})
 
 
 def _check_file(file: StoreFile, name: str, last: LastEntry | None) -> Iterator[Finding]:
     try:
         values = parse_settings(read_whole(file.path, MAX_SIZE))
     except ValueError as error:
-        yield _finding(file, name, f"has {error}")
+        yield _finding(file, name, f"cannot be parsed: {error}")
         return
     found: dict[str, int] = {}
     kind = name.removesuffix(".bak")
@@ -62,14 +62,16 @@ def _check_file(file: StoreFile, name: str, last: LastEntry | None) -> Iterator[
         if number is not None:
             found[key] = number
         elif text is not None:
-            yield _finding(file, name, f"has no number as its {key}: {text!a}")
+            yield _finding(file, name, f"has a {key} that is not a number: {text!a}")
     for key, number in found.items():
         if kind == "checkpoint" and last is not None and number > last.index:
             yield _finding(
-                file, name, f"says that {key} is {number}, and the log ends with entry {last.index}"
+                file, name, f"says that {key} is {number}, but the log ends with entry {last.index}"
             )
         elif name == "currterm" and last is not None and number < last.term:  # its .bak is of an earlier term
-            yield _finding(file, name, f"says that {key} is {number}, and the log has entries of {last.term}")
+            yield _finding(
+                file, name, f"says that {key} is {number}, but the log has entries of term {last.term}"
+            )
 
 
 def _finding(file: StoreFile, name: str, reason: str) -> Finding:

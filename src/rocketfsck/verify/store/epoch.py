@@ -7,32 +7,30 @@ from itertools import accumulate
 
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.epoch import EpochEntry, EpochFile, decode_epochs
+from rocketfsck.reader.epochs import BACKUP, EPOCH_LIMIT, epoch_files
 from rocketfsck.reader.heads import begins_record
 from rocketfsck.rulenames import RuleName
-from rocketfsck.store.model import OtherKind, Store, StoreFile
+from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Finding, Where
 from rocketfsck.verify.report import NotChecked
 from rocketfsck.verify.tasks.facts import Known
 
-MAX_SIZE = 16 << 20
 HEADER_LINES = 2
 
 
 def check_epochs(store: Store, known: Known) -> Iterator[Finding | NotChecked]:
     """The epoch file; its .bak only where the file itself is damaged."""
-    files = {
-        file.name: file for other in store.others if other.kind is OtherKind.EPOCH for file in other.files
-    }
+    files = epoch_files(store)
     for name, file in sorted(files.items()):
-        if name.endswith(".bak"):
+        if name.endswith(BACKUP):
             continue
         try:
-            data = read_whole(file.path, MAX_SIZE)
+            data = read_whole(file.path, EPOCH_LIMIT)
             epochs = decode_epochs(data)
         except FormatError as error:
-            backup = files.get(f"{name}.bak")
-            found = {"reason": str(error), "backup": _backup_state(backup)}
+            backup = files.get(f"{name}{BACKUP}")
+            found = {"reason": str(error), "backup_state": _backup_state(backup)}
             yield Finding(RuleName.EPOCH_DAMAGED, Where(file=file.relative, start=error.offset), found)
         except StoreError as error:
             yield NotChecked(file.relative, str(error), operational=True)
@@ -49,7 +47,7 @@ def _backup_state(backup: StoreFile | None) -> str:
     if backup is None:
         return "absent"
     try:
-        decode_epochs(read_whole(backup.path, MAX_SIZE))
+        decode_epochs(read_whole(backup.path, EPOCH_LIMIT))
     except StoreError:
         return "damaged"
     return "sound"
@@ -73,7 +71,7 @@ def _check_entries(
         if previous is not None and (
             entry.epoch <= previous.epoch or entry.start_offset < previous.start_offset
         ):
-            order = {"previous_epoch": previous.epoch, "previous_offset": previous.start_offset}
+            order = {"previous_epoch": previous.epoch, "previous_physical_offset": previous.start_offset}
             yield Finding(RuleName.EPOCH_ORDER, where, {**found, **order})
         if end is not None and entry.start_offset > end:
             yield Finding(RuleName.EPOCH_RANGE, where, found, {"end_offset": end})

@@ -28,6 +28,7 @@ from rocketfsck.verify.store.segments import check_segments, is_among_segments, 
 from rocketfsck.verify.tasks.facts import Known
 from rocketfsck.verify.tasks.task import Context
 from rocketfsck.verify.unknown import AREAS
+from rocketfsck.wording import fill_numbers
 
 QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")
 COPY_DELAY_MS = 3_600_000
@@ -76,8 +77,8 @@ def _check_log_places(store: Store) -> Iterator[Finding]:
 def _empty_log_effect(clean: bool, dialect: Dialect) -> str:
     """Reference 6.3, 6.4: what becomes of the queues when there is no commit log."""
     if clean and not dialect.version.since("4.5.1"):
-        return "keeps them, although no message is left"
-    return "deletes them all when it starts"
+        return "keeps the queues, although no message is left"
+    return "deletes all these queues at its start"
 
 
 def _check_ranges(store: Store, known: Known) -> Iterator[Finding]:
@@ -88,7 +89,12 @@ def _check_ranges(store: Store, known: Known) -> Iterator[Finding]:
     ends = [queue.max_physical_end for queue in known.queues.values() if queue.max_physical_end > 0]
     far = end + store.commitlog.file_size
     if ends and (min(ends) > far or max(ends) <= start):
-        found = {"start_offset": start, "end_offset": end, "queue_min": min(ends), "queue_max": max(ends)}
+        found = {
+            "start_offset": start,
+            "end_offset": end,
+            "min_physical_end_offset": min(ends),
+            "max_physical_end_offset": max(ends),
+        }
         yield Finding(RuleName.QUEUES_OF_ANOTHER_LOG, Where(file="consumequeue"), found)
 
 
@@ -138,7 +144,7 @@ def _check_index_directory(store: Store) -> Iterator[Finding]:
 def _index_effect(hidden_count: int, dialect: Dialect) -> str:
     if dialect.index_load_fatal:
         return "refuses to start"
-    return f"does not load the {hidden_count} index files that sort after it"
+    return fill_numbers("does not load {n:index file} that {n?sorts|sort} after it", n=hidden_count)
 
 
 def _whole(index: IndexFile) -> Where:
@@ -207,5 +213,9 @@ def _check_times(store: Store, known: Known) -> Iterator[Finding]:
         return
     seconds: Sequence[int] = sorted(file.mtime_ns // 1_000_000_000 for file in files)
     if seconds[-1] - seconds[0] <= 1 and seconds[0] * 1000 > newest + COPY_DELAY_MS:
-        found = {"file_count": len(files), "modified_timestamp": seconds[0] * 1000, "newest": newest}
+        found = {
+            "file_count": len(files),
+            "modified_timestamp": seconds[0] * 1000,
+            "newest_timestamp": newest,
+        }
         yield Finding(RuleName.TIMES_LOST, Where(file="commitlog"), found)

@@ -190,7 +190,7 @@ def _check_step(segments: Segments, previous: MappedFile, file: MappedFile, step
     where = segments.where(file.relative)
     if step == 0:
         zero = sum(_begins_with_zeros(item) for item in (previous, file))
-        yield Finding(RuleName.SEGMENT_TWICE, where, {"twin": previous.relative, "zero": zero})
+        yield Finding(RuleName.SEGMENT_TWICE, where, {"twin": previous.relative, "zero_file_count": zero})
     elif step == previous.size > 0:  # of another length, which is told (ST001), but nothing is missing
         return
     elif step < size:
@@ -201,10 +201,10 @@ def _check_step(segments: Segments, previous: MappedFile, file: MappedFile, step
         missing = step - size
         first, last = start - missing, start - (missing - 1) % size - 1
         found: Facts = {
-            "missing_size": missing,
+            "missing_byte_count": missing,
             "area": segments.area,
-            "missing_start": offset_to_filename(first),
-            "missing_end": offset_to_filename(last),
+            "first_file": offset_to_filename(first),
+            "last_file": offset_to_filename(last),
         }
         yield Finding(RuleName.SEGMENT_GAP, where, found, {"start_offset": first})
 
@@ -228,7 +228,7 @@ def check_zero_segments(store: Store, known: Known) -> Iterator[Finding | NotChe
             yield Finding(RuleName.SEGMENT_ZERO_INSIDE, _bytes_of(file), {"size": file.size})
     ahead = files[tail:] if tail else files[1:]
     if len(ahead) > PREALLOCATED_LIMIT:
-        yield Finding(RuleName.SEGMENTS_NEVER_FILLED, _bytes_of(ahead[0]), {"zero_count": len(ahead)})
+        yield Finding(RuleName.SEGMENTS_NEVER_FILLED, _bytes_of(ahead[0]), {"file_count": len(ahead)})
     else:
         for file in ahead:
             yield Finding(RuleName.SEGMENT_PREALLOCATED, _bytes_of(file), {"size": file.size})

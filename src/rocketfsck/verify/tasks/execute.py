@@ -11,35 +11,53 @@ from dataclasses import dataclass
 from typing import Any
 
 from rocketfsck.engine import Engine
+from rocketfsck.engine.passes import Passes
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.store.reading import Progress
+from rocketfsck.progress import part, phase
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Coverage, NotChecked
+from rocketfsck.verify.stopping import StopPoint, Wanted
 from rocketfsck.verify.tasks.jsonform import from_json
 from rocketfsck.verify.tasks.planning import Task, Unit
+from rocketfsck.verify.tasks.reread import settle
 from rocketfsck.verify.tasks.resume import ResumeState, identity_of
 from rocketfsck.verify.tasks.task import (
     Context,
     IndexFileTask,
     LogFileTask,
+    QueuesTask,
     TaskResult,
 )
+from rocketfsck.verify.tasks.tasktimes import TaskTimes
+from rocketfsck.wording import count_of
+
+_PARTS = {
+    LogFileTask.__name__: "checking the commit log",
+    QueuesTask.__name__: "checking the consume queues",
+    IndexFileTask.__name__: "checking the index",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """The units of a check with a result for each, None where there is none, and why."""
+    """The units of a check with a result for each, None where there is none, and why.
+
+    `stopped`: the last of the findings wanted is in the last result, and what comes later was not run.
+    """
 
     units: tuple[Unit, ...]
     results: tuple[TaskResult | None, ...]
     not_checked: tuple[NotChecked, ...]
     coverage: Coverage
+    stopped: bool = False
 
 
 def run_unit(unit: Unit) -> TaskResult | StoreError:
     """The kernel: one task, whatever its kind. What keeps it from reading is returned, not raised."""
     try:
-        return _check_of(unit.task)[0](unit.task)
+        check = _check_of(unit.task)[0]
+        with part(unit.byte_count, _PARTS[type(unit.task).__name__]):
+            return settle(unit.task.context, check(unit.task), lambda: check(unit.task))
     except StoreError as error:
         return error
 
@@ -64,9 +82,15 @@ def execute(
     options: CheckOptions,
     units: Sequence[Unit],
     engine: Engine,
-    progress: Progress | None = None,
+    *,
+    wanted: Wanted | None = None,
+    passes: Passes | None = None,
 ) -> Executed:
-    """Run the units that the options ask for. Raises UsageError or StoreError for the resume file only."""
+    """Run the units that the options ask for, until as many findings are there as are `wanted`.
+
+    `passes` takes the times of the tasks. Raises UsageError or StoreError for the resume file only.
+    """
+    wanted = wanted or Wanted(frozenset())
     state = _resume_state(context, options)
     sizes = [unit.byte_count for unit in units]
     chosen = list(range(len(units)))
@@ -85,26 +109,43 @@ def execute(
             waiting.append(index)
         else:
             done += sizes[index]
+    times, point = TaskTimes(units, passes), StopPoint(wanted)
+    passed = [index not in waiting for index in range(len(units))]
+    stop = point.reached(results, passed)
+    if stop is not None:
+        waiting.clear()
     deadline = None if options.max_duration is None else time.monotonic() + options.max_duration
-    if progress is not None:
-        progress(done, total)
     try:
-        for outcome in engine.run(run_unit, [units[index] for index in waiting], deadline=deadline):
-            index = waiting[outcome.index]
-            if outcome.result is None:
-                reasons[index] = "the time limit came first"
-                continue
-            done += sizes[index]
-            if isinstance(outcome.result, StoreError):
-                reasons[index] = str(outcome.result)
-                failed.add(index)
-            else:
-                results[index] = outcome.result
-                state.add(units[index].key, units[index].stamp, outcome.result)
-            if progress is not None:
-                progress(done, total)
+        with phase("checking the files", total, done=done) as at:
+            for outcome in engine.run(run_unit, [units[index] for index in waiting], deadline=deadline):
+                index = waiting[outcome.index]
+                passed[index] = True
+                if outcome.result is None:
+                    reasons[index] = "the time limit ended the check first"
+                    continue
+                done += sizes[index]
+                if isinstance(outcome.result, StoreError):
+                    reasons[index] = str(outcome.result)
+                    failed.add(index)
+                else:
+                    results[index] = outcome.result
+                    state.add(units[index].key, units[index].stamp, outcome.result)
+                    times.add(index, outcome.seconds)
+                at.at(done)
+                stop = point.reached(results, passed)
+                if stop is not None:
+                    break
     finally:
         state.save()
+    times.finish()
+    if stop is not None and wanted.stop_after is not None:
+        for index in range(
+            stop + 1, len(units)
+        ):  # some may have ended first; the report must not depend on that
+            results[index] = None
+            failed.discard(index)
+            if index in chosen:
+                reasons[index] = after_stop(wanted.stop_after)
     left_out = tuple(
         NotChecked(_what(units[index]), reasons[index], index in failed)
         for index, result in enumerate(results)
@@ -112,17 +153,22 @@ def execute(
     )
     finished = [index for index, result in enumerate(results) if result is not None]
     coverage = Coverage(len(units), len(finished), sum(sizes), sum(sizes[index] for index in finished))
-    return Executed(tuple(units), tuple(results), left_out, coverage)
+    return Executed(tuple(units), tuple(results), left_out, coverage, stop is not None)
+
+
+def after_stop(count: int) -> str:
+    """Why something was left out, by a check that stops after `count` findings."""
+    return f"the check stopped after {count_of(count, 'finding')}"
 
 
 def _resume_state(context: Context, options: CheckOptions) -> ResumeState:
     root = context.store.root.resolve()
     if options.resume is not None and options.resume.resolve().is_relative_to(root):
-        raise UsageError(f"{options.resume}: is inside the store, in which nothing may be written")
+        raise UsageError(f"{options.resume}: is inside the store, where a check must not write")
     return ResumeState(options.resume, identity_of(context.store, context.level, context.detail_limit))
 
 
 def _what(unit: Unit) -> str:
     if len(unit.files) == 1:
         return unit.files[0]
-    return f"{len(unit.files)} files from {unit.files[0]} on" if unit.files else unit.key
+    return f"{len(unit.files):,} files from {unit.files[0]} on" if unit.files else unit.key

@@ -88,6 +88,10 @@ class IndexFacts:
     full: bool
 
 
+Fact = LogFacts | QueueFacts | IndexFacts
+"""What the check of a file or a queue hands on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of the data files once their tasks are done.
@@ -140,7 +144,7 @@ class Known:
 
 
 def gather(
-    facts: Iterable[LogFacts | QueueFacts | IndexFacts],
+    facts: Iterable[Fact],
     files: Sequence[str],
     complete: bool,
     *,

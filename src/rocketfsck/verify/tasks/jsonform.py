@@ -29,7 +29,7 @@ def from_json(kind: type[R], value: Any) -> R:
     try:
         return msgspec.convert(value, kind, dec_hook=_array_from_json)
     except msgspec.ValidationError as error:
-        raise UsageError(f"not a result that a check has written: {error}") from error
+        raise UsageError(f"not a result of a check: {error}") from error
 
 
 def _array_to_json(value: Any) -> Any:
@@ -46,7 +46,7 @@ def _array_from_json(_kind: type, value: Any) -> Any:
         name, shape, data = msgspec.convert(value, tuple[str, tuple[int, ...], bytes])
         dtype = np.dtype(name)
         if dtype.kind not in _ARRAY_KINDS:
-            raise ValueError(f"arrays of {dtype} are not written")
+            raise ValueError(f"arrays of {dtype} have no JSON form")
         return np.frombuffer(data, dtype).reshape(shape).copy()
     except (TypeError, SyntaxError, OverflowError) as error:
-        raise ValueError(f"no array: {error}") from error
+        raise ValueError(f"not an array: {error}") from error

@@ -85,3 +85,13 @@ def _queue_files(queue: ConsumeQueue) -> tuple[StoreFile, ...]:
 def _unit(key: str, task: Task, files: tuple[StoreFile, ...], other_stamp: str) -> Unit:
     names = tuple(file.relative for file in files[:3])
     return Unit(key, task, sum(file.size for file in files), stamp_of(files, other_stamp), names)
+
+
+def unit_files(task: Task) -> tuple[StoreFile, ...]:
+    """The files that a task goes through, without those that it compares them with."""
+    store = task.context.store
+    if isinstance(task, LogFileTask):
+        return (store.commitlog.files[task.index],)
+    if isinstance(task, IndexFileTask):
+        return (store.indexes[task.index],)
+    return tuple(file for queue in store.queues[task.start : task.end] for file in _queue_files(queue))

@@ -116,7 +116,7 @@ def _read(path: Path, identity: str) -> dict[str, TaskState]:
     if state.identity != identity:
         raise UsageError(f"{name}: belongs to another store or to a check with other options")
     if state.digest != _digest_of(state.tasks):
-        raise UsageError(f"{name}: was changed since a check wrote it")
+        raise UsageError(f"{name}: has changed since a check wrote the file")
     return dict(state.tasks)
 
 

@@ -28,6 +28,8 @@ from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.rules.catalog import FURTHER
 from rocketfsck.verify.rules.rule import Level
 from rocketfsck.verify.tasks.facts import IndexFacts, LogFacts, QueueFacts
+from rocketfsck.verify.tasks.known import IndexKnown, QueueKnown
+from rocketfsck.verify.tasks.shared import Shared
 
 if TYPE_CHECKING:
     from rocketfsck.store import Store
@@ -50,6 +52,8 @@ class Context:
     compiled kernels are worth their start-up is a matter of the whole check. `read_ahead` says whether
     cores are free for threads that read ahead of a task; `scan_threads` are those that may scan one file.
     `total_limit` are the findings that one task may keep: the rest need not travel, nor wait for room.
+    `shared` has what tasks of one process make once. `keeps`: a later check goes on from the results, which
+    say what it needs for that (`verify.since`).
     """
 
     store: Store
@@ -60,6 +64,8 @@ class Context:
     read_ahead: bool = True
     scan_threads: int = 1
     total_limit: int = TOTAL_LIMIT
+    keeps: bool = False
+    shared: Shared = field(default_factory=Shared, compare=False, repr=False)
 
     def collector(self) -> Collector:
         """What a task puts its findings into."""
@@ -68,27 +74,33 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class LogFileTask:
-    """`context.store.commitlog.files[index]`, and what refers to it."""
+    """`context.store.commitlog.files[index]`, and what refers to it.
+
+    `known` is what an earlier check found, of which only what comes behind its last record is new.
+    """
 
     context: Context
     index: int
+    known: TaskResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class QueuesTask:
-    """`context.store.queues[start:end]`."""
+    """`context.store.queues[start:end]`. `known`: what an earlier check found of each; empty for nothing."""
 
     context: Context
     start: int
     end: int
+    known: tuple[QueueKnown | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class IndexFileTask:
-    """`context.store.indexes[index]`."""
+    """`context.store.indexes[index]`, and what an earlier check found of it."""
 
     context: Context
     index: int
+    known: IndexKnown | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ from rocketfsck.verify.tiered.indexheaders import (
     is_in,
     pairs,
 )
+from rocketfsck.wording import count_of
 
 BLOCK = 1 << 16
 """Slots and items that are looked at together."""
@@ -96,7 +97,7 @@ class IndexWalk:
                 wrong = list(check_header(file, reader, header, None))
                 yield from wrong
                 if not wrong:
-                    reason = "nothing says how many slots it has; name the settings with --broker-conf"
+                    reason = "the number of slots is unknown; give the settings with --broker-conf"
                     yield NotChecked(file.relative, reason)
                 return
             yield from check_header(file, reader, header, None)
@@ -127,8 +128,8 @@ class IndexWalk:
                 where = Where(
                     file=file.relative, start=at, end=at + TIERED_COMPACTED_SLOT.size, slot=first + row
                 )
-                found: Facts = {"position": int(position[row]), "length": int(length[row])}
-                yield Finding(RuleName.TIERED_INDEX_SLOT, where, found, {"position": int(expected[row])})
+                found: Facts = {"items_pos": int(position[row]), "items_size": int(length[row])}
+                yield Finding(RuleName.TIERED_INDEX_SLOT, where, found, {"items_pos": int(expected[row])})
             good = ~wrong & (length > 0)
             used += int(np.count_nonzero(good))
             yield from self._of_slots(
@@ -138,7 +139,12 @@ class IndexWalk:
         stated = header.values["slotCount"]
         if not shape.old and stated != used:
             place = TIERED_INDEX_HEADER.offset("slotCount")
-            yield header_finding(file, place, place + 4, f"slotCount is {stated}, {used} slots are in use")
+            yield header_finding(
+                file,
+                place,
+                place + 4,
+                f"slotCount is {stated}, but {count_of(used, 'slot is', 'slots are')} in use",
+            )
 
     def _of_slots(
         self,
@@ -202,8 +208,8 @@ class IndexWalk:
             for row in np.flatnonzero(np.maximum(slots["newestItem"], shape.no_item) != right).tolist():
                 at = start + row * TIERED_COMPACTED_SLOT.size
                 where = Where(file=file.relative, start=at, end=at + 8, slot=first + row)
-                found: Facts = {"position": int(slots["newestItem"][row]), "length": None}
-                yield Finding(RuleName.TIERED_INDEX_SLOT, where, found, {"position": int(right[row])})
+                found: Facts = {"items_pos": int(slots["newestItem"][row]), "items_size": None}
+                yield Finding(RuleName.TIERED_INDEX_SLOT, where, found, {"items_pos": int(right[row])})
 
     def _rows(
         self,
@@ -226,7 +232,7 @@ class IndexWalk:
         hashes = rows["hash"].astype(np.int64)
         if slot is not None:
             for row in np.flatnonzero(np.mod(hashes, shape.slot_count) != slot).tolist():
-                text = f"its hash {int(hashes[row])} belongs to slot {int(hashes[row]) % shape.slot_count}"
+                text = f"the hash {int(hashes[row])} belongs to slot {int(hashes[row]) % shape.slot_count}"
                 yield self._item(file, shape, int(place[row]), None, text)
         pairs = np.stack([rows["topicId"].astype(np.int64), rows["queueId"].astype(np.int64)], axis=1)
         for topic_id, queue_id in np.unique(pairs, axis=0).tolist():
@@ -258,14 +264,14 @@ class IndexWalk:
         # A queue that was deleted and made anew begins at 0 again: older items are of the one before.
         kept = (offset >= log.start) & (times + _SECOND >= began)
         tests: list[tuple[Flags, str]] = [
-            (kept & (offset >= log.end), "behind the end of the queue's log"),
+            (kept & (offset >= log.end), "beyond the end of the queue's log"),
             (kept & (offset < log.end) & ~magic, "where no record begins"),
-            (kept & magic & (heads["totalSize"] != rows["size"]), "of another size"),
+            (kept & magic & (heads["totalSize"] != rows["size"]), "to a record of another size"),
         ]
         wrong = np.zeros(len(rows), np.bool_)
         for flags, text in tests:
             for row in np.flatnonzero(flags & ~wrong).tolist():
-                reason = f"it points to {int(offset[row])}, {text}"
+                reason = f"the item points to {int(offset[row])}, {text}"
                 yield self._item(file, shape, int(place[row]), None, reason)
             wrong |= flags
         kept &= ~wrong
@@ -294,7 +300,7 @@ class IndexWalk:
             items = self._items.get(name, QueueItems())
             if not keys.complete or not items.complete:
                 limit = MAX_ITEMS if keys.complete else MAX_KEYS
-                reason = f"its keys are not compared with the index files: more than {limit:,} in all queues"
+                reason = f"keys are not compared with the index files: more than {limit:,} in all queues"
                 yield NotChecked(self.logs[name].directory, reason)
                 continue
             if not self.complete or not self.file_count or not keys.count:

@@ -27,6 +27,7 @@ from rocketfsck.scan.columns import KEY_TAGS, RecordBatch
 from rocketfsck.store.model import StoreFile
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.wording import count_of
 
 MAX_KEYS = 16 << 20
 """Keys of all queues that are compared with the index: 28 bytes each are kept at most."""
@@ -117,7 +118,9 @@ def check_header(
     values = header.values
     if not values:
         if reader.size or row is not None:
-            yield header_finding(file, 0, reader.size, f"{reader.size} bytes are less than a header")
+            yield header_finding(
+                file, 0, reader.size, f"the file has {count_of(reader.size, 'byte')}, less than a header"
+            )
         return
     old = not header.compacted and is_old_local(file.name)
     magics = [] if old else [TIERED_INDEX_MAGIC_END]
@@ -128,20 +131,23 @@ def check_header(
     too_many = not 0 <= values["indexCount"] <= reader.size // TIERED_INDEX_ITEM.size
     if header.shape is None and (header.compacted or too_many):
         start = TIERED_INDEX_HEADER.offset("slotCount")
-        text = f"{values['slotCount']} slots and {values['indexCount']} items do not fit {reader.size} bytes"
+        text = (
+            f"slotCount {values['slotCount']} and indexCount {values['indexCount']} do not fit a file "
+            f"of {count_of(reader.size, 'byte')}"
+        )
         yield header_finding(file, start, TIERED_INDEX_HEADER.size, text)
     if old:
         yield from _check_old_local(file, reader, header)
     elif not header.compacted and values["beginTimestamp"] != int(file.name):
         start = TIERED_INDEX_HEADER.offset("beginTimestamp")
-        text = f"beginTimestamp is {values['beginTimestamp']}, not the number that is its name"
+        text = f"beginTimestamp is {values['beginTimestamp']}, not the number in the file's name"
         yield header_finding(file, start, start + 8, text)
     if row is None:
         return
     for name, right in (("beginTimestamp", row.begin_timestamp), ("endTimestamp", row.end_timestamp)):
         if values[name] != right:
             start = TIERED_INDEX_HEADER.offset(name)
-            text = f"{name} is {values[name]}, in the metadata {right}"
+            text = f"{name} is {values[name]}, but the metadata says {right}"
             yield header_finding(file, start, start + 8, text)
 
 
@@ -155,15 +161,15 @@ def _check_old_local(file: StoreFile, reader: FileReader, header: IndexHeader) -
     for name in ("beginTimestamp", "endTimestamp"):
         if (values[name] == -1) != empty:
             start = TIERED_INDEX_HEADER.offset(name)
-            text = f"{name} is {values[name]}, and there are {values['indexCount']} items"
+            text = f"{name} is {values[name]}, but indexCount is {values['indexCount']}"
             yield header_finding(file, start, start + 8, text)
     codes = [TIERED_INDEX_MAGIC_END]
     codes += [] if file.name == OLD_LOCAL_NAMES[1] else [-1]
     code = int.from_bytes(reader.read(reader.size - 4, 4), "big", signed=True)
     if code not in codes:
-        text = f"the last 4 bytes are {code}, neither -1 nor the code of a file that takes no more items"
+        text = f"the last 4 bytes are {code}, neither -1 nor the code of a full file"
         if len(codes) == 1:
-            text = f"the last 4 bytes are {code}: brokers delete the file, because it still takes items"
+            text = f"the last 4 bytes are {code}: brokers delete the file, because it is not marked as full"
         yield header_finding(file, reader.size - 4, reader.size, text)
 
 

@@ -39,6 +39,7 @@ from rocketfsck.verify.finding import Facts, Finding, Where
 from rocketfsck.verify.log.copyfaults import odd_copies
 from rocketfsck.verify.tasks.task import Context
 from rocketfsck.verify.tiered.indexheaders import QueueKeys
+from rocketfsck.wording import count_of
 
 BLOCK = 1 << 15
 """Units that are looked at together."""
@@ -165,7 +166,7 @@ class QueueWalk:
         here |= (rows["offset"] == place - TIERED_CODA.size) & (batch["pos"] == 0) & (place > 0)
         for name, column in (("size", "total_size"), ("tagsCode", "tags_code")):
             for row in np.flatnonzero(here & (rows[name] != batch[column])).tolist():
-                text = f"its {name} is {int(rows[name][row])}, the record has {int(batch[column][row])}"
+                text = f"{name} is {int(rows[name][row])}, but the record has {int(batch[column][row])}"
                 offset = int(queue_offset[row])
                 yield self._unit(offset, int(rows["offset"][row]), text)
         self._count(index[here], batch["store_timestamp"].astype(np.int64)[here])
@@ -190,10 +191,13 @@ class QueueWalk:
             magic = (heads["magicCode"] == MAGIC_V1) | (heads["magicCode"] == MAGIC_V2)
             other = (heads["queueOffset"] != index) | (heads["queueId"] != self.queue.queue_id)
             tests: list[tuple[Flags, str]] = [
-                (kept & (places >= log.end), "that is behind the end of the log"),
+                (kept & (places >= log.end), "that offset is beyond the end of the log"),
                 (kept & (places < log.end) & ~magic, "no record begins there"),
                 (kept & magic & other, "another message is there"),
-                (kept & magic & (heads["totalSize"] != rows["size"]), "its size is not the record's"),
+                (
+                    kept & magic & (heads["totalSize"] != rows["size"]),
+                    "the unit has another size than the record",
+                ),
             ]
             if not len(log.files):
                 tests = [(np.ones(len(rows), np.bool_), "the queue has no log")]
@@ -205,7 +209,7 @@ class QueueWalk:
         for file in self.queue.units.files:
             if file.size % UNIT_SIZE:
                 start = file.size - file.size % UNIT_SIZE
-                text = f"{file.size - start} bytes are less than a unit"
+                text = f"{count_of(file.size - start, 'byte')}, less than a unit"
                 offset = ((file.start_offset or 0) + start) // UNIT_SIZE
                 found: Facts = {"offset": None, "reason": text}
                 yield Finding(RuleName.TIERED_UNIT, self._place(file, start, file.size, offset), found)

@@ -43,7 +43,7 @@ def check_metadata(store: Store) -> Iterator[Finding | NotChecked]:
         for text in metadata.odd:
             yield Finding(RuleName.TIERED_METADATA, Where(file=file.relative), {"reason": text})
     if not files and tiered_parts(store):
-        reason = "it is not there, so that a broker knows of no segment"
+        reason = "the file is missing: a broker does not find any segment"
         yield Finding(RuleName.TIERED_METADATA, Where(file=METADATA), {"reason": reason})
 
 
@@ -65,7 +65,9 @@ def check_segments(store: Store) -> Iterator[Finding | NotChecked]:
         place = segment_place(other)
         bases.add(other.relative[: -len(f"/{place.path}/{place.type_name}")])
         if brokers and place.broker not in brokers:
-            reason = f"of broker {place.broker}, which the metadata of this store does not have"
+            reason = (
+                f"the files belong to broker {place.broker}, which the metadata of this store does not have"
+            )
             yield NotChecked(other.relative, reason)
             continue
         seen.add((place.path, place.type_name))
@@ -80,7 +82,9 @@ def check_segments(store: Store) -> Iterator[Finding | NotChecked]:
         rows = live_rows(metadata, path, type_name)
         yield from _compare(f"{min(bases)}/{path}/{type_name}", rows, (), set())
     if not bases and any(metadata.segments.values()):
-        reason = "the segments of its metadata are not below the store; name their place with --broker-conf"
+        reason = (
+            "the segments that the metadata lists are not in the store; name their place with --broker-conf"
+        )
         yield NotChecked(METADATA, reason)
 
 

@@ -141,7 +141,9 @@ class Messages:
                 for row in np.flatnonzero(without).tolist():
                     looked += 1
                     if looked > LOOKED_AT:
-                        yield NotChecked("timerlog", f"more than {LOOKED_AT:,} messages without a unit")
+                        yield NotChecked(
+                            "timerlog", f"only the first {LOOKED_AT:,} messages without a unit are checked"
+                        )
                         return
                     offset = int(units["offset"][row])
                     read = self.records.properties(offset, self.store.dialect.property_parser)

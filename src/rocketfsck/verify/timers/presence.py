@@ -30,10 +30,10 @@ from rocketfsck.verify.finding import Finding, Where
 
 TIMER_LOG = "timerlog"
 TIMER_CHECK = "config/timercheck"
-LOG_OUTCOME = "the messages that wait in the timer wheel are never delivered"
-GAP_OUTCOME = "the messages whose units it had are never delivered"
-WHEEL_OUTCOME = "a start fills an empty one from the last two files of the timer log only"
-CHECK_OUTCOME = "a start reads the whole timer topic again, and its messages are delivered a second time"
+LOG_OUTCOME = "a broker never delivers the messages that wait in the timer wheel"
+GAP_OUTCOME = "a broker never delivers the messages whose units were in the file"
+WHEEL_OUTCOME = "a start fills an empty wheel from the last two files of the timer log only"
+CHECK_OUTCOME = "a start reads the whole timer topic again and delivers its messages a second time"
 
 
 def check_presence(store: Store) -> Iterator[Finding]:

@@ -1,0 +1,28 @@
+"""Where intermediate files go: what they hold is somebody's data, so not where everybody's go.
+
+TMPDIR, if it is set                        whoever set it chose
+`scratch` in the user's cache               else, where it can be written (`rocketfsck.caches`)
+the system's directory for temporary files  where there is no other; ours in it are the user's alone
+"""
+
+from __future__ import annotations
+
+import os
+
+from rocketfsck.caches import cache_directory
+
+
+def scratch_parent() -> str | None:
+    """The directory in which directories for intermediate files are made; None for the system's own."""
+    chosen = os.environ.get("TMPDIR")
+    if chosen:
+        return chosen
+    cache = cache_directory()
+    if cache is None:
+        return None
+    scratch = cache / "scratch"
+    try:
+        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return str(scratch) if os.access(scratch, os.W_OK | os.X_OK) else None

@@ -1,0 +1,182 @@
+"""What an earlier check found of a commit log file, with what was written behind its last record since.
+
+    known: records, then zeros          new: the walk that begins behind the last of those records
+
+Only what is plainly sound goes on: nothing found in either part, every record with its unit and its index
+entries, queue offsets and times that follow each other over the seam. Of anything else there is no result,
+and the file is checked as a whole. Reference 2.8, 2.13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rocketfsck.formats.arrays import Longs
+from rocketfsck.scan.log.queuetrack import UNKNOWN
+from rocketfsck.verify.index.tagentries import COUNT, LAST, MET, WIDTH
+from rocketfsck.verify.queues.unitranges import UnitRanges, joined
+from rocketfsck.verify.tasks.facts import LogFacts, RegionTotal
+from rocketfsck.verify.tasks.task import TaskResult
+
+if TYPE_CHECKING:
+    from rocketfsck.verify.log.file import LogResult
+
+RECORDS, ZERO, BLANK, FILLER = "records", "zero", "blank", "filler"
+
+
+def is_settled(summary: Any) -> bool:
+    """Whether each record of a file has met its units and entries, and nothing else points to the file.
+
+    Then units and entries that come later do not change what was found (`LogSummary`).
+    """
+    units, entries = summary.units, summary.entries
+    strange = entries.strange
+    return not (
+        len(units.missed)
+        or len(units.shifted)
+        or units.not_kept_count
+        or len(entries.unindexed)
+        or len(entries.loose)
+        or entries.not_kept_count
+        or len(strange.rows)
+        or strange.further_count
+        or strange.unseen_count
+        or strange.odd_count
+        or summary.skipped
+        or summary.fence_offset is not None
+    )
+
+
+def extended(known: TaskResult, new: LogResult) -> LogResult | None:
+    """The result of the whole file; None where the parts do not tell it.
+
+    `new` is that of a walk from `known.summary.live_end` on.
+    """
+    before, after = known.facts[0], new.facts[0]
+    old, own = known.summary, new.summary
+    assert isinstance(before, LogFacts)
+    assert own is not None
+    if known.findings or new.findings or before.damaged or after.damaged or before.ends_with_blank:
+        return None
+    if not before.record_count or not (is_settled(old) and is_settled(own)):
+        return None
+    regions = _regions(before.regions, after.regions)
+    spans = _spans(old, own)
+    if regions is None or spans is None or not _in_time(before, after):
+        return None
+    queues, units = spans
+    summary = replace(
+        own,
+        live_end=max(old.live_end, own.live_end),
+        queues=queues,
+        units=units,
+        entries=_entries(old.entries, own.entries),
+    )
+    checked = replace(new.checked, record_count=known.checked.record_count + new.checked.record_count)
+    return replace(new, checked=checked, facts=(_facts(before, after, regions),), summary=summary)
+
+
+def _in_time(before: LogFacts, after: LogFacts) -> bool:
+    """Whether no record behind the seam is older than one in front of it."""
+    newest, oldest = before.max_store_timestamp, after.min_store_timestamp
+    return newest is not None and (oldest is None or oldest >= newest)
+
+
+def _regions(before: Iterable[RegionTotal], after: Iterable[RegionTotal]) -> tuple[RegionTotal, ...] | None:
+    """One run of records, and what is behind it; None where there is more."""
+    old, own = {total.kind: total for total in before}, {total.kind: total for total in after}
+    if old.keys() - {RECORDS, ZERO} or own.keys() - {RECORDS, ZERO, BLANK, FILLER}:
+        return None
+    records, further = old[RECORDS], own.get(RECORDS, RegionTotal(RECORDS, 0, 0, 0))
+    if records.region_count != 1 or further.region_count > 1:
+        return None
+    if ZERO in old and old[ZERO].region_count != 1:
+        return None
+    own[RECORDS] = RegionTotal(
+        RECORDS, 1, records.byte_count + further.byte_count, records.record_count + further.record_count
+    )
+    return tuple(own[kind] for kind in sorted(own))
+
+
+def _facts(before: LogFacts, after: LogFacts, regions: tuple[RegionTotal, ...]) -> LogFacts:
+    if not after.record_count:
+        return replace(before, ends_with_blank=after.ends_with_blank, regions=regions)
+    return replace(
+        after,
+        record_count=before.record_count + after.record_count,
+        first_store_timestamp=before.first_store_timestamp,
+        min_store_timestamp=before.min_store_timestamp,
+        all_zero=False,
+        regions=regions,
+    )
+
+
+def _spans(old: Any, own: Any) -> tuple[Any, UnitRanges] | None:
+    """What both parts say of queues: a row for each of them. None where queue offsets do not follow."""
+    rows: dict[Any, int] = {}
+    first, second = (_rows(part.units, rows) for part in (old, own))
+    columns = [np.full(len(rows), UNKNOWN, np.int64) for _ in range(3)]
+    span = old.queues
+    for column, source in zip(columns, (span.first, span.following, span.physical), strict=True):
+        column[first] = source
+    begins, following, physical = columns
+    span = own.queues
+    has = span.first != UNKNOWN
+    expected = following[second[has]]
+    if ((expected != UNKNOWN) & (expected != span.first[has])).any():
+        return None
+    fresh = second[has][expected == UNKNOWN]
+    begins[fresh] = span.first[has][expected == UNKNOWN]
+    physical[fresh] = span.physical[has][expected == UNKNOWN]
+    following[second[has]] = span.following[has]
+    units = UnitRanges(
+        np.array([key if isinstance(key, int) else -1 for key in rows], np.int32),
+        tuple(key for key in rows if not isinstance(key, int)),
+        joined(np.concatenate([_moved(old.units.matched, first), _moved(own.units.matched, second)])),
+        own.units.missed,
+        _delays(old.units.delays, own.units.delays),
+        own.units.shifted,
+    )
+    return replace(span, first=begins, following=following, physical=physical), units
+
+
+def _rows(units: UnitRanges, rows: dict[Any, int]) -> Longs:
+    """The row in `rows` of each row of `units`; a queue is its number, or its name."""
+    names = iter(units.unknown_names)
+    keys = [number if number >= 0 else next(names) for number in units.numbers.tolist()]
+    return np.array([rows.setdefault(key, len(rows)) for key in keys], np.int64)
+
+
+def _moved(ranges: Longs, rows: Longs) -> Longs:
+    moved = ranges.copy()
+    moved[:, 0] = rows[ranges[:, 0]]
+    return moved
+
+
+def _delays(old: Longs, own: Longs) -> Longs:
+    """Units by level and delay: how many, and the first of them."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for level, delay, count, *first in [*old.tolist(), *own.tolist()]:
+        kept = found.setdefault((level, delay), [0, *first])
+        kept[0] += count
+    return np.array([(*key, *values) for key, values in sorted(found.items())], np.int64).reshape(-1, 6)
+
+
+def _entries(old: Any, own: Any) -> Any:
+    tags = old.tags.tolist()
+    for row in own.tags.tolist():
+        if tags and tags[-1][MET] == row[MET]:
+            tags[-1][LAST], tags[-1][COUNT] = row[LAST], tags[-1][COUNT] + row[COUNT]
+        else:
+            tags.append(row)
+    return replace(
+        own,
+        first_keyed=old.first_keyed if old.first_keyed >= 0 else own.first_keyed,
+        last_keyed=max(old.last_keyed, own.last_keyed),
+        keyed_count=old.keyed_count + own.keyed_count,
+        tags=np.array(tags, np.int64).reshape(-1, WIDTH),
+    )

@@ -1,0 +1,195 @@
+"""Which parts of a store are what a state says, and which are due to be read again.
+
+A part is a commit log file, a consume queue or an index file. A queue may have lost files in front: they
+expire. What a log file's check found rests on units and index entries, too: see `Proven.log_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
+from rocketfsck.verify.index.goingon import NO_OFFSET
+from rocketfsck.verify.log.file import LogResult
+from rocketfsck.verify.since.proof import FileProof, holds
+from rocketfsck.verify.since.state import IndexState, LogState, QueueState, SinceState
+from rocketfsck.verify.tasks.jsonform import from_json
+
+NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The parts that are read as a whole whatever a state proves, by what they are: file or queue."""
+
+    logs: frozenset[str] = frozenset()
+    queues: frozenset[tuple[str, int, str]] = frozenset()
+    indexes: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Proven:
+    """What holds of a store, by places in its lists of files and queues.
+
+    `numbers` has, for each queue of the state, its place in `Store.queues` if its units are what they were,
+    else NOWHERE. `first_offset`: no index entry that points to a lower offset of the log is new.
+    """
+
+    store: Store
+    logs: dict[int, LogState] = field(default_factory=dict)
+    queues: dict[int, QueueState] = field(default_factory=dict)
+    indexes: dict[int, IndexState] = field(default_factory=dict)
+    numbers: list[int] = field(default_factory=list)
+    first_offset: int = NO_OFFSET
+
+    def log_of(self, place: int) -> LogResult | None:
+        """What is known of a commit log file; None where something that the result rests on may be another.
+
+        That is so for each unit that its records met, and for each entry that points into the part known.
+        """
+        state, file = self.logs[place], self.store.commitlog.files[place]
+        if (file.start_offset or 0) + state.proof.end > self.first_offset:
+            return None
+        result = from_json(LogResult, state.result)
+        summary = result.summary
+        if summary is None:
+            return None
+        units = summary.units
+        numbers = np.array(
+            [self.numbers[number] if number >= 0 else NOWHERE for number in units.numbers.tolist()], np.int32
+        )
+        known = units.numbers >= 0
+        queues = self.store.queues
+        unknown = set(units.unknown_names)
+        if (numbers[known] < 0).any() or any((queue.topic, queue.queue_id) in unknown for queue in queues):
+            return None
+        for row, start, end in units.matched.tolist():
+            if not self._has_units(int(numbers[row]), start, end):
+                return None
+        delays = units.delays.copy()
+        delays[:, 3] = [self.numbers[number] for number in delays[:, 3].tolist()]
+        units = replace(units, numbers=numbers, delays=delays)
+        return replace(result, summary=replace(summary, units=units))
+
+    def _has_units(self, number: int, start: int, end: int) -> bool:
+        """Whether the units `start:end` of a queue are on disk, and known."""
+        queue, state = self.store.queues[number], self.queues.get(number)
+        known = None if state is None else state.known
+        if known is None:
+            return True  # the files of the queue are the same as a whole
+        first = (queue.files[0].start_offset or 0) // queue.unit_size
+        return first <= start and end <= known.end
+
+
+def prove(store: Store, state: SinceState) -> Proven:
+    """Look at every file that a state has proofs of."""
+    proven = Proven(store)
+    logs = {log.proof.file: log for log in state.logs}
+    for place, file in enumerate(store.commitlog.files):
+        log = logs.get(file.relative)
+        if log is not None and holds(log.proof, file):
+            proven.logs[place] = log
+    _prove_queues(proven, state.queues)
+    _prove_indexes(proven, state.indexes)
+    return proven
+
+
+def _prove_queues(proven: Proven, states: Sequence[QueueState]) -> None:
+    """A queue that has a namesake of another kind now has another meaning to records: it is left out."""
+    now = {_name(queue): number for number, queue in enumerate(proven.store.queues)}
+    kinds: dict[tuple[str, int], set[str]] = {}
+    for state in states:
+        kinds.setdefault((state.topic, state.queue_id), set()).add(state.queue_kind)
+    changed = {
+        (queue.topic, queue.queue_id)
+        for queue in proven.store.queues
+        if queue.kind not in kinds.get((queue.topic, queue.queue_id), {queue.kind})
+    }
+    for state in states:
+        number = now.get((state.topic, state.queue_id, state.queue_kind), NOWHERE)
+        name = (state.topic, state.queue_id)
+        if number >= 0 and name not in changed and _queue_holds(proven.store.queues[number], state):
+            proven.queues[number] = state
+        else:
+            number = NOWHERE
+        proven.numbers.append(number)
+
+
+def _queue_holds(queue: ConsumeQueue, state: QueueState) -> bool:
+    files = {file.relative: file for file in queue_files(queue)}
+    proofs = state.proofs
+    if state.known is not None:  # files in front may have expired
+        while len(proofs) > 1 and proofs[0].file not in files:
+            proofs = proofs[1:]
+        same = [proof.file for proof in proofs] == list(files)[: len(proofs)]
+    else:
+        same = [proof.file for proof in proofs] == list(files)
+    return bool(proofs) and same and all(holds(proof, files[proof.file]) for proof in proofs)
+
+
+def _prove_indexes(proven: Proven, states: Sequence[IndexState]) -> None:
+    """An index file that is gone, or not what it was, may have had entries of any record."""
+    store = proven.store
+    known = {state.proof.file: state for state in states}
+    start = store.commitlog.start_offset or 0
+    for place, file in enumerate(store.indexes):
+        state = known.pop(file.relative, None)
+        if state is not None and holds(state.proof, file):
+            proven.indexes[place] = state
+        elif state is not None:
+            proven.first_offset = 0
+    for state in known.values():
+        if state.known is None or state.known.last_offset >= start:
+            proven.first_offset = 0
+
+
+def queue_files(queue: ConsumeQueue) -> tuple[StoreFile, ...]:
+    """The files of a queue and of its extension."""
+    return queue.files + (queue.ext.files if queue.ext is not None else ())
+
+
+def parts_due(state: SinceState, now_timestamp: int, period: float) -> tuple[Due, int]:
+    """What has to be read again so that each part is read once in a period, in seconds.
+
+    Everything that was last read that long ago; and besides, the oldest first, the share of all bytes that
+    the time since the last check is of the period, so that the work is spread over the checks. The number is
+    how many bytes are due after that: less than 0 where a part is larger than what was due of it.
+    """
+    parts = sorted(_parts(state))
+    total = sum(size for _, size, _, _ in parts)
+    elapsed = max(now_timestamp - state.written_timestamp, 0) / 1000
+    left = total if period <= 0 else state.due_byte_count + round(total * min(elapsed / period, 1))
+    due: set[tuple[str, Any]] = set()
+    for read_timestamp, size, kind, name in parts:
+        late = now_timestamp - read_timestamp >= period * 1000 or read_timestamp > now_timestamp
+        if not late and left <= 0:
+            break
+        due.add((kind, name))
+        left -= size
+    logs, queues, indexes = (
+        frozenset(name for kind, name in due if kind == wanted) for wanted in ("log", "queue", "index")
+    )
+    return Due(logs, queues, indexes), min(left, total)
+
+
+def _parts(state: SinceState) -> Iterator[tuple[int, int, str, Any]]:
+    """When each part was read, its bytes, its kind and its name."""
+    for log in state.logs:
+        yield log.read_timestamp, _size([log.proof]), "log", log.proof.file
+    for queue in state.queues:
+        name = (queue.topic, queue.queue_id, queue.queue_kind)
+        yield queue.read_timestamp, _size(queue.proofs), "queue", name
+    for index in state.indexes:
+        yield index.read_timestamp, _size([index.proof]), "index", index.proof.file
+
+
+def _size(proofs: Sequence[FileProof]) -> int:
+    return sum(proof.end - proof.start for proof in proofs)
+
+
+def _name(queue: ConsumeQueue) -> tuple[str, int, str]:
+    return queue.topic, queue.queue_id, queue.kind

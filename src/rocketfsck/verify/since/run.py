@@ -1,0 +1,299 @@
+"""A check that goes on from the state that an earlier one left, and the state that it leaves itself.
+
+    prove the state -> queues and index files: what is new -> which log files rest on what is as it was?
+                    -> those that are sealed: kept; the one that grows: what is new; others: as a whole
+                    -> the same results, and so the same report, as a check that reads everything
+
+Every result is that of a whole check, as far as old bytes are what they were. Where a task cannot tell that
+from what is new alone, it goes through its file as a whole. Damage of old bytes between the samples is found
+when the file is read again (`CheckOptions.scrub`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rocketfsck import __version__
+from rocketfsck.engine import Engine
+from rocketfsck.engine.passes import Passes
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.formats.indexfile import entry_pos
+from rocketfsck.rulenames import RuleName
+from rocketfsck.store.model import ConsumeQueue, Store
+from rocketfsck.store.places.locations import is_remote
+from rocketfsck.verify.index.file import IndexResult
+from rocketfsck.verify.index.goingon import NO_OFFSET
+from rocketfsck.verify.log.file import LogResult
+from rocketfsck.verify.log.goingon import is_settled
+from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.queues.file import QueuesResult
+from rocketfsck.verify.report import Coverage, SinceFacts
+from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.since.proof import FileProof, prove_file
+from rocketfsck.verify.since.proving import Due, Proven, parts_due, prove, queue_files
+from rocketfsck.verify.since.state import (
+    KIND,
+    IndexState,
+    LogState,
+    QueueState,
+    SinceState,
+    read_state,
+    write_state,
+)
+from rocketfsck.verify.stopping import Wanted
+from rocketfsck.verify.tasks.execute import Executed, execute
+from rocketfsck.verify.tasks.jsonform import to_json
+from rocketfsck.verify.tasks.known import QueueKnown
+from rocketfsck.verify.tasks.planning import Unit
+from rocketfsck.verify.tasks.resume import identity_of
+from rocketfsck.verify.tasks.task import (
+    Context,
+    IndexFileTask,
+    LogFileTask,
+    QueuesTask,
+    TaskResult,
+    is_aggregate,
+)
+
+_OWN_RULES = frozenset(
+    name for name, rule in RULES.items() if rule.family == "CL" and name != RuleName.PREPARED_RECORD_MISSING
+)
+"""Rules about the bytes of one commit log file alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinceRun:
+    """What came of a check since an earlier one; `state` is to be written once the check has ended."""
+
+    executed: Executed
+    facts: SinceFacts
+    path: Path
+    state: SinceState
+
+    def save(self) -> None:
+        """Write the state file. Raises StoreError."""
+        write_state(self.path, self.state)
+
+
+def execute_since(
+    context: Context,
+    options: CheckOptions,
+    units: Sequence[Unit],
+    engine: Engine,
+    *,
+    wanted: Wanted,
+    passes: Passes | None = None,
+) -> SinceRun:
+    """Run the tasks as far as the state in `options.since` does not know what comes of them.
+
+    Raises UsageError for a file that is no state, a store that is not on this machine, or options that leave
+    parts out.
+    """
+    path = _path_of(context.store, options)
+    identity = identity_of(context.store, context.level, context.detail_limit)
+    found = read_state(path, identity)
+    state = found if isinstance(found, SinceState) else None
+    due, due_byte_count = Due(), 0
+    if state is not None and options.scrub is not None:
+        due, due_byte_count = parts_due(state, context.now_timestamp, options.scrub)
+    proven = Proven(context.store) if state is None else prove(context.store, state)
+    if state is None:
+        proven.first_offset = 0
+    others = [_with_known(unit, proven, due) for unit in units if not isinstance(unit.task, LogFileTask)]
+    ran = execute(context, options, others, engine, wanted=wanted, passes=passes)
+    results: dict[str, TaskResult | None] = _by_key(ran)
+    _look_at_others(proven, ran)
+    kept: dict[str, LogResult] = {}
+    left: list[Unit] = []
+    for unit in units:
+        if not isinstance(unit.task, LogFileTask):
+            continue
+        place = unit.task.index
+        usable = place in proven.logs and proven.logs[place].proof.file not in due.logs
+        known = proven.log_of(place) if usable else None
+        if known is not None and proven.logs[place].proof.is_sealed:
+            kept[unit.key] = known
+        else:
+            left.append(replace(unit, task=replace(unit.task, known=known)))
+    logs = execute(context, options, left, engine, wanted=wanted, passes=passes)
+    results |= _by_key(logs) | kept
+    executed = Executed(
+        tuple(units),
+        tuple(results[unit.key] for unit in units),
+        ran.not_checked + logs.not_checked,
+        _coverage(units, results),
+    )
+    new = replace(_state_of(context, identity, executed, proven, due), due_byte_count=due_byte_count)
+    facts = _facts(context, found, [unit for unit in units if unit.key in kept], new)
+    return SinceRun(executed, facts, path, new)
+
+
+def _path_of(store: Store, options: CheckOptions) -> Path:
+    path = options.since
+    assert path is not None
+    if is_remote(store.root):
+        raise UsageError("--since is for stores on this machine")
+    if path.resolve().is_relative_to(store.root.resolve()):
+        raise UsageError(f"{path}: is inside the store, where a check must not write")
+    return path
+
+
+def _with_known(unit: Unit, proven: Proven, due: Due) -> Unit:
+    """The unit, whose task need not read again what is known."""
+    task = unit.task
+    if isinstance(task, QueuesTask):
+        known = tuple(
+            None if state is None or _name(state) in due.queues else state.known
+            for state in map(proven.queues.get, range(task.start, task.end))
+        )
+        return replace(unit, task=replace(task, known=known))
+    assert isinstance(task, IndexFileTask)
+    state = proven.indexes.get(task.index)
+    if state is None or state.known is None or state.proof.file in due.indexes:
+        return unit
+    entries = replace(state.known, is_sealed=state.proof.is_sealed)
+    return replace(unit, task=replace(task, known=entries))
+
+
+def _name(state: QueueState) -> tuple[str, int, str]:
+    return state.topic, state.queue_id, state.queue_kind
+
+
+def _by_key(ran: Executed) -> dict[str, TaskResult | None]:
+    return {unit.key: result for unit, result in zip(ran.units, ran.results, strict=True)}
+
+
+def _look_at_others(proven: Proven, ran: Executed) -> None:
+    """Leave out queues that turned out not to be what they were; find the first new index entry."""
+    for unit, result in zip(ran.units, ran.results, strict=True):
+        if isinstance(unit.task, QueuesTask):
+            for number in range(unit.task.start, unit.task.end):
+                state = proven.queues.get(number)
+                if state is None or state.known is None:
+                    continue
+                now = result.known[number - unit.task.start] if isinstance(result, QueuesResult) else None
+                if now is None or now.end < state.known.end:
+                    proven.numbers = [-1 if known == number else known for known in proven.numbers]
+        elif isinstance(unit.task, IndexFileTask):
+            least = _least_offset(proven.indexes.get(unit.task.index), result)
+            proven.first_offset = min(proven.first_offset, least)
+
+
+def _least_offset(state: IndexState | None, result: TaskResult | None) -> int:
+    """The least offset that an entry of an index file may point to, if the entry was put since the state."""
+    if not isinstance(result, IndexResult) or result.summary is None:
+        return 0
+    if state is not None and state.known is None:
+        return NO_OFFSET  # with findings, and the same file as it was
+    if result.known is None:
+        return 0
+    if result.least_new_offset >= 0:
+        return result.least_new_offset
+    return result.summary.first_offset if state is None else state.known.last_offset  # type: ignore[union-attr]
+
+
+def _coverage(units: Sequence[Unit], results: Mapping[str, TaskResult | None]) -> Coverage:
+    done = [unit for unit in units if results[unit.key] is not None]
+    total, done_total = (sum(unit.byte_count for unit in part) for part in (units, done))
+    return Coverage(len(units), len(done), total, done_total)
+
+
+def _state_of(context: Context, identity: str, ran: Executed, proven: Proven, due: Due) -> SinceState:
+    """What a later check goes on from: results that hold as long as the bytes are the same.
+
+    A file that cannot be read any more is left out.
+    """
+    logs: list[LogState] = []
+    queues: list[QueueState] = []
+    indexes: list[IndexState] = []
+    live = [n for n in range(len(context.store.commitlog.files)) if _has_records(ran.results[n])]
+    last = live[-1] if live else 0
+    for unit, result in zip(ran.units, ran.results, strict=True):
+        task = unit.task
+        if isinstance(task, QueuesTask):
+            for number in range(task.start, task.end):
+                known = result.known[number - task.start] if isinstance(result, QueuesResult) else None
+                queues.append(_queue_state(context, number, known, proven.queues.get(number), due))
+            continue
+        with suppress(StoreError):
+            if isinstance(task, LogFileTask) and isinstance(result, LogResult):
+                if _is_kept(result):
+                    sealed = task.index < last or result.facts[0].ends_with_blank
+                    logs.append(_log_state(context, task.index, result, sealed, proven, due))
+            elif isinstance(task, IndexFileTask) and isinstance(result, IndexResult):
+                indexes.append(_index_state(context, task.index, result, proven.indexes.get(task.index)))
+    return SinceState(KIND, 1, __version__, identity, context.now_timestamp, logs, queues, indexes)
+
+
+def _log_state(
+    context: Context, place: int, result: LogResult, sealed: bool, proven: Proven, due: Due
+) -> LogState:
+    file, before = context.store.commitlog.files[place], proven.logs.get(place)
+    assert result.summary is not None
+    end = file.size if sealed else result.summary.live_end
+    again = before is None or file.relative in due.logs
+    time = context.now_timestamp if before is None or again else before.read_timestamp
+    return LogState(prove_file(file, 0, end, is_sealed=sealed), time, to_json(result))
+
+
+def _index_state(context: Context, place: int, result: IndexResult, before: IndexState | None) -> IndexState:
+    """Of a file that is not full, only the entries are the proof: slots and header change with every put."""
+    store, known = context.store, result.known
+    file = store.indexes[place]
+    went_on = before is not None and result.least_new_offset >= 0
+    time = before.read_timestamp if before is not None and went_on else context.now_timestamp
+    if known is None or (result.facts[0].full and place + 1 < len(store.indexes)):
+        return IndexState(prove_file(file, 0, file.size, is_sealed=True), time, known)
+    start, end = (entry_pos(entry, store.geometry.slot_count) for entry in (1, known.used + 1))
+    return IndexState(prove_file(file, start, end, is_sealed=False), time, known)
+
+
+def _queue_state(
+    context: Context, number: int, known: QueueKnown | None, before: QueueState | None, due: Due
+) -> QueueState:
+    queue = context.store.queues[number]
+    went_on = before is not None and before.known is not None and _name(before) not in due.queues
+    time = before.read_timestamp if before is not None and went_on else context.now_timestamp
+    try:
+        proofs = tuple(_unit_proofs(queue, known))
+    except StoreError:
+        known, proofs = None, ()
+    return QueueState(queue.topic, queue.queue_id, queue.kind, time, known, proofs)
+
+
+def _unit_proofs(queue: ConsumeQueue, known: QueueKnown | None) -> Iterator[FileProof]:
+    """Proofs of the files of a queue as far as it is known, or of all of them as they are."""
+    if known is None:
+        yield from (prove_file(file, 0, file.size, is_sealed=True) for file in queue_files(queue))
+        return
+    for file in queue.files:
+        end = min(known.end * queue.unit_size - (file.start_offset or 0), file.size)
+        if end > 0:
+            yield prove_file(file, 0, end, is_sealed=end == file.size)
+
+
+def _has_records(result: TaskResult | None) -> bool:
+    return isinstance(result, LogResult) and bool(result.facts) and result.facts[0].record_count > 0
+
+
+def _is_kept(result: LogResult) -> bool:
+    """Whether what was found of a commit log file holds while its bytes, its units and its entries do."""
+    own = all(finding.rule in _OWN_RULES and not is_aggregate(finding) for finding in result.findings)
+    return own and result.summary is not None and result.summary.live_end > 0 and is_settled(result.summary)
+
+
+def _facts(context: Context, found: SinceState | str, kept: Iterable[Unit], state: SinceState) -> SinceFacts:
+    """What the report says; `kept` are the commit log files that were not read again."""
+    parts: list[LogState | QueueState | IndexState] = [*state.logs, *state.queues, *state.indexes]
+    times = [part.read_timestamp for part in parts]
+    files = list(kept)
+    return SinceFacts(
+        previous_timestamp=found.written_timestamp if isinstance(found, SinceState) else None,
+        oldest_read_timestamp=min(times, default=context.now_timestamp),
+        kept_file_count=len(files),
+        kept_byte_count=sum(unit.byte_count for unit in files),
+        reason=found if isinstance(found, str) else "",
+    )

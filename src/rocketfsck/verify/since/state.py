@@ -1,0 +1,122 @@
+"""The state file of `check --since`: what earlier checks read, when, and what they found of it.
+
+The file is small, safe to lose and replaced as a whole. What it says counts for the same store, options and
+version of rocketfsck only, and of each file only as far as the file proves to be what it was
+(`verify.since.proof`). A state that is damaged or of something else is a reason to check everything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from rocketfsck import __version__
+from rocketfsck.documents import printable
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.store.reading import read_whole
+from rocketfsck.verify.documents import MAX_SIZE, write_atomically
+from rocketfsck.verify.since.proof import FileProof
+from rocketfsck.verify.tasks.known import IndexKnown, QueueKnown
+
+KIND: Literal["rocketfsck.since"] = "rocketfsck.since"
+_HEAD = f'{{"kind": "{KIND}"'.encode("ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """A commit log file: its result in the form of `jsonform`; `read_timestamp` is when all was read (ms)."""
+
+    proof: FileProof
+    read_timestamp: int
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """A consume queue. Without `known` nothing can go on from it; the results of log files name it by place.
+
+    `proofs` are of the files that hold the units known, in order; without `known` of all files.
+    """
+
+    topic: str
+    queue_id: int
+    queue_kind: str
+    read_timestamp: int
+    known: QueueKnown | None = None
+    proofs: tuple[FileProof, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """An index file. Without `known` nothing can go on from it; its entries are what they were."""
+
+    proof: FileProof
+    read_timestamp: int
+    known: IndexKnown | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SinceState:
+    """All that the file says. `written_timestamp` is the start of the check that wrote it (ms).
+
+    `due_byte_count`: so many bytes of what was read before are due to be read again; less than 0 where more
+    was read than was due.
+    """
+
+    kind: Literal["rocketfsck.since"]
+    schema_version: Literal[1]
+    tool_version: str
+    identity: str
+    written_timestamp: int
+    logs: Sequence[LogState] = ()
+    queues: Sequence[QueueState] = ()
+    indexes: Sequence[IndexState] = ()
+    due_byte_count: int = 0
+    digest: str = ""
+
+
+def read_state(path: Path, identity: str) -> SinceState | str:
+    """The state in a file; or why it does not help, "" where there is none yet.
+
+    Raises UsageError for a file that is no state at all and would be overwritten, StoreError for one that
+    cannot be read.
+    """
+    if not path.exists():
+        return ""
+    try:
+        data = read_whole(path, MAX_SIZE)
+    except MemoryError as error:
+        raise StoreError("does not fit into memory", path=str(path)) from error
+    if data and not data.startswith(_HEAD):
+        raise UsageError(f"{printable(str(path))}: is not a state that check --since wrote")
+    try:
+        state = msgspec.convert(json.loads(data), SinceState)
+    except (ValueError, RecursionError):
+        return "the state file is damaged, or another version of rocketfsck wrote it"
+    if state.tool_version != __version__:
+        return f"rocketfsck {printable(state.tool_version)} wrote the state file"
+    if state.identity != identity:
+        return "the state file belongs to another store, or to a check with other options"
+    if state.digest != _digest_of(state):
+        return "the state file has changed since a check wrote it"
+    return state
+
+
+def write_state(path: Path, state: SinceState) -> None:
+    """Replace the file, whole or not at all. Raises StoreError."""
+    write_atomically(path, _text(replace(state, digest=_digest_of(state))) + "\n")
+
+
+def _digest_of(state: SinceState) -> str:
+    return hashlib.sha256(_text(replace(state, digest="")).encode("ascii")).hexdigest()
+
+
+def _text(state: SinceState) -> str:
+    """As JSON in ASCII: names that are not UTF-8 have surrogates."""
+    return json.dumps(msgspec.to_builtins(state))

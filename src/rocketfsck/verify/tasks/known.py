@@ -1,0 +1,39 @@
+"""What a check knows of files that go on growing, so that a later one need only read what is new.
+
+Each value is about a part that was found sound, without a finding: `verify.since` keeps them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class QueueKnown:
+    """The units of a sound queue: pre-blanks from the index `start` on, then units as far as `end`.
+
+    `first_offset` is the physical offset of the first unit behind the pre-blanks, `last_offset` that of the
+    last one and `last_end` where its record ends.
+    """
+
+    start: int
+    pre_blank_count: int
+    end: int
+    first_offset: int
+    last_offset: int
+    last_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexKnown:
+    """The entries 1 to `used` of a sound index file, whose last points to `last_offset`.
+
+    `slot_count` slots have entries; `slots_digest` is of all slots as those entries leave them. `is_sealed`:
+    no entry was put since, and the slots are not looked at again.
+    """
+
+    used: int
+    last_offset: int
+    slot_count: int
+    slots_digest: str
+    is_sealed: bool = False
