@@ -42,7 +42,7 @@ RELEASED = {
     "timers": ("5.5.0-timer", "5.5.0-snapshot"),
     "compacted logs": ("5.5.0-compaction",),
     "tiered storage": ("5.5.0-tiered",),
-    "a log of DLedger's": ("5.5.0-dledger", "4.9.7-dledger-mixed"),
+    "a DLedger log": ("5.5.0-dledger", "4.9.7-dledger-mixed"),
     "a RocksDB of consume queues": ("5.5.0-rocksdb-cq", "5.5.0-combine"),
     "a RocksDB of messages": ("5.5.0-rocksdb-all",),
     "a RocksDB with rows in its WAL": ("5.5.0-pop-kv-killed", "5.5.0-rocksdb-config-v2"),

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
+
+from rocketfsck.store.places import filesystems
 
 KEY, SECRET = "AKIATESTTESTTEST0001", "a-secret-that-is-shown-nowhere"
 
@@ -24,8 +29,40 @@ def s3_server() -> Iterator[str]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server.start()
     host, port = server.get_host_and_port()
+    with _told(f"http://{host}:{port}") as url:
+        yield url
+        server.stop()
+
+
+@contextmanager
+def s3_server_apart() -> Iterator[str]:
+    """Such a server in a process of its own: deltalake waits for answers while it holds Python's lock."""
+    pytest.importorskip("s3fs")
+    pytest.importorskip("moto.server")
+    with subprocess.Popen([sys.executable, "-c", _APART], stdin=PIPE, stdout=PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        with _told(server.stdout.readline().strip()) as url:
+            yield url
+        server.stdin.close()
+
+
+_APART = """
+import logging, sys
+from moto.server import ThreadedMotoServer
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+print("http://{}:{}".format(*server.get_host_and_port()), flush=True)
+sys.stdin.read()
+server.stop()
+"""
+
+
+@contextmanager
+def _told(url: str) -> Iterator[str]:
     names = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ENDPOINT_URL": url,
         "AWS_ACCESS_KEY_ID": KEY,
         "AWS_SECRET_ACCESS_KEY": SECRET,
         "AWS_DEFAULT_REGION": "us-east-1",
@@ -34,8 +71,9 @@ def s3_server() -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in names.items():
             patch.setenv(name, value)
-        yield names["AWS_ENDPOINT_URL"]
-        server.stop()
+        # A file system is connected once a process; that of an earlier server has the same name.
+        patch.setattr(filesystems, "_systems", {})
+        yield url
 
 
 def s3_client(endpoint: str) -> Any:

@@ -2,7 +2,7 @@
 
 A shell's `&` and nohup start what they run with signals ignored, an editor without a terminal, a container
 without a locale; each user has a time zone and a umask. Tests must give the same answer everywhere, so the
-differences end here, before the first test is collected. Processes that tests start inherit the result.
+differences end here, before the start test is collected. Processes that tests start inherit the result.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def settle() -> None:
     if "ROCKETFSCK_STATE_DIR" not in os.environ:  # plans are kept there, and not in the user's home
         state = tempfile.mkdtemp(prefix="rocketfsck-state-")
         os.environ["ROCKETFSCK_STATE_DIR"] = state
+        os.environ["XDG_CONFIG_HOME"] = f"{state}/config"  # whoever tests has no settings
         atexit.register(shutil.rmtree, state, ignore_errors=True)
     time.tzset()
     os.umask(UMASK)

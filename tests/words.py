@@ -24,11 +24,15 @@ _FORBIDDEN = {
     "nobody named": r"(?:^|[.;:] )(?:It|They|Them|Its|Their)\b",
     "nothing named": r"(?:^|[.;:] )(?:This|These|That|Those) "
     r"(?:is|are|was|were|has|have|had|can|may|will|does|do|must|one|ones|says?)\b",
-    "words of yesterday": r"\b(?:stands? there|(?:is|are) told|speaks? of|(?:is|are) of\b|has cost|have cost|"
-    r"(?:is|are) had|for ever|without a word|anew|in good order|behind the end|whatever stands|thereof|"
-    r"nowhere|"
+    "words of yesterday": r"\b(?:stands? (?!for\b)|stood\b|told\b|speaks? of|(?:is|are|be) of\b|"
+    r"(?:has|have) cost|(?:is|are|be) had\b|(?<![Tt]here )(?:is|are) none\b|for ever\b|without a word|anew\b|"
+    r"in good order|behind (?:it|them|its|that|the (?:end|last|first|cut|head|header|place|file|unit))\b|"
+    r"whatever stands|thereof|whereof|upon\b|nowhere|no more than|beside\b|be it\b|goes on\b|"
+    r"comes to an end|at work\b|(?:takes?|taken) for\b(?! granted)|in the place of|"
     r"no (?:record|file|number|queue|store|time) any more)",
-    "a double negation": r"\b(?:not|never) (?:un[a-z]+ed|without)\b|\bno(?:t|thing)? but\b",
+    "no where not is meant": r"(?<![Tt]here )\b(?:is|are) no (?!longer\b|more\b)",
+    "a double negation": r"\b(?:not|never) (?:un[a-z]+ed|without)\b|\bno(?:t|thing)? but\b|"
+    r"\b(?:nobody|nothing|none|never)\b[^,.;:()]*\bnot\b",
 }
 
 
@@ -39,6 +43,21 @@ def faults_of(text: str) -> list[str]:
         for name, pattern in _FORBIDDEN.items()
         for found in re.finditer(pattern, text)
     ]
+
+
+_UNNAMED = re.compile(
+    r"(?:it|they|them|its|their|it's|they're)\b|"
+    r"(?:this|these|that|those) (?:is|are|was|were|has|have|had|can|may|will|does|do|must)\b",
+    re.IGNORECASE,
+)
+
+
+def fragment_faults(text: str) -> list[str]:
+    """The same for a part of a sentence, which does not open with somebody unnamed either."""
+    faults = faults_of(text)
+    if unnamed := _UNNAMED.match(text.lstrip(" :;,")):
+        faults.append(f"nobody named: {unnamed.group()!r}")
+    return faults
 
 
 def sentence_faults(text: str) -> list[str]:

@@ -13,6 +13,7 @@ What it is made of, for programs that want one thing:
     read_units(store, …)        the units of a consume queue, likewise
     read_entries(store, …)      the entries of an index file, likewise
     check_store(store, …)       a `Report` of `Finding`s, as `CheckOptions` ask for
+    check_stores(paths, …)      a row for each of many stores, on this machine or on Spark
 
 All errors raised on purpose are `RocketfsckError`s (`rocketfsck.errors`). Names are imported when they are
 used, so `import rocketfsck` costs nothing.
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from rocketfsck.errors import RocketfsckError as RocketfsckError
     from rocketfsck.opened import OpenedStore as OpenedStore
     from rocketfsck.opened import open as open  # noqa: A004
+    from rocketfsck.pipeline.fleet.run import check_stores as check_stores
     from rocketfsck.scan.views.messages import Message as Message
     from rocketfsck.store.model import Store as Store
     from rocketfsck.store.opening import open_store as open_store
@@ -46,6 +48,7 @@ _HOMES = {
     "api": "iter_messages read_columns read_entries read_units",
     "errors": "RocketfsckError",
     "opened": "OpenedStore open",
+    "pipeline.fleet.run": "check_stores",
     "scan.views.messages": "Message",
     "store.model": "Store",
     "store.opening": "open_store",

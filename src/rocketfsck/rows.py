@@ -3,6 +3,7 @@
 A row is a mapping from column names to values; a `Column` names one of them and says what its values are:
 
     int      an exact integer (JSON: all 64 bits, as a number)
+    float    a number, like seconds
     name     text that may be no UTF-8: `topic`, or else `topic_b64` (base64 of the bytes); never both
     blob     bytes: binary `body` in Arrow and Parquet, base64 `body_b64` elsewhere
     map      text by text: an object in JSON, a map in Arrow and Parquet, JSON text in CSV
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 """Version of the JSON objects; it grows when a field changes its meaning or goes, not when one is added."""
 
-ColumnKind = Literal["int", "bool", "text", "name", "blob", "map", "json"]
+ColumnKind = Literal["int", "float", "bool", "text", "name", "blob", "map", "json"]
 
 
 class Column(NamedTuple):
@@ -49,7 +50,7 @@ def plain_value(name: str, value: Any) -> tuple[str, Any]:
         try:
             value.encode("utf-8")
         except UnicodeEncodeError:
-            return f"{name}_b64", base64_text(_bytes_of(value))
+            return f"{name}_b64", base64_text(text_bytes(value))
         return name, value
     if isinstance(value, bytes):
         try:
@@ -65,7 +66,7 @@ def plain_value(name: str, value: Any) -> tuple[str, Any]:
     return name, value
 
 
-def _bytes_of(text: str) -> bytes:
+def text_bytes(text: str) -> bytes:
     """The bytes of a name that is not UTF-8; a lone surrogate that stands for no byte as three of its own."""
     try:
         return text.encode("utf-8", "surrogateescape")
@@ -92,6 +93,7 @@ def arrow_schema(columns: Sequence[Column], head: Mapping[str, Any]) -> pa.Schem
 
     types = {
         "int": pa.int64(),
+        "float": pa.float64(),
         "bool": pa.bool_(),
         "text": pa.string(),
         "name": pa.string(),

@@ -43,6 +43,7 @@ class RuleName(StrEnum):
     NEWER_INDEX = "ST045"
     LOG_PLACES_INFERRED = "ST046"
     LOG_PLACE_DOUBTFUL = "ST047"
+    READS_DIFFER = "ST048"
 
     # commit log
     LOG_BOUNDARY_LOST = "CL001"

@@ -33,7 +33,7 @@ def milliseconds(time: Time | None) -> int | None:
     if time is None or isinstance(time, int):
         return time
     if not isinstance(time, datetime):
-        raise UsageError(f"a time is a datetime or a number of milliseconds, not {time!r}")
+        raise UsageError(f"a time must be a datetime or a number of milliseconds, not {time!r}")
     if time.tzinfo is None:
         raise UsageError(f"{time} has no time zone: give one, for example datetime(…, tzinfo=UTC)")
     return -((_EPOCH - time) // _MILLISECOND)
@@ -161,5 +161,7 @@ class StoredMessage:
 
     def _bounded(self, data: bytes, size: int, limit: int) -> bytes:
         if size > limit:
-            raise UsageError(f"the body at offset {self.offset} has more than {limit:,} bytes: give a limit")
+            raise UsageError(
+                f"the body at offset {self.offset} has more than {limit:,} bytes: give a higher limit"
+            )
         return data

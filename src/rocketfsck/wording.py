@@ -62,6 +62,11 @@ def fill_template(template: str, value_of: Callable[[str], Value], shown: Callab
     return PLACE.sub(written, template)
 
 
+def fill_numbers(template: str, **numbers: int) -> str:
+    """The template with these numbers; those that are neither counts nor have a noun, without separators."""
+    return fill_template(template, numbers.__getitem__, lambda _, value: str(value))
+
+
 def plain_template(template: str) -> str:
     """The template for readers: names of values in braces, everything else in the plural."""
 

@@ -62,10 +62,10 @@ def test_a_copy_is_the_same(
     code, said = compared(source, source, capfd)
     assert code == 0
     assert said["same"]
-    assert said["unlike_size"] == said["different_count"] == 0
+    assert said["unlike_byte_count"] == said["different_count"] == 0
     assert said["lacks"] == said["different"] == []
     assert said["common"] == [said["a"]["start_offset"], said["resume_offset"]]
-    assert said["equal_size"] == said["common"][1] - said["common"][0]
+    assert said["equal_byte_count"] == said["common"][1] - said["common"][0]
     assert hashes(source) == before
     assert not list(tmp_path.iterdir())
 
@@ -79,7 +79,7 @@ def test_what_stands_behind_a_blank_is_no_difference(
         stream.seek(path.stat().st_size - 5)
         stream.write(b"other")
     code, said = compared(store_dir("5.3.3-multiseg"), copy, capfd)
-    assert (code, said["same"], said["unlike_size"]) == (0, True, 5)
+    assert (code, said["same"], said["unlike_byte_count"]) == (0, True, 5)
 
 
 def test_the_first_divergence_is_told(
@@ -105,8 +105,8 @@ def test_the_first_divergence_is_told(
     run(["compare", str(source), str(copy)])
     text = capfd.readouterr().out
     assert f"Records differ at 2 places, first at {first.physical_offset}:" in text
-    assert "its checksum is wrong" in text
-    assert "Result: they differ." in text
+    assert "the checksum is wrong" in text
+    assert "Result: the stores differ." in text
 
 
 def test_a_shorter_copy_can_go_on_where_it_ends(
@@ -147,7 +147,7 @@ def test_ranges_that_do_not_meet(
     assert (code, said["common"], said["resume_offset"]) == (4, None, None)
     assert {lack["side"] for lack in said["lacks"]} == {"A", "B"}
     run(["compare", str(a), str(b)])
-    assert "neither can go on from the other" in capfd.readouterr().out
+    assert "neither can resume from the other" in capfd.readouterr().out
 
 
 def test_a_log_without_records(

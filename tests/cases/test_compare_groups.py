@@ -58,7 +58,7 @@ def test_master_and_slave_agree(ha: Path) -> None:
     comparison = compared(ha, "master", "slave")
     assert comparison.same
     assert (comparison.common, comparison.resume_offset) == ((0, HA_END), HA_END)
-    assert comparison.unlike_size == 0
+    assert comparison.unlike_byte_count == 0
 
 
 def test_a_slave_lags(ha: Path) -> None:
@@ -117,5 +117,5 @@ def test_a_node_diverged(three: Path, capfd: pytest.CaptureFixture[str]) -> None
     assert comparison.resume_offset == DLEDGER_END
     assert run(["compare", str(three / "n0-alone"), str(three / "n1-later")]) == 4
     said = capfd.readouterr().out
-    assert f"entries part at {DLEDGER_END}, entry 39: term 2 in A, term 3 in B" in said
+    assert f"entries differ from {DLEDGER_END} on, entry 39: term 2 in A, term 3 in B" in said
     assert f"Safe resume offset: {DLEDGER_END}" in said

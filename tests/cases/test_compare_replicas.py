@@ -94,7 +94,8 @@ def test_entries_of_another_term(node: Callable[[str], Path], capfd: pytest.Capt
     assert parting.in_header
     assert run(["compare", str(a), str(b)]) == 4
     said = capfd.readouterr().out
-    assert f"entries part at {start}, entry 200: term 0 in A, term 3 in B; their headers differ" in said
+    at = f"{start} on, entry 200"
+    assert f"entries differ from {at}: term 0 in A, term 3 in B; their headers differ" in said
     assert f"A is DLedger's node dledger-n0: entries 0 to 256, the last of term 0, which end at {END}" in said
 
 
@@ -155,10 +156,10 @@ def test_epochs_of_master_and_slave(
     assert comparison.replication.epochs == EpochsCompared(2, 80000, (4, 3))
     assert compared(a, a).replication.epochs == EpochsCompared(4, end, (4, 4))
     assert run(["compare", str(a), str(b)]) == 0
-    assert "epoch 2 is the last that both have: a slave goes on from 80000" in capfd.readouterr().out
+    assert "epoch 2 is the last that both have: a slave continues from 80000" in capfd.readouterr().out
     c = with_epochs(source, tmp_path / "c", (1, 8))
     assert compared(a, c).replication.epochs == EpochsCompared(None, None, (4, 1))
     assert run(["compare", str(a), str(c)]) == 0
-    assert "no epoch begins at one offset in both" in capfd.readouterr().out
+    assert "no epoch begins at the same offset in both" in capfd.readouterr().out
     (c / "epochFileCheckpoint").write_text("2\n0\n")
     assert compared(a, c).replication.epochs is None

@@ -247,13 +247,13 @@ def test_in_place_only_when_asked(store_copy: Directory, tmp_path: Path) -> None
     ("faults", "word"),
     [
         (["body-flop"], "did you mean 'body-flip'"),
-        ([], "no fault"),
+        ([], "name a fault"),
         (["bit-flip:area=moon"], "one of commitlog"),
         (["bit-flip:planet=moon"], "no option"),
         (["bit-flip:at=x,file=checkpoint"], "needs a number"),
-        (["bit-flip:at=99999999,file=checkpoint"], "4096 bytes"),
+        (["bit-flip:at=99999999,file=checkpoint"], "4,096 bytes"),
         (["bit-flip:file=nothing"], "no data file"),
-        (["commitlog-gone", "body-flip"], "leaves nothing"),
+        (["commitlog-gone", "body-flip"], "name it alone"),
         (["inner-batch"], "inner-batch: the store has no inner batch"),
     ],
 )
@@ -270,6 +270,7 @@ def test_every_fault_names_rules_and_a_class_that_exist() -> None:
         assert {*damage.causes, *damage.may_also} <= set(RULES), damage.name
         assert damage.causes and damage.summary and damage.needs
         assert damage.fault_class is None or damage.fault_class in FAULT_CLASSES, damage.name
+    assert RELEASED.keys() <= {damage.needs for damage in DAMAGES.values()}, "no damage needs these stores"
 
 
 def test_every_class_that_a_check_can_tell_has_a_fault() -> None:

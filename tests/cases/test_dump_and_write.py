@@ -41,7 +41,7 @@ def _queue_starts(dumped: Path) -> dict[tuple[str, int], int]:
     starts: dict[tuple[str, int], int] = {}
     for row in map(json.loads, dumped.read_text("utf-8").splitlines()):
         if row["kind"] == "record":
-            starts.setdefault((row["topic"], row["queueId"]), row["queueOffset"])
+            starts.setdefault((row["topic"], row["queue_id"]), row["queue_offset"])
     return starts
 
 

@@ -22,7 +22,7 @@ def _store(tmp_path: Path) -> str:
         (0x101, b"no frame at all"),
     ]
     rows = [
-        {"topic": "T", "sysFlag": flag, "body_b64": base64.b64encode(body).decode()} for flag, body in bodies
+        {"topic": "T", "sys_flag": flag, "body_b64": base64.b64encode(body).decode()} for flag, body in bodies
     ]
     source = tmp_path / "messages.jsonl"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
@@ -39,6 +39,6 @@ def test_words_in_lz4_and_zstd_bodies(tmp_path: Path, capsys: pytest.CaptureFixt
     rows = [json.loads(line) for line in captured.out.splitlines()]
     assert [row["kind"] for row in rows[1:]] == ["message", "message", "unread"]
     assert rows[-1]["message_count"] == 1
-    assert "the content of 1 message could not be unpacked" in captured.err
-    assert run(["query", "scan", store, 'queueOffset < 2 and content contains "these words"']) == 0
+    assert "the content of 1 message could not be decompressed" in captured.err
+    assert run(["query", "scan", store, 'queue_offset < 2 and content contains "these words"']) == 0
     assert run(["query", "scan", store, 'content contains "other words"']) == 12

@@ -143,7 +143,7 @@ def test_what_cannot_be_read_is_not_answered(name: str, real_dir: Directory, rea
     states: tuple[State | None, ...] = (None, "running")
     for state in states:
         with BrokerView(store, manifest["brokerVersion"], state=state) as broker:
-            with pytest.raises(NotCoveredError, match="what a broker answers cannot be told"):
+            with pytest.raises(NotCoveredError, match="a broker's answers cannot be predicted"):
                 broker.get_message(*place, 0)
             looked = manifest["live"]["lookMessageByOffset"][-1]
             assert broker.holds_record(looked["offset"])

@@ -222,7 +222,7 @@ def undone(store: Path) -> None:
     try:
         undo(store)
     except UsageError as error:
-        assert "there is no repair" in str(error)
+        assert "has no repair to undo" in str(error)
 
 
 def outcomes(store: Path, plan: Plan, in_place: bool) -> tuple[State, dict[str, bytes], list[str], list[str]]:

@@ -131,7 +131,7 @@ def test_a_move_between_a_kill_and_its_end(store: Path, move: Move, in_place: bo
         try:
             undo(there)
         except UsageError as error:
-            assert "there is no repair" in str(error)
+            assert "has no repair to undo" in str(error)
         found = state(there)
         assert found == old, (during_apply, number)
         assert apply(plan_for(there), in_place).published  # and apply goes on as well
@@ -172,7 +172,7 @@ def test_repairs_that_change_little(
         try:
             undo(store)
         except UsageError as error:
-            assert "there is no repair" in str(error)
+            assert "has no repair to undo" in str(error)
         assert state(store) == old, number
 
 
@@ -196,7 +196,7 @@ def test_another_store_of_the_same_name_has_no_repair(store: Path, tmp_path: Pat
     (other / "commitlog" / "00000000000000000000").write_bytes(b"another store")
     (area,) = areas(store)
     area.rename(other.parent / area.name)
-    with pytest.raises(UsageError, match="there is no repair"):
+    with pytest.raises(UsageError, match="has no repair to undo"):
         undo(other)
 
 
@@ -213,7 +213,7 @@ def test_an_area_on_another_disk_is_moved_first(store: Path, monkeypatch: pytest
         return status
 
     monkeypatch.setattr(os, "lstat", elsewhere)
-    with pytest.raises(UsageError, match="move it beside the store"):
+    with pytest.raises(UsageError, match="move the directory next to the store"):
         undo(store)
     monkeypatch.undo()
     assert '"applied"' in (Path(report.kept) / "journal.json").read_text()

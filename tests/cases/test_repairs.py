@@ -57,7 +57,7 @@ NOT_ANSWERED = {
     "consumer-offset-ahead": "information only",
     "config-backup-damaged": "information only",
     "entry-duplicate": "information only",
-    "first-segment-missing": "as by expiry",
+    "first-segment-missing": "as after expiry",
     "sys-flag": "the record's own business", "host-port": "the record's own business",
     "negative-field": "the record's own business", "delay-level": "the record's own business",
     "inner-batch": "the record's own business", "compressed-flag": "the record's own business",

@@ -109,7 +109,7 @@ def test_a_whole_log_is_salvaged_whole(name: str, store_dir: Directory, tmp_path
     assert problems(into) == {}
     ledger = ledger_of(into)
     assert_balanced(ledger, into)
-    assert ledger[0]["fence_size"] == ledger[0]["missing_count"] == 0
+    assert ledger[0]["fence_byte_count"] == ledger[0]["missing_count"] == 0
     assert {row["fate"] for row in ledger if row["kind"].endswith(".records")} == {"taken"}
 
 

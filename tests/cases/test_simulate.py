@@ -155,7 +155,7 @@ def test_files(name: str, predicted: Predicted, oracle: Document) -> None:
 def test_index_files(name: str, predicted: Predicted, oracle: Document) -> None:
     headers = oracle(name)["afterShutdown"]["indexHeaders"]
     files = predicted(name).start.index.files
-    assert [(item.entry_count, item.begin_phy_offset, item.end_phy_offset) for item in files] == [
+    assert [(item.entry_count, item.begin_physical_offset, item.end_physical_offset) for item in files] == [
         (max(row["indexCount"], 1) - 1, row["beginPhyOffset"], row["endPhyOffset"]) for row in headers
     ]
     kept = [item.file.removeprefix("index/") for item in files if item.fate != "created"]

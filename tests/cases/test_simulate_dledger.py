@@ -18,7 +18,8 @@ import pytest
 from rocketfsck.formats.dledger import DLEDGER_ENTRY, ENTRY_HEADER_SIZE, INDEX_UNIT_SIZE
 from rocketfsck.query.start.model import Start
 from rocketfsck.query.start.settings import NotCoveredError
-from rocketfsck.query.start.simulate import PUT_AND_CUT_REASON, simulate_start
+from rocketfsck.query.start.simulate import simulate_start
+from rocketfsck.query.start.steps import PUT_AND_CUT_REASON
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Settings
 
@@ -155,8 +156,8 @@ def test_queues_that_lack_units_do_not_get_them_back_from_5_0_on(made: Callable[
 def test_an_index_that_is_written_anew_is_said(made: Callable[..., Node]) -> None:
     node = made("5.5.0", "index_zero", "committed")
     notes = start_of(node, "5.5.0").notes
-    assert "DLedger's index is written anew from entry 100 on" in notes
-    assert any("no agreement on entries 101 to 256" in note for note in notes)
+    assert "DLedger writes its index again from entry 100 on" in notes
+    assert any("does not say that the group agreed on entries 101 to 256" in note for note in notes)
 
 
 def test_no_entry_at_all(made: Callable[..., Node]) -> None:
@@ -164,7 +165,7 @@ def test_no_entry_at_all(made: Callable[..., Node]) -> None:
     node.put(0, bytes(48))
     start = start_of(node, "5.5.0")
     assert (start.loads, start.max_offset, start.losses.cut_record_count) == (True, 0, 257)
-    assert "no entry of DLedger's log is left" in start.notes
+    assert "DLedger's log keeps no entry" in start.notes
 
 
 def test_an_index_that_begins_elsewhere(made: Callable[..., Node]) -> None:
@@ -220,9 +221,9 @@ def test_more_files_than_the_recovery_goes_through(made: Callable[..., Node]) ->
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"dLegerSelfId": "n7"}, "its node is n7"),
+        ({"dLegerSelfId": "n7"}, "broker.conf names the node n7"),
         ({"storePathDLedgerCommitLog": "/other"}, "storePathDLedgerCommitLog"),
-        ({"duplicationEnable": "true"}, "not described"),
+        ({"duplicationEnable": "true"}, "do not cover"),
     ],
 )
 def test_settings_that_are_not_followed(

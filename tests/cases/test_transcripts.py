@@ -26,8 +26,17 @@ WITHOUT_SPARK = [path for path in GUIDE if path.stem != "spark"]
 WRITE = os.environ.get("ROCKETFSCK_TRANSCRIPTS") == "write"
 
 WITHOUT_PYTHON = {
+    "broker-does-not-start": "it is for operators",
+    "browse": "it is about a program for terminals",
     "cli": "it is about the command line",
+    "fleet-simulation": "a benchmark writes it",
+    "interchange": "it is about the command line",
+    "limits": "it is about options of the command line",
+    "limits-of-repair": "it is about what repairs do",
     "lost-messages": "it is a notebook: tests/spark runs it",
+    "report-page": "it is about the command line",
+    "settings": "it is about the command line",
+    "since": "it is about the command line",
     "spark": "its Python needs a session: tests/spark runs it",
 }
 

@@ -49,7 +49,7 @@ def test_queue_files_whose_names_are_no_places_of_units(
         for name in ("7", "1007", "-5"):
             moved = path.rename(path.with_name(name))
             for broker in ("4.9.8", "5.1.3"):
-                assert run(["simulate", "--broker", broker, str(folder.parents[2])]) < 16
+                assert run(["simulate", "--as-broker", broker, str(folder.parents[2])]) < 16
             moved.rename(path)
     assert "Internal" not in capsys.readouterr().err
 

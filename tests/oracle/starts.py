@@ -140,7 +140,9 @@ def _index(start: Start, root: Path) -> Iterator[tuple[str, Any, Any]]:
     for path in sorted((root / "index").iterdir()) if (root / "index").is_dir() else ():
         if java_parse_long(path.name) is not None:
             header = decode_header(path.read_bytes()[:40])
-            found.append((header.entry_count, header.begin_phy_offset, header.end_phy_offset))
-    told = [(item.entry_count, item.begin_phy_offset, item.end_phy_offset) for item in start.index.files]
+            found.append((header.entry_count, header.begin_physical_offset, header.end_physical_offset))
+    told = [
+        (item.entry_count, item.begin_physical_offset, item.end_physical_offset) for item in start.index.files
+    ]
     if sum(item.fate == "created" for item in start.index.files) < 2:
         yield "index files", sorted(told), sorted(found)

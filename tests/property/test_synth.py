@@ -31,6 +31,8 @@ from rocketfsck.writer.synth.bulk import bulk_fill
 from rocketfsck.writer.synth.plan import make_plan
 from rocketfsck.writer.synth.synthesis import story_fill
 
+from tests.reported import reported
+
 START = 1_704_067_200_000
 SMALL = Geometry(
     commitlog_file_size=1 << 15,
@@ -226,7 +228,7 @@ def test_no_kernel_without_a_crc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(bulk_module, "chosen", lambda: None)
     options = WriteOptions(geometry=SMALL, sync=False)
     plan = make_plan(0, Mix(), options, START)
-    with pytest.raises(StoreError, match="no CRC-32 works"):
+    with pytest.raises(StoreError, match="no CRC-32"):
         make_store(tmp_path / "store", bulk_fill(plan, None, 5), options, {})
     assert not list(tmp_path.iterdir())
 
@@ -253,10 +255,11 @@ def test_progress_of_the_bulk(tmp_path: Path) -> None:
     seen: list[tuple[int, int | None]] = []
     options = WriteOptions(geometry=SMALL, sync=False)
     plan = make_plan(0, Mix(), options, START)
-    fill = bulk_fill(plan, 100_000, 1 << 40, lambda done, total: seen.append((done, total)))
+    fill = bulk_fill(plan, 100_000, 1 << 40)
 
     def filled(writer: StoreWriter, on_put: Any) -> Any:
         return fill(writer, on_put)
 
-    made = make_store(tmp_path / "store", filled, options, {})
-    assert seen[-1] == (made.store.max_offset, 100_000)
+    with reported("writing the messages", seen):
+        made = make_store(tmp_path / "store", filled, options, {})
+    assert seen[-1] == (100_000, 100_000) and made.store.max_offset >= 100_000

@@ -28,23 +28,28 @@ from rocketfsck.errors import (
 )
 
 COMMANDS: dict[str, str] = {
-    "info": "Tell what is in a store or file, without a scan.",
+    "info": "Show what a store or file holds, without a scan.",
     "dump": "Show the contents of any file, directory or store.",
+    "browse": "Look into a store in a terminal, down to the byte.",
     "query": "Find messages by id, key, offset, time or content.",
-    "check": "Verify a store; say what is wrong, where, and what to do.",
+    "check": "Verify a store: what is wrong, where, and what to do.",
+    "page": "Make a page with pictures of what a check has found.",
     "fix": "Repair a store: check, plan, ask, repair, check again.",
-    "plan": "Plan a repair: what would be done, why, and what is lost.",
-    "apply": "Carry out a plan beside the store, check it, publish it.",
-    "undo": "Take the last repair of a store back.",
-    "rebuild": "Build queues, index or checkpoint anew from the commit log.",
-    "salvage": "Carve records out of anything into a new store.",
-    "compare": "Say where two replicas differ; heal each from the other.",
+    "plan": "Plan a repair: its actions, reasons and losses.",
+    "apply": "Carry out a plan, check the result, put it in place.",
+    "undo": "Undo the last repair of a store.",
+    "rebuild": "Rebuild queues, index or checkpoint from the commit log.",
+    "salvage": "Carve records out of any files into a new store.",
+    "compare": "Show where replicas differ; heal one from the other.",
     "report": "Count the messages of stores by topic, queue, day and key.",
+    "timeline": "Show what the files of a store tell about time.",
     "export": "Write what stores hold as Parquet, Delta or Iceberg tables.",
     "write": "Write a store as a broker would, from messages or a seed.",
-    "damage": "Break a copy of a store, and tell what a check must find.",
+    "damage": "Break a copy of a store; list what a check must find.",
     "simulate": "Predict what a broker will do when it starts on a store.",
+    "bugreport": "Write an archive for a bug report, with a masked copy.",
     "explain": "Explain a rule or a class of faults.",
+    "config": "Show the settings in force, and where each is set.",
     "schema": "Print the JSON Schema of a document that a command writes.",
     "completion": "Print the completion script for a shell.",
 }
@@ -103,14 +108,25 @@ class Group(click.Group):
 def group() -> None:
     """Reads, verifies, explains and writes Apache RocketMQ message stores, offline.
 
-    What is read is only ever opened for reading; what is written is new. Only apply and undo change a store,
-    after everything else is ready, and what was there is kept.
+    Commands open stores only for reading and write only new files. Only fix, apply and undo change a store:
+    as their last step, and they keep the former store.
     """
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit status; nothing is raised."""
     settings = Settings(debug="--debug" in arguments)
+    settings.is_whole_run = True
+    code = EXIT_INTERNAL
+    try:
+        code = _run(arguments, settings)
+    finally:
+        if settings.monitor is not None:
+            settings.monitor.finish(code)
+    return code
+
+
+def _run(arguments: Sequence[str], settings: Settings) -> int:
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets its escape, not a traceback.
@@ -198,7 +214,7 @@ def _unexpected(error: Exception) -> int:
         return EXIT_OPERATIONAL
     _complain(
         f"Internal error: {type(error).__name__}: {error}",
-        "This is a bug of rocketfsck, not of your store. Please report it with the output of the same",
+        "The cause is a bug of rocketfsck, not your store. Please report it with the output of the same",
         "command with --debug added; the store has not been changed.",
     )
     return EXIT_INTERNAL

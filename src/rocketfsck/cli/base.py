@@ -1,10 +1,14 @@
-"""What every command shares: `--color` and `--debug`, and the exit status at the end of its help."""
+"""What every command shares: colour, tracebacks, config files, progress, exit statuses in its help."""
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Callable
-from typing import IO, Any, TypeVar
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,7 +21,11 @@ from rocketfsck.errors import (
     EXIT_OPERATIONAL,
     EXIT_PROBLEMS,
     EXIT_USAGE,
+    UsageError,
 )
+
+if TYPE_CHECKING:
+    from rocketfsck.cli.progress import Monitor
 
 EXIT_STATUS: tuple[tuple[int, str], ...] = (
     (EXIT_CLEAN, "clean: nothing is wrong"),
@@ -39,6 +47,13 @@ class Settings:
     def __init__(self, color: str = "auto", debug: bool = False) -> None:
         self.color = color
         self.debug = debug
+        self.integer_texts = False
+        self.config: Path | None = None
+        self.no_config = False
+        self.progress = "auto"
+        self.progress_descriptor: int | None = None
+        self.is_whole_run = False  # a command invoked alone, as in tests, shows no progress
+        self.monitor: Monitor | None = None
 
     def colored(self, stream: IO[str]) -> bool:
         """Whether to colour what goes to `stream`: --color, then NO_COLOR, then whether it is a terminal."""
@@ -48,11 +63,98 @@ class Settings:
 
 
 class Command(click.Command):
-    """A click command whose help ends with the table of exit statuses."""
+    """A click command whose help ends with the table of exit statuses.
+
+    Options that its command line does not give get values from config files and the environment.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not isinstance(self, click.Group) and not ctx.resilient_parsing:
+            given, _, order = self.make_parser(ctx).parse_args(args=[*args])
+            settings = settings_of(ctx)
+            if self.get_help_option(ctx) not in order:
+                from rocketfsck.cli.config.applying import apply_config
+
+                named = given.get("config")
+                none = bool(given.get("no_config")) or (settings.no_config and named is None)
+                above = None if none else settings.config
+                apply_config(ctx, above if named is None else Path(named), none)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if isinstance(self, click.Group):
+            return super().invoke(ctx)
+        from rocketfsck.cli.config.applying import refuse_own_config
+
+        refuse_own_config(ctx)
+        _begin_progress(ctx)
+        result = super().invoke(ctx)
+        if ctx.params.get("verbose") and _compiled_in_vain():
+            text = "no directory can keep the compiled kernels, so that every run compiles them; see "
+            click.echo(f"Note: {text}ROCKETFSCK_CACHE_DIR", err=True)
+        return result
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
+        write_examples(formatter, ctx.command_path)
         write_exit_status(formatter)
+
+
+def _begin_progress(ctx: click.Context) -> None:
+    """Show from now on what the command does."""
+    settings = settings_of(ctx)
+    if settings.is_whole_run and settings.monitor is None:
+        from rocketfsck.cli.progress import Monitor
+
+        descriptor = _own_descriptor(settings) if settings.progress == "json" else None
+        settings.monitor = Monitor(settings.progress, descriptor, quiet=ctx.params.get("quiet") is True)
+        settings.monitor.start()
+
+
+def _own_descriptor(settings: Settings) -> int | None:
+    """A descriptor of our own for the lines of `--progress json`; None where standard error is closed.
+
+    Raises UsageError for one that is not open for writing: later a file of the store might have its number.
+    """
+    given = settings.progress_descriptor
+    number = 2 if given is None else given
+    try:
+        if fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
+            return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)
+    except OSError:
+        pass
+    if given is None:
+        return None
+    raise UsageError(f"--progress-fd {given}: the descriptor is not open for writing")
+
+
+def _compiled_in_vain() -> bool:
+    """Whether kernels were compiled that nothing could keep."""
+    compiler = sys.modules.get("rocketfsck.scan.machine.compiler")
+    return compiler is not None and bool(compiler.unkept)
+
+
+@contextmanager
+def scrolling(stream: IO[Any]) -> Iterator[None]:
+    """Write line after line to a stream: a terminal that they go to shows no progress meanwhile."""
+    monitor = settings_of(click.get_current_context()).monitor
+    if monitor is None or not stream.isatty():
+        yield
+        return
+    with monitor.hidden():
+        yield
+
+
+def write_examples(formatter: click.HelpFormatter, command_path: str) -> None:
+    """What a command does with which words, one line each: lines are to be pasted, and never wrapped."""
+    from rocketfsck.cli.examples import examples_of
+
+    examples = examples_of(command_path)
+    if examples:
+        with formatter.section("Examples"):
+            for what, line in examples:
+                formatter.write(f"{'':>{formatter.current_indent}}rocketfsck {line}\n")
+                formatter.write(f"{'':>{formatter.current_indent}}    {what}\n")
 
 
 def write_exit_status(formatter: click.HelpFormatter) -> None:
@@ -66,25 +168,61 @@ def settings_of(context: click.Context) -> Settings:
     return context.ensure_object(Settings)
 
 
+def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """A callback that keeps what was given as this setting; False and None are what was not given."""
+
+    def keep(context: click.Context, _parameter: click.Parameter, value: Any) -> None:
+        if value is not None and value is not False:
+            setattr(settings_of(context), name, value)
+
+    return keep
+
+
 def common_options(function: Decorated) -> Decorated:
-    """`--color` and `--debug`, accepted before and after the command's name."""
+    """The options that every command accepts, before and after the command's name."""
 
-    def set_color(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
-        if value is not None:
-            settings_of(context).color = value
+    config = click.option(
+        "--config",
+        type=click.Path(path_type=Path, dir_okay=False),
+        expose_value=False,
+        callback=_keep("config"),
+        help="Take settings from this file, not from ./rocketfsck.toml and the user's config file.",
+    )
+    no_config = click.option(
+        "--no-config",
+        is_flag=True,
+        expose_value=False,
+        callback=_keep("no_config"),
+        help="Take settings from no file.",
+    )
 
-    def set_debug(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-        if value:
-            settings_of(context).debug = True
-
+    progress = click.option(
+        "--progress",
+        type=click.Choice(["auto", "none", "json"]),
+        expose_value=False,
+        callback=_keep("progress"),
+        help="auto: a line on a terminal. json: lines of JSON, at least one a second.",
+    )
+    descriptor = click.option(
+        "--progress-fd",
+        type=click.IntRange(0),
+        metavar="N",
+        expose_value=False,
+        callback=_keep("progress_descriptor"),
+        help="The descriptor for --progress json; default: 2, standard error.",
+    )
     color = click.option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
         expose_value=False,
-        callback=set_color,
+        callback=_keep("color"),
         help="Colour in the output; auto: on a terminal, unless NO_COLOR is set.",
     )
     debug = click.option(
-        "--debug", is_flag=True, expose_value=False, callback=set_debug, help="Show tracebacks of errors."
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        callback=_keep("debug"),
+        help="Show tracebacks of errors.",
     )
-    return debug(color(function))
+    return config(no_config(debug(color(progress(descriptor(function))))))

@@ -43,34 +43,38 @@ def engine_options(command: Function) -> Function:
     )(command)
 
 
-def chosen_engine(name: str, master: str | None, jobs: int, paths: Sequence[Path] = ()) -> Engine:
+def chosen_engine(
+    name: str, master: str | None, jobs: int, paths: Sequence[Path] = (), *, into: Path | None = None
+) -> Engine:
     """The engine that the options name; `paths` are what every executor of a cluster must see.
 
+    Executors write below the parent of `into`, which they must see as well; messages name `into` itself.
     Raises UsageError where options contradict, or Spark is not there.
     """
     conf = _conf()
     if name == "local":
         for option, given in (("--master", master is not None), ("--spark-conf", bool(conf))):
             if given:
-                raise UsageError(f"{option} is of Spark: give --engine spark, too")
+                raise UsageError(f"{option} needs --engine spark")
         from rocketfsck.engine import LocalEngine
 
         return LocalEngine(jobs)
     from rocketfsck.engine.session import is_embedded, is_submitted
 
     if jobs and (master is not None or is_submitted()):
-        raise UsageError("--jobs is of this machine: on a cluster the master has the cores")
+        raise UsageError("--jobs is for this machine: on a cluster the master has the cores")
     from rocketfsck.engine.spark import SparkEngine, open_session
 
     url = master if master is not None or is_submitted() else f"local[{jobs or '*'}]"
     session = open_session(url, conf=conf)
     if not is_embedded(session):
-        for path in paths:
+        for path in (*paths, *(() if into is None else (into,))):
             if "://" not in os.fspath(path) and not path.is_absolute():
                 raise UsageError(
-                    f"{path}: executors run elsewhere, so give the whole path: {path.absolute()}"
+                    f"{path}: executors run elsewhere, so give the absolute path: {path.absolute()}"
                 )
-    return SparkEngine(session, paths=tuple(map(os.fspath, paths)))
+    seen = (*paths, *(() if into is None else (into.parent,)))
+    return SparkEngine(session, paths=tuple(map(os.fspath, seen)))
 
 
 def _default_engine() -> str:

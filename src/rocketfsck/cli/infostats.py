@@ -117,7 +117,10 @@ def statistics_lines(facts: Facts, palette: Palette, *, everything: bool) -> Ite
         )
         yield from tally_table("by day (UTC)", ("day",), facts["days"], everything)
     if facts["uncounted_queues"]:
-        yield f"  {facts['uncounted_queues']:,} records are of queues beyond those that are counted"
+        yield (
+            f"  {count_of(facts['uncounted_queues'], 'record belongs', 'records belong')} to queues "
+            "beyond those counted"
+        )
     yield from _retention_lines(facts["retention"])
     for index in facts["indexes"]:
         yield from _skew_lines(index, palette)
@@ -141,7 +144,7 @@ def tally_table(title: str, names: Sequence[str], rows: Sequence[Facts], everyth
 
 
 def _text(value: object) -> str:
-    return "of no date" if value is None else str(value)
+    return "without a date" if value is None else str(value)
 
 
 def _retention_lines(retention: Facts) -> Iterator[str]:
@@ -160,25 +163,25 @@ def _skew_lines(index: Facts, palette: Palette) -> Iterator[str]:
         yield f"  {visible(index['error'], keep_backslash=True)}"
         return
     slots = f"{index['used_slot_count']:,} of {index['slot_count']:,} slots"
-    even = f"{index['expected_used_slot_count']:,} if they were spread evenly"
-    yield f"  {index['entry_count']:,} entries in {slots}; {even}"
-    rows = [
-        [_range(item), f"{item['slot_count']:,} {'slot' if item['slot_count'] == 1 else 'slots'}"]
-        for item in index["chain_lengths"]
-    ]
+    even = f"{index['expected_used_slot_count']:,} if the keys were spread evenly"
+    yield f"  {count_of(index['entry_count'], 'entry', 'entries')} in {slots}; {even}"
+    rows = [[_range(item), count_of(item["slot_count"], "slot")] for item in index["chain_lengths"]]
     yield from (f"    {line}" for line in aligned(rows, right=(1,)))
     hot = index["hot_key"]
     if hot is not None:
         known = hot["key"] is not None
         name = (
-            f"the key {visible(hot['key'])} of {visible(hot['topic'])}" if known else "no record has its key"
+            f"the key {visible(hot['key'])} of {visible(hot['topic'])}"
+            if known
+            else "no record has a key with this hash"
         )
         yield (
-            f"  longest: {index['longest_chain']:,} entries, slot {index['longest_chain_slot']}; "
+            f"  longest: {count_of(index['longest_chain'], 'entry', 'entries')}, "
+            f"slot {index['longest_chain_slot']}; "
             f"{hot['entry_count']:,} of them have the hash {hot['key_hash']} ({name})"
         )
 
 
 def _range(item: Facts) -> str:
     low, high = item["from"], item["to"]
-    return f"{low:,} {'entry' if low == 1 else 'entries'}" if low == high else f"{low:,} to {high:,} entries"
+    return count_of(low, "entry", "entries") if low == high else f"{low:,} to {high:,} entries"

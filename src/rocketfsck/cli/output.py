@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, Protocol
 
+from rocketfsck.cli.integers import as_asked
 from rocketfsck.cli.show.text import visible
 from rocketfsck.cli.storepath import resolved
 from rocketfsck.documents import json_text
@@ -23,8 +24,11 @@ from rocketfsck.rows import base64_text, name_pair, plain_value
 from rocketfsck.rows import plain_values as plain_values
 from rocketfsck.store.reading import named_errors
 
-Format = Literal["text", "json", "jsonl", "csv", "arrow", "parquet"]
+CheckForm = Literal["sarif", "junit", "openmetrics"]
+Format = Literal["text", "json", "jsonl", "csv", "arrow", "parquet", CheckForm]
 FORMATS: tuple[Format, ...] = ("text", "json", "jsonl", "csv", "arrow", "parquet")
+CHECK_FORMS: tuple[CheckForm, ...] = ("sarif", "junit", "openmetrics")
+"""Forms of other tools, for a check alone: see `rocketfsck.cli.forms`."""
 BINARY_FORMATS = ("arrow", "parquet")
 
 
@@ -36,7 +40,9 @@ class RowWriter(Protocol):
     def close(self) -> None: ...
 
 
-to_json = json_text
+def to_json(document: Any, *, indent: int | None = None) -> str:
+    """JSON for whoever runs a command, with integers as `--json-integers` says; see `json_text`."""
+    return json_text(as_asked(document), indent=indent)
 
 
 class JsonLinesWriter:

@@ -15,6 +15,7 @@ from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.consumequeue import BATCH_UNIT, BATCH_UNIT_SIZE, UNIT, UNIT_SIZE, is_valid_unit
 from rocketfsck.formats.indexfile import HEADER, decode_header
 from rocketfsck.formats.markers import decode_abort
+from rocketfsck.formats.names import shown_values
 from rocketfsck.formats.timer import TIMER_CHECK
 from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.plain.entries import record_pos
@@ -65,7 +66,9 @@ def store_facts(store: Store) -> dict[str, Any]:
             "file_size": store.commitlog.file_size,
             "start_offset": store.commitlog.start_offset,
             "end_offset": store.commitlog.end_offset,
-            "dispatched_end_offset": max((queue["physical_end"] or 0 for queue in queues), default=None),
+            "dispatched_end_offset": max(
+                (queue["physical_end_offset"] or 0 for queue in queues), default=None
+            ),
             "files": [log_facts(file) for file in store.commitlog.files],
         },
         "queues": queues,
@@ -137,7 +140,7 @@ def _checkpoint(file: StoreFile | None) -> dict[str, Any] | None:
 
     try:
         with FileReader(file.path) as reader:
-            return CHECKPOINT.parse(reader.read_upto(0, CHECKPOINT.size))
+            return shown_values(CHECKPOINT.parse(reader.read_upto(0, CHECKPOINT.size)))
     except StoreError as error:
         return {"error": str(error)}
 
@@ -176,7 +179,7 @@ def queue_facts(queue: ConsumeQueue) -> dict[str, Any]:
         **_sizes(queue.files),
         "min_offset": None,
         "max_offset": None,
-        "physical_end": None,
+        "physical_end_offset": None,
     }
     try:
         first, last = _bounds(queue)
@@ -185,7 +188,7 @@ def queue_facts(queue: ConsumeQueue) -> dict[str, Any]:
     if first is not None:
         facts["min_offset"] = first
     if last is not None:
-        facts["max_offset"], facts["physical_end"] = last
+        facts["max_offset"], facts["physical_end_offset"] = last
     elif first is not None:
         facts["max_offset"] = first
     return facts
@@ -243,7 +246,7 @@ def index_header(reader: FileReader) -> dict[str, Any]:
     """The header's fields and the number of entries in use."""
 
     head = reader.read_upto(0, HEADER.size)
-    return {**HEADER.parse(head), "used_entry_count": decode_header(head).entry_count}
+    return {**shown_values(HEADER.parse(head)), "used_entry_count": decode_header(head).entry_count}
 
 
 def file_facts(path: Any) -> dict[str, Any]:
@@ -283,6 +286,6 @@ def _inside(reader: FileReader, kind: str, start_offset: int) -> Iterator[tuple[
     elif kind == "index":
         yield from index_header(reader).items()
     elif kind == "checkpoint":
-        yield from CHECKPOINT.parse(reader.read_upto(0, CHECKPOINT.size)).items()
+        yield from shown_values(CHECKPOINT.parse(reader.read_upto(0, CHECKPOINT.size))).items()
     elif kind == "timercheck":
-        yield from TIMER_CHECK.parse(reader.read_upto(0, TIMER_CHECK.size)).items()
+        yield from shown_values(TIMER_CHECK.parse(reader.read_upto(0, TIMER_CHECK.size))).items()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.progress import phase
 
 if TYPE_CHECKING:
     from rocketfsck.store import Store
@@ -32,7 +33,8 @@ def open_named_store(command: str, path: Path, **told: Any) -> Store:
             f"is a file, not a store; `{shlex.join(['rocketfsck', 'dump', str(path)])}` shows it",
             path=str(path),
         )
-    return open_store(path, **told)
+    with phase("opening the store"):
+        return open_store(path, **told)
 
 
 def resolved(path: Path) -> Path:

@@ -40,7 +40,7 @@ class Checkpoint:
     logics_msg_timestamp: int = 0
     index_msg_timestamp: int = 0
     master_flushed_offset: int = 0
-    confirm_phy_offset: int = 0
+    confirm_physical_offset: int = 0
     logics_physical_offset: int = 0
 
     def values(self) -> dict[str, int]:

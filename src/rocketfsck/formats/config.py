@@ -166,7 +166,7 @@ class _Reader:
                 return chr(int(match.group(), 16))
         elif kind in _ESCAPES:
             return _ESCAPES[kind]
-        raise self.fail("an escape that is none", self.pos - 2)
+        raise self.fail("an unknown escape", self.pos - 2)
 
 
 def _join_surrogates(match: re.Match[str]) -> str:
@@ -243,7 +243,7 @@ def _scalar(value: Any) -> str:
         return _java_double(value)
     if isinstance(value, str):
         return _quoted(value)
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def _write(value: Any, indent: int, out: list[str]) -> None:

@@ -83,10 +83,10 @@ def parse_version(text: str) -> Version:
     if stage == "INCUBATING":
         stage = ""
     if stage not in _STAGES or major < 4:
-        raise UsageError(f"{text!r} is not a broker version that is known: 4.0.0 or later")
+        raise UsageError(f"{text!r} is not a known broker version: 4.0.0 or later")
     if major > _NEWEST[0] or (major == 4 and minor > _LAST_COMMON[1]):
         raise UsageError(
-            f"{text!r} is not a broker version that is known: 4.0.0 to 4.9.x or 5.x.y, the newest {newest}"
+            f"{text!r} is not a known broker version: 4.0.0 to 4.9.x or 5.x.y, the newest {newest}"
         )
     return Version(major, minor, patch, stage)
 
@@ -268,6 +268,15 @@ def dialect_of(version: Version) -> Dialect:
     """The traits of a version; one that the reference does not know has those of its nearest ancestor."""
     traits = {item.name: _value(item.name, version) for item in fields(Dialect) if item.name != "version"}
     return Dialect(version=version, **traits)
+
+
+NEWEST_NAME = ".".join(map(str, _NEWEST))
+"""The newest version that is described here."""
+
+
+def is_newer(version: Version) -> bool:
+    """Whether a version is newer than all that are described here."""
+    return (version.major, version.minor, version.patch) > _NEWEST
 
 
 def dialect_for(version_text: str) -> Dialect:

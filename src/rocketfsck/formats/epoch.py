@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.javatext import parse_int32, parse_int64
+from rocketfsck.wording import count_of
 
 _SEPARATOR = "-"
 
@@ -43,7 +44,7 @@ def epoch_crc(text: bytes) -> int:
 def _number(line: bytes, offset: int, what: str) -> int:
     number = parse_int64(line.decode("ascii", "replace").strip())
     if number is None:
-        raise FormatError(f"{what}: {line[:40]!r} is no number", offset=offset)
+        raise FormatError(f"{what}: {line[:40]!r} is not a number", offset=offset)
     return number
 
 
@@ -55,8 +56,9 @@ def decode_epochs(data: bytes) -> EpochFile:
     count = _number(lines[0], 0, "count")
     crc_offset = len(lines[0])
     crc = _number(lines[1], crc_offset, "crc")
+    following = count_of(len(lines) - 2, "entry follows", "entries follow")
     if count != len(lines) - 2:
-        raise FormatError(f"count: {count}, but {len(lines) - 2} entries follow", offset=0)
+        raise FormatError(f"count: {count}, but {following}", offset=0)
     offset = crc_offset + len(lines[1])
     if crc not in (0, epoch_crc(data[offset:])):
         raise FormatError(f"crc: {crc}, but the entries have {epoch_crc(data[offset:])}", offset=crc_offset)
@@ -75,7 +77,7 @@ def decode_epochs(data: bytes) -> EpochFile:
 def encode_epochs(entries: Sequence[EpochEntry], *, line_separator: str = "\n") -> bytes:
     """The file for these entries, with its CRC; FormatError for none: a broker writes no empty list."""
     if not entries:
-        raise FormatError("epoch file: there is none without entries")
+        raise FormatError("epoch file: at least one entry is needed")
     text = "".join(
         f"{entry.epoch}{_SEPARATOR}{entry.start_offset}{line_separator}" for entry in entries
     ).encode()

@@ -34,7 +34,9 @@ class Host:
 def decode_host(data: bytes) -> Host:
     """A host of 8 or 20 bytes; FormatError for any other number."""
     if len(data) not in (IPV4_HOST_SIZE, IPV6_HOST_SIZE):
-        raise FormatError(f"host: {len(data)} bytes are neither IPv4 nor IPv6 with a port", offset=0)
+        raise FormatError(
+            f"host: {len(data)} bytes are neither an IPv4 nor an IPv6 address with a port", offset=0
+        )
     return Host(bytes(data[:-4]), _PORT.unpack(data[-4:])[0])
 
 

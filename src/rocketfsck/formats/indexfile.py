@@ -43,7 +43,7 @@ ENTRY: Layout = declare(
     "4.1",
     field("keyHash", I32, "", "absolute Java hash of topic#key, 0 .. 2**31-1"),
     field("phyOffset", I64, "bytes", "commitlog offset of the record"),
-    field("timeDiff", I32, "s", "storeTimestamp less beginTimestamp, truncated"),
+    field("timeDiff", I32, "s", "storeTimestamp minus beginTimestamp, in seconds, rounded down"),
     field("prevIndex", I32, "entries", "previous entry of the same slot, 0 = none"),
 )
 
@@ -58,8 +58,8 @@ class IndexHeader:
 
     begin_timestamp: int
     end_timestamp: int
-    begin_phy_offset: int
-    end_phy_offset: int
+    begin_physical_offset: int
+    end_physical_offset: int
     hash_slot_count: int
     index_count: int
 
@@ -79,8 +79,8 @@ def encode_header(header: IndexHeader) -> bytes:
     return HEADER.build({
         "beginTimestamp": header.begin_timestamp,
         "endTimestamp": header.end_timestamp,
-        "beginPhyOffset": header.begin_phy_offset,
-        "endPhyOffset": header.end_phy_offset,
+        "beginPhyOffset": header.begin_physical_offset,
+        "endPhyOffset": header.end_physical_offset,
         "hashSlotCount": header.hash_slot_count,
         "indexCount": header.index_count,
     })  # fmt: skip

@@ -59,7 +59,7 @@ def decode_items(body: Buffer) -> list[InnerItem]:
     while pos < len(body):
         total_size = int.from_bytes(body[pos : pos + 4], "big", signed=True)
         if not MIN_ITEM_SIZE <= total_size <= len(body) - pos:
-            raise FormatError(f"totalSize: {total_size} of {len(body) - pos} bytes", offset=pos)
+            raise FormatError(f"totalSize: {total_size}, but {len(body) - pos} bytes are left", offset=pos)
         values = INNER_ITEM.parse(body, pos, pos + total_size)
         item = InnerItem(
             values["body"], values["properties"], values["flag"], values["magicCode"], values["bodyCRC"]

@@ -96,7 +96,7 @@ def _parse_integer(text: str, least: int, most: int) -> int | None:
     # Java asks Character.digit(char): decimal digits of any script that fit one UTF-16 unit.
     if not digits.isdecimal() or (not digits.isascii() and max(digits) > "\uffff"):
         return None
-    significant = "".join(str(int(digit)) for digit in digits).lstrip("0")
+    significant = (digits if digits.isascii() else "".join(str(int(digit)) for digit in digits)).lstrip("0")
     if len(significant) > 19:
         return None
     value = int(significant or "0")

@@ -72,7 +72,7 @@ def _id_bytes(text: str, what: str) -> bytes:
     match = _HEX.match(text)
     assert match is not None
     if match.end() != len(text):
-        raise FormatError(f"{what}: {text[match.end()]!r} is no hex digit", offset=match.end())
+        raise FormatError(f"{what}: {text[match.end()]!r} is not a hex digit", offset=match.end())
     if len(text) not in _ID_LENGTHS:
         raise FormatError(f"{what}: {len(text)} digits are neither 32 nor 56", offset=0)
     return bytes.fromhex(text)
@@ -124,7 +124,7 @@ def _month_start(year: int, month: int, zone: str) -> int:
     try:
         local = datetime(year, month, 1, tzinfo=ZoneInfo(zone))
     except (KeyError, ValueError, OSError):
-        raise UsageError(f"{zone!r} is not a time zone that is known") from None
+        raise UsageError(f"{zone!r} is not a known time zone") from None
     # A midnight that stands twice on the clock is the later one to Java, one that is skipped counts on from
     # before.
     both = (local.replace(fold=0).timestamp(), local.replace(fold=1).timestamp())

@@ -193,9 +193,11 @@ def decode_record(data: Buffer, pos: int = 0) -> Record:
     """
     total_size, magic_code = read_frame(data, pos)
     if magic_code not in (MAGIC_V1, MAGIC_V2):
-        raise FormatError(f"magicCode: {magic_code & 0xFFFFFFFF:#010x} is no message's", offset=pos + 4)
+        raise FormatError(
+            f"magicCode: {magic_code & 0xFFFFFFFF:#010x} does not belong to a message", offset=pos + 4
+        )
     if not MIN_RECORD_SIZE <= total_size <= len(data) - pos:
-        raise FormatError(f"totalSize: {total_size} of {len(data) - pos} bytes", offset=pos)
+        raise FormatError(f"totalSize: {total_size}, but {len(data) - pos} bytes are left", offset=pos)
     values = RECORD.parse(data, pos, pos + total_size)
     expected = record_size(
         values["bodyLength"],
@@ -275,7 +277,7 @@ def decode_blank(data: Buffer, pos: int = 0) -> Blank:
     values = BLANK.parse(data, pos)
     if values["magicCode"] != MAGIC_BLANK:
         raise FormatError(
-            f"magicCode: {values['magicCode'] & 0xFFFFFFFF:#010x} is not BLANK's", offset=pos + 4
+            f"magicCode: {values['magicCode'] & 0xFFFFFFFF:#010x} does not belong to a BLANK", offset=pos + 4
         )
     return Blank(values["totalSize"])
 

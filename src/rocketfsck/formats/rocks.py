@@ -76,7 +76,7 @@ def _split_topic(key: bytes, rest_size: int) -> tuple[bytes, bytes]:
     if topic_size < 0 or len(key) != end + 1 + rest_size:
         raise FormatError(f"topicLen: {topic_size} in a key of {len(key)} bytes", offset=0)
     if key[end : end + 1] != _SEPARATOR:
-        raise FormatError("separator: missing behind the topic", offset=end)
+        raise FormatError("separator: missing after the topic", offset=end)
     return key[5:end], key[end + 1 :]
 
 
@@ -84,7 +84,7 @@ def decode_unit_key(key: bytes) -> UnitKey:
     """A key of the default column family; FormatError if it is none."""
     topic, rest = _split_topic(key, 13)
     if rest[4:5] != _SEPARATOR:
-        raise FormatError("separator: missing behind queueId", offset=len(key) - 9)
+        raise FormatError("separator: missing after queueId", offset=len(key) - 9)
     return UnitKey(topic, _I32.unpack_from(rest)[0], _I64.unpack_from(rest, 5)[0])
 
 
@@ -99,7 +99,7 @@ def decode_bound_key(key: bytes) -> BoundKey:
     if rest[:3] not in _BOUNDS:
         raise FormatError(f"bound: {rest[:3]!r} is neither max nor min", offset=len(key) - 8)
     if rest[3:4] != _SEPARATOR:
-        raise FormatError("separator: missing behind the bound", offset=len(key) - 5)
+        raise FormatError("separator: missing after the bound", offset=len(key) - 5)
     return BoundKey(topic, _I32.unpack_from(rest, 4)[0], rest[:3] == _BOUNDS[0])
 
 

@@ -89,7 +89,7 @@ def decode_config_key(key: bytes) -> ConfigKey | OffsetKey:
         raise FormatError(f"table: {_HEAD.size} bytes in a key of {len(key)}", offset=0)
     prefix, number, record = _HEAD.unpack_from(key)
     if prefix != _TABLE_PREFIX or number not in set(Table):
-        raise FormatError(f"table: {prefix}, {number} is none", offset=0)
+        raise FormatError(f"table: {prefix}, {number} is not a known table", offset=0)
     table, rest = Table(number), key[_HEAD.size :]
     if record == _VERSION_PREFIX and rest == _VERSION_NAME:
         return ConfigKey(table, None)
@@ -121,12 +121,12 @@ def _name(key: bytes, pos: int) -> tuple[bytes, int]:
 def _separated_name(key: bytes, pos: int) -> tuple[bytes, int]:
     name, end = _name(key, pos)
     if key[end : end + 1] != _SEPARATOR:
-        raise FormatError("separator: missing behind a name", offset=end)
+        raise FormatError("separator: missing after a name", offset=end)
     return name, end + 1
 
 
 def json_of(value: bytes) -> bytes:
     """The JSON in a value of the second form's topics and groups; FormatError for other serializations."""
     if not value or value[0] != JSON_TYPE:
-        raise FormatError(f"serialization type: {value[:1]!r}, brokers read 1 (JSON)", offset=0)
+        raise FormatError(f"serialization type: {value[:1]!r}; brokers read 1 (JSON)", offset=0)
     return value[1:]

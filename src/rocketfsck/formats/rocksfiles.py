@@ -75,7 +75,7 @@ class Manifest:
 def decode_current(data: bytes) -> str:
     """The name in the file CURRENT; FormatError if it has none."""
     if not _CURRENT.fullmatch(data):
-        raise FormatError(f"CURRENT: {data[:60]!r} is no name of a manifest and a line end", offset=0)
+        raise FormatError(f"CURRENT: {data[:60]!r} is not the name of a manifest with a line end", offset=0)
     return data[:-1].decode("ascii")
 
 
@@ -127,7 +127,9 @@ def log_records(data: bytes) -> Iterator[LogRecord]:
             pos += left
             continue
         if len(data) - pos < _HEAD.size:
-            raise CutOffError(f"{len(data) - pos} bytes: a fragment's head has {_HEAD.size}", offset=pos)
+            raise CutOffError(
+                f"{len(data) - pos} bytes are left, but a fragment's head has {_HEAD.size}", offset=pos
+            )
         crc, size, kind = _HEAD.unpack_from(data, pos)
         if kind == size == crc == 0 and not any(data[pos : pos + left]):
             pos += left  # room that was taken in advance
@@ -136,15 +138,15 @@ def log_records(data: bytes) -> Iterator[LogRecord]:
         plain = kind - RECYCLED if kind > RECYCLED else kind
         end = pos + head + size
         if not FULL <= plain <= LAST:
-            raise FormatError(f"{kind} is no type of a fragment", offset=pos)
+            raise FormatError(f"{kind} is not a type of fragment", offset=pos)
         if size > left - head:
             raise FormatError(f"a fragment of {size} bytes does not fit into its block", offset=pos)
         if end > len(data):
-            raise CutOffError(f"{len(data) - pos} bytes of a fragment of {head + size}", offset=pos)
+            raise CutOffError(f"{len(data) - pos} bytes are left of a fragment of {head + size}", offset=pos)
         if masked(crc32c(data[pos + 6 : end])) != crc:
             raise FormatError("a fragment's CRC does not match", offset=pos)
         if (plain in (FULL, FIRST)) != (start < 0):
-            raise FormatError("a record begins or goes on where it must not", offset=pos)
+            raise FormatError("a fragment begins or continues a record at the wrong place", offset=pos)
         if plain in (FULL, FIRST):
             start, parts = pos, []
         parts.append(data[pos + head : end])
@@ -227,7 +229,7 @@ def _apply(manifest: Manifest, data: bytes) -> None:
         elif tag == _COMPARATOR or tag & _SAFE_TO_SKIP:
             edit.text()
         else:
-            raise FormatError(f"{tag} is no tag that is known", offset=edit.pos)
+            raise FormatError(f"{tag} is not a known tag", offset=edit.pos)
     _sum_up(manifest, family, name, dropped)
     for number in deleted:
         manifest.files.pop(number, None)
@@ -262,7 +264,7 @@ def _new_file(edit: _Edit, tag: int) -> tuple[int, int]:
         while (custom := edit.varint()) != _TERMINATE:
             edit.text()
             if custom & _CUSTOM_UNSAFE and custom != 65:  # 65 is the path's number
-                raise FormatError(f"{custom} is no part of a file that is known", offset=edit.pos)
+                raise FormatError(f"{custom} is not a known part of a file", offset=edit.pos)
     return number & ((1 << 62) - 1), size
 
 

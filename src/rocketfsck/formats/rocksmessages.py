@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from rocketfsck.errors import FormatError
 from rocketfsck.formats.layout import I32, I64, Layout, declare, field
+from rocketfsck.wording import count_of
 
 ROCKS_TIMER: Layout = declare(
     "rocksdb_timer_value",
@@ -112,7 +113,7 @@ def decode_index_key(key: bytes) -> IndexKey:
     Topics and unique keys have no "@", so that what is left between them is the text, whatever it holds.
     """
     if len(key) < 20 or key[8:9] != AT or key[-9:-8] != AT:
-        raise FormatError("key: no index entry", offset=0)
+        raise FormatError("key: not that of an index entry", offset=0)
     topic, _, rest = key[9:-9].partition(AT)
     kind, _, rest = rest.partition(AT)
     if kind == TYPE_UNIQUE:
@@ -120,7 +121,7 @@ def decode_index_key(key: bytes) -> IndexKey:
     elif kind in (TYPE_KEY, TYPE_TAG) and AT in rest:
         text, _, unique_key = rest.rpartition(AT)
     else:
-        raise FormatError(f"type: {kind[:20]!r} with {len(rest)} bytes behind it", offset=10 + len(topic))
+        raise FormatError(f"type: {kind[:20]!r}, then {count_of(len(rest), 'byte')}", offset=10 + len(topic))
     return IndexKey(_I64.unpack_from(key)[0], topic, kind, text, unique_key, _I64.unpack(key[-8:])[0])
 
 
@@ -145,7 +146,7 @@ def decode_trans_key(key: bytes) -> TransKey:
     """The parts of a prepared message's key; FormatError where a broker takes it for none."""
     parts = key[8:].split(AT)
     if len(key) < 9 or len(parts) != 3 or parts[0]:
-        raise FormatError("key: no prepared message", offset=min(len(key), 8))
+        raise FormatError("key: not that of a prepared message", offset=min(len(key), 8))
     return TransKey(_I64.unpack_from(key)[0], parts[1], parts[2])
 
 
@@ -164,10 +165,10 @@ def encode_pop_key(key: PopKey) -> bytes:
 def decode_pop_key(key: bytes) -> PopKey:
     """The parts of the key of a message in flight; FormatError if it has none."""
     if len(key) < 23 or key[-9:-8] != AT or key[-14:-13] != AT:
-        raise FormatError("key: no message in flight", offset=0)
+        raise FormatError("key: not that of a message in flight", offset=0)
     group, separator, topic = key[8:-14].partition(AT)
     if not separator:
-        raise FormatError("separator: missing behind the group", offset=8)
+        raise FormatError("separator: missing after the group", offset=8)
     return PopKey(
         _I64.unpack_from(key)[0],
         group,
@@ -180,7 +181,7 @@ def decode_pop_key(key: bytes) -> PopKey:
 def decode_i64(value: bytes, name: str) -> int:
     """A value of one i64, `name` for the error; FormatError for any other length."""
     if len(value) != 8:
-        raise FormatError(f"{name}: {len(value)} bytes, an i64 has 8", offset=0)
+        raise FormatError(f"{name}: {len(value)} bytes, but an i64 has 8", offset=0)
     number: int = _I64.unpack(value)[0]
     return number
 

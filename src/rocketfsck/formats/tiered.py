@@ -56,7 +56,7 @@ _ITEM: tuple[Declared, ...] = (
     field("queueId", I32, "", "queue of the topic"),
     field("offset", I64, "bytes", "offset in the queue's tiered log"),
     field("size", I32, "bytes", "the record's totalSize"),
-    field("timeDiff", I32, "s", "storeTimestamp less beginTimestamp, in ms up to 5.1.x"),
+    field("timeDiff", I32, "s", "storeTimestamp minus beginTimestamp, in ms up to 5.1.x"),
 )
 
 TIERED_INDEX_HEADER: Layout = declare(
@@ -64,7 +64,7 @@ TIERED_INDEX_HEADER: Layout = declare(
     "Tiered index file header",
     "1.10",
     field("magicCode", I32, "", "begin magic, or end magic of a file that is compacted or full"),
-    field("beginTimestamp", I64, "ms", "when the file was made; its name in tiered_index_file/"),
+    field("beginTimestamp", I64, "ms", "when the file was created; the file's name in tiered_index_file/"),
     field("endTimestamp", I64, "ms", "largest storeTimestamp of its items"),
     field("slotCount", I32, "", "used slots; all slots up to 5.1.x"),
     field("indexCount", I32, "items", "number of items"),

@@ -18,7 +18,7 @@ from rocketfsck.scan.views.messages import Message
 BROKER = "broker"
 """The way to a message that a broker would have answered with."""
 
-STALE = "its record is stale: behind the end of the log, left by a truncation"
+STALE = "the record is stale: after the end of the log, left by a truncation"
 """Why a record that is whole is no answer."""
 
 

@@ -33,7 +33,6 @@ from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.sorting import distinct
 from rocketfsck.scan.views.messages import Message, MessageFilter
 from rocketfsck.store.model import Store
-from rocketfsck.store.reading import Progress
 
 Reading = Literal["either", "offset", "unique"]
 
@@ -45,7 +44,6 @@ def find_by_id(
     reading: Reading = "either",
     via: Via = "auto",
     view: StoreView | None = None,
-    progress: Progress | None = None,
 ) -> Answer:
     """The message of an id. `reading` says which kind it is; "either" tries both.
 
@@ -55,7 +53,7 @@ def find_by_id(
     """
     if view is None:
         with StoreView(store) as own:
-            return find_by_id(store, text, reading=reading, via=via, view=own, progress=progress)
+            return find_by_id(store, text, reading=reading, via=via, view=own)
     parts = decode_offset_id(text)
     trace = Trace()
     leads: list[Lead] = []
@@ -63,9 +61,9 @@ def find_by_id(
     if reading != "unique":
         by_offset = _live(view, _at_offset(view, parts, trace, leads), via, "the offset id", leads)
     if reading != "offset" and not (via == "auto" and by_offset is not None and reading == "either"):
-        by_unique = find_unique_anywhere(view, text, via, trace, leads, progress)
+        by_unique = find_unique_anywhere(view, text, via, trace, leads)
     elif reading == "either":
-        by_unique = find_unique_anywhere(view, text, "index", trace, leads, progress)
+        by_unique = find_unique_anywhere(view, text, "index", trace, leads)
     unique = [_live(view, found, via, "the unique id", leads) for found in by_unique or ()]
     return _decide(text, by_offset, tuple(found for found in unique if found), leads, trace)
 
@@ -92,15 +90,15 @@ def _decide(
         found.setdefault(by_offset.offset, by_offset)
     in_order = tuple(found[offset] for offset in sorted(found))
     if not in_order:
-        why = f"{text} leads to no message, neither as an offset id nor as a unique id"
+        why = f"{text} does not lead to a message, neither as an offset id nor as a unique id"
         stale = next((lead for lead in leads if lead.why == STALE), None)
         if stale is not None:
-            why = f"{text} leads to a stale record at physical offset {stale.offset}, which is no message"
+            why = f"{text} leads to a stale record at physical offset {stale.offset}, not a message"
         return Answer(Outcome.NOT_FOUND, (), why, leads=tuple(leads), trace=trace)
     if by_offset is not None and by_unique and len(found) > len(by_unique):
         why = (
             f"{text} is the offset id of one message and the unique id of another; "
-            "say which with --as offset or --as unique"
+            "choose with --as offset or --as unique"
         )
         return Answer(Outcome.AMBIGUOUS, in_order, why, leads=tuple(leads), trace=trace)
     kind = "an offset id" if by_offset is not None else "a unique id"
@@ -115,11 +113,11 @@ def _at_offset(view: StoreView, parts: OffsetMessageId, trace: Trace, leads: lis
         return None
     message = view.log.message_at(offset)
     if not isinstance(message, Message):
-        trace.notes.append(f"as an offset id: no record stands at physical offset {offset}")
+        trace.notes.append(f"as an offset id: no record begins at physical offset {offset}")
         return None
     if message.store_host != Host(parts.address, parts.port).text:
         own = encode_offset_id(OffsetMessageId(*_host_parts(message), offset))
-        leads.append(Lead(offset, "the offset id", f"the record there was stored elsewhere: its id is {own}"))
+        leads.append(Lead(offset, "the offset id", f"the record there has another id: {own}"))
         trace.notes.append(f"as an offset id: the record at {offset} has the id {own}")
         return None
     trace.notes.append(f"as an offset id: {place[0].relative} at byte {place[1]}")
@@ -137,7 +135,7 @@ def offset_id_of(message: Message, offset: int) -> str:
 
 
 def find_unique_anywhere(
-    view: StoreView, text: str, via: Via, trace: Trace, leads: list[Lead], progress: Progress | None
+    view: StoreView, text: str, via: Via, trace: Trace, leads: list[Lead]
 ) -> tuple[Found, ...]:
     """The messages of any topic with this UNIQ_KEY, as given or in upper case, in the log's order.
 
@@ -157,15 +155,15 @@ def find_unique_anywhere(
                     trace.index_steps += answer.trace.index_steps
         trace.notes += _made_by(text)
         trace.notes.append(
-            f"as a unique id: the index was asked under each of {len(view.topics)} topics"
+            f"as a unique id: asked the index under each topic ({len(view.topics):,})"
             + ("" if found else ", without a match")
         )
     if via in ("scan", "both") or (via == "auto" and not found):
         before = len(found)
-        for offset, message in scan_log(view.log, _UniqueKeys(asked), progress=progress):
+        for offset, message in scan_log(view.log, _UniqueKeys(asked)):
             found.setdefault(offset, view.found(message, offset, "scan"))
         count = len(found) - before
-        why = "asked for" if via != "auto" else "the index gave nothing"
+        why = "asked for" if via != "auto" else "the index has no match"
         trace.scan_steps.append(ScanStep(0, view.log.end_offset, why, count))
     return tuple(found[offset] for offset in sorted(found))
 
@@ -209,5 +207,5 @@ def check_id(text: str) -> None:
         decode_offset_id(text)
     except FormatError as error:
         raise UsageError(
-            f"{text!r} is no message id: {error}; a key of another form is for `query unique-key`"
+            f"{text!r} is not a message id: {error}; for keys of another form use `query unique-key`"
         ) from None

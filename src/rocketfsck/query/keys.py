@@ -32,7 +32,6 @@ from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, MessageFilter
 from rocketfsck.store.dialect.sampling import lacks_tags
 from rocketfsck.store.model import IndexFile, Store
-from rocketfsck.store.reading import Progress
 
 Via = Literal["auto", "index", "scan", "both"]
 VISIT_LIMIT = 1_000_000
@@ -41,8 +40,8 @@ STEP_LIMIT = 64
 """As many records behind the end of an index file are looked at before the log is scanned from there."""
 LEAD_LIMIT = 1000
 
-OUTSIDE = "it points outside the log"
-NO_RECORD = "no record stands there"
+OUTSIDE = "the entry points outside the log"
+NO_RECORD = "no record begins there"
 _WRONG = frozenset({OUTSIDE, NO_RECORD, STALE})
 """What no sound index leads to: others may be missing from it."""
 
@@ -60,7 +59,6 @@ def find_by_key(
     max_count: int | None = None,
     max_body_size: int = MAX_BODY_SIZE,
     view: StoreView | None = None,
-    progress: Progress | None = None,
 ) -> Answer:
     """The messages of a topic that have a key, with the way to them (`Answer.trace`).
 
@@ -72,21 +70,18 @@ def find_by_key(
     kind: KeyKind = "tag" if tag else "unique" if unique else "key"
     query = KeyQuery(topic, key, kind, begin_timestamp, end_timestamp, max_count)
     if view is not None:
-        return _KeySearch(view, query, max_body_size, progress).answer(via)
+        return _KeySearch(view, query, max_body_size).answer(via)
     with StoreView(store) as own:
-        return _KeySearch(own, query, max_body_size, progress).answer(via)
+        return _KeySearch(own, query, max_body_size).answer(via)
 
 
 class _KeySearch:
     """One query by key."""
 
-    def __init__(
-        self, view: StoreView, query: KeyQuery, max_body_size: int, progress: Progress | None
-    ) -> None:
+    def __init__(self, view: StoreView, query: KeyQuery, max_body_size: int) -> None:
         self.view = view
         self.query = query
         self.max_body_size = max_body_size
-        self.progress = progress
         self.key_hash = query.key_hash
         self.trace = Trace(query.index_text, self.key_hash)
         self.by_index: dict[int, Message] = {}
@@ -131,7 +126,7 @@ class _KeySearch:
         if (self.query.begin_timestamp, self.query.end_timestamp) != (INT64_MIN, INT64_MAX):
             what += " in this time"
         if via == "index":
-            return f"{what}, says the index; --via scan asks the log itself"
+            return f"{what}, by the index; --via scan reads the log itself"
         return what
 
     def _visit(self, file: IndexFile) -> None:
@@ -146,7 +141,7 @@ class _KeySearch:
     def _chain(self, index: IndexReader) -> IndexStep:
         if not index.has_header:
             return IndexStep(
-                index.file.relative, 0, 0, 0, 0, 1, skipped="it is too short for a header", broken=True
+                index.file.relative, 0, 0, 0, 0, 1, skipped="the file is too short for a header", broken=True
             )
         slot = slot_of(self.key_hash, index.slot_count)
         steps: list[EntryStep] = []
@@ -155,7 +150,7 @@ class _KeySearch:
             if isinstance(item, str):
                 ended, broken = item, True
             elif len(steps) >= VISIT_LIMIT:
-                ended, broken = f"{VISIT_LIMIT} entries were visited", True
+                ended, broken = f"the limit of {VISIT_LIMIT:,} entries is reached", True
                 break
             else:
                 timestamp = index.header.begin_timestamp + item.time_diff * 1000
@@ -186,7 +181,7 @@ class _KeySearch:
         source = f"{index.file.relative} entry {entry.number}"
         log = self.view.log
         if 0 <= entry.physical_offset < log.min_offset:
-            return self._lead(entry, source, "its record has expired")
+            return self._lead(entry, source, "the record has expired")
         message = log.message_at(entry.physical_offset, max_body_size=self.max_body_size)
         if message is None:
             return self._lead(entry, source, OUTSIDE)
@@ -200,7 +195,7 @@ class _KeySearch:
             return "outside the time asked for"
         twice = entry.physical_offset in self.by_index
         self.by_index[entry.physical_offset] = message
-        return "match, once more" if twice else "match"
+        return "match, a second time" if twice else "match"
 
     def _lead(self, entry: Entry, source: str, why: str) -> str:
         if len(self.leads) < LEAD_LIMIT:
@@ -223,7 +218,6 @@ class _KeySearch:
             start_offset=start_offset,
             end_offset=end_offset,
             max_body_size=self.max_body_size,
-            progress=self.progress,
         ):
             if query.wants(message):
                 self.by_scan[offset] = message
@@ -243,7 +237,7 @@ class _KeySearch:
             return
         behind = self._behind_log()
         if behind is not None:
-            self._scan(0, None, f"{behind.file} reaches behind the end of the log: a truncation left it so")
+            self._scan(0, None, f"{behind.file} reaches beyond the end of the log, as after a truncation")
             return
         for start, end, why in self._uncovered():
             self._look(start, end, why)
@@ -287,7 +281,7 @@ class _KeySearch:
                 yield reached, begin, f"before {file}" if not after else f"between {after} and {file}"
             if end >= reached:
                 reached, after = end, file
-        yield reached, None, f"behind {after}" if after else "there is no index"
+        yield reached, None, f"after {after}" if after else "the store has no index"
 
     def _look(self, start: int, end: int | None, why: str) -> None:
         """Records from `start` on, one by one while they are few, else by a scan."""

@@ -37,7 +37,6 @@ from rocketfsck.query.view import StoreView
 from rocketfsck.reader.index import IndexReader
 from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Store
-from rocketfsck.store.reading import Progress
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -96,7 +95,6 @@ def message_life(
     *,
     via: Via = "auto",
     view: StoreView | None = None,
-    progress: Progress | None = None,
 ) -> Life:
     """What became of the message with this offset id or unique key.
 
@@ -105,14 +103,14 @@ def message_life(
     """
     if view is None:
         with StoreView(store) as own:
-            return message_life(store, text, via=via, view=own, progress=progress)
-    answer = _first(view, text, via, progress)
+            return message_life(store, text, via=via, view=own)
+    answer = _first(view, text, via)
     if answer.outcome is not Outcome.FOUND:
         return Life(answer.outcome, answer.why, None, answer.found, {}, ())
     records = {item.offset: item for item in answer.found}
     unique_key = answer.found[0].message.unique_key
     if unique_key is not None and unique_key != text:
-        others = find_unique_anywhere(view, unique_key, via, Trace(), [], progress)
+        others = find_unique_anywhere(view, unique_key, via, Trace(), [])
         records.update((item.offset, item) for item in others)
     in_order = tuple(records[offset] for offset in sorted(records))
     index = {item.offset: _index_places(view, item) for item in in_order}
@@ -125,12 +123,12 @@ def _moment(event: Event) -> tuple[bool, int, int]:
     return event.timestamp is None, event.timestamp or 0, -1 if event.offset is None else event.offset
 
 
-def _first(view: StoreView, text: str, via: Via, progress: Progress | None) -> Answer:
+def _first(view: StoreView, text: str, via: Via) -> Answer:
     try:
-        return find_by_id(view.store, text, via=via, view=view, progress=progress)
+        return find_by_id(view.store, text, via=via, view=view)
     except FormatError:
         leads: list[Lead] = []
-        found = find_unique_anywhere(view, text, via, Trace(), leads, progress)
+        found = find_unique_anywhere(view, text, via, Trace(), leads)
     if found:
         return Answer(Outcome.FOUND, found)
     return Answer(Outcome.NOT_FOUND, (), f"no message has the unique key {text}", leads=tuple(leads))
@@ -161,7 +159,7 @@ def _index_places(view: StoreView, found: Found) -> tuple[IndexPlace, ...]:
 
 def _events(view: StoreView, records: tuple[Found, ...]) -> Iterator[Event]:
     first = records[0].message
-    yield Event(first.born_timestamp, "born", f"made by a producer at {first.born_host}")
+    yield Event(first.born_timestamp, "born", f"created by the producer at {first.born_host}")
     for found in records:
         yield Event(found.message.store_timestamp, *_role(found, records), found.offset)
         yield from _due(view, found)
@@ -173,7 +171,7 @@ def _events(view: StoreView, records: tuple[Found, ...]) -> Iterator[Event]:
     for found in records:
         if found.message.topic == HALF_TOPIC and not committed and _op_of(view, found) is None:
             yield Event(
-                None, "pending", "neither committed nor rolled back, as far as the log goes", found.offset
+                None, "pending", "neither committed nor rolled back up to the end of the log", found.offset
             )
 
 
@@ -195,10 +193,10 @@ def _role(found: Found, records: tuple[Found, ...]) -> tuple[str, str]:
         return "dead", f"dead letter of group {message.topic.removeprefix(DLQ_PREFIX)}"
     if message.topic.startswith(RETRY_PREFIX):
         group = message.topic.removeprefix(RETRY_PREFIX)
-        return "retry", f"to be consumed again by group {group}, for the {message.reconsume_times}. time"
+        return "retry", f"to be consumed again by group {group}, retry {message.reconsume_times}"
     if transaction_type(message.sys_flag) == TRANSACTION_COMMIT:
         half = message.prepared_transaction_offset
-        return "committed", f"committed into {place}; its half message stands at {half}"
+        return "committed", f"committed into {place}; its half message is at {half}"
     kind = TRANSACTION_NAMES[transaction_type(message.sys_flag)]
     if not is_in_consume_queue(message.sys_flag):
         return kind, f"stored in topic {message.topic}, {kind}: in no queue"
@@ -225,7 +223,7 @@ def _due(view: StoreView, found: Found) -> Iterator[Event]:
         elif level > 0:
             levels = parse_delay_levels(view.store.delay_levels)
             due = deliver_timestamp(level, message.store_timestamp, levels)
-            yield Event(due, "due", "due for delivery, by the delay levels", found.offset)
+            yield Event(due, "due", "due for delivery by its delay level", found.offset)
     elif message.topic == TIMER_TOPIC:
         timer_due = parse_int64(properties.get("TIMER_OUT_MS", ""))
         if timer_due is not None:
@@ -249,7 +247,8 @@ def _consumed(view: StoreView, found: Found) -> Iterator[Event]:
             if topic == place.topic and place.queue_id in offsets:
                 offset = offsets[place.queue_id]
                 past = offset > place.queue_offset
-                text = f"group {group} is {'past' if past else 'before'} it, at queue offset {offset}"
+                verb = "has passed" if past else "has not reached"
+                text = f"group {group} {verb} it, at queue offset {offset}"
                 kind = "consumed" if past else "not-consumed"
                 yield Event(None, kind, text, found.offset)
 
@@ -282,7 +281,7 @@ def _completed(view: StoreView, half: Found) -> Iterator[Event]:
     found = _op_of(view, half)
     if found is not None:
         offset, message = found
-        text = "the half message is done with: committed, rolled back or given up"
+        text = "the half message is finished: committed, rolled back or given up"
         yield Event(message.store_timestamp, "op", text, offset)
 
 

@@ -133,13 +133,13 @@ def group_offsets(
             return group_offsets(store, topic=topic, group=group, view=own)
     rows = [
         _position(view, name, of_topic, queue_id, offset)
-        for name, of_topic, queue_id, offset in _positions(view)
+        for name, of_topic, queue_id, offset in group_positions(view)
         if (topic is None or of_topic == topic) and (group is None or name == group)
     ]
     return sorted(rows, key=lambda row: (row.group, row.topic, row.queue_id))
 
 
-def _positions(view: StoreView) -> Iterator[tuple[str, str, int, int]]:
+def group_positions(view: StoreView) -> Iterator[tuple[str, str, int, int]]:
     """(group, topic, queueId, offset) of all config files."""
     value = view.config("consumerOffset.json")
     if value is not None:

@@ -26,7 +26,6 @@ from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import Message, MessageFilter
 from rocketfsck.store.model import Store
-from rocketfsck.store.reading import Progress
 
 PROBE_LIMIT = 4096
 """As many units that lead to no record are passed over in search of one that does."""
@@ -40,7 +39,6 @@ def find_by_offset(
     *,
     via: Via = "auto",
     view: StoreView | None = None,
-    progress: Progress | None = None,
 ) -> Answer:
     """The message at a queue offset.
 
@@ -50,7 +48,7 @@ def find_by_offset(
     """
     if view is None:
         with StoreView(store) as own:
-            return find_by_offset(store, topic, queue_id, queue_offset, via=via, view=own, progress=progress)
+            return find_by_offset(store, topic, queue_id, queue_offset, via=via, view=own)
     trace = Trace()
     leads: list[Lead] = []
     found: dict[int, Found] = {}
@@ -63,7 +61,7 @@ def find_by_offset(
     expired = queue is not None and not found and queue_offset < queue.min_offset
     if via in ("scan", "both") or (via == "auto" and not found and not expired):
         reason = "asked for" if via != "auto" else "the consume queue does not lead to it"
-        _by_scan(view, (topic, queue_id, queue_offset), reason, trace, found, progress)
+        _by_scan(view, (topic, queue_id, queue_offset), reason, trace, found)
     in_order = tuple(found[offset] for offset in sorted(found))
     hidden = tuple(sorted(found.keys() - by_unit)) if via in ("auto", "both") else ()
     if in_order:
@@ -73,7 +71,7 @@ def find_by_offset(
         return Answer(Outcome.UNKNOWN_TOPIC, (), unknown, (), tuple(leads), trace)
     why = f"queue {queue_id} of topic {topic} has no message at queue offset {queue_offset}"
     if queue is not None:
-        why += f"; it has {queue.min_offset} to {queue.max_offset}, half-open"
+        why += f"; the queue has offsets {queue.min_offset} to {queue.max_offset}, half-open"
     return Answer(Outcome.NOT_FOUND, (), why, (), tuple(leads), trace)
 
 
@@ -104,12 +102,12 @@ def _by_unit(
             Lead(
                 unit.physical_offset,
                 source,
-                "its record has expired" if gone else "no record stands there",
+                "the record has expired" if gone else "no record begins there",
             )
         )
     elif not queue.is_of(unit, message):
         own = "/".join(map(str, places_of(message)[0]))
-        leads.append(Lead(unit.physical_offset, source, f"the record there is of {own}"))
+        leads.append(Lead(unit.physical_offset, source, f"the record there belongs to {own}"))
     elif view.liveness(unit.physical_offset) is False:
         leads.append(Lead(unit.physical_offset, source, STALE))
     else:
@@ -122,10 +120,9 @@ def _by_scan(
     why: str,
     trace: Trace,
     found: dict[int, Found],
-    progress: Progress | None,
 ) -> None:
     count = 0
-    for offset, message in scan_log(view.log, _QueueFilter(*place), progress=progress):
+    for offset, message in scan_log(view.log, _QueueFilter(*place)):
         if offset not in found:
             found[offset] = view.found(message, offset, "scan")
             count += 1

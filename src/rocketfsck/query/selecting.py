@@ -22,8 +22,8 @@ def index_step(index: IndexReader, **facts: object) -> IndexStep:
         index.file.relative,
         header.begin_timestamp,
         header.end_timestamp,
-        header.begin_phy_offset,
-        header.end_phy_offset,
+        header.begin_physical_offset,
+        header.end_physical_offset,
         index.index_count,
         **facts,  # type: ignore[arg-type]
     )
@@ -47,10 +47,10 @@ def select_offsets(
         return index_step(index, slot=slot, newest=newest, ended="the slot is empty")
     while ended is None:
         if len(out) >= limit:
-            ended = "enough was found"
+            ended = "the limit of matches is reached"
             break
         if len(steps) > count:
-            ended, broken = "the chain runs in a circle: a broker would never end", True
+            ended, broken = "the chain is a cycle: a broker would never end", True
             break
         entry = index.entry(number)
         if entry is None:

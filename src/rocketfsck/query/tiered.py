@@ -27,7 +27,7 @@ from rocketfsck.reader.units import StreamReader
 from rocketfsck.scan.columns import Fault
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message
 from rocketfsck.store.model import ConsumeQueue, OtherKind, Store
-from rocketfsck.store.reading import FileReader, Progress
+from rocketfsck.store.reading import FileReader
 
 VIA = "tiered"
 """The way to a message that tiered storage has."""
@@ -51,12 +51,9 @@ def find_by_offset(
     *,
     via: Via = "auto",
     view: StoreView | None = None,
-    progress: Progress | None = None,
 ) -> Answer:
     """The message at a queue offset: `query.places.find_by_offset`, else what tiered storage has."""
-    answer = places.find_by_offset(
-        store, topic, queue_id, queue_offset, via=via, view=view, progress=progress
-    )
+    answer = places.find_by_offset(store, topic, queue_id, queue_offset, via=via, view=view)
     return with_tiered_offset(store, answer, topic, queue_id, queue_offset)
 
 
@@ -70,7 +67,6 @@ def find_by_key(
     via: Via = "auto",
     max_body_size: int = MAX_BODY_SIZE,
     view: StoreView | None = None,
-    progress: Progress | None = None,
     **window: int,
 ) -> Answer:
     """The messages with a key: `query.keys.find_by_key`, and what only tiered storage has. Its index has no
@@ -84,7 +80,6 @@ def find_by_key(
         via=via,
         max_body_size=max_body_size,
         view=view,
-        progress=progress,
         **window,
     )
     if tag:

@@ -144,5 +144,5 @@ class StoreView(Closing):
         from difflib import get_close_matches
 
         near = get_close_matches(topic, list(self.topics), 3)
-        hint = f"; near are {', '.join(near)}" if near else ""
+        hint = f"; similar: {', '.join(near)}" if near else ""
         return f"the store has no topic {topic}{hint}"

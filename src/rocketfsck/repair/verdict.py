@@ -11,13 +11,21 @@ Design, section 5.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from rocketfsck.errors import RocketfsckError
+from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, RocketfsckError
 from rocketfsck.formats.dialect import dialect_for
-from rocketfsck.query.start.verdict import StartVerdict, predict_starts, start_classes, versions_of
+from rocketfsck.query.start.verdict import (
+    Prediction,
+    StartVerdict,
+    predict_each,
+    start_classes,
+    verdict_of,
+    versions_of,
+)
 from rocketfsck.repair.plan.law import assumed_names, total_notices
 from rocketfsck.repair.plan.model import Action, Notice, Plan
 from rocketfsck.repair.plan.planning import make_plan
@@ -95,15 +103,22 @@ class Verdict:
 
 
 def judge_store(
-    store: Store, report: Report, *, version: str | None = None, plan: Plan | None = None
+    store: Store,
+    report: Report,
+    *,
+    version: str | None = None,
+    plan: Plan | None = None,
+    predictions: Sequence[Prediction] | None = None,
 ) -> Verdict:
-    """The verdict on a store that was just checked; `version` asks for the start of that one alone, `plan`
-    is one that was made already.
+    """The verdict on a store that was just checked; `version` asks for the start of that one alone. `plan`
+    and `predictions` are those that were made already.
 
     Raises UsageError for a version that is none. What cannot be predicted or planned is said in the verdict.
     """
     sound = _is_sound(report)
-    starts = _starts(store, version, None if not sound else sound_end_of(store, report), losses=not sound)
+    if predictions is None:
+        predictions = predicted(store, report, version=version)
+    starts = tuple(map(verdict_of, predictions))
     prospect, obstacle = (None, "") if sound else _prospect(store, report, plan)
     counts = report.severity_counts
     found = {diagnosis.fault_class for diagnosis in report.diagnoses}
@@ -148,6 +163,17 @@ the damage itself has.
 """
 
 
+def exit_status(report: Report, verdict: Verdict, *, narrowed: bool = False) -> int:
+    """The exit status of a check, and of a `fix` that changes nothing.
+
+    A start that is refused, or deletes something, is a problem, too, where its cause may be in what the check
+    did not look at. `narrowed`: the user asked for a part of the findings.
+    """
+    hidden = report.level != "full" or not report.coverage.complete
+    harmful = verdict.may_start is False and hidden and not narrowed
+    return report.exit_code | (EXIT_PROBLEMS if harmful else EXIT_CLEAN)
+
+
 def urgent_classes(starts: Iterable[StartVerdict]) -> tuple[str, ...]:
     """Classes of the fault catalogue whose damage a start makes worse, the most urgent first."""
     known = [start for start in starts if start.covered]
@@ -167,11 +193,15 @@ def ranked(report: Report, verdict: Verdict) -> Report:
     return replace(report, diagnoses=tuple(diagnoses))
 
 
-def _starts(
-    store: Store, version: str | None, sound_end: int | None, *, losses: bool
-) -> tuple[StartVerdict, ...]:
+def predicted(store: Store, report: Report, *, version: str | None = None) -> list[Prediction]:
+    """The start of every version in question on a store that was just checked, or of that one `version`.
+
+    Raises UsageError for a version that is none.
+    """
+    sound = _is_sound(report)
     versions = versions_of(store) if version is None else (dialect_for(version).version,)
-    return tuple(predict_starts(store, start_classes(versions), losses=losses, sound_end=sound_end))
+    sound_end = sound_end_of(store, report) if sound else None
+    return predict_each(store, start_classes(versions), losses=not sound, sound_end=sound_end)
 
 
 def sound_end_of(store: Store, report: Report) -> int | None:
@@ -225,13 +255,22 @@ def _is_known_sound(report: Report) -> bool:
 
 def _prospect(store: Store, report: Report, plan: Plan | None) -> tuple[Prospect | None, str]:
     """What a plan would do; else why there is none."""
+    obstacle = ""
+    if plan is None:
+        plan, obstacle = plan_or_obstacle(store, report)
+    return (None, obstacle) if plan is None else (prospect_of(plan, report.findings), "")
+
+
+def plan_or_obstacle(store: Store, report: Report) -> tuple[Plan | None, str]:
+    """The plan of the repair; else why there is none, "" where nothing is to be repaired."""
+    if _is_sound(report):
+        return None, ""
     if is_remote(store.root):
         return None, "a repair needs the store on this machine"
     try:
-        plan = make_plan(store, report) if plan is None else plan
+        return make_plan(store, report), ""
     except RocketfsckError as error:
         return None, str(error)
-    return prospect_of(plan, report.findings), ""
 
 
 def total_gains(actions: Iterable[Action]) -> dict[str, int]:
@@ -267,7 +306,7 @@ def _next(store: Store, report: Report, prospect: Prospect | None, state: State)
     if prospect is not None and prospect.action_count and state != "running":
         return fix_command(store, report.level)
     if prospect is not None and COMPARES in prospect.reason:
-        return f"{COMPARES} {store.root} REPLICA"
+        return f"{COMPARES} {shlex.quote(str(store.root))} REPLICA"
     if prospect is None and state in ("harmful", "refused") and report.level != "full":
         return store_command(["check"], store.told, store.root)
     return next(iter(report.next_commands), None)

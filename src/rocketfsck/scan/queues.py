@@ -8,6 +8,7 @@ touching Python. Bounded: hostile bytes can name a new queue in every record, so
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,20 @@ _U32 = 0xFFFFFFFF
 
 def name_hash(topic: bytes, queue_id: int) -> int:
     """The table's own hash, an unsigned 32-bit number; compiled code computes the same."""
-    value = 0
-    for byte in topic:
-        value = (value * 31 + byte) & _U32
+    value = _topic_hash(topic)
     value = ((value ^ (queue_id & _U32)) * 0x9E3779B1 + len(topic)) & _U32
     value ^= value >> 15
     value = (value * 0x85EBCA77) & _U32
     return value ^ (value >> 13)
+
+
+@lru_cache(maxsize=256)
+def _topic_hash(topic: bytes) -> int:
+    """The part of the hash that queues of a topic have in common."""
+    value = 0
+    for byte in topic:
+        value = (value * 31 + byte) & _U32
+    return value
 
 
 class QueueTable:
@@ -88,11 +96,15 @@ class QueueTable:
     @property
     def names(self) -> list[tuple[bytes, int]]:
         """(topic bytes, queueId) of every row. The list grows with the table; do not alter it."""
-        for row in range(len(self._names), int(self.counts[0])):
-            pos, size = int(self.name_pos[row]), int(self.name_size[row])
-            name = (self.arena[pos : pos + size].tobytes(), int(self.queue_id[row]))
-            self._names.append(name)
-            self._rows[name] = row
+        known, count = len(self._names), int(self.counts[0])
+        if known < count:
+            columns = (self.name_pos, self.name_size, self.queue_id)
+            rows = zip(*(column[known:count].tolist() for column in columns), strict=True)
+            arena = self.arena.data
+            for row, (pos, size, queue_id) in enumerate(rows, known):
+                name = (bytes(arena[pos : pos + size]), queue_id)
+                self._names.append(name)
+                self._rows[name] = row
         return self._names
 
     def intern(self, topic: bytes, queue_id: int) -> int:
@@ -136,7 +148,8 @@ class QueueTable:
         used = int(self.name_pos[count - 1]) + int(self.name_size[count - 1]) if count else 0
         self.counts[:2] = (count, used)
         self._names = list(names)
-        self._rows = {name: row for row, name in enumerate(names)}
+        rows = other._rows.copy()  # much quicker than one by one
+        self._rows = rows if len(rows) == count else {name: row for row, name in enumerate(names)}
 
     def reserve(self, name_size: int) -> bool:
         """Makes room for one more name of this size, growing where allowed; False when full for good."""
@@ -156,15 +169,15 @@ class QueueTable:
         return True
 
     def _rehash(self, slot_count: int) -> None:
-        slots = np.zeros(slot_count, np.int32)
+        slots = [0] * slot_count  # quicker than an array, one by one
         for row, (topic, queue_id) in enumerate(self.names):
             slot = _free_slot(slots, name_hash(topic, queue_id))
             if slot >= 0:  # else compiled code finds it no more, but `intern` does
                 slots[slot] = row + 1
-        self.slots = slots
+        self.slots = np.array(slots, np.int32)
 
 
-def _free_slot(slots: NDArray[np.int32], value: int) -> int:
+def _free_slot(slots: NDArray[np.int32] | list[int], value: int) -> int:
     mask = len(slots) - 1
     for probe in range(MAX_PROBES):
         slot = (value + probe) & mask

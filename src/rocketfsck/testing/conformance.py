@@ -19,7 +19,7 @@ SHOWN = 20
 
 
 class NotConformantError(AssertionError):
-    """The directory is no conformant store. `report` is the whole report, `findings` the breaches."""
+    """The directory is not a conformant store. `report` is the whole report, `findings` the breaches."""
 
     def __init__(self, message: str, report: Report, findings: tuple[Finding, ...]) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ def assert_conformant(
     unread = [item for item in report.not_checked if item.operational]
     if not findings and not unread:
         return report
-    lines = [f"{printable(str(directory))} is no conformant store ({_as(report)}):"]
+    lines = [f"{printable(str(directory))} is not a conformant store ({_as(report)}):"]
     lines += [_line(finding) for finding in findings[:SHOWN]]
     if len(findings) > SHOWN:
         lines.append(f"  ... and {len(findings) - SHOWN} more")

@@ -49,9 +49,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of the run."""
     group = parser.getgroup("rocketfsck", "conformance of RocketMQ stores")
     group.addoption(
-        "--rocketmq-version", metavar="VERSION", help="the broker version that stores are held to"
+        "--rocketmq-version", metavar="VERSION", help="broker version by which stores are checked"
     )
-    group.addoption("--rocketmq-level", choices=_LEVELS, default="full", help="how deep stores are checked")
+    group.addoption("--rocketmq-level", choices=_LEVELS, default="full", help="level of the checks of stores")
 
 
 def plain_errors(function: Callable[P, T]) -> Callable[P, T]:

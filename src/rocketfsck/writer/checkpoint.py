@@ -27,7 +27,7 @@ class CheckpointState:
 
     dialect: Dialect
     master_flushed_offset: int = 0
-    confirm_phy_offset: int = 0
+    confirm_physical_offset: int = 0
     physic_msg_timestamp: int = 0
     logics_msg_timestamp: int = 0
     index_msg_timestamp: int = 0
@@ -46,7 +46,7 @@ class CheckpointState:
             self.logics_msg_timestamp,
             self.index_msg_timestamp,
             self.master_flushed_offset if "masterFlushedOffset" in known else 0,
-            self.confirm_phy_offset if "confirmPhyOffset" in known else 0,
+            self.confirm_physical_offset if "confirmPhyOffset" in known else 0,
             self.logics_physical_offset if "logicsPhysicalOffset" in known else 0,
         )
 
@@ -61,7 +61,7 @@ class CheckpointState:
         self.logics_msg_timestamp = stored.logics_msg_timestamp
         self.index_msg_timestamp = stored.index_msg_timestamp
         self.master_flushed_offset = stored.master_flushed_offset
-        self.confirm_phy_offset = stored.confirm_phy_offset
+        self.confirm_physical_offset = stored.confirm_physical_offset
         self.logics_physical_offset = stored.logics_physical_offset
         self.waiting = (0, 0)
         self.flushed = self.in_memory

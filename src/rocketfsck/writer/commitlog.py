@@ -92,7 +92,9 @@ def room_for_crc(draft: Draft, properties: bytes) -> bytes:
     joins = draft.message.kind is not Kind.LEGACY_BATCH and properties and not properties.endswith(separator)
     whole = properties + (separator if joins else b"") + bytes(PROPERTY_CRC_SIZE)
     if len(whole) > MAX_PROPERTIES_SIZE:
-        raise MessageError(f"properties of {len(whole)} bytes with their CRC: {MAX_PROPERTIES_SIZE} at most")
+        raise MessageError(
+            f"properties of {len(whole):,} bytes with their CRC: the limit is {MAX_PROPERTIES_SIZE:,}"
+        )
     return whole
 
 
@@ -103,13 +105,13 @@ def check_sizes(records: Sequence[Record], options: WriteOptions) -> None:
     if options.dialect.record_limit_spares_properties:
         for record in records:
             if record.body_length > limit:
-                raise MessageError(f"body of {record.body_length} bytes: maxMessageSize is {limit}")
+                raise MessageError(f"body of {record.body_length:,} bytes: maxMessageSize is {limit:,}")
         limit += PROPERTY_ALLOWANCE
     if total > limit:
-        raise MessageError(f"{total} bytes: {limit} at most")
+        raise MessageError(f"{total:,} bytes: the limit is {limit:,}")
     room = options.geometry.commitlog_file_size - BLANK_HEADER_SIZE
     if total > room:
-        raise MessageError(f"{total} bytes do not fit in a commit log file: {room} at most")
+        raise MessageError(f"{total:,} bytes do not fit in a commit log file: the limit is {room:,}")
 
 
 def make_room(log: CommitLog, size: int, *, single: bool) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocketfsck.progress import moved_to, part, phase
 from rocketfsck.store.reading import FileReader
 
 try:
@@ -74,12 +75,15 @@ def sum_files(
     Those whose CRC is `known` are read for a SHA-256 only.
     """
     buffer = memoryview(bytearray(_CHUNK_SIZE))
-    return [
-        FileSum(path, size, known[path])
-        if path in known and not with_sha256
-        else _sum_file(root, path, buffer, with_sha256=with_sha256)
-        for path, size in files
-    ]
+    sums = []
+    with phase("summing up the files", sum(size for _, size in files)):
+        for path, size in files:
+            with part(size):
+                if path in known and not with_sha256:
+                    sums.append(FileSum(path, size, known[path]))
+                else:
+                    sums.append(_sum_file(root, path, buffer, with_sha256=with_sha256))
+    return sums
 
 
 def _sum_file(root: Path, path: str, buffer: memoryview, *, with_sha256: bool) -> FileSum:
@@ -93,6 +97,7 @@ def _sum_file(root: Path, path: str, buffer: memoryview, *, with_sha256: bool) -
             for pos in range(start, end, _CHUNK_SIZE):
                 chunk = buffer[: min(_CHUNK_SIZE, end - pos)]
                 reader.read_into(chunk, pos)
+                moved_to(pos)
                 value = crc32(chunk, value)
                 if digest is not None:
                     digest.update(chunk)

@@ -107,13 +107,13 @@ def _create(service: IndexService, store_timestamp: int) -> IndexFileState:
     header = _EMPTY
     if service.finished:
         full = service.finished[-1][1]
-        timestamp, offset = max(full.end_timestamp, 0), max(full.end_phy_offset, 0)
+        timestamp, offset = max(full.end_timestamp, 0), max(full.end_physical_offset, 0)
         header = replace(
             header,
             begin_timestamp=timestamp,
             end_timestamp=timestamp,
-            begin_phy_offset=offset,
-            end_phy_offset=offset,
+            begin_physical_offset=offset,
+            end_physical_offset=offset,
         )
     service.created_count += 1
     return IndexFileState(path, header, new_slots(service.slot_count))
@@ -154,8 +154,8 @@ def put_key(
     file.header = IndexHeader(
         begin_timestamp=store_timestamp if first else header.begin_timestamp,
         end_timestamp=store_timestamp,
-        begin_phy_offset=offset if first else header.begin_phy_offset,
-        end_phy_offset=offset,
+        begin_physical_offset=offset if first else header.begin_physical_offset,
+        end_physical_offset=offset,
         hash_slot_count=header.hash_slot_count + counts,
         index_count=number + 1,
     )
@@ -172,7 +172,7 @@ def index_record(
     """
     file, full = fetch_file(service, store_timestamp)
     finished = [] if full is None else [full]
-    if offset < file.header.end_phy_offset:
+    if offset < file.header.end_physical_offset:
         return finished
     for key in keys:
         file, full = fetch_file(service, store_timestamp)
@@ -222,10 +222,10 @@ def expire_index_files(service: IndexService, min_physical_offset: int) -> None:
     headers = [header for _, header in service.finished]
     if service.current is not None:
         headers.append(service.current.header)
-    if not headers or headers[0].end_phy_offset >= min_physical_offset:
+    if not headers or headers[0].end_physical_offset >= min_physical_offset:
         return
     for header in headers[:-1]:
-        if header.end_phy_offset >= min_physical_offset:
+        if header.end_physical_offset >= min_physical_offset:
             break
         name, _ = service.finished.pop(0)
         fileops.unlink(place_at(service.directory / name))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.errors import UsageError
+from rocketfsck.progress import phase
 from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.disk.publish import SideFile, building_directory, clear_side_file
 from rocketfsck.writer.input.rows import MessageSource
@@ -30,15 +31,13 @@ from rocketfsck.writer.truth import PutRecord, WrittenStore
 from rocketfsck.writer.writing import describe
 
 OnPut = Callable[[PutRecord], None]
-FillProgress = Callable[[int, int | None], None]
-"""Told how many bytes of the commit log are done, and of how many, where that is known."""
-
 Sums = Mapping[str, int]
 """CRC-32 of whole files by their paths below the store: of those that it is known of."""
 
 Fill = Callable[[StoreWriter, OnPut | None], Sums]
 """Puts all messages into a new store and tells every record to the second argument, if there is one."""
 
+WRITING = "writing the messages"
 PROGRESS_EVERY = 1000
 """Messages between two reports of progress."""
 
@@ -77,7 +76,7 @@ def make_store(
             clear_side_file(side_path, target)
     for place in (target, report_path, messages_path):
         if place is not None and (place.exists() or place.is_symlink()):
-            raise UsageError(f"{place} exists; nothing is written over")
+            raise UsageError(f"{place} exists, and rocketfsck does not overwrite it")
     side: list[SideFile] = []
     made = False
     try:
@@ -121,20 +120,21 @@ def _line_writer(file: SideFile, options: WriteOptions) -> OnPut:
     return write
 
 
-def fill_from(source: MessageSource, progress: FillProgress | None = None) -> Fill:
+def fill_from(source: MessageSource) -> Fill:
     """Puts the messages of an input; InputError, with the row, for one that a broker would refuse."""
 
     def fill(writer: StoreWriter, on_put: OnPut | None) -> Sums:
-        for message in source:
-            try:
-                records = put(writer, message)
-            except MessageError as error:
-                raise source.refusal(error) from error
-            if on_put is not None:
-                for record in records:
-                    on_put(record)
-            if progress is not None and writer.message_count % PROGRESS_EVERY == 0:
-                progress(writer.log.max_offset - writer.options.start_offset, None)
+        with phase(WRITING) as at:
+            for message in source:
+                try:
+                    records = put(writer, message)
+                except MessageError as error:
+                    raise source.refusal(error) from error
+                if on_put is not None:
+                    for record in records:
+                        on_put(record)
+                if writer.message_count % PROGRESS_EVERY == 0:
+                    at.at(writer.log.max_offset - writer.options.start_offset)
         return {}
 
     return fill

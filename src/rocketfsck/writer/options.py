@@ -72,7 +72,7 @@ class WriteOptions:
     pid: int = 4242
     checkpoint: Checkpoint | None = None
     master_flushed_offset: int = 0
-    confirm_phy_offset: int = 0
+    confirm_physical_offset: int = 0
     config: Mapping[str, Any] = field(default_factory=dict)
     topics_file: bool = True
     sync: bool = True
@@ -97,14 +97,16 @@ def check_options(options: WriteOptions) -> None:
     )
     for name, value, minimum, multiple in limits:
         if not minimum <= value <= INT32_MAX or value % multiple:
-            raise UsageError(f"{name} {value}: needs {minimum} .. {INT32_MAX}, a multiple of {multiple}")
+            raise UsageError(f"{name} {value}: needs {minimum} to {INT32_MAX}, a multiple of {multiple}")
     if index_file_size(geometry.slot_count, geometry.entry_count) > INT32_MAX:
-        raise UsageError("an index file of 2 GiB or more: the broker counts its bytes in 32 bits")
+        raise UsageError(
+            "an index file of 2 GiB or more: the broker counts its bytes as a signed 32-bit number"
+        )
     if not 0 <= options.start_offset <= INT64_MAX - (1 << 40):
-        raise UsageError(f"start_offset {options.start_offset} is no offset of a commit log")
+        raise UsageError(f"start_offset {options.start_offset} is not a commit log offset")
     if options.start_offset % geometry.commitlog_file_size:
         raise UsageError(
-            f"start_offset {options.start_offset} is no multiple of {geometry.commitlog_file_size}"
+            f"start_offset {options.start_offset} is not a multiple of {geometry.commitlog_file_size}"
         )
     for (topic, queue_id), offset in options.queue_start_offsets.items():
         if not 0 <= offset <= INT64_MAX // 64:
@@ -121,7 +123,7 @@ def check_options(options: WriteOptions) -> None:
     try:
         ZoneInfo(options.time_zone)
     except (KeyError, ValueError, OSError):
-        raise UsageError(f"{options.time_zone!r} is not a time zone that is known") from None
+        raise UsageError(f"{options.time_zone!r} is not a known time zone") from None
 
 
 ONE_SETTING_SINCE = "5.3.2"

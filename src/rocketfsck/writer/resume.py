@@ -46,11 +46,13 @@ def open_for_append(root: Path, options: WriteOptions) -> Store:
     """The store at `root`; UsageError where a broker is at work, was killed, or would not simply go on."""
     store = open_store(root, version=options.version)
     if store.live.locked:
-        raise UsageError(f"{root}: a broker is at work in it")
+        raise UsageError(f"{root}: a broker is running in it")
     if store.abort is not None:
         raise UsageError(f"{root}: the broker was killed (abort exists); start it or repair the store first")
     if store.strays:
-        raise UsageError(f"{root}: {store.strays[0].relative} does not belong there; check the store first")
+        raise UsageError(
+            f"{root}: {store.strays[0].relative} does not belong in a store; check the store first"
+        )
     if any(Path(place).parent != store.root for place in store.commitlog.locations):
         raise UsageError(f"{root}: its commit log is not in the directory commitlog")
     geometry = options.geometry
@@ -65,14 +67,16 @@ def open_for_append(root: Path, options: WriteOptions) -> Store:
         _check_files(ext.files, geometry.ext_file_size)
     for index in store.indexes:
         if index.size != index_file_size(geometry.slot_count, geometry.entry_count):
-            raise UsageError(f"{index.relative} has {index.size} bytes, not those of the geometry given")
+            raise UsageError(
+                f"{index.relative} has {index.size:,} bytes, which the given geometry does not allow"
+            )
     return store
 
 
 def _check_files(files: Sequence[MappedFile], size: int) -> None:
     for number, file in enumerate(files):
         if file.size != size:
-            raise UsageError(f"{file.relative} has {file.size} bytes, not {size}")
+            raise UsageError(f"{file.relative} has {file.size:,} bytes, not {size:,}")
         expected = (files[0].start_offset or 0) + number * size
         if file.start_offset != expected or expected % size:
             raise UsageError(f"{file.relative} does not follow the file before it; check the store first")
@@ -121,7 +125,7 @@ def _resume_log(log: CommitLog, store: Store) -> None:
     for file in files[-3:]:
         position, blank = _walk_log_file(log, file)
         if blank != (file is not last):
-            raise UsageError(f"{file.relative} does not end as a broker ends it; check the store first")
+            raise UsageError(f"{file.relative} has an end that no broker writes; check the store first")
     log.stream.resume(first.start_offset, last.start_offset, position)
 
 
@@ -137,7 +141,9 @@ def _walk_log_file(log: CommitLog, file: MappedFile) -> tuple[int, bool]:
             if size == magic_code == 0:
                 break
             if not BLANK_HEADER_SIZE <= size <= reader.size - pos:
-                raise UsageError(f"{file.relative} at byte {pos}: no record; check the store first")
+                raise UsageError(
+                    f"{file.relative} at byte {pos}does not hold a record; check the store first"
+                )
             try:
                 record = decode_record(reader.read(pos, size))
             except FormatError as error:

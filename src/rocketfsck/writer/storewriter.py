@@ -86,7 +86,7 @@ def new_writer(root: Path, options: WriteOptions) -> StoreWriter:
         CheckpointState(
             options.dialect,
             master_flushed_offset=options.master_flushed_offset,
-            confirm_phy_offset=options.confirm_phy_offset,
+            confirm_physical_offset=options.confirm_physical_offset,
         ),
     )
 

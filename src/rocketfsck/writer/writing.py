@@ -54,7 +54,7 @@ def write_store(
     options = WriteOptions() if options is None else options
     target = Path(path).absolute()
     if overwrite and append:
-        raise UsageError("a store is overwritten or appended to, not both")
+        raise UsageError("choose one: overwrite the store, or append to it")
     check_options(options)
     with named_errors(target, "cannot write the store"):
         clear_leftovers(target)
@@ -82,7 +82,7 @@ def _existing(target: Path, options: WriteOptions, *, overwrite: bool, append: b
         return open_for_append(target, options)
     if target.exists() or target.is_symlink():
         if not overwrite:
-            raise UsageError(f"{target} exists; it is overwritten only when that is asked for")
+            raise UsageError(f"{target} exists; --overwrite replaces it")
         if target.is_symlink() or not target.is_dir():
             raise UsageError(f"{target} is not a directory")
     return None
@@ -164,7 +164,7 @@ def restart(writer: StoreWriter, event: Restart) -> None:
                     full_index_timestamp=full[-1].end_timestamp if full else None,
                 )
     if writer.log.last_record_offset is not None:
-        state.confirm_phy_offset = writer.log.last_record_offset
+        state.confirm_physical_offset = writer.log.last_record_offset
     for queue in writer.queues.states.values():
         if not queue.is_batch and queue.stream.last_start is not None:
             queue.next_offset = queue.stream.position // UNIT_SIZE
@@ -188,7 +188,9 @@ def _recovery_start(writer: StoreWriter, given: int | None) -> int | None:
         return None
     if given is not None:
         if not stream.first_start <= given <= stream.position or given % stream.file_size:
-            raise MessageError(f"scan_from {given} is no file of the log", writer.message_count)
+            raise MessageError(
+                f"scan_from {given} is not the start of a file of the log", writer.message_count
+            )
         return given
     least = stream.first_start
     if dialect.recovery_file_limit is not None:

@@ -22,9 +22,9 @@ DUMP_KINDS = (
 )  # fmt: skip
 VERSIONS = ("4.4.0", "4.7.1", "4.9.8", "5.0.0", "5.1.4", "5.3.3")
 EXPRESSIONS = (
-    "queueId == 1", 'topic == "TopicA" and tags == "t1"', "body ~ /A+/", 'content contains "z"',
-    "queueOffset >= 3",
-    'properties.KEYS contains "k1"', "faults > 0", 'transaction == "commit" or sysFlag == 8',
+    "queue_id == 1", 'topic == "TopicA" and tags == "t1"', "body ~ /A+/", 'content contains "z"',
+    "queue_offset >= 3",
+    'properties.KEYS contains "k1"', "faults > 0", 'transaction == "commit" or sys_flag == 8',
 )  # fmt: skip
 HOSTILE_NUMBERS = ("0", "-1", "1", "3", "2147483647", "9223372036854775807", "-9223372036854775808")
 TIMES = ("2023-11-14T22:13:25", "1700000003000", "0", "2100-01-01", "1969-12-31")
@@ -118,7 +118,7 @@ def _check(rng: random.Random, _ground: Ground) -> Line:
     level = rng.choice(("quick", "cross", "full"))
     line = ["check", "--level", level, "{store}", "{told}"]
     line += _format(rng, "json", "json", "jsonl", "csv", "arrow")
-    line += _some(rng, ["--all"], ["-j", "1"], ["--simulate", rng.choice(VERSIONS)], share=0.25)
+    line += _some(rng, ["--all"], ["-j", "1"], ["--as-broker", rng.choice(VERSIONS)], share=0.25)
     line += _some(rng, ["--select", rng.choice(("CL", "XR", "CQ004", "IX"))], ["--subset", "1/2"], share=0.1)
     return line
 
@@ -150,7 +150,7 @@ def _dump(rng: random.Random, ground: Ground) -> Line:
     filters = (
         ["--topic", rng.choice(ground.subject.topics or ("TopicA",))], ["--queue",
         rng.choice(HOSTILE_NUMBERS)],
-        ["--offset-from", rng.choice(HOSTILE_NUMBERS)], ["--pos", "100:900"], ["--time-from",
+        ["--physical-offset", rng.choice(HOSTILE_NUMBERS)], ["--pos", "100:900"], ["--begin",
         rng.choice(TIMES)],
         ["--queue-offset", "1:4"], ["--key", "k1"], ["--tag", "t1"], ["--slot", rng.choice(HOSTILE_NUMBERS)],
     )  # fmt: skip
@@ -168,9 +168,9 @@ def _simulate(rng: random.Random, ground: Ground) -> Line:
     line = [
         "simulate",
         "{store}",
-        "--broker",
+        "--as-broker",
         version,
-        *_some(rng, ["--conf", "{conf}"], ["--no-losses"], ["-v"]),
+        *_some(rng, ["--broker-conf", "{conf}"], ["--no-losses"], ["-v"]),
     ]
     return line + _format(rng, "json")
 
@@ -245,7 +245,7 @@ def _query(rng: random.Random, ground: Ground) -> Line:
 def _via(rng: random.Random) -> Line:
     line = _some(rng, ["--trace"], ["-v"], ["--body", "text"], share=0.25)
     if rng.random() < 0.4:
-        return [*line, "--broker", rng.choice(VERSIONS)]
+        return [*line, "--as-broker", rng.choice(VERSIONS)]
     return [*line, *_some(rng, ["--via", rng.choice(("index", "scan", "both"))], share=0.6)]
 
 
@@ -263,12 +263,12 @@ _QUERIES: Sequence[Callable[[random.Random, Known], Line]] = (
         one.queue_offset)
     ],
     lambda rng, one: [
-        "time", *_some(rng, ["--broker", rng.choice(VERSIONS), "--boundary", rng.choice(("lower", "upper"))]),
-        "{store}", one.topic, str(one.queue_id), rng.choice(TIMES)
+        "time", *_some(rng, ["--as-broker", rng.choice(VERSIONS), "--boundary", rng.choice(("lower",
+        "upper"))]), "{store}", one.topic, str(one.queue_id), rng.choice(TIMES)
     ],
     lambda _rng, _one: ["offsets", "{store}"],
     lambda rng, one: ["life", "{store}", rng.choice((one.unique_key, one.message_id))],
-    lambda rng, _one: ["scan", "{store}", rng.choice(EXPRESSIONS), *_some(rng, ["--max", "2"], ["-v"])],
+    lambda rng, _one: ["scan", "{store}", rng.choice(EXPRESSIONS), *_some(rng, ["--limit", "2"], ["-v"])],
 )  # fmt: skip
 
 COMMANDS: Mapping[str, Draw] = {

@@ -133,7 +133,7 @@ class Scene:
         except RocketfsckError as error:
             self.fail("report", command, f"does not come back: {error}")
             return
-        of_check = ("exit_code", "verdict")  # what the command adds to its report, or makes of it
+        of_check = ("exit_code", "outcome", "verdict")  # what the command adds to its report, or makes of it
         names = [name for name in document if name not in of_check and again.get(name) != document[name]]
         if names:
             self.fail("report", command, f"comes back with others: {', '.join(names)}")
@@ -194,7 +194,7 @@ def _judge_check(scene: Scene, scenario: Scenario, status: int, done: list[Mutat
     """Exit status 0 of a full check: what may that be?"""
     command = scene.shown(scene.line(scenario))
     subject = scene.ground.subject
-    if not done and subject.clean and status and "--simulate" not in scenario.line:
+    if not done and subject.clean and status and "--as-broker" not in scenario.line:
         scene.fail("control", command, f"exit status {status} of a sound store")
     if done and subject.clean and not status:
         for label in unseen_damage(scene.ground, scene.store, done):

@@ -16,8 +16,8 @@ from tests.hostile.fuzz.workers import Outcome, Pool, run_here, scratch_folder
 _WARM = (
     ("check", "{store}"), ("check", "{store}", "--format", "json"), ("info", "--stats", "{store}"),
     ("dump", "{store}", "--kind", "all"), ("query", "offsets", "{store}"), ("simulate", "{store}",
-    "--broker", "5.3.3"),
-    ("report", "{store}"), ("compare", "{store}", "{sound}"), ("query", "scan", "{store}", "queueId == 1"),
+    "--as-broker", "5.3.3"),
+    ("report", "{store}"), ("compare", "{store}", "{sound}"), ("query", "scan", "{store}", "queue_id == 1"),
     ("rebuild", "all", "{store}", "--into", "{out}/built", "--no-sync"), ("salvage", "{store}", "--into",
     "{out}/saved"),
     ("dump", "{store}", "--format", "arrow"), ("dump", "{store}", "--format", "parquet"), ("explain",),

@@ -14,7 +14,7 @@ import pytest
 import rocketfsck
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.javatext import index_hash
-from rocketfsck.scan.columns import RECORD_DTYPES
+from rocketfsck.scan.views.arrow import SCAN_COLUMNS
 
 from tests.conftest import Directory, Document
 
@@ -89,7 +89,7 @@ def test_message_filters(store_dir: Directory) -> None:
 def test_columns(store_dir: Directory) -> None:
     store = rocketfsck.open_store(store_dir("4.9.8-multiseg"))
     table = pa.Table.from_batches(rocketfsck.read_columns(store))
-    assert table.column_names == ["file", "offset", "topic", *RECORD_DTYPES]
+    assert table.column_names == ["file", "offset", "topic", *SCAN_COLUMNS]
     messages = list(rocketfsck.iter_messages(store))
     assert table["offset"].to_pylist() == [message.physical_offset for message in messages]
     assert table["topic"].to_pylist() == [message.topic for message in messages]
@@ -122,7 +122,7 @@ def test_columns_judge_bodies_only_when_asked(restart_dir: Directory) -> None:
 
 def test_unknown_column(store_dir: Directory) -> None:
     store = rocketfsck.open_store(store_dir("5.3.3-basic"))
-    with pytest.raises(UsageError, match="no column is called nope"):
+    with pytest.raises(UsageError, match="no column has the name nope"):
         next(rocketfsck.read_columns(store, ["nope"]))
 
 
@@ -156,7 +156,7 @@ def test_units_are_those_that_the_broker_gave(name: str, store_dir: Directory, m
         rows = {row[place]: row for row in table.to_pylist() if row["kind"] == "unit"}
         for index, offset, size, tags_code, *_ in answer["units"]:
             row = rows[index]
-            assert (row["offset"], row["size"]) == (offset, size)
+            assert (row["physical_offset"], row["size"]) == (offset, size)
             assert row["tags_code"] == tags_code or queue.ext is not None
             seen += 1
     assert seen > 0
@@ -174,9 +174,9 @@ def test_entries_are_the_keys_of_the_records(store_dir: Directory) -> None:
     found: list[tuple[int, int]] = []
     for index in range(len(store.indexes)):
         table = pa.Table.from_batches(rocketfsck.read_entries(store, index))
-        assert table.column_names == ["entry", "key_hash", "phy_offset", "time_diff", "prev_index"]
+        assert table.column_names == ["entry", "key_hash", "physical_offset", "time_diff", "prev_index"]
         assert table["entry"].to_pylist() == list(range(1, table.num_rows + 1))
-        found += zip(table["phy_offset"].to_pylist(), table["key_hash"].to_pylist(), strict=True)
+        found += zip(table["physical_offset"].to_pylist(), table["key_hash"].to_pylist(), strict=True)
     assert found == expected
 
 

@@ -100,7 +100,7 @@ def test_a_body_that_is_not_what_its_flags_say(tmp_path: Path) -> None:
     root = written(tmp_path, [OutgoingMessage("T", b"plain", AT, sys_flag=COMPRESSED)])
     with rocketfsck.open(root) as store:
         (message,) = store
-        with pytest.raises(StoreError, match="cannot be decompressed: no zlib data"):
+        with pytest.raises(StoreError, match="cannot be decompressed: not zlib data"):
             message.body()
         assert message.stored_body() == b"plain"
 
@@ -206,7 +206,7 @@ def test_names_and_types_of_columns(store_dir: Directory) -> None:
         assert store.to_arrow(["topic"]).schema.names == ["topic"]
         assert store.to_arrow(["topic"], body=True).schema.names == ["topic", "body"]
         assert store.to_arrow(["body"], body=True).schema.names == ["body"]
-        with pytest.raises(UsageError, match="timestamps are utc or ms, not 'us'"):
+        with pytest.raises(UsageError, match="timestamps must be utc or ms, not 'us'"):
             store.to_arrow(timestamps="us")  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="no column nope"):
             store.to_arrow(["nope"])
@@ -215,14 +215,15 @@ def test_names_and_types_of_columns(store_dir: Directory) -> None:
 def test_rows_of_views(store_dir: Directory) -> None:
     with rocketfsck.open(store_dir("5.3.3-basic")) as store:
         for view in VIEW_NAMES:
-            assert store.rows(view).read_all().num_rows > 0
+            count = store.rows(view).read_all().num_rows
+            assert count == 0 if view == "damage" else count > 0
         units = store.rows("consumequeue", topic="GammaOrder", queue_id=1).read_all()
         messages = list(store.messages(topic="GammaOrder", queue_id=1))
-        assert units["offset"].to_pylist() == [message.offset for message in messages]
+        assert units["physical_offset"].to_pylist() == [message.offset for message in messages]
         assert store.rows("index").schema.field("store_timestamp").type == pa.timestamp("ms", "UTC")
-        with pytest.raises(UsageError, match="no view is called 'nope'"):
+        with pytest.raises(UsageError, match="no view has the name 'nope'"):
             store.rows("nope")
-        with pytest.raises(UsageError, match="the view files cannot be selected by topic"):
+        with pytest.raises(UsageError, match="the view files has no selection by topic"):
             store.rows("files", topic="T")
 
 

@@ -90,7 +90,7 @@ def test_commands_import_what_they_need(
         (["dmup", "x"], 16, "Did you mean 'dump'?"),
         (["info"], 16, "Missing argument"),
         (["info", "--format", "xml", "x"], 16, "'xml' is not one of"),
-        (["explain", "ZZ999"], 16, "no rule, fault class or repair is called"),
+        (["explain", "ZZ999"], 16, "no rule, fault class or repair has the name"),
         (["info", "/nonexistent"], 8, "/nonexistent: cannot be opened"),
         (["dump", "/nonexistent"], 8, "/nonexistent"),
         (["check", "/nonexistent"], 8, "/nonexistent: cannot be listed"),

@@ -59,7 +59,7 @@ def test_in_place(cli: Cli, store_copy: Directory) -> None:
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["--into", "{tmp}/x"], "no fault is named"),
+        (["--into", "{tmp}/x"], "name a fault"),
         (["--fault", "body-flip"], "Give --into DIR"),
         (["--fault", "body-flip", "--into", "{tmp}/x", "--in-place"], "Give --into DIR"),
         (["--fault", "body-flop", "--into", "{tmp}/x"], "did you mean 'body-flip'"),

@@ -18,7 +18,7 @@ def test_units_of_a_queue(cli: Cli, real_dir: Directory) -> None:
     store = real_dir("5.5.0-rocksdb-cq")
     told = ("--kind", "rocksdb-units", "--topic", "RockTx", "--queue", 1, "--format", "jsonl")
     rows = cli("dump", store, *told).rows()
-    assert [row["cqOffset"] for row in rows] == [0, 1]
+    assert [row["queue_offset"] for row in rows] == [0, 1]
     assert rows[0] == {
         "schema_version": 1,
         "kind": "unit",
@@ -27,17 +27,17 @@ def test_units_of_a_queue(cli: Cli, real_dir: Directory) -> None:
         "end": 0,
         "family": "default",
         "topic": "RockTx",
-        "queueId": 1,
-        "cqOffset": 0,
-        "phyOffset": 27657,
+        "queue_id": 1,
+        "queue_offset": 0,
+        "physical_offset": 27657,
         "size": 363,
-        "tagsCode": 88,
-        "storeTime": 1795333973444,
+        "tags_code": 88,
+        "store_timestamp": 1795333973444,
     }
     (row,) = cli("dump", store, *told, "--queue-offset", "1").rows()
-    assert row["phyOffset"] == 30070
-    assert [row] == cli("dump", store, *told, "--offset-from", 30000).rows()
-    assert [row] == cli("dump", store, *told, "--time-from", 1795333973445).rows()
+    assert row["physical_offset"] == 30070
+    assert [row] == cli("dump", store, *told, "--physical-offset", "30000:").rows()
+    assert [row] == cli("dump", store, *told, "--begin", 1795333973445).rows()
 
 
 def test_index_by_key_and_tag(cli: Cli, real_dir: Directory) -> None:
@@ -99,8 +99,9 @@ def test_what_does_not_go_together(cli: Cli, real_dir: Directory) -> None:
     store = real_dir("5.5.0-rocksdb-cq")
     assert cli("dump", store, "--kind", "rocksdb", "--hex").code == 16
     assert cli("dump", store / "consumequeue" / "CURRENT", "--kind", "rocksdb").code == 16
-    assert cli("dump", store, "--kind", "rocksdb-pop").code == 8
-    assert cli("dump", real_dir("5.5.0-long"), "--kind", "rocksdb-units").code == 8
+    none = cli("dump", store, "--kind", "rocksdb-pop")  # nothing to show is no error
+    assert (none.code, none.out, none.err) == (0, "", f"Note: {store} has no RocksDB with POP records\n")
+    assert cli("dump", real_dir("5.5.0-long"), "--kind", "rocksdb-units").code == 0
     assert cli("dump", store, "--kind", "rocksdb-timer", "--topic", "x").code == 16
 
 
@@ -138,4 +139,4 @@ def test_info_without_rocksdict(cli: Cli, real_dir: Directory, monkeypatch: pyte
     monkeypatch.setattr(reading, "find_spec", lambda _name: None)
     ended = cli("info", real_dir("5.5.0-rocksdb-cq"))
     assert ended.code == 0
-    assert "pip install 'rocketfsck[rocksdb]'" in ended.out
+    assert "pip install rocksdict" in ended.out

@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from rocketfsck.formats.names import shown_name
+
 from tests.unit.cli.conftest import Cli
 
 Store = Callable[[str], Path]
@@ -34,21 +36,21 @@ def _sent(manifest: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", SOME_STORES)
 def test_records_are_what_was_sent(cli: Cli, store_dir: Store, manifest: Document, name: str) -> None:
     rows = cli("dump", store_dir(name), "--format", "jsonl", "--body", "base64").rows()
-    by_offset = {row["physicalOffset"]: row for row in rows if row["kind"] == "record"}
+    by_offset = {row["physical_offset"]: row for row in rows if row["kind"] == "record"}
     sent = _sent(manifest(name))
     assert sent
     for message in sent:
         row = by_offset[message["physicalOffset"]]
         assert row["schema_version"] == 1
         assert row["topic"] == message["topic"]
-        assert (row["queueId"], row["queueOffset"]) == (message["queueId"], message["queueOffset"])
-        assert row["totalSize"] == message["size"]
+        assert (row["queue_id"], row["queue_offset"]) == (message["queueId"], message["queueOffset"])
+        assert row["size"] == message["size"]
         assert len(base64.b64decode(row["body_b64"])) == message["bodyLen"]
-        assert row["storeTimestamp"] == message["storeTimestamp"]
+        assert row["store_timestamp"] == message["storeTimestamp"]
         if message.get("tags"):
             assert row["tags"] == message["tags"]
         if message.get("uniqKey"):
-            assert row["uniqKey"] == message["uniqKey"]
+            assert row["unique_key"] == message["uniqKey"]
 
 
 def _every_file(store: Path) -> list[Path]:
@@ -105,7 +107,7 @@ def test_hex_view_of_a_torn_record_shows_its_fields(cli: Cli, restart_dir: Store
     assert torn["start"] == oracle("4.9.8-basic--torn-tail")["afterStart"]["commitlogMaxOffset"]
     shown = cli("dump", store, "--hex", "--pos", torn["start"]).out
     assert "torn  bytes 49078 to" in shown
-    assert "totalSize = 256" in shown
+    assert "size = 256" in shown
     assert "(unknown)" in shown or "properties" in shown
 
 
@@ -123,16 +125,16 @@ def test_bodies_are_shown_only_when_asked_for(cli: Cli, store_dir: Store) -> Non
 
 FILTERS: list[tuple[list[str], Callable[[dict[str, Any]], bool]]] = [
     (["--topic", "GammaOrder"], lambda row: row["topic"] == "GammaOrder"),
-    (["--queue", "1"], lambda row: row["queueId"] == 1),
+    (["--queue", "1"], lambda row: row["queue_id"] == 1),
     (["--tag", "TagA"], lambda row: row["tags"] == "TagA"),
     (["--topic", "GammaOrder", "--key", "O3"], lambda row: "O3" in row["keys"]),
     (["--key", "订单号"], lambda row: "订单号" in row["keys"]),
-    (["--time-from", "2023-11-14T22:13:23"], lambda row: row["storeTimestamp"] >= 1700000003000),
-    (["--time-to", "1700000003000"], lambda row: row["storeTimestamp"] < 1700000003000),
-    (["--time-to", "2023-11-15T06:13:23+08:00"], lambda row: row["storeTimestamp"] < 1700000003000),
-    (["--queue-offset", "2:4"], lambda row: 2 <= row["queueOffset"] < 4),
-    (["--queue-offset", "3"], lambda row: row["queueOffset"] == 3),
-    (["--offset-from", "161", "--offset-to", "846"], lambda row: 161 <= row["start"] < 846),
+    (["--begin", "2023-11-14T22:13:23"], lambda row: row["store_timestamp"] >= 1700000003000),
+    (["--end", "1700000003000"], lambda row: row["store_timestamp"] < 1700000003000),
+    (["--end", "2023-11-15T06:13:23+08:00"], lambda row: row["store_timestamp"] < 1700000003000),
+    (["--queue-offset", "2:4"], lambda row: 2 <= row["queue_offset"] < 4),
+    (["--queue-offset", "3"], lambda row: row["queue_offset"] == 3),
+    (["--physical-offset", "161:846"], lambda row: 161 <= row["start"] < 846),
 ]
 
 
@@ -155,7 +157,7 @@ def test_queue_units_are_what_the_broker_answered(cli: Cli, store_dir: Store, ma
         directory = store / "consumequeue" / queue["topic"] / str(queue["queueId"])
         rows = cli("dump", directory, "--format", "jsonl").rows()
         units = [
-            [row["queueOffset"], row["offset"], row["size"], row["tagsCode"]]
+            [row["queue_offset"], row["physical_offset"], row["size"], row["tags_code"]]
             for row in rows
             if row["kind"] == "unit"
         ]
@@ -169,11 +171,11 @@ def test_queue_filters(cli: Cli, store_dir: Store) -> None:
     one = cli(
         "dump", store, "--kind", "consumequeue", "--topic", "GammaOrder", "--queue", 0, "--format", "jsonl"
     )
-    assert {(row["topic"], row["queueId"]) for row in one.rows()} == {("GammaOrder", 0)}
+    assert {(row["topic"], row["queue_id"]) for row in one.rows()} == {("GammaOrder", 0)}
     tagged = cli("dump", store / "consumequeue", "--tag", "TagA", "--format", "jsonl").rows()
-    assert {row["tagsCode"] for row in tagged} == {2598919}
+    assert {row["tags_code"] for row in tagged} == {2598919}
     placed = cli("dump", store / "consumequeue", "--queue-offset", "1:3", "--format", "jsonl").rows()
-    assert {row["queueOffset"] for row in placed} == {1, 2}
+    assert {row["queue_offset"] for row in placed} == {1, 2}
 
 
 def test_batch_and_extension_units(cli: Cli, store_dir: Store, manifest: Document) -> None:
@@ -187,16 +189,25 @@ def test_batch_and_extension_units(cli: Cli, store_dir: Store, manifest: Documen
         for unit in ([queue["queueId"], *(unit if len(unit) == 5 else [*unit, 1])] for unit in queue["units"])
     )
     found = sorted(
-        [row["queueId"], row["msgBaseOffset"], row["offset"], row["size"], row["tagsCode"], row["batchSize"]]
+        [
+            row["queue_id"],
+            row["msg_base_offset"],
+            row["physical_offset"],
+            row["size"],
+            row["tags_code"],
+            row["batch_count"],
+        ]
         for row in units
     )
     assert found == expected
     store = store_dir("4.9.8-cqext")
     ext = cli("dump", store / "consumequeue_ext", "--format", "jsonl").rows()
-    addresses = {(row["topic"], row["queueId"], row["extOffset"]) for row in ext if row["kind"] == "unit"}
+    addresses = {(row["topic"], row["queue_id"], row["ext_offset"]) for row in ext if row["kind"] == "unit"}
     queues = cli("dump", store / "consumequeue", "--format", "jsonl").rows()
     pointed = {
-        (row["topic"], row["queueId"], row["extOffset"]) for row in queues if row.get("extOffset") is not None
+        (row["topic"], row["queue_id"], row["ext_offset"])
+        for row in queues
+        if row.get("ext_offset") is not None
     }
     assert pointed
     assert pointed <= addresses
@@ -209,9 +220,9 @@ def test_index_entries_and_chains(cli: Cli, store_dir: Store, manifest: Document
         rows = cli("dump", path, "--format", "jsonl").rows()
         header = rows[0]
         for name in ("beginTimestamp", "endTimestamp", "hashSlotCount", "indexCount"):
-            assert header[name] == headers[path.name][name]
+            assert header[shown_name(name)] == headers[path.name][name]
         entries = {row["entry"]: row for row in rows if row["kind"] == "entry"}
-        assert sorted(entries) == list(range(1, header["indexCount"]))
+        assert sorted(entries) == list(range(1, header["index_count"]))
         for row in rows:
             if row["kind"] != "slot":
                 continue
@@ -220,14 +231,14 @@ def test_index_entries_and_chains(cli: Cli, store_dir: Store, manifest: Document
             assert numbers == sorted(
                 (number for number, entry in entries.items() if entry["slot"] == row["slot"]), reverse=True
             )
-            assert chain[-1]["chainEnd"].endswith("is 0")
+            assert chain[-1]["chain_end"].endswith("is 0")
 
 
 def test_index_by_key(cli: Cli, store_dir: Store) -> None:
     store = store_dir("5.3.3-basic")
     found = cli("dump", store / "index", "--topic", "GammaOrder", "--key", "O3", "--format", "jsonl").rows()
     (message,) = cli("dump", store, "--topic", "GammaOrder", "--key", "O3", "--format", "jsonl").rows()
-    assert [row["phyOffset"] for row in found] == [message["physicalOffset"]]
+    assert [row["physical_offset"] for row in found] == [message["physical_offset"]]
 
 
 def test_a_cycle_in_a_chain_is_told(cli: Cli, store_copy: Store) -> None:
@@ -240,7 +251,7 @@ def test_a_cycle_in_a_chain_is_told(cli: Cli, store_copy: Store) -> None:
     ended = cli("dump", path, "--slot", 3)
     assert ended.code == 0
     assert (
-        "the chain ends: prevIndex of entry 46 is 214, which the chain came by already: a cycle" in ended.out
+        "the chain ends: prevIndex of entry 46 is 214, which the chain already passed: a cycle" in ended.out
     )
 
 
@@ -248,7 +259,7 @@ def test_small_files(cli: Cli, store_dir: Store, manifest: Document) -> None:
     store = store_dir("5.3.3-basic")
     (checkpoint, rest) = cli("dump", store / "checkpoint", "--format", "jsonl").rows()
     said = manifest("5.3.3-basic")["checkpointOnDisk"]
-    assert checkpoint["physicMsgTimestamp"] == said["physicMsgTimestamp"]
+    assert checkpoint["physic_msg_timestamp"] == said["physicMsgTimestamp"]
     assert rest["kind"] == "zero"
     (config,) = cli("dump", store / "config" / "topics.json", "--format", "jsonl").rows()
     assert config["content"]["topicConfigTable"]["GammaOrder"]["topicName"] == "GammaOrder"
@@ -298,26 +309,26 @@ def test_files_out_of_their_store(cli: Cli, store_dir: Store, tmp_path: Path) ->
     copy.write_bytes(names[1].read_bytes())
     told = cli("dump", copy, "--format", "jsonl").rows()
     there = cli("dump", names[1], "--format", "jsonl").rows()
-    assert [row.get("physicalOffset") for row in told] == [row.get("physicalOffset") for row in there]
+    assert [row.get("physical_offset") for row in told] == [row.get("physical_offset") for row in there]
     assert not any("physical-offset" in row.get("faults", ()) for row in told)
     unit = store / "consumequeue" / "Seg0" / "0" / "0".zfill(20)
     lone = tmp_path / "units"
     lone.write_bytes(unit.read_bytes())
     rows = cli("dump", lone, "--kind", "consumequeue", "--start-offset", 1200, "--format", "jsonl").rows()
-    assert rows[0]["queueOffset"] == 60
+    assert rows[0]["queue_offset"] == 60
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("checkpoint", "--topic", "x"), "--topic says nothing about a checkpoint"),
+        (("checkpoint", "--topic", "x"), "--topic has no meaning for a checkpoint"),
         (("index", "--topic", "x"), "give --key, too"),
         (("index", "--key", "x"), "give --topic, too"),
-        (("commitlog", "--slot", "1"), "--slot says nothing about a commit log file"),
+        (("commitlog", "--slot", "1"), "--slot has no meaning for a commit log file"),
         (("index", "--slot", "53"), "the file has the slots 0 to 52"),
-        (("commitlog", "--hex", "--format", "json"), "--hex goes with --format text only"),
+        (("commitlog", "--hex", "--format", "json"), "--hex needs --format text"),
         (("commitlog", "--queue-offset", "a:b"), "neither N nor FROM:TO"),
-        (("commitlog", "--time-from", "noon"), "neither milliseconds nor a date"),
+        (("commitlog", "--begin", "noon"), "neither milliseconds nor a date"),
         (("checkpoint", "--kind", "all"), "--kind all is for a store"),
     ],
 )
@@ -350,12 +361,12 @@ def test_stale_records_are_marked(cli: Cli, store_dir: Store) -> None:
         rows = cli("dump", path, "--format", "jsonl").rows()
         stale = [row for row in rows if row.get("reason") == "stale"]
         records = [row for row in rows if row["kind"] == "record"]
-        assert stale == [row for row in records if row["physicalOffset"] >= 77760]
+        assert stale == [row for row in records if row["physical_offset"] >= 77760]
         assert len(stale) > 3
         text = cli("dump", path).out.splitlines()
-        note = "stale: behind the end of the log, left by a truncation"
+        note = "stale: after the end of the log, left by a truncation"
         assert len([line for line in text if note in line]) == len(stale)
-    key = stale[0]["uniqKey"]
+    key = stale[0]["unique_key"]
     (only,) = cli("dump", store, "--key", key, "--format", "jsonl").rows()
     assert only["reason"] == "stale"
     ended = cli("query", "id", store, key)

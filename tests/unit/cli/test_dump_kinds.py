@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+import pytest
 
 from rocketfsck.formats.consumequeue import BATCH_UNIT, PRE_BLANK_UNIT, SPARSE_END_UNIT, UNIT
 from rocketfsck.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, DLEDGER_INDEX
 from rocketfsck.formats.epoch import EpochEntry, encode_epochs
+from rocketfsck.formats.names import shown_name
 from rocketfsck.formats.timer import TIMER_CHECK, TIMER_LOG_UNIT, TIMER_WHEEL_SLOT, timer_log_filler
 
 from tests.conftest import Directory
@@ -39,18 +43,18 @@ def test_timer_log(cli: Cli, tmp_path: Path) -> None:
     units = _timer_unit(-1, 1, 5000) + _timer_unit(0, 4, 90000)
     path = _file(tmp_path / "timerlog" / NAME, units + timer_log_filler(96) + bytes(80))
     first, second, filler, rest = cli("dump", path, "--format", "jsonl").rows()
-    assert (first["timerLogOffset"], first["deliverTime"]) == (0, 1700000005000)
-    assert (second["prevPos"], second["magic"], second["offsetPy"]) == (0, 4, 4096)
+    assert (first["timer_log_offset"], first["deliver_timestamp"]) == (0, 1700000005000)
+    assert (second["prev_pos"], second["magic"], second["physical_offset"]) == (0, 4, 4096)
     assert (filler["kind"], filler["size"], filler["end"]) == ("filler", 96, 120)
     assert (rest["kind"], rest["end"]) == ("zero", 200)
-    (late,) = cli("dump", path, "--time-from", "2023-11-14T22:14:00", "--format", "jsonl").rows()
+    (late,) = cli("dump", path, "--begin", "2023-11-14T22:14:00", "--format", "jsonl").rows()
     assert late["start"] == 52
     text = cli("dump", path).out
     assert "2023-11-14T22:13:25.000Z" in text
     assert "delete" in text
     bytes_shown = cli("dump", path, "--hex").out
     assert "magic = default" in bytes_shown
-    assert "| delayedTime = 5000\n" in bytes_shown  # a duration, not a time
+    assert "| delayed_time = 5000\n" in bytes_shown  # a duration, not a time
 
 
 def test_timer_log_with_damage(cli: Cli, tmp_path: Path) -> None:
@@ -65,9 +69,9 @@ def test_timer_wheel(cli: Cli, tmp_path: Path) -> None:
     )
     path = _file(tmp_path / "timerwheel", bytes(32 * 5) + slot + bytes(32 * 1000))
     before, used, after = cli("dump", path, "--format", "jsonl").rows()
-    assert (before["count"], used["slot"], used["lastPos"], after["count"]) == (5, 5, 52, 1000)
+    assert (before["count"], used["slot"], used["last_pos"], after["count"]) == (5, 5, 52, 1000)
     (one,) = cli("dump", path, "--slot", 5, "--format", "jsonl").rows()
-    assert one["num"] == 2
+    assert one["message_count"] == 2
     assert cli("dump", path, "--slot", 6).out == "nothing matches\n"
 
 
@@ -75,7 +79,7 @@ def test_timer_check(cli: Cli, tmp_path: Path) -> None:
     values = {field.name: 1700000000000 + at for at, field in enumerate(TIMER_CHECK.fields)}
     path = _file(tmp_path / "config" / "timercheck", TIMER_CHECK.build(values).ljust(4096, b"\0"))
     found, _ = cli("dump", path, "--format", "jsonl").rows()
-    assert {name: found[name] for name in values} == values
+    assert {name: found[shown_name(name)] for name in values} == values
     assert cli("info", path).code == 0
 
 
@@ -101,14 +105,14 @@ def test_dledger(cli: Cli, store_dir: Directory, tmp_path: Path) -> None:
     assert found["topic"].startswith("Shop")
     assert (blank["kind"], blank["size"], rest["end"]) == ("blank", 1000, len(data))
     text = cli("dump", path, "--hex").out
-    assert "bodyLen = " in text
-    assert "storeHost = " in text
+    assert "body_size = " in text
+    assert "store_host = " in text
     units = DLEDGER_INDEX.build({"magic": 1, "pos": 0, "size": end, "index": 0, "term": 3})
     units += DLEDGER_INDEX.build({"magic": 1, "pos": end, "size": 9, "index": 7, "term": 3}) + bytes(64)
     path = _file(tmp_path / "dledger-n0" / "index" / NAME, units)
     first, second, zeros = cli("dump", path, "--format", "jsonl").rows()
     assert (first["size"], second["index"], zeros["count"]) == (end, 7, 2)
-    assert "stands at the place of entry 1" in cli("dump", path).out
+    assert "at the place of entry 1" in cli("dump", path).out
 
 
 def test_dledger_garbage(cli: Cli, tmp_path: Path) -> None:
@@ -121,7 +125,7 @@ def test_epochs(cli: Cli, tmp_path: Path) -> None:
     data = encode_epochs([EpochEntry(1, 0), EpochEntry(4, 9000)])
     path = _file(tmp_path / "epochFileCheckpoint", data)
     rows = cli("dump", path, "--format", "jsonl").rows()
-    assert [(row.get("epoch"), row.get("startOffset"), row.get("endOffset")) for row in rows[2:]] == [
+    assert [(row.get("epoch"), row.get("start_offset"), row.get("end_offset")) for row in rows[2:]] == [
         (1, 0, 9000),
         (4, 9000, None),
     ]
@@ -137,11 +141,11 @@ def test_pre_blank_units(cli: Cli, tmp_path: Path) -> None:
     path = _file(queue, PRE_BLANK_UNIT * 2 + unit + bytes(20))
     rows = cli("dump", path, "--format", "jsonl").rows()
     assert [row["kind"] for row in rows] == ["pre-blank", "pre-blank", "unit", "zero"]
-    assert [row.get("queueOffset") for row in rows] == [2, 3, 4, None]
+    assert [row.get("queue_offset") for row in rows] == [2, 3, 4, None]
     assert "deliver at 2023-11-14T22:13:20.000Z" in cli("dump", path).out
-    assert [row["kind"] for row in cli("dump", path, "--offset-from", 0, "--format", "jsonl").rows()] == [
-        "unit"
-    ]
+    assert [
+        row["kind"] for row in cli("dump", path, "--physical-offset", "0:", "--format", "jsonl").rows()
+    ] == ["unit"]
 
 
 def test_compaction_queue(cli: Cli, tmp_path: Path) -> None:
@@ -157,7 +161,7 @@ def test_compaction_queue(cli: Cli, tmp_path: Path) -> None:
     })  # fmt: skip
     path = _file(tmp_path / "compaction" / "compactionCq" / "T" / "0" / NAME, unit + SPARSE_END_UNIT + b"x")
     found, end, partial = cli("dump", path, "--format", "jsonl").rows()
-    assert (found["topic"], found["msgBaseOffset"], end["kind"], partial["kind"]) == (
+    assert (found["topic"], found["msg_base_offset"], end["kind"], partial["kind"]) == (
         "T",
         10,
         "end",
@@ -188,12 +192,12 @@ def test_loose_directory(cli: Cli, store_dir: Directory, tmp_path: Path) -> None
         _file(loose / segment.name, segment.read_bytes())
     found = cli("dump", loose, "--format", "jsonl").rows()
     expected = cli("dump", source, "--format", "jsonl").rows()
-    assert [(row["start"], row.get("physicalOffset")) for row in found] == [
-        (row["start"], row.get("physicalOffset")) for row in expected
+    assert [(row["start"], row.get("physical_offset")) for row in found] == [
+        (row["start"], row.get("physical_offset")) for row in expected
     ]
     (tmp_path / "empty").mkdir()
     nothing = cli("dump", tmp_path / "empty")
-    assert (nothing.code, "no files in it" in nothing.err) == (8, True)
+    assert (nothing.code, "has no files" in nothing.err) == (8, True)
 
 
 def test_index_without_geometry(cli: Cli, tmp_path: Path) -> None:
@@ -220,3 +224,14 @@ def test_index_files_far_from_their_place(cli: Cli, store_dir: Directory, tmp_pa
     assert cli("dump", damaged, *words).rows() == told
     sized = _file(tmp_path / "sizes.conf", b"mappedFileSizeCommitLog=4096\n")
     assert cli("dump", copy, "--broker-conf", sized, "--format", "jsonl").rows() == here
+
+
+@pytest.mark.parametrize("form", ["text", "json", "csv"])
+def test_a_kind_that_the_store_has_not(cli: Cli, store_dir: Directory, form: str) -> None:
+    store = store_dir("4.9.8-basic")
+    ended = cli("dump", store, "--kind", "timerwheel", "--format", form)
+    assert ended.code == 0
+    assert ended.err == f"Note: {store} has no timer wheel\n"
+    rows = {"text": "", "csv": ended.out.splitlines(keepends=True)[0] if ended.out else None}
+    assert json.loads(ended.out)["rows"] == [] if form == "json" else ended.out == rows[form]
+    assert cli("dump", store, "--kind", "rocksdb").err == f"Note: {store} has no RocksDB\n"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import shutil
+from pathlib import Path
 
 import pytest
 
 from rocketfsck.cli.show.fit import FittedStream, fit, table_columns, text_columns
-from rocketfsck.cli.show.table import aligned, wrapped
+from rocketfsck.cli.show.table import aligned, aligned_rows, wrapped
 
 from tests.conftest import Directory
 from tests.unit.cli.conftest import Cli
@@ -21,7 +23,7 @@ COMMANDS = (
     ("plan",),
     ("dump", "--topic", "ShopBulk0", "--limit", "3"),
     ("query", "offsets"),
-    ("simulate", "--broker", "4.9.8"),
+    ("simulate", "--as-broker", "4.9.8"),
     ("report",),
 )
 
@@ -74,6 +76,32 @@ def test_a_table_sheds_columns_and_breaks_a_last_text(monkeypatch: pytest.Monkey
     assert broken[1].startswith(" " * 9)
     wide = [("x" * 30, "y" * 20, "z" * 20)]
     assert list(aligned(wide)) == [f"{'x' * 30}  {'y' * 20}", "(1 more column on a wider terminal)"]
+
+
+def test_lines_of_a_table_know_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    text = "several words that do not fit into a terminal as narrow as this one is"
+    assert [number for number, _ in aligned_rows([("a", text), ("b", "short")])] == [None, 0, 1]
+    wide = [("x" * 30, "y" * 20, "z" * 20)] * 2
+    assert [number for number, _ in aligned_rows(wide)] == [0, 1, None]
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_a_repair_is_told_on_every_terminal(
+    cli: Cli, restart_dir: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(restart_dir("4.9.8-basic--torn-tail"), root)
+    log = next((root / "commitlog").iterdir())
+    data = bytearray(log.read_bytes())
+    data[4:8] = bytes(4)  # the magic code of the first record
+    log.write_bytes(data)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    ended = cli("fix", "--yes", "--level", "full", str(root))
+    assert ended.code & ~4 == 1, ended.err
+    assert "records of changed commit log files" in ended.out
+    long = [line for line in ended.out.splitlines() if len(line) > columns]
+    assert [line for line in long if "rocketfsck " not in line and " " in line.strip()] == []
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def test_yes_repairs_and_undo_takes_it_back(cli: Cli, torn: Path) -> None:
     ended = cli("fix", "--yes", torn)
     assert ended.code == 1
     assert ended.out.splitlines()[0].startswith("Damaged. ")
-    assert "What would be done, in this order" in ended.out
-    assert f"To take it back: rocketfsck undo {torn}" in ended.out
+    assert "Planned actions, in order" in ended.out
+    assert f"To undo: rocketfsck undo {torn}" in ended.out
     assert cli("check", torn).code == 0
     again = cli("fix", "--yes", torn)
     assert (again.code, again.out.splitlines()[0]) == (0, "Healthy: a broker may be started.")
@@ -69,15 +69,18 @@ def test_preen_does_what_is_provably_safe(cli: Cli, torn: Path) -> None:
     assert document["verdict"]["prospect"]["unanswered_count"] > 0
 
 
-@pytest.mark.parametrize(("answer", "code"), [("y\n", 1), ("n\n", 4), ("", 32)])
-def test_a_question_is_asked_on_a_terminal(
+@pytest.mark.parametrize(
+    ("answer", "code"), [("y\ny\ny\ny\n", 1), ("a\n", 1), ("y\na\n", 1), ("q\n", 4), ("y\nq\n", 4), ("", 32)]
+)
+def test_a_question_for_each_kind_is_asked_on_a_terminal(
     cli: Cli, torn: Path, monkeypatch: pytest.MonkeyPatch, answer: str, code: int
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
     before = contents(torn)
     ended = cli("fix", torn)
     assert ended.code == code
-    assert "Shall these 4 actions be carried out?" in ended.err
+    assert ended.err.startswith("Carry out cut-log (1 action; loses 1 record, ")
+    assert ended.err.count("? [y/N/a/q/?]") == max(1, answer.count("\n"))
     assert (contents(torn) == before) is (code != 1)
 
 
@@ -112,7 +115,7 @@ def test_an_interrupted_repair_is_finished(cli: Cli, torn: Path, monkeypatch: py
             fix.command.main(["--yes", "--in-place", str(torn)], standalone_mode=False)
     ended = cli("fix", "--yes", torn)
     assert ended.code == 1
-    assert "what an interruption had left open is finished" in ended.out
+    assert "this run finished the rest" in ended.out
     assert cli("check", torn).code == 0
 
 

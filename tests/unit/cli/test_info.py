@@ -41,7 +41,7 @@ def test_queue_ends_are_the_brokers(cli: Cli, store_dir: Directory, manifest: Do
         last = queue["units"][-1]
         count = last[4] if len(last) > 4 else 1
         assert told["max_offset"] == last[0] + count
-        assert told["physical_end"] == last[1] + last[2]
+        assert told["physical_end_offset"] == last[1] + last[2]
         assert told["min_offset"] <= queue["units"][0][0]
 
 
@@ -73,7 +73,7 @@ def test_text(cli: Cli, store_dir: Directory) -> None:
         "Commit log: 1 file, 64.0 KiB, physical offsets 0 to 65536",
         "Consume queues: 24 queues of 16 topics",
         "… 13 more (-v shows all)",
-        "Index: 2 files, 10.5 KiB, each 53 slots and 256 entries",
+        "Index: 2 files, 10.5 KiB, each with 53 slots and 256 entries",
     ):
         assert line in out
     everything = cli("info", "-v", store_dir("5.3.3-basic")).out
@@ -105,7 +105,7 @@ def test_a_live_broker_is_told(cli: Cli, store_copy: Directory) -> None:
 @pytest.mark.parametrize(
     ("place", "expected"),
     [
-        ("checkpoint", {"file_kind": "checkpoint", "physicMsgTimestamp": 1700000159163}),
+        ("checkpoint", {"file_kind": "checkpoint", "physic_msg_timestamp": 1700000159163}),
         (
             "consumequeue/GammaOrder/0/00000000000000000000",
             {"file_kind": "consumequeue", "topic": "GammaOrder", "queue_id": 0, "min_offset": 0},
@@ -114,7 +114,7 @@ def test_a_live_broker_is_told(cli: Cli, store_copy: Directory) -> None:
             "commitlog/00000000000000000000",
             {"file_kind": "commitlog", "first_store_timestamp": 1700000000000},
         ),
-        ("index/20261120140457906", {"file_kind": "index", "slot_count": 53, "indexCount": 256}),
+        ("index/20261120140457906", {"file_kind": "index", "slot_count": 53, "index_count": 256}),
         ("config/topics.json", {"file_kind": "config"}),
     ],
 )
@@ -175,7 +175,7 @@ def test_the_identity(
     (root / name).write_bytes(data)
     facts = {"file": name, "cluster": "East", "broker_name": broker, "broker_id": number}
     assert _info(cli, root)["identity"] == facts
-    line = f"  identity: broker {broker}, id {number}, of cluster East ({name})"
+    line = f"  identity: broker {broker}, id {number}, cluster East ({name})"
     assert line in cli("info", root).out.splitlines()
 
 
@@ -196,13 +196,13 @@ def test_the_node_of_dledger(cli: Cli, real_dir: Directory, tmp_path: Path) -> N
     (tmp_path / "broker.conf").write_text("dLegerGroup=group-a\n")
     assert _info(cli, root, *map(str, wide))["dledger"] == {**facts, "group": "group-a"}
     said = cli("info", root, *wide).out
-    assert "  dledger: node n0 of group-a; term 0, voted for n0; agreed on up to entry 144\n" in said
+    assert "  dledger: node n0 of group-a; term 0, voted for n0; group agreement up to entry 144\n" in said
     (root / "dledger-n0/currterm").write_text("currTerm=x\n")
     (root / "dledger-n0/checkpoint").unlink()
     said = " ".join(cli("info", root).out.split())
     assert (
         "dledger: node n0 of a group that only broker.conf names; term unknown, voted for nobody; no "
-        "agreement is noted"
+        "recorded group agreement"
     ) in said
     (root / "dledger-n0/currterm").write_bytes(bytes(1 << 17))
     assert "error" in _info(cli, root)["dledger"]

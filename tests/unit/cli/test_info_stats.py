@@ -48,7 +48,7 @@ def test_the_text(cli: Cli, store_dir: Directory) -> None:
     assert "Messages: 146 records, 21.9 KiB" in ended.out
     assert "    Coll513         1           0          38        38   5,660  2023-11-14" in ended.out
     assert "retention: 72 hours (default); 0 commit log files (0 B) are older" in ended.out
-    assert "185 entries in 19 of 29 slots; 29 if they were spread evenly" in ended.out
+    assert "185 entries in 19 of 29 slots; 29 if the keys were spread evenly" in ended.out
     assert "93 of them have the hash 1917288875 (the key fyyufxn of Coll513)" in ended.out
 
 
@@ -95,7 +95,7 @@ def test_what_was_not_counted_is_said(store_dir: Directory, count: int) -> None:
     lines = "\n".join(
         statistics_lines({**facts, "uncounted_queues": count}, Palette(False), everything=False)
     )
-    assert ("3 records are of queues beyond those that are counted" in lines) is bool(count)
+    assert ("3 records belong to queues beyond those counted" in lines) is bool(count)
 
 
 def test_names_are_shown_printable(store_dir: Directory) -> None:
@@ -106,7 +106,9 @@ def test_names_are_shown_printable(store_dir: Directory) -> None:
     text = "\n".join(statistics_lines(facts, Palette(False), everything=False))
     assert "\x1b" not in text
     assert "\x07" not in text
-    assert "of no date" in text
+    assert "without a date" in text
     unnamed = {**facts["indexes"][0]["hot_key"], "topic": None, "key": None}
     facts["indexes"][0]["hot_key"] = unnamed
-    assert "no record has its key" in "\n".join(statistics_lines(facts, Palette(False), everything=False))
+    assert "no record has a key with this hash" in "\n".join(
+        statistics_lines(facts, Palette(False), everything=False)
+    )

@@ -11,7 +11,7 @@ from tests.unit.cli.conftest import Cli
 
 
 def test_the_command(cli: Cli, real_dir: Directory, store_dir: Directory) -> None:
-    ran = cli("query", "timers", real_dir("5.5.0-timer"), "--max", "11")
+    ran = cli("query", "timers", real_dir("5.5.0-timer"), "--limit", "11")
     assert ran.code == 0
     assert "deliver" in ran.out and "roll" in ran.out and "delivered 2026-11-24T12:52:46.000Z" in ran.out
     rows = json.loads(cli("query", "timers", real_dir("5.5.0-timer"), "--format", "json").out)
@@ -25,4 +25,4 @@ def test_the_command_says_what_cannot_be_read(cli: Cli, real_copy: Directory) ->
     with (root / "commitlog" / offset_to_filename(0)).open("r+b") as stream:
         stream.truncate(8)
     ran = cli("query", "timers", root)
-    assert "its record cannot be read" in ran.out
+    assert "the record cannot be read" in ran.out

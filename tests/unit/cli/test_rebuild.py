@@ -116,12 +116,12 @@ def test_a_damaged_log_leaves_problems(store: Store, capsys: pytest.CaptureFixtu
         (("consumequeue", "--queue", "1"), "--queue needs --topic"),
         (("consumequeue", "--from-offset", "1"), "--from-offset is for index"),
         (("checkpoint", "--only-missing-tail"), "--only-missing-tail is for"),
-        (("index", "--only-missing-tail", "--from-offset", "1"), "not both"),
+        (("index", "--only-missing-tail", "--from-offset", "1"), "choose one"),
         (("timers",), "timers"),
         (("index", "--time-zone", "Nowhere/City"), "time zone"),
-        (("index", "--scratch", "."), "--scratch is of Spark"),
-        (("index", "--master", "local[1]"), "--master is of Spark"),
-        (("checkpoint", "--engine", "spark"), "nothing for Spark"),
+        (("index", "--work-dir", "."), "--work-dir needs --engine spark"),
+        (("index", "--master", "local[1]"), "--master needs --engine spark"),
+        (("checkpoint", "--engine", "spark"), "needs no Spark"),
     ],
 )
 def test_usage_errors(
@@ -189,4 +189,40 @@ def test_a_log_beside_one_of_dledger_is_refused(store: Store, capsys: pytest.Cap
     folder.mkdir(parents=True)
     (folder / f"{0:020d}").write_bytes(bytes(64))
     assert _run(store, "index") == EXIT_USAGE
-    assert "nothing says whether its log is in them" in capsys.readouterr().err
+    assert "no sign says whether its log is in them" in capsys.readouterr().err
+
+
+def test_several_stores(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "broker-b" / "store"
+    shutil.copytree(store.root, other)
+    (tmp_path / "broker-c").mkdir()
+    listed = tmp_path / "stores.txt"
+    listed.write_text(f"{tmp_path / 'broker-c'}\n")
+    common = ("--broker-conf", str(tmp_path / "broker.conf"), "--broker-version", "5.3.3", "--no-sync")
+    paths = [str(store.root), str(tmp_path / "broker-b"), "--stores-from", str(listed)]
+    into = tmp_path / "built"
+    assert run(["rebuild", "all", *paths, "--into", str(into), *common]) == EXIT_OPERATIONAL
+    said = capsys.readouterr()
+    assert said.err == ""
+    lines = said.out.splitlines()
+    assert lines[0].startswith("Rebuilt all of 3 stores (")
+    assert lines[0].endswith("): 1 failed, 2 rebuilt.")
+    text = "6 queues with 30 units, 3 index files with 30 entries, of 30 records"
+    name = tmp_path.name  # the store's directory is called store, so the one above counts
+    assert lines[2:] == [
+        f"  rebuilt  {name}: {text}",
+        f"  rebuilt  broker-b: {text}",
+        f"  failed   broker-c: {tmp_path / 'broker-c'}: has no commit log files to build from",
+    ]
+    for broker in (name, "broker-b"):
+        assert files(into / broker, AREAS) == files(store.root, AREAS)
+    assert run(["rebuild", "all", *paths, "--into", str(into), *common]) == EXIT_USAGE
+    assert "exists, and rocketfsck does not overwrite it" in capsys.readouterr().err
+    assert run(["rebuild", "all", *paths, "--into", str(other / "x"), *common]) == EXIT_USAGE
+
+
+@pytest.mark.parametrize("more", [["--commitlog-path", "x"], ["--from-offset", "0"]])
+def test_options_of_one_store(store: Store, tmp_path: Path, more: list[str]) -> None:
+    paths = [str(store.root), str(tmp_path / "broker-b")]
+    assert run(["rebuild", "index", *paths, "--into", str(tmp_path / "built"), *more]) == EXIT_USAGE
+    assert run(["rebuild", "index", "--into", str(tmp_path / "built")]) == EXIT_USAGE

@@ -59,9 +59,9 @@ def test_plan_apply_undo(store: Path, tmp_path: Path, capsys: Capture) -> None:
     shown = capsys.readouterr().out
     assert "corrected by 4 actions" in shown and f"rocketfsck undo {store}" in shown
     assert run(["plan", str(store)]) == 0
-    assert "nothing to be done" in capsys.readouterr().out
+    assert "no repair is needed" in capsys.readouterr().out
     assert run(["undo", str(store)]) == 0
-    assert "taken back" in capsys.readouterr().out
+    assert "is undone" in capsys.readouterr().out
     assert run(["undo", str(store)]) == 16
     assert [path.name for path in tmp_path.iterdir() if path != store] == ["plan.json"]
 
@@ -96,7 +96,7 @@ def test_preen_only_and_except(store: Path, capsys: Capture) -> None:
     assert run(["plan", str(store), "--only", "write-checkpoint"]) == 4
     assert "other repairs" in capsys.readouterr().out
     assert run(["plan", str(store), "--except", "nonsense"]) == 16
-    assert "no repair is called 'nonsense'" in capsys.readouterr().err
+    assert "no repair has the name 'nonsense'" in capsys.readouterr().err
 
 
 def test_what_is_assumed_is_confirmed(store_dir: Directory, tmp_path: Path, capsys: Capture) -> None:
@@ -206,7 +206,7 @@ def test_losses_and_results_in_words() -> None:
     assert loss_text(Loss("unit", 1, "T", 2, 5)) == "1 unit, topic T queue 2, queue offset 5"
     assert loss_text(Loss("byte", 9, start_offset=3)) == "9 bytes, physical offset 3"
     refused = applied(ApplyReport("/s", "beside", "", ("x",), problem="worse"))
-    assert "Result: nothing was changed: worse." in refused and "Tried beside the store" in refused
+    assert "Result: nothing was changed: worse." in refused and "Tried next to the store" in refused
     assert "the plan has no actions" in applied(ApplyReport("/s", "beside", "", ()))
     assert "kept in" not in applied(ApplyReport("/s", "", "", ("x",), True))
     plan = Plan(PlannedStore("/s", "4", {}, (), "", 0, 1), "full", "", ())

@@ -17,9 +17,11 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from rocketfsck.cli.schema.table import DOCUMENTS, document_schema
+from rocketfsck.documents import json_text, to_document
 
 from tests.conftest import DATA, Directory
-from tests.unit.cli.conftest import Cli
+from tests.pagesamples import checked_page, sample_fleet
+from tests.unit.cli.conftest import Cli, Ended
 
 Case = Callable[[Cli, Directory, Path], Iterator[Any]]
 CASES: dict[str, Case] = {}
@@ -88,7 +90,16 @@ def check(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     for root in (store_dir(STORE), odd_store(store_dir(STORE), tmp_path), tmp_path / "bad"):
         yield said(cli, "check", root)
         yield lines(cli, "check", root, "--level", "quick")[0]
-    yield said(cli, "check", tmp_path / "bad", "--simulate", "5.3.3")
+    yield said(cli, "check", tmp_path / "bad", "--as-broker", "5.3.3")
+    yield said(cli, "check", tmp_path / "bad", "--stop-after", 1, "-tt")
+
+
+@case("check-stores")
+def check_stores(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    damaged(cli, store_dir(STORE), tmp_path / "bad", "torn-tail", "body-flip")
+    stores = (store_dir(STORE), odd_store(store_dir(STORE), tmp_path), tmp_path / "bad", tmp_path / "missing")
+    yield said(cli, "check", *stores)
+    yield said(cli, "check", *stores, "--tables", tmp_path / "tables")
 
 
 @case("fix")
@@ -111,6 +122,12 @@ def baseline(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     yield json.loads((tmp_path / "known.json").read_text())
 
 
+@case("check-since")
+def since(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    cli("check", store_dir(STORE), "--since", tmp_path / "since")
+    yield json.loads((tmp_path / "since").read_text())
+
+
 @case("check-state")
 def state(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     cli("check", store_dir(STORE), "--resume", tmp_path / "state", "--level", "quick")
@@ -127,6 +144,8 @@ def repaired(cli: Cli, store_dir: Directory, tmp_path: Path, *more: str) -> Iter
     for name in ("journal", "ledger", "manifests", "plan", "result"):
         document = json.loads((area / f"{name}.json").read_text())
         yield {"result": "apply"}.get(name, name), document
+    log = (area / "actions.jsonl").read_text().splitlines()
+    yield from (("repair-log", json.loads(line)) for line in log)
     yield "undo", said(cli, "undo", root)
 
 
@@ -138,8 +157,16 @@ def of_repair(name: str) -> Case:
     return documents
 
 
-for kept in ("plan", "apply", "journal", "ledger", "manifests", "undo"):
+for kept in ("plan", "apply", "journal", "ledger", "manifests", "repair-log", "undo"):
     CASES[kept] = of_repair(kept)
+
+
+@case("config")
+def config(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    yield said(cli, "config")
+    path = tmp_path / "config.toml"
+    path.write_text('color = "never"\n[check]\njobs = 2\nignore = ["CP"]\n[rules.CL004]\npreen = false\n')
+    yield said(cli, "config", "--config", path)
 
 
 @case("damage")
@@ -195,39 +222,56 @@ def message_of(store: Path) -> dict[str, Any]:
     from rocketfsck.cli.app import run
 
     out = store.parent / "messages.json"
-    assert run(["query", "scan", str(store), "queueId >= 0", "--format", "json", "-o", str(out)]) in (0, 8)
+    assert run(["query", "scan", str(store), "queue_id >= 0", "--format", "json", "-o", str(out)]) in (0, 8)
     rows: list[dict[str, Any]] = json.loads(out.read_text())["rows"]
-    return next(row for row in rows if row.get("keys") and row.get("uniqKey"))
+    return next(row for row in rows if row.get("keys") and row.get("unique_key"))
 
 
 def of_query(name: str, *fields: str, more: tuple[str, ...] = ()) -> Case:
     def documents(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
         message = message_of(store_dir(STORE))
         asked = [value[0] if isinstance(value, list) else value for value in map(message.get, fields)]
-        for options in ((), *((option,) for option in more), ("--broker", "5.3.3")):
+        for options in ((), *((option,) for option in more), ("--as-broker", "5.3.3")):
             yield said(cli, "query", name, store_dir(STORE), *asked, *options)
 
     return documents
 
 
-CASES["query-id"] = of_query("id", "offsetMsgId", more=("--trace", "--body=hex"))
+CASES["query-id"] = of_query("id", "offset_message_id", more=("--trace", "--body=hex"))
 CASES["query-offset"] = of_query(
-    "offset", "topic", "queueId", "queueOffset", more=("--trace", "--body=base64")
+    "offset", "topic", "queue_id", "queue_offset", more=("--trace", "--body=base64")
 )
 CASES["query-key"] = of_query("key", "topic", "keys", more=("--trace", "--via=both"))
-CASES["query-time"] = of_query("time", "topic", "queueId", "storeTimestamp")
+CASES["query-time"] = of_query("time", "topic", "queue_id", "store_timestamp")
 
 
 @case("query-life")
 def life(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     message = message_of(store_dir(STORE))
-    yield said(cli, "query", "life", store_dir(STORE), message["uniqKey"])
+    yield said(cli, "query", "life", store_dir(STORE), message["unique_key"])
 
 
 @case("query-offsets")
 def offsets(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     for name in (STORE, OTHER, "4.9.8-delay"):
         yield said(cli, "query", "offsets", store_dir(name))
+
+
+def _progress(cli: Cli, store: Path, kind: str) -> Iterator[Any]:
+    for line in cli("check", store, "--progress", "json").err.splitlines():
+        document = json.loads(line)
+        if document["type"] == kind:
+            yield document
+
+
+@case("progress")
+def progress(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    yield from _progress(cli, store_dir(STORE), "progress")
+
+
+@case("progress-end")
+def progress_end(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    yield from _progress(cli, store_dir(STORE), "end")
 
 
 @case("query-timers")
@@ -240,17 +284,17 @@ def timers(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
 
 @case("query-scan")
 def scan(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
-    yield said(cli, "query", "scan", store_dir(STORE), "queueId >= 0", "--body", "text")
+    yield said(cli, "query", "scan", store_dir(STORE), "queue_id >= 0", "--body", "text")
     yield said(cli, "query", "scan", store_dir(STORE), 'content contains "x"')
 
 
 @case("simulate")
 def simulate(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     for name in (STORE, "4.9.8-killed"):
-        yield said(cli, "simulate", store_dir(name), "--broker", "5.3.3")
+        yield said(cli, "simulate", store_dir(name), "--as-broker", "5.3.3")
     (tmp_path / "broker.conf").write_text("enableDLegerCommitLog=true\n")
-    uncovered = ("--conf", tmp_path / "broker.conf")
-    yield said(cli, "simulate", store_dir(STORE), "--broker", "5.3.3", *uncovered)
+    uncovered = ("--broker-conf", tmp_path / "broker.conf")
+    yield said(cli, "simulate", store_dir(STORE), "--as-broker", "5.3.3", *uncovered)
 
 
 @case("compare")
@@ -263,6 +307,12 @@ def compare(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
 @case("rebuild")
 def rebuild(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     yield said(cli, "rebuild", "all", store_dir(STORE), "--into", tmp_path / "built")
+
+
+@case("rebuild-stores")
+def rebuild_stores(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    stores = (store_dir(STORE), tmp_path / "missing")
+    yield said(cli, "rebuild", "all", *stores, "--into", tmp_path / "built")
 
 
 @case("salvage")
@@ -308,13 +358,36 @@ def messages(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
 
 @case("export")
 def export(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
-    yield json.loads(cli("export", store_dir(STORE), "--into", tmp_path / "out", "--json").out)
+    yield json.loads(cli("export", store_dir(STORE), "--into", tmp_path / "out", "--format", "json").out)
 
 
 @case("export-manifest")
 def export_manifest(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
     cli("export", store_dir(STORE), "--into", tmp_path / "out")
     yield json.loads((tmp_path / "out" / "_manifest.json").read_text())
+
+
+@case("bugreport")
+def bugreport(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    for number, root in enumerate((store_dir("4.9.8-killed"), odd_store(store_dir(STORE), tmp_path))):
+        yield said(cli, "bugreport", root, "-o", tmp_path / f"{number}.tar.gz")
+
+
+@case("page")
+def page(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    for root in (store_dir("4.9.8-killed"), odd_store(store_dir(STORE), tmp_path)):
+        yield json.loads(json_text(to_document(checked_page(root))))
+
+
+@case("page-fleet")
+def page_fleet(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    yield json.loads(json_text(sample_fleet()))
+
+
+@case("timeline")
+def timeline(cli: Cli, store_dir: Directory, tmp_path: Path) -> Iterator[Any]:
+    for root in (store_dir("4.9.8-killed"), odd_store(store_dir(STORE), tmp_path)):
+        yield said(cli, "timeline", root)
 
 
 def test_every_document_has_a_case() -> None:
@@ -332,6 +405,37 @@ def test_what_is_said_is_as_the_schema_says(
     assert wrong(name, {**documents[0], "another": 1}) is not None
     assert wrong(name, {}) is not None
     assert wrong(name, []) is not None
+
+
+@pytest.mark.parametrize("name", ["check", "dump", "explain", "info-store", "plan", "query-id", "report"])
+def test_integers_may_be_strings(name: str, cli: Cli, store_dir: Directory, tmp_path: Path) -> None:
+    """In all documents, and their schema says so; nothing else changes."""
+    texts = ("--json-integers", "strings")
+
+    def in_texts(*arguments: object) -> Ended:
+        return cli(*arguments, *(texts if "--format" in arguments else ()))
+
+    schema = json.loads(cli("schema", name, *texts).out)
+    Draft202012Validator.check_schema(schema)
+    documents = list(CASES[name](in_texts, store_dir, tmp_path))
+    assert documents
+    if name == "plan":
+        documents, kept = documents[:1], documents[1:]
+        assert [wrong(name, document) for document in kept] == [None], "a kept plan has numbers"
+    for document in documents:
+        error = best_match(Draft202012Validator(schema).iter_errors(document))
+        assert error is None, f"{error.json_path}: {error.message[:500]}"
+        assert [value for value in _leaves(document) if type(value) is int] == []
+    assert any(value.isdigit() for value in _leaves(documents) if isinstance(value, str))
+    assert wrong(name, documents[0]) is not None
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(inner)
+    else:
+        yield value
 
 
 def test_schemas_are_printed_and_listed(cli: Cli, tmp_path: Path) -> None:

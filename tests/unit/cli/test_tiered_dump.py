@@ -37,10 +37,10 @@ def test_records_and_units(cli: Cli, real_dir: Directory) -> None:
     log = real_dir(STORE) / BROKER / "Warm/0/COMMIT_LOG" / FIRST
     for path in (log, real_dir(STORE) / BROKER / "Warm"):
         (record, *_) = cli("dump", path, "--kind", "commitlog", "--format", "jsonl").rows()
-        assert (record["physicalOffset"], record["totalSize"], record["faults"]) == (0, 207, [])
+        assert (record["physical_offset"], record["size"], record["faults"]) == (0, 207, [])
     units = log.parent.parent / "CONSUME_QUEUE" / FIRST
     (unit,) = cli("dump", units, "--format", "jsonl").rows()
-    assert (unit["topic"], unit["queueOffset"], unit["offset"], unit["size"]) == ("Warm", 0, 0, 207)
+    assert (unit["topic"], unit["queue_offset"], unit["physical_offset"], unit["size"]) == ("Warm", 0, 0, 207)
     found = identify_file(units)
     assert (str(found.kind), found.topic, found.queue_id) == ("tiered-queue", "Warm", 0)
 
@@ -48,16 +48,16 @@ def test_records_and_units(cli: Cli, real_dir: Directory) -> None:
 def test_an_index_segment(cli: Cli, real_dir: Directory) -> None:
     path = real_dir(STORE) / BROKER / "rmq_sys_INDEX/0/INDEX" / FIRST
     header, *rows = cli("dump", path, "--format", "jsonl").rows()
-    assert (header["kind"], header["slotCount"], header["indexCount"]) == ("header", 78, 148)
+    assert (header["kind"], header["slot_count"], header["index_count"]) == ("header", 78, 148)
     assert [sum(row["kind"] == kind for row in rows) for kind in ("slot", "item")] == [78, 148]
     assert {row["end"] for row in rows} >= {path.stat().st_size}
     slot = next(row for row in rows if row["kind"] == "slot")
     (again, item) = cli("dump", path, "--slot", slot["slot"], "--format", "jsonl").rows()
     assert again == slot
-    assert (item["start"], item["end"]) == (slot["position"], slot["position"] + slot["length"])
-    some = cli("dump", path, "--offset-to", 1, "--queue", 0, "--format", "jsonl").rows()
+    assert (item["start"], item["end"]) == (slot["items_pos"], slot["items_pos"] + slot["items_size"])
+    some = cli("dump", path, "--physical-offset", ":1", "--queue", 0, "--format", "jsonl").rows()
     assert {row["offset"] for row in some} == {0}
-    assert "storeTime" in cli("dump", path).out
+    assert "store_timestamp" in cli("dump", path).out
 
 
 def test_index_files_that_do_not_fit(cli: Cli, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_an_index_that_is_still_written(cli: Cli, real_dir: Directory, tmp_path:
     rows = cli("dump", root / "tiered_index_file", "--format", "jsonl").rows()
     mine = [row for row in rows if row["file"].endswith("/7000")]
     used = [row for row in mine if row["kind"] in ("slot", "item")]
-    assert [(row["kind"], row.get("newestItem"), row.get("storeTime")) for row in used] == [
+    assert [(row["kind"], row.get("newest_item"), row.get("store_timestamp")) for row in used] == [
         ("slot", 1, None),
         ("item", None, 5000),
     ]
@@ -140,9 +140,9 @@ def test_an_index_of_5_1_numbers_its_items_from_0(cli: Cli, real_dir: Directory,
     (root / "tiered_index_file/0000").write_bytes(old_file(rows, 7000, 7006))
     found = cli("dump", root / "tiered_index_file", "--format", "jsonl").rows()
     items = [row for row in found if row["kind"] == "item"]
-    assert [(row["item"], row["storeTime"], row["prevItem"]) for row in items] == [
+    assert [(row["item"], row["store_timestamp"], row["prev_item"]) for row in items] == [
         (0, 7000, -1),
         (1, 7005, 0),
         (2, 7006, -1),
     ]
-    assert {row["slot"]: row["newestItem"] for row in found if row["kind"] == "slot"} == {7: 1, 8: 2}
+    assert {row["slot"]: row["newest_item"] for row in found if row["kind"] == "slot"} == {7: 1, 8: 2}

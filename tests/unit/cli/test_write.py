@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rocketfsck.cli.writeoptions import ByteSize, write_options
+from rocketfsck.cli.paramtypes import ByteSize
+from rocketfsck.cli.writeoptions import write_options
 from rocketfsck.errors import UsageError
 from rocketfsck.store import open_store
 from rocketfsck.writer import EndState
@@ -108,15 +109,15 @@ def test_broker_conf_and_what_goes_over_it(cli: Cli, tmp_path: Path, messages: P
         (("in.jsonl", "--seed", "3"), "are for --synth"),
         (("in.jsonl", "--size", "3"), "are for --synth"),
         (("--synth", "colour=1"), "is not one of"),
-        (("--synth", "plain", "--size", "3 apples"), "is no size"),
+        (("--synth", "plain", "--size", "3 apples"), "is not a size"),
         (("--synth", "plain", "--messages", "-1"), "is not in the range"),
-        (("--synth", "plain", "--broker-version", "3.0.0"), "not a broker version"),
+        (("--synth", "plain", "--broker-version", "3.0.0"), "is not a known broker version"),
         (
             ("--synth", "plain", "--broker-version", "4.0.0", "--property-crc"),
             "does not have the property CRC",
         ),
-        (("--synth", "plain", "--slots", "0"), "slot_count 0"),
-        (("--synth", "plain", "--time-zone", "Mars/Base"), "not a time zone"),
+        (("--synth", "plain", "--slots", "0"), "is not in the range x>=1"),
+        (("--synth", "plain", "--time-zone", "Mars/Base"), "not a known time zone"),
         (("--synth", "plain", "--start-time", "-5"), "start time"),
     ],
 )
@@ -132,7 +133,7 @@ def test_existing_places_are_refused(cli: Cli, tmp_path: Path, messages: Path) -
     (tmp_path / "store").mkdir()
     ended = cli("write", "--into", tmp_path / "store", messages)
     assert ended.code == 16
-    assert "exists; nothing is written over" in ended.err
+    assert "exists, and rocketfsck does not overwrite it" in ended.err
     assert not list((tmp_path / "store").iterdir())
     assert cli("write", "--into", tmp_path / "no" / "store", messages).code == 8
     assert cli("write", "--into", tmp_path / "other", tmp_path / "none").code == 8

@@ -316,7 +316,7 @@ def test_index_files_decode_and_their_geometry_is_found(
         row = headers[path.name]
         assert len(data) == row["size"] == index_file_size(*geometry)
         assert (header.begin_timestamp, header.end_timestamp) == (row["beginTimestamp"], row["endTimestamp"])
-        assert (header.begin_phy_offset, header.end_phy_offset) == (
+        assert (header.begin_physical_offset, header.end_physical_offset) == (
             row["beginPhyOffset"],
             row["endPhyOffset"],
         )

@@ -65,7 +65,7 @@ def test_at_most_64(tmp_path: Path) -> None:
         assert str(broker.version) == "5.3.3"
         trace = Trace()
         assert len(broker.index_query_offset("Order", "all", 1000, trace=trace).offsets) == 64
-        assert ends(trace)[-1] == "enough was found"
+        assert ends(trace)[-1] == "the limit of matches is reached"
 
 
 def test_windows(store: Store) -> None:
@@ -80,7 +80,7 @@ def test_windows(store: Store) -> None:
         assert "older than the window" in ends(trace)
         trace = Trace()
         broker.index_query_offset("Order", "all", 64, 0, NOW + 5_000, trace)
-        assert ends(trace)[0] == "its times are outside the window"
+        assert ends(trace)[0] == "the file's times are outside the time window"
 
 
 def test_a_circle_does_not_hold_it(store: Store, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_circle_does_not_hold_it(store: Store, tmp_path: Path) -> None:
     with BrokerView(reopen(tmp_path)) as broker:
         trace = Trace()
         assert broker.index_query_offset("Order", key, trace=trace).offsets == ()
-        assert ends(trace)[-1] == "the chain runs in a circle: a broker would never end"
+        assert ends(trace)[-1] == "the chain is a cycle: a broker would never end"
         assert len(broker.index_query_offset("Order", "all").offsets) == 64
 
 
@@ -130,7 +130,7 @@ def test_short_index_files_are_zeros_to_a_broker(store: Store, tmp_path: Path) -
         with BrokerView(reopen(tmp_path)) as broker:
             trace = Trace()
             broker.index_query_offset("Order", "all", begin_timestamp=0, trace=trace)
-            assert ends(trace)[-1] in ("the slot is empty", "its times are outside the window")
+            assert ends(trace)[-1] in ("the slot is empty", "the file's times are outside the time window")
 
 
 def test_an_empty_newest_file(store: Store, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_dangling_entries(store: Store, tmp_path: Path) -> None:
             answer = broker_by_key(broker, "Order", "k3")
             assert len(answer.leads) == count
             assert answer.outcome is Outcome.NOT_FOUND
-            assert answer.why == "a broker of version 5.3.3 finds nothing"
+            assert answer.why == "a 5.3.3 broker finds nothing"
     path, newest = entry_of(store, "all", 1)
     pos = entry_pos(newest, SLOTS) + 4
     (offset,) = struct.unpack_from(">q", path.read_bytes(), pos)
@@ -176,7 +176,7 @@ def test_bytes_that_are_no_record_are_given(store: Store, tmp_path: Path) -> Non
     with BrokerView(reopen(tmp_path)) as broker:
         answer = broker_by_key(broker, "Order", "all")
         assert [(lead.offset, lead.why) for lead in answer.leads] == [
-            (target, "the bytes there are no record")
+            (target, "the bytes there are not a record")
         ]
 
 
@@ -198,7 +198,7 @@ def test_pulls(store: Store) -> None:
         assert answer.trace is not None
         assert answer.trace.notes == [
             "FOUND: minOffset 0, maxOffset 60, nextBeginOffset 4",
-            "so it answers after a start on this store",
+            "a broker gives this answer after a start on this store",
         ]
         assert answer.pull is not None
         assert (answer.pull.status, answer.pull.next_begin_offset) == ("FOUND", 4)
@@ -376,9 +376,7 @@ def test_ids(store: Store) -> None:
         # the host is not compared
         assert broker_by_id(broker, "01020304" + text[8:]).found
         wrong = broker_by_id(broker, text[:16] + f"{found.offset + 1:016X}")
-        assert wrong.why == (
-            f"a broker of version 4.4.0 finds no message at physical offset {found.offset + 1}"
-        )
+        assert wrong.why == (f"a 4.4.0 broker finds no message at physical offset {found.offset + 1}")
         assert not broker_by_id(broker, text[:16] + f"{1 << 40:016X}").found
 
 

@@ -45,7 +45,7 @@ def test_key(cli: Cli, store: Store) -> None:
     ended = cli("query", "key", store.root, "Order", "k7")
     assert (ended.code, ended.err) == (0, "")
     head, line = ended.out.splitlines()
-    assert head.split()[:2] == ["offset", "totalSize"]
+    assert head.split()[:2] == ["offset", "size"]
     assert line.split()[-4:] == ["T1", "k7", "all", "U0007"]
 
 
@@ -53,9 +53,9 @@ def test_key(cli: Cli, store: Store) -> None:
     ("arguments", "code", "words"),
     [
         (["key", "Order", "zzz"], 4, "no message of topic Order has the key zzz"),
-        (["key", "order", "k7"], 4, "the store has no topic order; near are Order"),
+        (["key", "order", "k7"], 4, "the store has no topic order; similar: Order"),
         (["unique-key", "Order", "k7"], 4, "has the unique key k7"),
-        (["offset", "Order", "0", "99"], 4, "it has 0 to 31, half-open"),
+        (["offset", "Order", "0", "99"], 4, "has offsets 0 to 31, half-open"),
         (["offset", "Order", "7", "0"], 4, "queue 7 of topic Order has no message"),
         (["offset", "order", "0", "0"], 4, "the store has no topic order"),
         (["time", "order", "0", "5"], 4, "the store has no topic order"),
@@ -64,9 +64,9 @@ def test_key(cli: Cli, store: Store) -> None:
         (["life", "nothing"], 4, "no message has the unique key nothing"),
         (["scan", "topic == 'zzz'"], 4, "nothing matches"),
         (["offsets", "--topic", "zzz"], 4, "no such queue or group"),
-        (["key", "Order", "zzz", "--broker", "4.4.0"], 4, "a broker of version 4.4.0 finds nothing"),
-        (["offset", "Order", "0", "99", "--broker", "4.4.0"], 4, "OFFSET_OVERFLOW_BADLY"),
-        (["id", f"{1:032}", "--broker", "4.4.0"], 4, "finds no message at physical offset 1"),
+        (["key", "Order", "zzz", "--as-broker", "4.4.0"], 4, "a 4.4.0 broker finds nothing"),
+        (["offset", "Order", "0", "99", "--as-broker", "4.4.0"], 4, "OFFSET_OVERFLOW_BADLY"),
+        (["id", f"{1:032}", "--as-broker", "4.4.0"], 4, "finds no message at physical offset 1"),
     ],
 )
 def test_what_is_not_there(cli: Cli, store: Store, arguments: list[str], code: int, words: str) -> None:
@@ -82,12 +82,12 @@ def test_what_is_not_there(cli: Cli, store: Store, arguments: list[str], code: i
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["id", "xyz"], "is no message id"),
-        (["id", "xyz", "--broker", "4.4.0"], "is no message id"),
+        (["id", "xyz"], "is not a message id"),
+        (["id", "xyz", "--as-broker", "4.4.0"], "is not a message id"),
         (["life", ""], "at least one character"),
         (["scan", "topic =="], "character 9"),
-        (["key", "Order", "k7", "--broker", "3.1"], "not a broker version"),
-        (["time", "Order", "0", "5", "--broker", "4.4.0", "--boundary", "upper"], "no upper boundary"),
+        (["key", "Order", "k7", "--as-broker", "3.1"], "not a broker version"),
+        (["time", "Order", "0", "5", "--as-broker", "4.4.0", "--boundary", "upper"], "no upper boundary"),
         (["time", "Order", "0", "soon"], "neither milliseconds nor a date"),
         (["offset", "Order", "x", "0"], "not a valid integer"),
     ],
@@ -116,7 +116,7 @@ def test_ids(cli: Cli, store: Store) -> None:
     assert ended.code == 0
     assert "read as an offset id" in ended.out
     assert "as an offset id: commitlog/" in ended.out
-    assert "queues                     Order/0/7:agrees" in ended.out
+    assert "queues                       Order/0/7:agrees" in ended.out
     assert "read as a unique id" in cli("query", "id", store.root, UNIQUE).out
     assert cli("query", "id", store.root, UNIQUE, "--as", "offset").code == 4
 
@@ -140,7 +140,7 @@ def test_offset_and_bodies(cli: Cli, store: Store) -> None:
     assert row["body_b64"] == "Ym9keSAz"
     (_, row) = cli("query", "offset", store.root, "Order", 0, 3, "--body", "hex", "--format", "jsonl").rows()
     assert row["body_hex"] == b"body 3".hex()
-    assert row["queues"] == [{"topic": "Order", "queueId": 0, "queueOffset": 3, "state": "agrees"}]
+    assert row["queues"] == [{"topic": "Order", "queue_id": 0, "queue_offset": 3, "state": "agrees"}]
 
 
 def test_json_says_all(cli: Cli, store: Store) -> None:
@@ -164,7 +164,7 @@ def test_what_the_index_hides(cli: Cli, store: Store) -> None:
     ended = cli("query", "key", store.root, "Order", "k7", "--via", "both", "--trace")
     assert ended.code == 4
     assert "the index does not lead to 1 message, found in the log at" in ended.out
-    assert "points at 1099511627776: it points outside the log" in ended.out
+    assert "points at 1099511627776: the entry points outside the log" in ended.out
     assert "asked for" in ended.out
 
 
@@ -184,19 +184,19 @@ def test_a_prepared_message(cli: Cli, store: Store) -> None:
 def test_window_and_newest(cli: Cli, store: Store) -> None:
     ended = cli("query", "key", store.root, "Order", "all", "--begin", NOW + 5000, "--end", NOW + 9000)
     assert len(ended.out.splitlines()) == 5
-    ended = cli("query", "key", store.root, "Order", "all", "--max", 2, "--format", "jsonl")
-    assert [row["queueOffset"] for row in ended.rows()[1:]] == [28, 29]
+    ended = cli("query", "key", store.root, "Order", "all", "--limit", 2, "--format", "jsonl")
+    assert [row["queue_offset"] for row in ended.rows()[1:]] == [28, 29]
 
 
 def test_as_a_broker(cli: Cli, store: Store) -> None:
     for version in ("4.4.0", "5.3.3"):
-        ended = cli("query", "unique-key", store.root, "Order", "U0007", "--broker", version, "--trace")
+        ended = cli("query", "unique-key", store.root, "Order", "U0007", "--as-broker", version, "--trace")
         assert ended.code == 0
         assert ": slot " in ended.out
-    ended = cli("query", "offset", store.root, "Order", 0, 3, "--max", 4, "--broker", "4.4.0", "--trace")
+    ended = cli("query", "offset", store.root, "Order", 0, 3, "--limit", 4, "--as-broker", "4.4.0", "--trace")
     assert "FOUND: minOffset 0, maxOffset 31, nextBeginOffset 7" in ended.out
-    assert cli("query", "id", store.root, msg_id(store, "k7"), "--broker", "4.4.0").code == 0
-    asked = ["query", "time", store.root, "Order", 0, NOW + 3400, "--broker"]
+    assert cli("query", "id", store.root, msg_id(store, "k7"), "--as-broker", "4.4.0").code == 0
+    asked = ["query", "time", store.root, "Order", 0, NOW + 3400, "--as-broker"]
     assert [cli(*asked, version).out for version in ("4.4.0", "5.3.3")] == ["3\n", "4\n"]
     assert cli(*asked, "5.3.3", "--boundary", "upper").out == "3\n"
     head = json.loads(cli(*asked, "5.3.3", "--format", "json").out)
@@ -205,9 +205,9 @@ def test_as_a_broker(cli: Cli, store: Store) -> None:
 
 def test_files_left_out_are_told(cli: Cli, store: Store) -> None:
     ended = cli(
-        "query", "key", store.root, "Order", "all", "--broker", "4.4.0", "--end", NOW + 3000, "--trace"
+        "query", "key", store.root, "Order", "all", "--as-broker", "4.4.0", "--end", NOW + 3000, "--trace"
     )
-    assert "left out, its times are outside the window" in ended.out
+    assert "left out, the file's times are outside the time window" in ended.out
 
 
 def test_long_chains_are_cut_in_the_trace(cli: Cli, tmp_path: Path) -> None:
@@ -244,12 +244,12 @@ def test_scan_formats(cli: Cli, store: Store, tmp_path: Path) -> None:
     )
     assert ended.code == 0
     assert pa.read_table(table)["body"].to_pylist()[0] == b"body 1"
-    lines = cli("query", "scan", store.root, expression, "--format", "csv", "--max", 2).out.splitlines()
+    lines = cli("query", "scan", store.root, expression, "--format", "csv", "--limit", 2).out.splitlines()
     assert len(lines) == 3
     assert lines[0].startswith("kind,file,")
     inside = store.root / "found.json"
     assert cli("query", "scan", store.root, expression, "--format", "json", "-o", inside).code == 16
-    offsets = ["--offset-from", 1, "--offset-to", 400]
+    offsets = ["--physical-offset", "1:400"]
     assert len(cli("query", "scan", store.root, "topic", *offsets).out.splitlines()) == 3
 
 
@@ -287,7 +287,7 @@ def test_a_broken_config_leaves_the_queues(cli: Cli, store: Store) -> None:
 
 
 def test_stale_units_show(cli: Cli, store_dir: Directory) -> None:
-    assert "2 stale units behind the end" in cli("query", "offsets", store_dir("4.9.8-ghosttail")).out
+    assert "2 stale units after the end" in cli("query", "offsets", store_dir("4.9.8-ghosttail")).out
 
 
 def test_an_incomplete_answer_says_so(cli: Cli, tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def test_an_incomplete_answer_says_so(cli: Cli, tmp_path: Path) -> None:
             ended = cli(*arguments, "--via", via)
             assert ended.code == 0
             assert "incomplete" not in ended.out
-    answered = cli("query", "key", store.root, "Order", "k3", "--broker", "5.3.3", "-v")
+    answered = cli("query", "key", store.root, "Order", "k3", "--as-broker", "5.3.3", "-v")
     assert answered.code == 0  # a broker does not look
     assert "incomplete" not in answered.out
     assert "not looked at" in answered.out

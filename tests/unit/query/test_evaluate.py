@@ -16,6 +16,7 @@ from rocketfsck.store import Store, open_store
 from rocketfsck.writer import Kind
 
 from tests.conftest import Directory
+from tests.reported import reported
 from tests.unit.query.maker import NOW, make, message, patch
 
 EVERYTHING = (
@@ -28,13 +29,13 @@ EVERYTHING = (
     ("topic !~ /^p/i", 9),
     ("topic", 10),
     ("not topic", 0),
-    ("queueId == 1", 1),
-    ("queueId in (1, 2)", 1),
-    ("queueId", 1),
-    ("queueOffset >= 1", 5),
+    ("queue_id == 1", 1),
+    ("queue_id in (1, 2)", 1),
+    ("queue_id", 1),
+    ("queue_offset >= 1", 5),
     ("offset == 0", 1),
     ("offset", 9),
-    ("physicalOffset < 1", 1),
+    ("physical_offset < 1", 1),
     ("tags == 'T1'", 2),
     ("tags != 'T1'", 8),
     ("tags in ('T1', 'T2')", 5),
@@ -47,11 +48,11 @@ EVERYTHING = (
     ("keys in ('k3', 'k4', 'k33')", 2),
     ("keys ~ /^k[34]$/", 2),
     ("keys !~ /^k[34]$/", 8),
-    ("uniqKey == 'U0003'", 1),
-    ("uniqKey in ('U0003', 'U0004')", 2),
-    ("uniqKey contains '000'", 9),
-    ("uniqKey < 'U0003'", 3),
-    ("not uniqKey", 1),
+    ("unique_key == 'U0003'", 1),
+    ("unique_key in ('U0003', 'U0004')", 2),
+    ("unique_key contains '000'", 9),
+    ("unique_key < 'U0003'", 3),
+    ("not unique_key", 1),
     ("properties.COLOR == 'red'", 1),
     ("properties['COLOR'] != 'red'", 9),
     ("properties.COLOR", 1),
@@ -68,14 +69,14 @@ EVERYTHING = (
     ("body", 9),
     ("content contains 'packed'", 1),
     ("body contains 'packed'", 0),
-    ("bornHost == '127.0.0.1:50000'", 10),
-    ("storeHost ~ '10911$'", 10),
-    (f"storeTimestamp >= {NOW + 3000} and storeTimestamp < {NOW + 5000}", 2),
-    ("storeTimestamp in ('2023-11-14T22:13:23', '2023-11-14T22:13:24')", 2),
-    ("sysFlag == 1 or queueId == 1", 2),
-    ("reconsumeTimes == 2 or (topic == 'Pay' and not (tags = 'T0'))", 1),
-    ("bodyLength <= 0", 1),
-    ("magicCode == -626843481", 10),
+    ("born_host == '127.0.0.1:50000'", 10),
+    ("store_host ~ '10911$'", 10),
+    (f"store_timestamp >= {NOW + 3000} and store_timestamp < {NOW + 5000}", 2),
+    ("store_timestamp in ('2023-11-14T22:13:23', '2023-11-14T22:13:24')", 2),
+    ("sys_flag == 1 or queue_id == 1", 2),
+    ("reconsume_times == 2 or (topic == 'Pay' and not (tags = 'T0'))", 1),
+    ("body_size <= 0", 1),
+    ("magic_code == -626843481", 10),
 )
 
 
@@ -122,7 +123,8 @@ def test_max_count_and_range(store: Store) -> None:
 
 def test_progress_ends_at_the_end(store: Store) -> None:
     told: list[tuple[int, int]] = []
-    list(find_by_expression(store, "topic", progress=lambda done, total: told.append((done, total))))
+    with reported("scanning the commit log", told):
+        list(find_by_expression(store, "topic"))
     assert told[-1] == (store.commitlog.size, store.commitlog.size)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
@@ -169,7 +171,7 @@ def test_queries_between_two_messages_of_a_scan(tmp_path: Path) -> None:
     with StoreView(store) as view:
         offsets = [item.offset for item in find_by_expression(store, "topic")]
         count = 0
-        for item in find_by_expression(store, "queueOffset < 40", view=view):
+        for item in find_by_expression(store, "queue_offset < 40", view=view):
             count += 1
             assert all(isinstance(view.log.message_at(offset), Message) for offset in offsets[::25])
             assert item.offset == offsets[count - 1]

@@ -96,12 +96,12 @@ def test_an_id_that_is_both_of_one_message_is_found(tmp_path: Path) -> None:
 def test_places_without_a_message(store: Store) -> None:
     host = id_at(store, "k0")[:16]
     for offset, words in (
-        (1, "no record stands at physical offset 1"),
+        (1, "no record begins at physical offset 1"),
         (1 << 40, "physical offset 1099511627776 is outside the log"),
     ):
         answer = find_by_id(store, f"{host}{offset:016X}")
         assert answer.outcome is Outcome.NOT_FOUND
-        assert "leads to no message" in answer.why
+        assert "does not lead to a message" in answer.why
         assert answer.trace is not None
         assert words in answer.trace.notes[0]
 
@@ -110,7 +110,7 @@ def test_the_record_of_another_broker(store: Store) -> None:
     text = id_at(store, "k0")
     answer = find_by_id(store, "0A0A0A0A" + text[8:])
     assert answer.outcome is Outcome.NOT_FOUND
-    assert answer.leads[0].why == f"the record there was stored elsewhere: its id is {text}"
+    assert answer.leads[0].why == f"the record there has another id: {text}"
 
 
 def test_an_ipv6_id(tmp_path: Path) -> None:
@@ -133,14 +133,14 @@ def test_entries_that_lead_nowhere_are_told(store: Store, tmp_path: Path) -> Non
     patch(tmp_path / "store" / entry[0], pos, struct.pack(">q", 1 << 40))
     answer = find_by_id(reopen(tmp_path), UNIQUE)
     assert answer.found[0].via == ("scan",)
-    assert answer.leads[0].why == "it points outside the log"
+    assert answer.leads[0].why == "the entry points outside the log"
 
 
 @pytest.mark.parametrize("text", ["", "xyz", UNIQUE[:-1], UNIQUE + "0", UNIQUE[:-1] + "G", "é" * 32])
 def test_malformed_ids(store: Store, text: str) -> None:
     with pytest.raises(FormatError):
         find_by_id(store, text)
-    with pytest.raises(UsageError, match="is no message id") as caught:
+    with pytest.raises(UsageError, match="is not a message id") as caught:
         check_id(text)
     assert caught.value.exit_code == 16
 
@@ -177,7 +177,7 @@ def test_a_stale_record_is_no_message(store_dir: Directory, walk_limit: int) -> 
             answer = find_by_id(store, text, view=view)
             assert (answer.outcome, answer.found) == (Outcome.NOT_FOUND, ())
             assert answer.why == (
-                f"{text} leads to a stale record at physical offset {STALE_OFFSET}, which is no message"
+                f"{text} leads to a stale record at physical offset {STALE_OFFSET}, not a message"
             )
             assert [lead.offset for lead in answer.leads if lead.why == STALE] == [STALE_OFFSET]
         live = view.log.message_at(0)

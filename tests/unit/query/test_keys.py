@@ -111,11 +111,11 @@ def test_what_is_not_there(store: Store) -> None:
     )
     by_index = find_by_key(store, "Order", "nothing", via="index", unique=True)
     assert by_index.why == (
-        "no message of topic Order has the unique key nothing, says the index; --via scan asks the log itself"
+        "no message of topic Order has the unique key nothing, by the index; --via scan reads the log itself"
     )
     unknown = find_by_key(store, "order", "k1")
     assert unknown.outcome is Outcome.UNKNOWN_TOPIC
-    assert unknown.why == "the store has no topic order; near are Order"
+    assert unknown.why == "the store has no topic order; similar: Order"
     assert find_by_key(store, "???", "k1").why == "the store has no topic ???"
 
 
@@ -132,14 +132,14 @@ def test_without_an_index_the_log_answers(store: Store, tmp_path: Path) -> None:
     answer = find_by_key(bare, "Order", "k13")
     assert numbers(answer) == [13]
     assert answer.hidden == (answer.found[0].offset,)
-    assert reasons(answer) == ["there is no index"]
+    assert reasons(answer) == ["the store has no index"]
     assert find_by_key(bare, "Order", "k13", via="index").outcome is Outcome.NOT_FOUND
 
 
 def test_lost_index_files_are_made_good_by_scans_of_what_they_covered(store: Store, tmp_path: Path) -> None:
     names = [file.path for file in store.indexes]
     for lost, words in (
-        (names[-1], "behind index/"),
+        (names[-1], "after index/"),
         (names[1], "between index/"),
         (names[0], "before index"),
     ):
@@ -159,7 +159,7 @@ def test_a_key_less_log_is_covered(tmp_path: Path) -> None:
     answer = find_by_key(store, "Order", "all")
     assert numbers(answer) == [10]
     assert not answer.hidden
-    assert [reason.split(" index")[0] for reason in reasons(answer)] == ["before", "behind"]
+    assert [reason.split(" index")[0] for reason in reasons(answer)] == ["before", "after"]
 
 
 def test_many_records_without_keys_are_scanned(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_links_that_do_not_fall_end_the_walk(store: Store, tmp_path: Path, shift
     patch(path, entry_pos(newest, SLOTS) + 16, struct.pack(">i", newest + shift))
     answer = find_by_key(reopen(tmp_path), "Order", "all")
     assert numbers(answer) == list(range(60))
-    assert broken(answer) == [f"entry {newest} leads to {newest + shift}, which is not before it"]
+    assert broken(answer) == [f"entry {newest} leads to {newest + shift}, which is not an earlier entry"]
     assert "leads to" in reasons(answer)[0]
 
 
@@ -198,7 +198,7 @@ def test_negative_links_end_the_walk(store: Store, tmp_path: Path) -> None:
     path, _, newest = slot_and_entry(store, "all")
     patch(path, entry_pos(newest, SLOTS) + 16, struct.pack(">i", -3))
     assert broken(find_by_key(reopen(tmp_path), "Order", "all")) == [
-        f"entry {newest} leads to -3, which is not before it"
+        f"entry {newest} leads to -3, which is not an earlier entry"
     ]
 
 
@@ -208,7 +208,7 @@ def test_slots_that_point_nowhere(store: Store, tmp_path: Path, value: int) -> N
     patch(path, pos, struct.pack(">i", value))
     answer = find_by_key(reopen(tmp_path), "Order", "all")
     assert numbers(answer) == list(range(60))
-    assert broken(answer) == [f"the slot says {value}, but the file has entries 1 to 39"]
+    assert broken(answer) == [f"the slot names entry {value}, but the file has entries 1 to 39"]
 
 
 def test_a_truncated_index_file(store: Store, tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_an_index_file_that_is_too_short_or_cannot_be_read(store: Store, tmp_pat
     os.truncate(path, 12)
     answer = find_by_key(reopen(tmp_path), "Order", "all")
     assert numbers(answer) == list(range(60))
-    assert broken(answer) == ["it is too short for a header"]
+    assert broken(answer) == ["the file is too short for a header"]
     known = reopen(tmp_path)
     path.unlink()
     path.mkdir()
@@ -239,7 +239,7 @@ def test_a_chain_beyond_the_bound(store: Store, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(keys, "VISIT_LIMIT", 3)
     answer = find_by_key(store, "Order", "all")
     assert numbers(answer) == list(range(60))
-    assert broken(answer)[0] == "3 entries were visited"
+    assert broken(answer)[0] == "the limit of 3 entries is reached"
 
 
 def test_entries_that_lead_nowhere(store: Store, tmp_path: Path) -> None:
@@ -248,9 +248,9 @@ def test_entries_that_lead_nowhere(store: Store, tmp_path: Path) -> None:
     pos = entry_pos(newest, SLOTS) + 4
     (offset,) = struct.unpack_from(">q", path.read_bytes(), pos)
     for value, why in (
-        (1 << 40, "it points outside the log"),
-        (offset + 1, "no record stands there"),
-        (-5, "it points outside the log"),
+        (1 << 40, "the entry points outside the log"),
+        (offset + 1, "no record begins there"),
+        (-5, "the entry points outside the log"),
     ):
         patch(path, pos, struct.pack(">q", value))
         answer = find_by_key(reopen(tmp_path), "Order", "all", via="both")
@@ -296,8 +296,8 @@ def test_header_that_ends_before_it_begins(store: Store, tmp_path: Path) -> None
     swapped = type(header)(
         header.begin_timestamp,
         header.end_timestamp,
-        header.end_phy_offset,
-        header.begin_phy_offset,
+        header.end_physical_offset,
+        header.begin_physical_offset,
         header.hash_slot_count,
         header.index_count,
     )
@@ -311,7 +311,7 @@ def test_expired_entries_are_not_found(tmp_path: Path) -> None:
     store = make(tmp_path, [*(message(number) for number in range(80)), Expiry(1)])
     answer = find_by_key(store, "Order", "all")
     assert answer.found[0].offset >= GEOMETRY.commitlog_file_size
-    assert {lead.why for lead in answer.leads} <= {"its record has expired"}
+    assert {lead.why for lead in answer.leads} <= {"the record has expired"}
 
 
 def test_a_ghost_tail_is_no_answer(store_dir: Directory) -> None:
@@ -389,7 +389,7 @@ def test_damage_behind_the_index_is_scanned_over(tmp_path: Path) -> None:
     patch(store.commitlog.files[0].path, second, bytes([7]) * 40)
     answer = find_by_key(reopen(tmp_path), "Other", "k4")
     assert numbers(answer) == [4]
-    assert [reason.split("/")[0] for reason in reasons(answer)] == ["behind index"]
+    assert [reason.split("/")[0] for reason in reasons(answer)] == ["after index"]
 
 
 def test_messages_behind_the_index_are_found_file_by_file(tmp_path: Path) -> None:

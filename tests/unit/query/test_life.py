@@ -44,8 +44,8 @@ def test_a_plain_message(tmp_path: Path) -> None:
     assert (life.outcome, life.unique_key, len(life.records)) == (Outcome.FOUND, "U0002", 1)
     assert kinds(life) == ["born", "stored", "consumed", "not-consumed"]
     assert texts(life, "stored") == ["stored in topic Order queue 0 at queue offset 2"]
-    assert texts(life, "consumed") == ["group past is past it, at queue offset 5"]
-    assert texts(life, "not-consumed") == ["group before is before it, at queue offset 1"]
+    assert texts(life, "consumed") == ["group past has passed it, at queue offset 5"]
+    assert texts(life, "not-consumed") == ["group before has not reached it, at queue offset 1"]
     (places,) = life.index.values()
     assert [place.key for place in places] == ["U0002", "k2", "all"]
 
@@ -81,7 +81,7 @@ def test_a_transaction_that_was_committed(tmp_path: Path, several: bool) -> None
     life = message_life(store, "U0001")
     assert kinds(life) == ["born", "half", "committed", "op"]
     assert [event.timestamp for event in life.events][-1] == NOW + 2500
-    assert "its half message stands at 211" in texts(life, "committed")[0]
+    assert "its half message is at 211" in texts(life, "committed")[0]
     assert texts(life, "half") == ["stored as a half message for topic Order queue 0, at queue offset 1"]
 
 
@@ -116,7 +116,7 @@ def test_a_delay_that_only_the_levels_tell(tmp_path: Path) -> None:
     patch(queue.files[0].path, 0, bytes(20))
     life = message_life(reopen(tmp_path), "U0000")
     (due,) = [event for event in life.events if event.kind == "due"]
-    assert (due.timestamp, due.text) == (NOW + 10_000, "due for delivery, by the delay levels")
+    assert (due.timestamp, due.text) == (NOW + 10_000, "due for delivery by its delay level")
 
 
 def test_a_schedule_without_a_level(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_retries_and_dead_letter(tmp_path: Path) -> None:
     )
     life = message_life(store, "U0000")
     assert kinds(life) == ["born", "stored", "retry", "retry", "dead", "given-up"]
-    assert texts(life, "retry")[1] == "to be consumed again by group group, for the 2. time"
+    assert texts(life, "retry")[1] == "to be consumed again by group group, retry 2"
     assert texts(life, "dead") == ["dead letter of group group"]
 
 

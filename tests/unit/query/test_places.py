@@ -58,7 +58,7 @@ def test_what_is_not_there(store: Store) -> None:
     beyond = find_by_offset(store, "Order", 1, 30)
     assert (beyond.outcome, beyond.why) == (
         Outcome.NOT_FOUND,
-        "queue 1 of topic Order has no message at queue offset 30; it has 0 to 30, half-open",
+        "queue 1 of topic Order has no message at queue offset 30; the queue has offsets 0 to 30, half-open",
     )
     assert find_by_offset(store, "Order", 1, -1).outcome is Outcome.NOT_FOUND
     no_queue = find_by_offset(store, "Order", 9, 0)
@@ -81,9 +81,9 @@ def test_a_lost_queue_is_made_good_by_the_log(store: Store, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("offset", "why"),
     [
-        (1 << 40, "no record stands there"),
-        (3, "no record stands there"),
-        (0, "the record there is of Order/0/0"),
+        (1 << 40, "no record begins there"),
+        (3, "no record begins there"),
+        (0, "the record there belongs to Order/0/0"),
     ],
 )
 def test_a_unit_that_points_elsewhere(store: Store, tmp_path: Path, offset: int, why: str) -> None:
@@ -114,7 +114,7 @@ def test_expired_offsets(tmp_path: Path) -> None:
         assert low > queue.first_index
         assert find_by_offset(store, "Order", 0, low, view=view).found
         gone = find_by_offset(store, "Order", 0, low - 1, view=view)
-        assert [lead.why for lead in gone.leads] == ["its record has expired"]
+        assert [lead.why for lead in gone.leads] == ["the record has expired"]
         assert not gone.trace.scan_steps if gone.trace else None
 
 
@@ -126,7 +126,7 @@ def test_stale_units_are_no_answer(store_dir: Directory) -> None:
         answer = find_by_offset(view.store, "Gt0", 0, queue.end_index, view=view)
         assert answer.outcome is Outcome.NOT_FOUND
         assert [lead.why for lead in answer.leads] == [
-            "its record is stale: behind the end of the log, left by a truncation"
+            "the record is stale: after the end of the log, left by a truncation"
         ]
 
 

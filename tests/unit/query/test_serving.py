@@ -44,7 +44,7 @@ def test_times_of_batches(batches: Store) -> None:
         for stamp, offset in asked:
             assert broker.offset_in_queue_by_time("B", 0, stamp) == offset
         assert broker.offset_in_queue_by_time("B", 0, NOW + 3000, "upper") != 6
-        # behind the last unit of the first file, before the first of the second: the last one of the first
+        # after the end unit of the first file, before the start of the second: the last one of the first
         assert broker.offset_in_queue_by_time("B", 0, NOW + 9_999) == 18
     with BrokerView(batches, "5.1.3") as broker, pytest.raises(UsageError, match="no upper boundary"):
         broker.offset_in_queue_by_time("B", 0, NOW, "upper")

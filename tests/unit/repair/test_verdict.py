@@ -8,13 +8,18 @@ from pathlib import Path
 import pytest
 
 from rocketfsck.query.start import verdict as starts
-from rocketfsck.repair.verdict import judge_store, ranked, sound_end_of, urgent_classes
+from rocketfsck.repair.plan.model import Unanswered
+from rocketfsck.repair.plan.planning import make_plan
+from rocketfsck.repair.verdict import COMPARES, judge_store, ranked, sound_end_of, urgent_classes
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import LiveState, LockState
+from rocketfsck.store.model import Geometry
 from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.rules.catalog import severity_of
 from rocketfsck.verify.run import check_store
+from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 from rocketfsck.writer.damage import damage_store
 
 from tests.conftest import REAL_NAMES, STORE_NAMES, Directory
@@ -29,6 +34,19 @@ def test_a_sound_log_is_recovered_as_if_it_were_walked(store_dir: Directory, nam
     walked = starts.predict_starts(store, classes, losses=False)
     assert starts.predict_starts(store, classes, losses=False, sound_end=end) == walked
     assert (end is not None) or store.abort is not None or name in ("4.9.8-ghosttail",)
+
+
+def test_the_units_of_a_long_sound_queue_are_counted_by_halves(tmp_path: Path) -> None:
+    messages = [OutgoingMessage("T", b"", 1_700_000_000_000 + number) for number in range(8_000)]
+    write_store(
+        tmp_path / "store", messages, WriteOptions(sync=False, geometry=Geometry(1 << 21, 20 * 5_000))
+    )
+    store = open_store(tmp_path / "store")
+    end = sound_end_of(store, check_store(store))
+    assert end is not None
+    classes = starts.start_classes(starts.versions_of(store))
+    walked = starts.predict_starts(store, classes, losses=False)
+    assert starts.predict_starts(store, classes, losses=False, sound_end=end) == walked
 
 
 @pytest.mark.parametrize("name", REAL_NAMES)
@@ -81,3 +99,20 @@ def test_harm_puts_its_diagnosis_first(store_dir: Directory, tmp_path: Path) -> 
     order = [diagnosis.fault_class for diagnosis in ranked(report, verdict).diagnoses]
     assert order[: len(verdict.urgent)] == list(verdict.urgent)
     assert set(verdict.urgent) <= set(urgent_classes(verdict.starts))
+
+
+def test_the_next_command_can_be_pasted(store_dir: Directory, tmp_path: Path) -> None:
+    root = tmp_path / "the store"
+    damage_store(store_dir("5.3.3-multiseg"), root, ["body-flip"], 1, write_truth=False)
+    store = open_store(root)
+    report = check_store(store)
+    verdict = judge_store(store, report)
+    assert verdict.prospect is not None
+    reason = f"{COMPARES} with another copy"
+    left = tuple(
+        Unanswered(finding.fingerprint, finding.rule, "", reason)
+        for finding in report.findings
+        if severity_of(finding) > Severity.INFO
+    )
+    plan = replace(make_plan(store, report), actions=(), unanswered=left)
+    assert judge_store(store, report, plan=plan).next_command == f"rocketfsck compare '{root}' REPLICA"

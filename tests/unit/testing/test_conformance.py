@@ -43,7 +43,7 @@ def test_the_text_names_place_meaning_and_next_command(store_dir: Directory, tmp
     with pytest.raises(NotConformantError) as caught:
         assert_conformant(tmp_path / "broken", version="5.3.3")
     lines = str(caught.value).splitlines()
-    assert lines[0].endswith("is no conformant store (as 5.3.3, given; level full):")
+    assert lines[0].endswith("is not a conformant store (as 5.3.3, given; level full):")
     assert any(line.startswith("  XR007 unit-size, consumequeue/") and " at byte " in line for line in lines)
     assert any(line.startswith("  I3, hash chains broken: ") for line in lines)
     assert any(line.startswith("  next: rocketfsck dump ") for line in lines)

@@ -44,7 +44,7 @@ def test_every_module_has_faults_and_every_fault_a_line() -> None:
 
 
 def test_a_name_is_used_once() -> None:
-    with pytest.raises(ValueError, match="two faults are called torn-tail"):
+    with pytest.raises(ValueError, match="two faults have the name torn-tail"):
         build_table([DAMAGES["torn-tail"], DAMAGES["torn-tail"]])
 
 

@@ -41,10 +41,10 @@ BAD_MESSAGES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"topic": ""}, {}, "directory"),
     ({"topic": "a/b"}, {}, "directory"),
     ({"topic": ".."}, {}, "directory"),
-    ({"topic": "t" * 128}, {}, "127 at most"),
-    ({"topic": "主" * 100}, {}, "255 at most"),
+    ({"topic": "t" * 128}, {}, "limit is 127"),
+    ({"topic": "主" * 100}, {}, "limit is 255"),
     ({"topic": "主" * 60}, {}, "negative"),
-    ({"topic": "%RETRY%" + "g" * 130}, {"version": "5.0.0"}, "127 at most"),
+    ({"topic": "%RETRY%" + "g" * 130}, {"version": "5.0.0"}, "limit is 127"),
     ({"topic": "%RETRY%" + "g" * 130, "kind": Kind.LEGACY_BATCH, "items": ITEMS, "body": b""}, {}, "127"),
     ({"topic": "a\ud800"}, {}, "UTF-8"),
     ({"queue_id": -1}, {}, "queue_id"),
@@ -56,15 +56,15 @@ BAD_MESSAGES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"sys_flag": 0xC0}, {}, "inner batch"),
     ({"sys_flag": 0x100}, {}, "without the compressed bit"),
     ({"sys_flag": 0x701}, {}, "undefined"),
-    ({"sys_flag": 0x8, "kind": Kind.PREPARED}, {}, "not that of a prepared"),
+    ({"sys_flag": 0x8, "kind": Kind.PREPARED}, {}, "not fit a prepared"),
     ({"born_host": Host(b"abc", 1)}, {}, "born_host"),
     ({"store_host": Host(bytes(4), 70000)}, {}, "store_host"),
     ({"born_host": Host(bytes(16), 1)}, {"version": "4.5.2"}, "IPv6"),
     ({"properties": {"a\x01": "b"}}, {}, "separator"),
     ({"properties": {"a": "b\x02"}}, {}, "separator"),
     ({"properties": {"": "b"}}, {}, "without a name"),
-    ({"properties": {"a": "b" * 32768}}, {}, "32767"),
-    ({"properties": b"x" * 32768}, {}, "32767"),
+    ({"properties": {"a": "b" * 32768}}, {}, "32,767"),
+    ({"properties": b"x" * 32768}, {}, "32,767"),
     ({"properties": b"x" * 32760}, {"append_property_crc": True}, "with their CRC"),
     ({"properties": {"DELAY": "soon"}}, {}, "not a number"),
     ({"delay_level": 3}, {"delay_levels": {}}, "no delay levels"),
@@ -85,10 +85,10 @@ BAD_MESSAGES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (
         {"kind": Kind.INNER_BATCH, "body": b"", "items": ITEMS[:1] * 40000},
         {"batch_topics": frozenset("T")},
-        "32767 at most",
+        "limit is 32,767",
     ),
-    ({"properties": {"INNER_NUM": "1", "INNER_BASE": "0"}}, {}, "no inner batch"),
-    ({"multi_dispatch": ("%LMQ%a",)}, {}, "written without it"),
+    ({"properties": {"INNER_NUM": "1", "INNER_BASE": "0"}}, {}, "outside an inner batch"),
+    ({"multi_dispatch": ("%LMQ%a",)}, {}, "exclude"),
     ({"multi_dispatch": ("a",)}, {"multi_dispatch": True}, "dispatches to"),
     ({"multi_dispatch": ("a/b",)}, {"multi_dispatch": True}, "directory"),
     ({"multi_dispatch": ("T",)}, {"multi_dispatch": True, "version": "5.2.0"}, "own"),
@@ -101,7 +101,7 @@ BAD_MESSAGES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"multi_dispatch": ("%LMQ%a",), "delay_level": 1}, {"multi_dispatch": True}, "delayed"),
     ({"body": bytes(4000)}, {}, "do not fit"),
     ({"body": bytes(1001)}, {"max_message_size": 1000}, "maxMessageSize"),
-    ({"body": bytes(950)}, {"max_message_size": 1000, "version": "4.4.0"}, "1000 at most"),
+    ({"body": bytes(950)}, {"max_message_size": 1000, "version": "4.4.0"}, "limit is 1,000"),
 ]  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def test_message_is_refused(
         ({"geometry": replace(SMALL, entry_count=1)}, "entry_count"),
         ({"geometry": replace(SMALL, slot_count=1 << 29)}, "2 GiB"),
         ({"start_offset": 1}, "multiple"),
-        ({"start_offset": -4096}, "no offset"),
+        ({"start_offset": -4096}, "not a commit log offset"),
         ({"queue_start_offsets": {("T", 0): -1}}, "cannot begin"),
         ({"version": "4.4.0", "append_property_crc": True}, "property CRC"),
         ({"version": "4.4.0", "multi_dispatch": True}, "multi-dispatch"),
@@ -133,7 +133,7 @@ def test_message_is_refused(
         ({"time_zone": "Nowhere/Town"}, "time zone"),
         ({"version": "3.2.6"}, "version"),
         ({"config": {"a/b": {}}}, "cannot be a file"),
-        ({"config": {"x.json": object()}}, "no JSON value"),
+        ({"config": {"x.json": object()}}, "not a JSON value"),
     ],
 )
 def test_options_are_refused(changed: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_overwrite_and_append_must_be_asked_for_by_name(tmp_path: Path) -> None:
     assert written.record_count == 2
     appended = write_store(target, [GOOD], _options(), append=True)
     assert appended.queues[0].next_offset == 3
-    with pytest.raises(UsageError, match="not both"):
+    with pytest.raises(UsageError, match="choose one"):
         write_store(target, [GOOD], _options(), append=True, overwrite=True)
     with pytest.raises(StoreError):
         write_store(tmp_path / "none", [GOOD], _options(), append=True)
@@ -278,5 +278,5 @@ def test_append_with_other_batch_topics(tmp_path: Path) -> None:
 
 def test_restart_at_no_file(tmp_path: Path) -> None:
     events: list[Event] = [GOOD, Restart(killed=True, scan_from=5), Expiry(1)]
-    with pytest.raises(MessageError, match="no file of the log"):
+    with pytest.raises(MessageError, match="not the start of a file"):
         write_store(tmp_path / "store", events, _options())

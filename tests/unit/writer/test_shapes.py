@@ -203,9 +203,9 @@ def test_killed_restart_loses_index_entries_and_keeps_the_rest(tmp_path: Path) -
     written = write_store(tmp_path / "store", events, _options(geometry=geometry), on_put=put.append)
     assert (tmp_path / "store" / "abort.bak").read_bytes() == b"4242"
     [(_, header)] = written.index_files
-    assert header.begin_phy_offset == 4096
+    assert header.begin_physical_offset == 4096
     assert header.entry_count == sum(item.physical_offset >= 4096 for item in put)
-    assert written.checkpoint.confirm_phy_offset == put[59].physical_offset
+    assert written.checkpoint.confirm_physical_offset == put[59].physical_offset
     assert written.queues[0].next_offset == 61
 
 

@@ -26,26 +26,26 @@ def test_only_the_topic_is_needed() -> None:
 
 
 SAID = {
-    "queueId": (3, "queue_id", 3),
+    "queue_id": (3, "queue_id", 3),
     "body": ("é", "body", "é".encode()),
     "body_b64": ("AAEC", "body", b"\0\1\2"),
     "body_hex": ("00ff", "body", b"\0\xff"),
     "tags": ("A", "properties", {"TAGS": "A"}),
-    "uniqKey": ("U", "properties", {"UNIQ_KEY": "U"}),
+    "unique_key": ("U", "properties", {"UNIQ_KEY": "U"}),
     "properties_b64": ("YQFi", "properties", b"a\x01b"),
     "properties_raw_b64": ("YQFi", "properties", b"a\x01b"),
     "properties_raw": (b"a\x01b", "properties", b"a\x01b"),
     "flag": (-7, "flag", -7),
-    "sysFlag": (1, "sys_flag", 1),
-    "bornTimestamp": (4, "born_timestamp", 4),
-    "storeTimestamp": (9, "store_timestamp", 9),
-    "bornHost": ("10.1.2.3:5", "born_host", Host(bytes((10, 1, 2, 3)), 5)),
-    "storeHost": ("[::1]:65535", "store_host", Host(bytes(15) + b"\x01", 65535)),
-    "reconsumeTimes": (2, "reconsume_times", 2),
-    "preparedTransactionOffset": (77, "prepared_transaction_offset", 77),
-    "delayLevel": (3, "delay_level", 3),
-    "multiDispatch": (["%LMQ%a", "b"], "multi_dispatch", ("%LMQ%a", "b")),
-    "filterBitMap": ("AQ==", "filter_bit_map", b"\x01"),
+    "sys_flag": (1, "sys_flag", 1),
+    "born_timestamp": (4, "born_timestamp", 4),
+    "store_timestamp": (9, "store_timestamp", 9),
+    "born_host": ("10.1.2.3:5", "born_host", Host(bytes((10, 1, 2, 3)), 5)),
+    "store_host": ("[::1]:65535", "store_host", Host(bytes(15) + b"\x01", 65535)),
+    "reconsume_times": (2, "reconsume_times", 2),
+    "prepared_transaction_offset": (77, "prepared_transaction_offset", 77),
+    "delay_level": (3, "delay_level", 3),
+    "multi_dispatch": (["%LMQ%a", "b"], "multi_dispatch", ("%LMQ%a", "b")),
+    "filter_bit_map": ("AQ==", "filter_bit_map", b"\x01"),
     "kind": ("half", "kind", Kind.HALF),
 }
 
@@ -54,7 +54,7 @@ SAID = {
 def test_each_field_says_one_thing(name: str) -> None:
     given, attribute, value = SAID[name]
     changed: dict[str, Any] = {attribute: value}
-    if name == "bornTimestamp":
+    if name == "born_timestamp":
         changed["store_timestamp"] = 4  # stored when it was born, if nothing says when
     assert _message(**{name: given}) == replace(_message(), **changed)
 
@@ -107,10 +107,10 @@ def test_items() -> None:
 
 def test_a_dumped_inner_batch_has_its_items_in_its_body() -> None:
     items = (InnerItem(b"1", b"a\x01b"), InnerItem(b"22"))
-    found = _message(kind="record", sysFlag=0xC0, body=encode_items(items))
+    found = _message(kind="record", sys_flag=0xC0, body=encode_items(items))
     assert (found.kind, found.items, found.body, found.sys_flag) == (Kind.INNER_BATCH, items, b"", 0)
     with pytest.raises(InputError, match="line 1: body: no items of an inner batch"):
-        _message(kind="record", sysFlag=0xC0, body=b"12345")
+        _message(kind="record", sys_flag=0xC0, body=b"12345")
 
 
 def test_what_is_derived_is_passed_over_and_rows_without_message_too() -> None:
@@ -126,50 +126,50 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"topic": b"\xff"}, "topic", "not UTF-8"),
     ({"colour": "red"}, "colour", "unknown field"),
     ({"x" * 99: 1}, "x" * 57 + "...", "unknown field"),
-    ({"queueId": -1}, "queueId", "-1 is not in 0"),
-    ({"queueId": True}, "queueId", "not a whole number"),
-    ({"queueId": "1"}, "queueId", "not a whole number"),
-    ({"queueId": 1 << 31}, "queueId", "is not in"),
-    ({"sysFlag": 0x800}, "sysFlag", "is not in"),
-    ({"storeTimestamp": -1}, "storeTimestamp", "is not in"),
-    ({"storeTimestamp": 1 << 63}, "storeTimestamp", "is not in"),
-    ({"delayLevel": -3}, "delayLevel", "is not in"),
+    ({"queue_id": -1}, "queue_id", "-1 must be 0"),
+    ({"queue_id": True}, "queue_id", "not a whole number"),
+    ({"queue_id": "1"}, "queue_id", "not a whole number"),
+    ({"queue_id": 1 << 31}, "queue_id", "must be"),
+    ({"sys_flag": 0x800}, "sys_flag", "must be"),
+    ({"store_timestamp": -1}, "store_timestamp", "must be"),
+    ({"store_timestamp": 1 << 63}, "store_timestamp", "must be"),
+    ({"delay_level": -3}, "delay_level", "must be"),
     ({"body_b64": "AAE"}, "body_b64", "not base64"),
     ({"body_b64": "A*EC"}, "body_b64", "not base64"),
     ({"body_b64": 5}, "body_b64", "not base64"),
     ({"body_hex": "0"}, "body_hex", "not hexadecimal"),
-    ({"body": "a", "body_b64": "AA=="}, "body_b64", "body is given, too"),
+    ({"body": "a", "body_b64": "AA=="}, "body_b64", "body is also given"),
     ({"body": 3}, "body", "not text"),
-    ({"bornHost": "10.1.2.3"}, "bornHost", "not ADDRESS:PORT"),
-    ({"bornHost": "10.1.2.3:"}, "bornHost", "port"),
-    ({"bornHost": "10.1.2.3:65536"}, "bornHost", "port"),
-    ({"bornHost": "10.1.2.3:٣"}, "bornHost", "port"),
-    ({"bornHost": "::1:5"}, "bornHost", "brackets"),
-    ({"bornHost": "host:5"}, "bornHost", "not ADDRESS:PORT"),
-    ({"keys": ["a b"]}, "keys", "no single word"),
-    ({"keys": [""]}, "keys", "no single word"),
+    ({"born_host": "10.1.2.3"}, "born_host", "not ADDRESS:PORT"),
+    ({"born_host": "10.1.2.3:"}, "born_host", "port"),
+    ({"born_host": "10.1.2.3:65536"}, "born_host", "port"),
+    ({"born_host": "10.1.2.3:٣"}, "born_host", "port"),
+    ({"born_host": "::1:5"}, "born_host", "brackets"),
+    ({"born_host": "host:5"}, "born_host", "not ADDRESS:PORT"),
+    ({"keys": ["a b"]}, "keys", "more than one word"),
+    ({"keys": [""]}, "keys", "more than one word"),
     ({"keys": [1]}, "keys", "not text"),
-    ({"multiDispatch": "a"}, "multiDispatch", "not a list"),
+    ({"multi_dispatch": "a"}, "multi_dispatch", "not a list"),
     ({"properties": "a"}, "properties", "neither"),
     ({"properties": ["a"]}, "properties", "not a pair"),
     ({"properties": {"": "a"}}, "properties", "cannot be a property's name"),
     ({"properties": {"a\x01": "a"}}, "properties", "cannot be a property's name"),
     ({"properties": {"a": "\x02"}}, "properties", "separator"),
     ({"properties": {"a": 1}}, "properties", "not text"),
-    ({"properties": {}, "properties_b64": ""}, "properties", "properties string is given"),
-    ({"properties_b64": "", "properties_raw_b64": ""}, "properties_raw_b64", "properties_b64 is given"),
-    ({"properties_b64": "", "keys": "a"}, "keys", "says it all"),
+    ({"properties": {}, "properties_b64": ""}, "properties", "properties string is also given"),
+    ({"properties_b64": "", "properties_raw_b64": ""}, "properties_raw_b64", "properties_b64 is also given"),
+    ({"properties_b64": "", "keys": "a"}, "keys", "has all of them"),
     ({"properties_b64": base64.b64encode(bytes(32768)).decode()}, "properties_b64", "32768 bytes"),
-    ({"properties": {"TAGS": "A"}, "tags": "B"}, "tags", "another one"),
+    ({"properties": {"TAGS": "A"}, "tags": "B"}, "tags", "have another"),
     ({"items": {}}, "items", "not a list"),
     ({"items": [1]}, "items", "item 1: 1 is not an object"),
     ({"items": [{}, {"topic": "a"}]}, "items", "item 2: unknown field 'topic'"),
-    ({"items": [{"body": "a", "body_b64": ""}]}, "items", "item 1: body is given twice"),
+    ({"items": [{"body": "a", "body_b64": ""}]}, "items", "item 1: body appears twice"),
     ({"items": [{"flag": "a"}]}, "items", "item 1: flag: 'a' is not"),
     ({"items": [{"properties": {"a": "b" * 32768}}]}, "items", "32771 bytes"),
     ({"kind": "odd"}, "kind", "not one of normal"),
-    ({"schema_version": 2}, "schema_version", "1 is the one"),
-    ({"schema_version": True}, "schema_version", "1 is the one"),
+    ({"schema_version": 2}, "schema_version", "reads 1"),
+    ({"schema_version": True}, "schema_version", "reads 1"),
 ]
 
 

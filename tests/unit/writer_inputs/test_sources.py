@@ -22,12 +22,14 @@ from rocketfsck.writer.input.rows import InputError, open_messages
 from rocketfsck.writer.making import fill_from, make_store
 from rocketfsck.writer.manifest import ManifestLevel
 
+from tests.reported import reported
+
 SMALL = Geometry(commitlog_file_size=1 << 17, consumequeue_file_size=200, slot_count=10, entry_count=50)
 OPTIONS = WriteOptions(geometry=SMALL, sync=False)
 ROWS: list[dict[str, Any]] = [
-    {"topic": "A", "body": "one", "keys": ["k1", "k2"], "bornHost": "10.0.0.1:1"},
-    {"topic": "B", "queueId": 2, "properties": {"x": "y"}, "storeTimestamp": 1_700_000_000_000},
-    {"topic": "A", "tags": "T", "delayLevel": 2},
+    {"topic": "A", "body": "one", "keys": ["k1", "k2"], "born_host": "10.0.0.1:1"},
+    {"topic": "B", "queue_id": 2, "properties": {"x": "y"}, "store_timestamp": 1_700_000_000_000},
+    {"topic": "A", "tags": "T", "delay_level": 2},
 ]
 
 
@@ -54,7 +56,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         buffer = io.BytesIO(b'{"topic": "A"}\n{"topic"')
 
     monkeypatch.setattr(sys, "stdin", Stdin)
-    with pytest.raises(InputError, match=r"^standard input, line 2: no JSON"):
+    with pytest.raises(InputError, match=r"^standard input, line 2: not JSON"):
         _all("-")
 
 
@@ -72,9 +74,9 @@ def test_a_pipe(tmp_path: Path) -> None:
     ("line", "reason"),
     [
         (b"[]", "not a JSON object"),
-        (b"{", "no JSON"),
+        (b"{", "not JSON"),
         (b'{"topic": "\xff"}', "byte 11 is not UTF-8"),
-        (b'{"topic": "a", "topic": "b"}', "topic: given twice"),
+        (b'{"topic": "a", "topic": "b"}', "topic: appears twice"),
         (b'{"flag": NaN}', "NaN is not JSON"),
         (b'{"flag": 1.0}', "1.0 is not a whole number"),
         (b'{"flag": 1e9}', "1e9 is not a whole number"),
@@ -108,15 +110,15 @@ def test_inputs_that_cannot_be_read(tmp_path: Path) -> None:
 def _table() -> pa.Table:
     return pa.table({
         "topic": pa.array([b"A", b"B", b"A"], pa.binary()).dictionary_encode(),
-        "queueId": pa.array([None, 2, None], pa.int32()),
+        "queue_id": pa.array([None, 2, None], pa.int32()),
         "body": pa.array([b"one", None, None], pa.large_binary()),
         "keys": pa.array([["k1", "k2"], None, None], pa.list_(pa.string())),
         "properties": pa.array([None, [("x", "y")], None], pa.map_(pa.string(), pa.string())),
-        "storeTimestamp": pa.array([None, 1_700_000_000_000, None], pa.int64()),
-        "bornHost": pa.array(["10.0.0.1:1", None, None]),
+        "store_timestamp": pa.array([None, 1_700_000_000_000, None], pa.int64()),
+        "born_host": pa.array(["10.0.0.1:1", None, None]),
         "tags": pa.array([None, None, "T"]),
-        "delayLevel": pa.array([None, None, 2], pa.int64()),
-        "totalSize": pa.array([1, 2, 3], pa.int32()),
+        "delay_level": pa.array([None, None, 2], pa.int64()),
+        "size": pa.array([1, 2, 3], pa.int32()),
     })  # fmt: skip
 
 
@@ -141,8 +143,8 @@ def test_columns_say_what_lines_say(tmp_path: Path, form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_rows_of_columns_are_refused_by_number(tmp_path: Path, form: str) -> None:
-    table = pa.table({"topic": ["A"] * 700, "queueId": [0] * 699 + [-1]})
-    with pytest.raises(InputError, match=r"table, row 700: queueId: -1 is not in"):
+    table = pa.table({"topic": ["A"] * 700, "queue_id": [0] * 699 + [-1]})
+    with pytest.raises(InputError, match=r"table, row 700: queue_id: -1 must be"):
         _all(_written(table, tmp_path / "table", form))
     with pytest.raises(InputError, match="row 0: colour: unknown column"):
         _all(_written(table.append_column("colour", [[""] * 700]), tmp_path / "other", form))
@@ -173,19 +175,19 @@ def test_tables_of_dump_have_json_in_them(tmp_path: Path) -> None:
     found = _all(_written(table, tmp_path / "table", "parquet"))
     assert found[0].properties == (("KEYS", "a b"), ("A", "1"))
     bad = table.set_column(1, "keys", [["[a"]])
-    with pytest.raises(InputError, match="row 1: keys: no JSON"):
+    with pytest.raises(InputError, match="row 1: keys: not JSON"):
         _all(_written(bad, tmp_path / "bad", "parquet"))
 
 
 REFUSED_BY_THE_BROKER: list[tuple[dict[str, Any], str, str]] = [
     ({"topic": "T" * 128}, "topic", "128 characters"),
     ({"topic": "a/b"}, "topic", "directory"),
-    ({"topic": "T", "properties": {"a": "b" * 32767}}, "properties", "at most"),
+    ({"topic": "T", "properties": {"a": "b" * 32767}}, "properties", "the limit is"),
     ({"topic": "T", "properties": {"DELAY": "x"}}, "properties", "not a number"),
     ({"topic": "T", "properties": {"INNER_NUM": "1", "INNER_BASE": "0"}}, "properties", "inner batch"),
     ({"topic": "T", "body": "b" * (5 << 20)}, "body", "maxMessageSize"),
-    ({"topic": "T", "multiDispatch": ["%LMQ%a"]}, "multiDispatch", "without it"),
-    ({"topic": "T", "sysFlag": 0x80}, "sysFlag", "inner batch"),
+    ({"topic": "T", "multi_dispatch": ["%LMQ%a"]}, "multi_dispatch", "exclude"),
+    ({"topic": "T", "sys_flag": 0x80}, "sys_flag", "inner batch"),
     ({"topic": "T", "kind": "inner batch", "items": [{"body": "a"}]}, "", "not among the batch topics"),
     ({"topic": "T", "items": [{"body": "a"}]}, "items", "normal message"),
     ({"topic": "T", "body": "b" * 140_000}, "", "commit log file"),
@@ -206,22 +208,23 @@ def test_what_a_broker_refuses_is_refused_with_the_line(
 
 
 def test_hosts_that_a_version_does_not_have(tmp_path: Path) -> None:
-    path = _lines(tmp_path / "in", {"topic": "T", "bornHost": "[::1]:1"})
-    with open_messages(path) as source, pytest.raises(InputError, match=r"line 1: bornHost: .*IPv6"):
+    path = _lines(tmp_path / "in", {"topic": "T", "born_host": "[::1]:1"})
+    with open_messages(path) as source, pytest.raises(InputError, match=r"line 1: born_host: .*IPv6"):
         make_store(tmp_path / "store", fill_from(source), WriteOptions("4.4.0", SMALL, sync=False), {})
 
 
 def test_the_store_is_that_of_write_store(tmp_path: Path) -> None:
     seen: list[tuple[int, int | None]] = []
     with open_messages(_lines(tmp_path / "in", *ROWS * 400), 5) as source:
-        fill = fill_from(source, lambda done, total: seen.append((done, total)))
-        made = make_store(tmp_path / "store", fill, OPTIONS, {"input": "in"}, manifest=ManifestLevel.FULL)
+        fill = fill_from(source)
+        with reported("writing the messages", seen):
+            made = make_store(tmp_path / "store", fill, OPTIONS, {"input": "in"}, manifest=ManifestLevel.FULL)
     written = write_store(tmp_path / "other", _all(tmp_path / "in", 5), OPTIONS)
     assert made.store.files == written.files
     for name, _ in written.files:
         assert (tmp_path / "store" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
-    assert len(seen) == 1
-    assert seen[0][1] is None
+    assert len(seen) == 2
+    assert seen[0] == (0, None) and seen[1][0] > 0 and seen[1][1] is None
     assert made.messages is not None
     lines = [json.loads(line) for line in made.messages.read_text().splitlines()]
     assert [line["number"] for line in lines] == list(range(1200))

@@ -27,6 +27,8 @@ from rocketfsck.writer.synth.plan import (
 )
 from rocketfsck.writer.synth.stories import zlib_stream, zstd_frame
 
+from tests.reported import reported
+
 START = 1_704_067_200_000
 
 
@@ -163,7 +165,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(tmp_path: Path) ->
     small = Geometry(commitlog_file_size=4096)
     options = WriteOptions(geometry=small)
     for mix_text, wanted, arguments in (
-        ("body=4000", "at most", {}),
+        ("body=4000", "limit with these", {}),
         ("plain", "64 bits", {"seed": 1 << 64}),
         ("plain", "a size of", {"size": -1}),
         ("plain", "messages", {"message_count": -1}),
@@ -183,10 +185,9 @@ def test_what_does_not_fit_is_refused_before_anything_is_made(tmp_path: Path) ->
 def test_defaults_and_progress(tmp_path: Path) -> None:
     seen: list[tuple[int, int | None]] = []
     small = WriteOptions(geometry=Geometry(slot_count=10, entry_count=5000), sync=False)
-    made = synthesize(
-        tmp_path / "a", parse_mix("body=0"), small, progress=lambda done, total: seen.append((done, total))
-    )
+    with reported("writing the messages", seen):
+        made = synthesize(tmp_path / "a", parse_mix("body=0"), small)
     assert made.store.message_count == 1000
-    assert seen == [(made.store.max_offset, None)]
+    assert seen == [(0, None), (made.store.max_offset, None)]
     empty = synthesize(tmp_path / "b", Mix(), small, size=0)
     assert empty.store.message_count == 0

@@ -6,42 +6,29 @@ from pathlib import Path
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import common_options
+from rocketfsck.cli.danger import WritingCommand, pause_before_danger, pause_option
+from rocketfsck.cli.logging import log_option, log_repair, prepare_log
+from rocketfsck.cli.options import assume_option, in_place_option, no_undo_option, work_dir_option
 from rocketfsck.cli.output import refuse_inside
-from rocketfsck.cli.params import Answer, StorePath, output_options, outside_option
-from rocketfsck.cli.progress import progress
+from rocketfsck.cli.params import Answer, broker_conf_option, output_options, outside_option
 from rocketfsck.cli.show.fit import text_columns
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=WritingCommand,
+    advisory=("in_place", "assume", "broker_conf", "outside"),
+    dangers={"no_undo": "the store of before is deleted in the end: this repair cannot be taken back"},
+)
 @click.argument("plan_path", metavar="PLAN|STORE", type=click.Path(path_type=Path))
-@click.option(
-    "--in-place",
-    is_flag=True,
-    help="Replace single files in the store, not the store as a whole: where it is a mount point, or its "
-    "commit log is elsewhere.",
-)
-@click.option(
-    "--work-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Build and keep in this directory, not beside the store; on another file system only --in-place.",
-)
-@click.option(
-    "--no-undo", is_flag=True, help="Delete what was there before in the end; what was set aside is kept."
-)
-@click.option(
-    "--assume",
-    "assume",
-    multiple=True,
-    metavar="NAME[=VALUE]",
-    help="Confirm a value that the plan assumes; repeatable.",
-)
-@click.option(
-    "--broker-conf",
-    type=StorePath(dir_okay=False),
-    help="Confirm what the plan assumes by the settings of this broker; they must agree with the plan.",
-)
+@in_place_option
+@work_dir_option
+@no_undo_option
+@assume_option
+@broker_conf_option
 @outside_option
+@log_option()
+@pause_option
 @output_options("text", "json")
 @common_options
 def command(
@@ -52,14 +39,17 @@ def command(
     assume: tuple[str, ...],
     broker_conf: Path | None,
     outside: tuple[Path, ...],
+    log: Path | None,
+    yes: bool,
     answer: Answer,
 ) -> int:
-    """Carry out the plan in the file PLAN, or the last plan that was made for STORE without a file.
+    """Carry out the plan in the file PLAN, or the last plan of STORE that was made without a file.
 
-    The result is built beside the store, checked, and only then put in its place; what was there before is
-    kept for `rocketfsck undo`. Interrupted, it is finished by the same command. A plan that assumes what the
-    bytes do not tell is refused until that is confirmed. Exit status 1: corrected; 4: problems are left, or
-    the result was not as promised and nothing was changed; 16: an assumption is not confirmed.
+    apply builds the result next to the store, checks it, and only then puts it in the store's place; the
+    former store is kept for `rocketfsck undo`. After an interruption, run the same command again to finish.
+    If the plan assumes values that the bytes do not show, confirm them by --assume or by the settings in
+    --broker-conf. Exit status 1: corrected; 4: problems are left, or the result was not as planned and
+    nothing was changed; 16: an assumption is not confirmed.
     """
     from rocketfsck.cli.show.repair import apply_lines
     from rocketfsck.repair.apply.applying import apply_plan
@@ -72,17 +62,18 @@ def command(
     stores = [Path(plan.store.root), *map(Path, plan.store.commitlog_paths), *outside]
     if answer.path is not None:
         refuse_inside(answer.path, stores)
-    with progress("check the result") as bar:
-        report = apply_plan(
-            plan,
-            in_place=in_place,
-            work_dir=work_dir,
-            keep=not no_undo,
-            progress=bar.update,
-            assume=assume,
-            settings=settings,
-            outside=outside,
-        )
+    prepare_log(log, stores)
+    pause_before_danger(yes)
+    report = apply_plan(
+        plan,
+        in_place=in_place,
+        work_dir=work_dir,
+        keep=not no_undo,
+        assume=assume,
+        settings=settings,
+        outside=outside,
+    )
+    log_repair(log, plan, report, "plan")
     columns = text_columns()
     answer.say(report.to_json, lambda palette: apply_lines(report, palette, columns), stores)
     return report.exit_code

@@ -1,121 +1,211 @@
-"""`rocketfsck check STORE`: what is wrong with a store, where, what it means and what to run next."""
+"""`rocketfsck check PATH…`: what is wrong with a store, where, what it means and what to run next."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocketfsck.cli.base import Command, common_options
-from rocketfsck.cli.checking import check_named
+from rocketfsck.cli.completing import complete_rules
+from rocketfsck.cli.config.applying import policy_in_force
 from rocketfsck.cli.engines import chosen_engine, engine_options
-from rocketfsck.cli.output import Format, open_rows, refuse_inside, to_json
-from rocketfsck.cli.params import (
-    Answer,
-    Duration,
-    Told,
-    level_option,
-    output_options,
-    path_argument,
-    store_options,
-)
+from rocketfsck.cli.manners import manners_options
+from rocketfsck.cli.maskoptions import mask_options
+from rocketfsck.cli.memory import memory_option
+from rocketfsck.cli.options import as_broker_option, delay_levels_option, jobs_option, level_option
+from rocketfsck.cli.output import CHECK_FORMS, FORMATS, Format, open_rows, refuse_inside, to_json
+from rocketfsck.cli.pages.writing import page_option, write_page
+from rocketfsck.cli.params import Answer, Told, output_options, store_options, verbose_option
+from rocketfsck.cli.paramtypes import Duration, StorePath
+from rocketfsck.cli.severalstores import StoresWanted, check_many, stores_options
 from rocketfsck.cli.show.fit import text_columns
-from rocketfsck.errors import EXIT_PROBLEMS
+from rocketfsck.cli.tableoptions import catalog_option, table_format_option
+from rocketfsck.cli.timing import timing_option
+from rocketfsck.engine.passes import Passes, measured
+from rocketfsck.errors import UsageError, outcome_of
 
 if TYPE_CHECKING:
+    from rocketfsck.cli.masks import Masks
     from rocketfsck.verify.options import CheckOptions
     from rocketfsck.verify.report import Report
+    from rocketfsck.verify.tasks.facts import Fact
 
 
 @click.command(cls=Command)
-@path_argument("path")
-@level_option(
-    "quick: names, sizes, headers, tails. cross: every frame, unit, chain and reference, no bodies. "
-    "full: every checksum and property, too."
+@click.argument("paths", nargs=-1, type=StorePath(), metavar="PATH…")
+@level_option
+@click.option(
+    "--select",
+    multiple=True,
+    shell_complete=complete_rules,
+    metavar="RULES",
+    help="Only these rules: ids, slugs, starts of ids.",
 )
-@click.option("--select", multiple=True, metavar="RULES", help="Only these rules: ids, slugs, starts of ids.")
-@click.option("--ignore", multiple=True, metavar="RULES", help="All but these rules.")
+@click.option(
+    "--ignore", multiple=True, shell_complete=complete_rules, metavar="RULES", help="All but these rules."
+)
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Count, but do not show, the findings of this file.",
+    help="Count the findings in this file without showing them.",
 )
 @click.option(
     "--write-baseline",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write what is found to a baseline.",
+    help="Write the findings to a baseline.",
 )
 @click.option("--subset", metavar="N/T|X%|SIZE", help="Only part of the files, the same part every time.")
-@click.option("--max-duration", type=Duration(), help="Start nothing new after this time.")
+@click.option("--max-duration", type=Duration(), help="Start no new work after this time.")
 @click.option(
     "--resume",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Keep what is done in this file, and go on from it.",
+    help="Save finished work in this file, and continue from it.",
 )
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Files at once; default: one a core.")
-@engine_options
-@click.option("--delay-levels", metavar="LEVELS", help="messageDelayLevel of the broker: '1s 5s 10s …'.")
 @click.option(
-    "--simulate",
-    "start_version",
-    metavar="VERSION",
-    help="Judge by the start of a broker of this version, not of all that the store may be of.",
+    "--stop-after",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Stop after the first N findings above notes, always the same ones.",
 )
+@page_option
+@click.option(
+    "--since",
+    type=click.Path(path_type=Path),
+    metavar="STATE",
+    help="Read only what is new since the check that wrote this file, and write it again. "
+    "Of several stores: a directory with a file for each.",
+)
+@click.option(
+    "--scrub",
+    type=Duration(),
+    metavar="PERIOD",
+    help="With --since: read every byte once in this time, like 7d, some of them at each check.",
+)
+@stores_options
+@table_format_option
+@catalog_option
+@jobs_option
+@memory_option("check")
+@manners_options
+@engine_options
+@delay_levels_option
+@as_broker_option
 @click.option("--all", "all_places", is_flag=True, help="Show every finding, not the first few of a rule.")
-@click.option("-v", "--verbose", is_flag=True, help="Show notes, reasons, identity and geometry, too.")
+@verbose_option("Show notes, reasons, identity and geometry, too.")
 @click.option("-q", "--quiet", is_flag=True, help="Show the verdict alone.")
 @store_options
-@output_options()
+@mask_options
+@output_options(*FORMATS, *CHECK_FORMS)
+@timing_option
 @common_options
 def command(
-    path: Path,
+    paths: tuple[Path, ...],
+    stores_from: Path | None,
+    tables: Path | None,
+    table_format: str,
+    properties: tuple[str, ...],
     told: Told,
     delay_levels: str | None,
     write_baseline: Path | None,
-    start_version: str | None,
+    page_path: Path | None,
+    as_broker: str | None,
     all_places: bool,
     verbose: bool,
     quiet: bool,
     engine: str,
     master: str | None,
     answer: Answer,
+    masks: Masks | None,
+    passes: Passes | None,
     **choices: Any,
 ) -> int:
-    """Check the store at PATH: may a broker be started, what is lost, what to run next; then what is wrong.
+    """Check the store at PATH: whether a broker may be started, what is lost, what to run next; then the
+    problems. Of several stores, or a pattern in quotes, check shows a table.
 
-    Nothing is written but what you ask for. Exit status 4 says that something is wrong, 8 that something
-    could not be read.
+    check writes only files that you name. Exit status 4 means that something is wrong, 8 that
+    something could not be read.
     """
     from rocketfsck.documents import to_document
-    from rocketfsck.repair.verdict import judge_store, ranked
+    from rocketfsck.repair.verdict import exit_status, judge_store, plan_or_obstacle, predicted, ranked
     from rocketfsck.verify.baseline import write_baseline as write_baseline_file
+    from rocketfsck.verify.policy import ignored_rules, report_by
+    from rocketfsck.verify.run import check_store
 
-    if start_version is not None:
+    if as_broker is not None:
         from rocketfsck.formats.dialect import dialect_for
 
-        dialect_for(start_version)  # what is no version is said at once
-    options = _options(**choices)
+        dialect_for(as_broker)  # what is no version is said at once
+    if masks is not None and page_path is not None:
+        raise UsageError("--mask is not for --report: a page shows bytes of the store")
+    policy = policy_in_force(click.get_current_context())
+    options = _options(**{**choices, "ignore": (*choices["ignore"], *ignored_rules(policy))})
+    wanted = StoresWanted(paths, stores_from, tables, page_path, table_format, properties)
+    if wanted.is_many:
+        if write_baseline is not None:
+            raise UsageError("--write-baseline is for the check of one store")
+        if masks is not None:
+            raise UsageError("--mask is for the check of one store")
+        return check_many(
+            wanted,
+            options,
+            partial(chosen_engine, engine, master, options.jobs),
+            told=told,
+            delay_levels=delay_levels,
+            policy=policy,
+            as_broker=as_broker,
+            answer=answer,
+            shown=(verbose or all_places, quiet),
+            passes=passes,
+        )
+    path = wanted.only
     stores = [path, *told.commitlog_paths]
-    for written in (write_baseline, options.resume):
+    for written in (write_baseline, options.resume, options.since, page_path):
         if written is not None:
             refuse_inside(written, stores)
-    store = told.open("check", path, delay_levels=delay_levels)
+    with measured(passes, "open"):
+        store = told.open("check", path, delay_levels=delay_levels)
     stores += store.commitlog.directories  # a broker.conf may name some outside
-    for written in (write_baseline, options.resume):
+    for written in (write_baseline, options.resume, options.since, page_path):
         if written is not None:
             refuse_inside(written, stores)
     chosen = chosen_engine(engine, master, options.jobs, [path, *told.commitlog_paths])
-    report = check_named(store, options, path, chosen)
-    verdict = judge_store(store, report, version=start_version)
+    facts: list[Fact] = []
+    report = check_store(store, options, engine=chosen, passes=passes, seen=facts.extend)
+    with measured(passes, "verdict"):
+        # a plan has bytes of the store
+        wants_plan = page_path is not None or (answer.form == "sarif" and masks is None)
+        plan, _ = plan_or_obstacle(store, report) if wants_plan else (None, "")
+        predictions = predicted(store, report, version=as_broker)
+        verdict = judge_store(store, report, version=as_broker, plan=plan, predictions=predictions)
     report = ranked(report, verdict)
+    found, report = report.findings, report_by(report, policy)
     narrowed = options.select or options.ignore or options.baseline is not None
-    harmful = verdict.may_start is False and options.level != "full" and not narrowed
-    code = report.exit_code | (EXIT_PROBLEMS if harmful else 0)
-    said = {"exit_code": code, "verdict": to_document(verdict)}
+    code = exit_status(report, verdict, narrowed=bool(narrowed))
+    if masks is not None:
+        masks.learn_store(store)
+        report, verdict = masks.of(report), masks.of(verdict)
+    said: dict[str, Any] = {
+        "exit_code": code,
+        "outcome": outcome_of(code),
+        "verdict": to_document(verdict),
+    }
+    if page_path is not None:
+        from rocketfsck.cli.pages.making import page_of
+
+        with measured(passes, "page"):
+            page = page_of(
+                report, verdict, chosen, store=store, facts=facts, predictions=predictions, plan=plan
+            )
+            write_page(page, page_path, stores)
+    if passes is not None:
+        said["timing"] = [to_document(item) for item in passes.finish()]
     if write_baseline is not None:
-        write_baseline_file(write_baseline, report.findings)
+        write_baseline_file(write_baseline, found)
     with answer.open(stores) as stream:
         if answer.form == "text":
             from rocketfsck.cli.show.report import report_lines
@@ -130,6 +220,11 @@ def command(
                     report, verdict, palette, columns=columns, all_places=all_places, verbose=verbose
                 )
             stream.writelines(f"{line}\n" for line in lines)
+        elif answer.form in CHECK_FORMS:
+            from rocketfsck.cli.forms.checked import CheckSaid, render
+
+            checked = CheckSaid(report, verdict, code, options.wanted_rules(), store, plan)
+            stream.writelines(render(answer.form, checked))
         elif answer.form == "json":
             stream.write(to_json({**report.to_json(), **said}, indent=2) + "\n")
         else:
@@ -150,6 +245,9 @@ def _options(
     subset: str | None,
     max_duration: float | None,
     resume: Path | None,
+    stop_after: int | None,
+    since: Path | None,
+    scrub: float | None,
     jobs: int | None,
 ) -> CheckOptions:
     from rocketfsck.verify.options import CheckOptions, Subset
@@ -163,6 +261,9 @@ def _options(
         max_duration=max_duration,
         resume=resume,
         jobs=jobs or 0,
+        stop_after=stop_after,
+        since=since,
+        scrub=scrub,
     )
 
 
@@ -173,13 +274,10 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
 
 def _rows(report: Report, said: Mapping[str, Any], output_format: Format) -> Iterator[dict[str, Any]]:
     """A row a finding. JSON lines begin with the report's head and the verdict, without the findings."""
-    from rocketfsck.verify.report import finding_row, finding_to_json
-
-    if output_format == "jsonl":
-        head = {**report.to_json(), **said}
-        yield {name: value for name, value in head.items() if name != "findings"}
-    for finding in report.findings:
-        if output_format == "jsonl":
-            yield {"kind": "rocketfsck.finding", **finding_to_json(finding)}
-        else:
-            yield finding_row(finding)
+    if output_format != "jsonl":
+        yield from report.finding_rows()
+        return
+    head = {**replace(report, findings=()).to_json(), **said}
+    yield {name: value for name, value in head.items() if name != "findings"}
+    for document in report.finding_documents():
+        yield {"kind": "rocketfsck.finding", **document}

@@ -9,22 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import common_options
+from rocketfsck.cli.danger import WritingCommand
 from rocketfsck.cli.engines import chosen_engine, engine_options
-from rocketfsck.cli.output import open_output, plain_values, refuse_inside
-from rocketfsck.cli.params import (
-    Answer,
-    StorePath,
+from rocketfsck.cli.memory import memory_option
+from rocketfsck.cli.options import (
+    dry_run_option,
+    into_option,
+    jobs_option,
+    ledger_option,
     level_option,
-    output_options,
-    path_argument,
-    storage_option,
+    work_dir_option,
 )
-from rocketfsck.cli.progress import progress
+from rocketfsck.cli.output import open_output, plain_values, refuse_inside
+from rocketfsck.cli.params import Answer, broker_version_option, output_options, path_argument, storage_option
+from rocketfsck.cli.paramtypes import StorePath
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.replication import replication_lines
 from rocketfsck.cli.show.text import byte_size, count_of, timestamp, visible
+from rocketfsck.cli.timing import timing_of
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
 
 if TYPE_CHECKING:
@@ -38,42 +42,32 @@ SCHEMA_VERSION = 1
 SHOWN = 10
 
 
-@click.command(cls=Command)
-@path_argument("a")
-@path_argument("b")
-@click.argument("further", nargs=-1, type=StorePath())
+@click.command(cls=WritingCommand, advisory=("prefer",))
+@path_argument("a", metavar="A")
+@path_argument("b", metavar="B")
+@click.argument("further", metavar="[STORE…]", nargs=-1, type=StorePath())
 @click.option(
     "--heal",
     is_flag=True,
     help="Plan to repair A: each record is taken from where it is valid; -o PLAN is for `rocketfsck apply`.",
 )
-@click.option(
-    "--into",
-    type=StorePath("what is written"),
-    help="With --heal: no plan, but a new healed store in this directory, which must not exist.",
-)
+@into_option()
 @click.option(
     "--prefer",
     type=click.Choice(["A", "B"]),
-    help="Whose records count where both are valid and differ; with --heal.",
+    help="With --heal: the store whose records count where both are valid and differ.",
 )
-@click.option("--dry-run", is_flag=True, help="With --heal: say what --into would write, and write nothing.")
-@click.option(
-    "--ledger",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Where it is written what came from where; default: beside the store, NAME.ledger.jsonl.",
-)
-@level_option("How thorough the checks of a plan are; apply checks its result at the same level.")
-@click.option(
-    "--work-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Where the plan is tried, with a copy of what changes; default: the directory for temporary files.",
-)
-@click.option("--broker-version", metavar="VERSION", help="The broker of both, like 4.9.8; else inferred.")
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Files at once; default: one a core.")
+@dry_run_option
+@ledger_option
+@level_option
+@work_dir_option
+@broker_version_option()
+@jobs_option
+@memory_option("compare")
 @engine_options
 @storage_option
 @output_options("text", "json")
+@timing_of("compare")
 @common_options
 def command(
     a: Path,
@@ -92,12 +86,12 @@ def command(
     master: str | None,
     answer: Answer,
 ) -> int:
-    """Compare the commit logs of the stores A and B, two replicas: what both have, and where they part.
+    """Compare the commit logs of the stores A and B, two replicas: what both have, and where they diverge.
 
-    What is the same is skipped at the speed of reading. Exit status 0 says that all hold the same records,
-    4 that they differ. Each of the FURTHER stores is compared with every one before it, as the nodes of one
-    DLedger group. --heal plans how A gets from B what it has not, or not sound; B is only read. Its exit
-    status is that of `plan`, with --into that of `salvage`.
+    compare skips equal parts at the speed of reading. Exit status 0 means that all stores hold the same
+    records, 4 that they differ. Each further STORE is compared with every one before it, as the nodes
+    of one DLedger group. --heal plans how A gets from B what A lacks or has damaged; compare only reads B.
+    With --heal the exit status is that of `plan`, with --into that of `salvage`.
     """
     from rocketfsck.cli.storepath import open_named_store
 
@@ -107,7 +101,7 @@ def command(
     if heal and ledger is not None and not direct:
         raise UsageError("--ledger is for --heal --into; apply keeps one with what it did")
     if heal and further:
-        raise UsageError("--heal takes two stores")
+        raise UsageError("--heal needs exactly two stores")
     if heal and engine != "local":
         raise UsageError("--heal works on this machine: leave out --engine")
     store_a = open_named_store("compare", a, version=broker_version)
@@ -129,13 +123,12 @@ def command(
 
     stores = [store_a, store_b]
     stores += [open_named_store("compare", path, version=broker_version) for path in further]
-    with progress("compare") as bar:
-        chosen = chosen_engine(engine, master, jobs or 0, [a, b, *further])
-        comparisons = [
-            compare_stores(one, other, engine=chosen, progress=bar.update)
-            for number, other in enumerate(stores)
-            for one in stores[:number]
-        ]
+    chosen = chosen_engine(engine, master, jobs or 0, [a, b, *further])
+    comparisons = [
+        compare_stores(one, other, engine=chosen)
+        for number, other in enumerate(stores)
+        for one in stores[:number]
+    ]
     answer.say(
         lambda: comparisons_json(comparisons), lambda _: comparisons_lines(comparisons), (a, b, *further)
     )
@@ -158,10 +151,9 @@ def _plan(
         if written is not None:
             refuse_inside(written, roots)
     if work_dir is not None and not work_dir.is_dir():
-        raise UsageError(f"{work_dir} is no directory")
-    with progress("heal") as bar:
-        options = HealOptions(prefer == "B", level, jobs, work_dir)
-        plan, report = plan_heal(*stores, options, progress=bar.update)
+        raise UsageError(f"{work_dir} is not a directory")
+    options = HealOptions(prefer == "B", level, jobs, work_dir)
+    plan, report = plan_heal(*stores, options)
     if output is not None:
         with open_output(output, binary=False, forbidden=roots) as stream:
             stream.write(plan_text(plan))
@@ -198,16 +190,11 @@ def _heal(
     if into is not None:
         for written in (into, ledger or default_ledger(into)):
             refuse_inside(written, roots)
-    with progress("heal") as bar:
-
-        def advance(_what: str, done: int, total: int) -> None:
-            bar.update(done, total)
-
-        options = SalvageOptions(version=broker_version)
-        salvage = heal_stores(*stores, options, prefer=prefer, progress=advance)
-        made = None
-        if into is not None:
-            made = write_store(salvage, into, ledger_path=ledger, progress=advance)
+    options = SalvageOptions(version=broker_version)
+    salvage = heal_stores(*stores, options, prefer=prefer)
+    made = None
+    if into is not None:
+        made = write_store(salvage, into, ledger_path=ledger)
     answer.say(lambda: salvage_json(salvage, made), lambda _: salvage_lines(salvage, made), roots)
     return exit_code(salvage, made)
 
@@ -218,16 +205,18 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         name: plain_values({**asdict(side), "path": str(side.path)})
         for name, side in (("a", comparison.a), ("b", comparison.b))
     }
+    first = comparison.first_divergence
     return {
         "schema_version": SCHEMA_VERSION,
         "kind": "rocketfsck.compare",
         "same": comparison.same,
         **sides,
         "common": None if comparison.common is None else list(comparison.common),
-        "equal_size": comparison.equal_size,
-        "unlike_size": comparison.unlike_size,
+        "equal_byte_count": comparison.equal_byte_count,
+        "unlike_byte_count": comparison.unlike_byte_count,
         "resume_offset": comparison.resume_offset,
         "different_count": comparison.different_count,
+        "first_different_offset": None if first is None else first.physical_offset,
         "different": [plain_values(asdict(item)) for item in comparison.different],
         "lacks": [plain_values(asdict(item)) for item in comparison.lacks],
         "replication": plain_values(asdict(comparison.replication)),
@@ -255,12 +244,12 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
         yield f"{name}: {visible(str(side.path))}"
         yield f"   {_side(side)}"
     if comparison.common is None:
-        yield "No physical offset is in both: neither can go on from the other."
+        yield "The stores have no physical offset in common: neither can resume from the other."
     else:
         low, high = comparison.common
         yield (
-            f"Common range: {low} to {high}; {comparison.equal_size:,} bytes are the same, "
-            f"{comparison.unlike_size:,} differ"
+            f"Common range: {low} to {high}; {comparison.equal_byte_count:,} bytes are the same, "
+            f"{comparison.unlike_byte_count:,} differ"
         )
         yield from _divergence(comparison)
     for name in ("A", "B"):
@@ -274,8 +263,8 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
             yield f"  and {len(lacks) - SHOWN} more queues (--format json has them all)"
     yield from replication_lines(comparison.replication)
     if comparison.resume_offset is not None:
-        yield f"Safe resume offset: {comparison.resume_offset} (all that is common before it is the same)"
-    yield "Result: " + ("both hold the same records." if comparison.same else "they differ.")
+        yield f"Safe resume offset: {comparison.resume_offset} (all common bytes before it are the same)"
+    yield "Result: " + ("both hold the same records." if comparison.same else "the stores differ.")
 
 
 def _side(side: Side) -> str:
@@ -287,7 +276,7 @@ def _side(side: Side) -> str:
 def _divergence(comparison: Comparison) -> Iterator[str]:
     first = comparison.first_divergence
     if first is None:
-        yield "No record differs in it."
+        yield "All records in the common range are the same."
         return
     places = count_of(comparison.different_count, "place")
     yield f"Records differ at {places}, first at {first.physical_offset}:"
@@ -300,7 +289,7 @@ def _divergence(comparison: Comparison) -> Iterator[str]:
 def _copy(copy: Copy | None) -> str:
     if copy is None:
         return "no record begins here"
-    state = "valid" if copy.valid else "its checksum is wrong"
+    state = "valid" if copy.valid else "the checksum is wrong"
     return (
         f"{visible(copy.topic)}/{copy.queue_id}, queue offset {copy.queue_offset}, {copy.size} bytes, "
         f"stored {timestamp(copy.store_timestamp)}: {state}"

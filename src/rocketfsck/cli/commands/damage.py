@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import common_options
+from rocketfsck.cli.danger import WritingCommand, pause_before_danger, pause_option
+from rocketfsck.cli.options import into_option, seed_option
 from rocketfsck.cli.output import SCHEMA_VERSION, plain_values, refuse_inside
-from rocketfsck.cli.params import Answer, StorePath, output_options
+from rocketfsck.cli.params import Answer, broker_conf_option, broker_version_option, output_options
+from rocketfsck.cli.paramtypes import StorePath
 
 if TYPE_CHECKING:
     from rocketfsck.cli.show.palette import Palette
@@ -19,25 +22,23 @@ if TYPE_CHECKING:
 _SHOWN = 12
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=WritingCommand,
+    dangers={"in_place": "the store itself is damaged, not a copy: there is no way back"},
+)
 @click.argument("path", metavar="STORE", required=False, type=StorePath("a copy to damage"))
+@into_option()
 @click.option(
-    "--into", type=StorePath("what is written"), metavar="DIR", help="The damaged copy; it must not exist."
+    "--fault", "faults", multiple=True, metavar="NAME[:OPTION=VALUE,...]", help="Fault to cause; repeatable."
 )
+@seed_option
+@click.option("--in-place", is_flag=True, help="Damage STORE itself, not a copy. Nothing can undo this.")
 @click.option(
-    "--fault", "faults", multiple=True, metavar="NAME[:OPTION=VALUE,...]", help="What to break; repeatable."
+    "--list", "list_faults", is_flag=True, help="List the faults, with the needs and effects of each."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed breaks the same place.")
-@click.option("--in-place", is_flag=True, help="Damage STORE itself, not a copy. There is no way back.")
-@click.option("--list", "list_faults", is_flag=True, help="List the faults and what each needs and causes.")
-@click.option(
-    "--broker-version", metavar="VERSION", help="The broker that wrote last, like 4.9.8; else inferred."
-)
-@click.option(
-    "--broker-conf",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The broker's settings: file sizes.",
-)
+@pause_option
+@broker_version_option()
+@broker_conf_option
 @output_options("text", "json")
 @click.pass_context
 @common_options
@@ -47,17 +48,18 @@ def command(
     path: Path | None,
     into: Path | None,
     faults: tuple[str, ...],
-    seed: int,
+    seed: int | None,
     in_place: bool,
     list_faults: bool,
     broker_version: str | None,
     broker_conf: Path | None,
+    yes: bool,
     answer: Answer,
 ) -> None:
     """Damage a copy of STORE with named faults, at places that the seed chooses.
 
-    Told, and written to DIR.damage.json, is what was changed and what a check must find. STORE itself is only
-    read, unless you ask for --in-place.
+    damage prints what it changed and what a check must find, and writes both to DIR.damage.json. STORE itself
+    changes only with --in-place.
     """
     from rocketfsck.writer.damage import damage_store
 
@@ -70,8 +72,9 @@ def command(
         raise click.UsageError("Give --into DIR, or --in-place.", context)
     if answer.path is not None:
         refuse_inside(answer.path, [path, *([into] if into is not None else [])])
+    pause_before_danger(yes)
     report = damage_store(
-        path, into, faults, seed, version=broker_version, broker_conf=broker_conf, in_place=in_place
+        path, into, faults, seed or 0, version=broker_version, broker_conf=broker_conf, in_place=in_place
     )
     answer.say(lambda: plain_values(report.to_json()), lambda _: _lines(report), [path])
 
@@ -83,7 +86,7 @@ def _lines(report: DamageReport) -> Iterator[str]:
     for act in report.acts:
         yield visible(f"{act.fault}: {act.note}")
         yield from (f"  {visible(line)}" for line in _lines_of(act))
-    yield f"The truth is in {visible(str(truth_path(report.target)))}."
+    yield f"The list of changes and expected findings is in {visible(str(truth_path(report.target)))}."
     paths = "".join(
         f" --commitlog-path {visible(f'{report.target}/{path}')}" for path in report.commitlog_paths
     )
@@ -104,7 +107,7 @@ def _lines_of(act: Act) -> Iterator[str]:
     if len(act.promises) > _SHOWN:
         yield f"... and {len(act.promises) - _SHOWN} more"
     if act.unseen:
-        yield f"nothing is promised: {act.unseen}"
+        yield f"no check can find this: {act.unseen}"
 
 
 def _lines_of_faults(_: Palette) -> Iterator[str]:

@@ -3,57 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import Command, common_options, scrolling
+from rocketfsck.cli.bodies import BodyForm, body_options
 from rocketfsck.cli.dump.item import Item
 from rocketfsck.cli.dump.kinds import DATABASE, KINDS, Kind, is_database, load_kind
-from rocketfsck.cli.dump.source import BodyForm, Source, Wanted
-from rocketfsck.cli.dump.targets import ALL, StoreHints, Target, find_targets, store_root
-from rocketfsck.cli.output import Column, open_rows
-from rocketfsck.cli.params import (
-    Answer,
-    NumberRange,
-    StorePath,
-    Timestamp,
-    Told,
-    body_option,
-    output_options,
-    store_options,
+from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.cli.dump.targets import (
+    ALL,
+    StoreHints,
+    Target,
+    find_targets,
+    no_target_text,
+    store_root,
 )
-from rocketfsck.cli.progress import Progress, progress
+from rocketfsck.cli.maskoptions import mask_options
+from rocketfsck.cli.options import (
+    index_options,
+    key_option,
+    limit_option,
+    physical_offset_option,
+    queue_option,
+    start_offset_option,
+    tag_option,
+    time_options,
+    topic_option,
+)
+from rocketfsck.cli.output import Column, open_rows
+from rocketfsck.cli.params import Answer, Told, output_options, store_options, verbose_option
+from rocketfsck.cli.paramtypes import NumberRange, StorePath
 from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.text import visible
 from rocketfsck.cli.storepath import resolved
 from rocketfsck.errors import UsageError
+from rocketfsck.progress import Phase, phase
+
+if TYPE_CHECKING:
+    from rocketfsck.cli.masks import Masks
 
 
 @click.command(cls=Command)
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=StorePath())
+@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=StorePath())
 @click.option(
-    "--kind", type=click.Choice([*KINDS, DATABASE, ALL]), help="What PATH is, or which files of a store."
+    "--kind",
+    type=click.Choice([*KINDS, DATABASE, ALL]),
+    help="Kind of PATH, or of the files of a store to show.",
 )
-@click.option("--topic", help="Only this topic.")
-@click.option("--queue", "queue_id", type=int, metavar="ID", help="Only this queueId.")
-@click.option("--tag", help="Only messages with this TAGS value.")
-@click.option("--key", help="Only messages with this key, among KEYS or as UNIQ_KEY.")
-@click.option("--time-from", type=Timestamp(), help="Only what was stored at this time or later.")
-@click.option("--time-to", type=Timestamp(), help="Only what was stored before this time.")
-@click.option("--offset-from", type=int, help="Only what begins at this physical offset or behind it.")
-@click.option("--offset-to", type=int, help="Only what begins before this physical offset.")
+@topic_option
+@queue_option
+@tag_option
+@key_option
+@time_options
+@physical_offset_option
 @click.option("--queue-offset", "queue_offsets", type=NumberRange(), help="Only these queue offsets.")
-@click.option("--pos", "positions", type=NumberRange(), help="Only what touches these byte positions.")
+@click.option("--pos", "positions", type=NumberRange(), help="Only items that overlap these byte positions.")
 @click.option("--slot", type=int, help="The chain of this hash slot (index), or this slot (timer wheel).")
-@click.option("--limit", type=click.IntRange(0), help="Stop after so many items.")
-@body_option
-@click.option("--hex", "as_hex", is_flag=True, help="Show every byte beside the field that it belongs to.")
-@click.option("-v", "--verbose", is_flag=True, help="Show every field of every item.")
-@click.option("--start-offset", type=int, help="Stream offset of a file that lost its name.")
-@click.option("--slots", "slot_count", type=click.IntRange(1), help="Hash slots of an index file.")
-@click.option("--entries", "entry_count", type=click.IntRange(1), help="Entries of an index file.")
+@limit_option()
+@body_options
+@click.option("--hex", "as_hex", is_flag=True, help="Show every byte next to its field.")
+@verbose_option("Show every field of every item.")
+@start_offset_option
+@index_options
 @store_options
+@mask_options
 @output_options()
 @common_options
 def command(
@@ -67,43 +85,54 @@ def command(
     slot_count: int | None,
     entry_count: int | None,
     told: Told,
+    masks: Masks | None,
     answer: Answer,
     **filters: Any,
 ) -> None:
     """Show what is in each PATH: any file of a store, a directory in one, or a store (its messages).
 
-    Every byte of a file is shown as something: a record, a unit, an entry, zeros, or bytes that are nothing
-    known. With a filter only what matches is shown. Bodies are shown only with --body.
+    dump shows every byte of a file: as a record, a unit, an entry, zeros, or unknown bytes. With a filter,
+    dump shows only what matches. dump shows bodies only with --body.
     """
     if as_hex and answer.form != "text":
-        raise UsageError("--hex goes with --format text only")
+        raise UsageError("--hex needs --format text")
+    if as_hex and masks is not None:
+        raise UsageError("--hex shows bytes, and --mask hides them")
     wanted = Wanted(body=body, **filters)
     shaped = slot_count is not None or entry_count is not None
     hints = StoreHints(told.broker_conf, told.broker_version, told.commitlog_paths, shaped)
-    targets = [
-        target for path in paths for target in find_targets(path, kind, hints) if _concerns(target, wanted)
-    ]
+    targets = []
+    for path in paths:
+        found = find_targets(path, kind, hints)
+        if not found:  # only where a kind is asked for
+            click.echo(f"Note: {visible(no_target_text(path, str(kind)))}", err=True)
+        targets += [target for target in found if _concerns(target, wanted)]
     if as_hex and any(is_database(target.kind) for target in targets):
-        raise UsageError("--hex is for files: rows of a RocksDB have no place in one")
-    kinds = {name: load_kind(name, wanted) for name in {target.kind for target in targets}}
+        raise UsageError("--hex is for files: rows of a RocksDB have no byte positions")
+    shown = {target.kind for target in targets} or {str(kind)} & KINDS.keys()
+    kinds = {name: load_kind(name, wanted) for name in shown}
     if len(kinds) > 1 and answer.form in ("csv", "arrow", "parquet"):
-        raise UsageError(
-            f"these are files of several kinds; choose one with --kind: {', '.join(sorted(kinds))}"
-        )
-    run = _Run(wanted, limit, told.broker_version, start_offset, slot_count, entry_count)
+        raise UsageError(f"the files have several kinds; choose one with --kind: {', '.join(sorted(kinds))}")
+    run = _Run(wanted, limit, told.broker_version, start_offset, slot_count, entry_count, masks)
+    if masks is not None:
+        for store in {id(target.store): target.store for target in targets}.values():
+            if store is not None:
+                masks.learn_store(store)
+        masks.learn(target.topic for target in targets if target.topic is not None)
     with (
         answer.open(_stores(paths)) as stream,
-        progress("dump", wanted=not (answer.path is None and stream.isatty())) as bar,
+        nullcontext() if answer.path is not None else scrolling(stream),
+        phase("reading", sum(target.path.stat().st_size for target in targets)) as at,
     ):
         if answer.form == "text":
             palette = answer.palette(stream)
-            for line in run.text(targets, kinds, palette, bar, as_hex=as_hex, verbose=verbose):
+            for line in run.text(targets, kinds, palette, at, as_hex=as_hex, verbose=verbose):
                 stream.write(line + "\n")
             return
         columns = _columns(kinds)
         head = {"kind": "rocketfsck.dump", "paths": list(map(str, paths))}
         with open_rows(stream, answer.form, columns, head) as writer:
-            for source, _, item in run.items(targets, kinds, bar):
+            for source, _, item in run.items(targets, kinds, at):
                 row = {"kind": item.kind, "file": source.name, "start": item.start, "end": item.end}
                 writer.write(row | dict(item.values))
 
@@ -137,7 +166,9 @@ class _Run:
         start_offset: int | None,
         slot_count: int | None,
         entry_count: int | None,
+        masks: Masks | None = None,
     ) -> None:
+        self.masks = masks
         self.wanted = wanted
         self.left = limit
         self.version = version
@@ -180,13 +211,13 @@ class _Run:
 
         return dialect_for(self.version).property_parser
 
-    def file_items(self, source: Source, kind: Kind, bar: Progress, before: int) -> Iterator[Item]:
+    def file_items(self, source: Source, kind: Kind, at: Phase, before: int) -> Iterator[Item]:
         if source.size == 0:
             whole: Iterable[Item] = () if self.wanted.any else [Item("empty", 0, 0, {}, "the file is empty")]
         else:
             whole = kind.items(source, self.wanted)
         for item in whole:
-            bar.update(before + item.end)
+            at.at(before + item.end)
             if not self.wanted.has_positions(item.start, item.end):
                 continue
             if self.left == 0:
@@ -196,21 +227,30 @@ class _Run:
             yield item
 
     def items(
-        self, targets: list[Target], kinds: dict[str, Kind], bar: Progress
+        self, targets: list[Target], kinds: dict[str, Kind], at: Phase
     ) -> Iterator[tuple[Source, Kind, Item]]:
         done = 0
-        bar.update(0, sum(target.path.stat().st_size for target in targets))
         for target, source in self.sources(targets):
-            for item in self.file_items(source, kinds[target.kind], bar, done):
-                yield source, kinds[target.kind], item
+            shown = source
+            if self.masks is not None:
+                name, topic = self.masks.text(source.name), self.masks.of(source.topic, "topic")
+                shown = replace(source, name=name, topic=topic)
+            for item in self.file_items(source, kinds[target.kind], at, done):
+                yield shown, kinds[target.kind], self._masked(item)
             done += source.size
+
+    def _masked(self, item: Item) -> Item:
+        if self.masks is None:
+            return item
+        values = self.masks.of(item.values)
+        return replace(item, values=values, note=self.masks.text(item.note))
 
     def text(
         self,
         targets: list[Target],
         kinds: dict[str, Kind],
         palette: Palette,
-        bar: Progress,
+        at: Phase,
         *,
         as_hex: bool,
         verbose: bool,
@@ -219,7 +259,7 @@ class _Run:
 
         shown_name: tuple[str, str] | None = None
         renderer: TextRenderer | None = None
-        for source, kind, item in self.items(targets, kinds, bar):
+        for source, kind, item in self.items(targets, kinds, at):
             if (source.name, kind.name) != shown_name:
                 shown_name = (source.name, kind.name)
                 renderer = TextRenderer(kind, palette, verbose=verbose, body=self.wanted.body != "none")

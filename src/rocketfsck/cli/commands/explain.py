@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocketfsck.cli.base import Command, common_options
-from rocketfsck.cli.output import Column, Format, open_rows
-from rocketfsck.cli.params import Answer
+from rocketfsck.cli.completing import EVERY_REPAIR, complete_explained
+from rocketfsck.cli.output import Column, open_rows
+from rocketfsck.cli.params import Answer, output_options
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned, wrapped
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from rocketfsck.verify.rules.faultclasses import FaultClass
     from rocketfsck.verify.rules.rule import Rule
 
-EVERY_REPAIR = "repairs"
-"""The name that lists all repairs."""
 
 COLUMNS = tuple(
     Column(name, "text")
@@ -47,29 +45,15 @@ COLUMNS = tuple(
 )
 
 
-def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    """Ids, slugs, classes and repairs that begin so, for the shell."""
-    from rocketfsck.repair.plan.planning import all_repairs
-    from rocketfsck.verify.rules.catalog import RULES
-    from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
-
-    slugs = [rule.slug for rule in RULES.values()]
-    names = [*RULES, *slugs, *FAULT_CLASSES, EVERY_REPAIR, *all_repairs()]
-    return [name for name in names if name.lower().startswith(begun.lower())]
-
-
 @click.command(cls=Command)
-@click.argument("name", required=False, shell_complete=_complete)
-@click.option(
-    "--format", "output_format", type=click.Choice(["text", "json", "jsonl", "csv"]), default="text"
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
+@click.argument("name", required=False, shell_complete=complete_explained)
+@output_options()
 @common_options
-def command(name: str | None, output_format: Format, output: Path | None) -> None:
+def command(name: str | None, answer: Answer) -> None:
     """Explain a rule (CQ004, or its slug), a fault class (Q3) or a repair (fence-gap).
 
-    Without NAME all rules, classes and repairs are listed. A family of rules (CL, CQ …) lists its members,
-    and `repairs` lists the repairs, by the names that plans, --only and --except use.
+    Without NAME, explain lists all rules, classes and repairs. A family of rules (CL, CQ …) lists its
+    members, and `repairs` lists the repairs, by the names that plans, --only and --except use.
     """
     from rocketfsck.repair.plan.planning import all_repairs
     from rocketfsck.verify.rules.catalog import RULES
@@ -87,9 +71,8 @@ def command(name: str | None, output_format: Format, output: Path | None) -> Non
         if not rules and not classes and not repairs:
             slugs = [rule.slug for rule in RULES.values()]
             raise UsageError(_unknown(name, [*RULES, *slugs, *FAULT_CLASSES, *all_repairs()]))
-    answer = Answer(output_format, output)
     with answer.open() as stream:
-        if output_format == "text":
+        if answer.form == "text":
             palette = answer.palette(stream)
             single = name is not None and len(rules) + len(classes) + len(repairs) == 1
             columns = text_columns()
@@ -101,7 +84,7 @@ def command(name: str | None, output_format: Format, output: Path | None) -> Non
             for line in lines:
                 stream.write(line + "\n")
             return
-        with open_rows(stream, output_format, COLUMNS, {"kind": "rocketfsck.explain"}) as writer:
+        with open_rows(stream, answer.form, COLUMNS, {"kind": "rocketfsck.explain"}) as writer:
             for row in (*map(_rule_row, rules), *map(_class_row, classes), *map(_repair_row, repairs)):
                 writer.write(row)
 
@@ -109,7 +92,7 @@ def command(name: str | None, output_format: Format, output: Path | None) -> Non
 def _unknown(name: str, names: list[str]) -> str:
     near = get_close_matches(name.upper(), names, 1) or get_close_matches(name.lower(), names, 1)
     hint = f"; did you mean {near[0]}?" if near else "; `rocketfsck explain` lists all"
-    return f"no rule, fault class or repair is called {visible(name)!r}{hint}"
+    return f"no rule, fault class or repair has the name {visible(name)!r}{hint}"
 
 
 def _rule_row(rule: Rule) -> dict[str, Any]:
@@ -226,7 +209,7 @@ def _full(rules: list[Rule], classes: list[FaultClass], palette: Palette, column
         yield from wrapped(known.advice, columns, "  ")
         yield ""
         members = [rule for rule in RULES.values() if rule.fault_class == known.id]
-        yield "  Rules whose breach is of this class:" if members else "  No rule belongs to this class."
+        yield "  Rules of this class:" if members else "  No rule belongs to this class."
         yield from (
             f"    {line}"
             for line in aligned([rule.id, rule.severity.name.lower(), rule.slug] for rule in members)
@@ -245,7 +228,7 @@ def _repairs(repairs: list[Row], palette: Palette, columns: int) -> Iterator[str
         writes_by = [*known.writes_by, *(["version"] if known.traits else [])]
         rows = [
             ("answers", ", ".join(rules_of(known)) or "what `rocketfsck compare --heal` finds"),
-            ("writes by", ", ".join(writes_by) or "nothing but the bytes that it changes"),
+            ("writes by", ", ".join(writes_by) or "only the bytes that it changes"),
             ("takes from", ", ".join(known.areas) or "the file that it changes"),
             *([("is left out without", ", ".join(known.needs))] if known.needs else []),
         ]
@@ -262,5 +245,5 @@ def _repaired_by(rule: Rule) -> str:
     if names:
         return f"{' or '.join(names)}, as `rocketfsck plan STORE` plans it"
     if rule.severity.name == "INFO":
-        return "nothing: it is a note, there is nothing to repair"
-    return "nothing: it must be judged by a person"
+        return "nothing: a note needs no repair"
+    return "nothing: a person must decide"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,138 +10,152 @@ import click
 
 from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.engines import chosen_engine, engine_options
-from rocketfsck.cli.output import plain_values, refuse_inside, to_json
-from rocketfsck.cli.params import NumberRange, StorePath, Timestamp, Told, store_options
-from rocketfsck.cli.progress import progress
+from rocketfsck.cli.memory import memory_option
+from rocketfsck.cli.options import (
+    broker_name_option,
+    into_option,
+    jobs_option,
+    key_option,
+    physical_offset_option,
+    queue_option,
+    tag_option,
+    time_options,
+    topic_option,
+)
+from rocketfsck.cli.output import Format, plain_values, refuse_inside, to_json
+from rocketfsck.cli.params import Told, format_option, store_options
+from rocketfsck.cli.paramtypes import ByteSize, StorePath
 from rocketfsck.cli.show.text import byte_size, count_of, visible
 from rocketfsck.cli.storepath import resolved
-from rocketfsck.cli.writeoptions import ByteSize
-from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, UsageError
+from rocketfsck.cli.tableoptions import catalog_option, properties_of, table_format_option
+from rocketfsck.cli.timing import timing_of
+from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL, EXIT_PROBLEMS, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
 
-VIEWS = ("messages", "consumequeue", "index", "regions", "findings", "files")
+VIEWS = ("messages", "damage", "consumequeue", "index", "regions", "findings", "files")
 
 
 @click.command(cls=Command)
 @click.argument("paths", nargs=-1, required=True, type=StorePath(), metavar="STORE…")
+@into_option(required=True, remote=True)
+@click.option("--replace", "replace_existing", is_flag=True, help="Replace an existing directory.")
 @click.option(
-    "--into",
-    required=True,
-    type=StorePath("what is written"),
-    help="The new directory, which appears when it is whole.",
+    "--append",
+    is_flag=True,
+    help="Append what is new to the Delta or Iceberg table there; make the table if there is none.",
 )
 @click.option(
-    "--replace", "replace_existing", is_flag=True, help="Take the place of a directory that exists."
+    "--view", type=click.Choice(VIEWS), default="messages", show_default=True, help="View to export."
 )
-@click.option(
-    "--view", type=click.Choice(VIEWS), default="messages", show_default=True, help="What the rows are."
-)
-@click.option(
-    "--format",
-    "table_format",
-    type=click.Choice(["parquet", "delta", "iceberg"]),
-    default="parquet",
-    show_default=True,
-    help="parquet: files. delta, iceberg: the same files as a table; needs the extra 'tables'.",
-)
+@table_format_option
 @click.option(
     "--partition-by",
     metavar="COLUMNS",
     help="Directories by these columns of text, or `date` (UTC); default: topic,date "
     "for messages, topic for consumequeue. none: no directories.",
 )
-@click.option("--broker", "brokers", multiple=True, help="The broker's name of each store, in their order.")
-@click.option("--topic", help="Only messages of this topic.")
-@click.option("--queue", "queue_id", type=int, help="Only messages of this queueId.")
-@click.option("--tag", help="Only messages whose TAGS are this.")
-@click.option("--key", help="Only messages with this word in KEYS, or this UNIQ_KEY.")
-@click.option("--begin", type=Timestamp(), help="Only messages stored at this time or later.")
-@click.option("--end", type=Timestamp(), help="Only messages stored before this time.")
-@click.option("--offsets", type=NumberRange(), help="Only what stands there in the commit log.")
-@click.option("--columns", metavar="NAMES", help="Only these columns, and those that lead back to the bytes.")
-@click.option("--no-bodies", is_flag=True, help="Leave bodies out; their checksums are not compared then.")
+@broker_name_option
+@topic_option
+@queue_option
+@tag_option
+@key_option
+@time_options
+@physical_offset_option
+@click.option("--columns", metavar="NAMES", help="Only these columns, and those that name the bytes.")
+@click.option("--no-bodies", is_flag=True, help="Leave out bodies and the check of their checksums.")
 @click.option(
     "--mode",
     type=click.Choice(["PERMISSIVE", "DROPMALFORMED", "FAILFAST"], case_sensitive=False),
     default="PERMISSIVE",
     show_default=True,
-    help="Damage: put beside the table, counted and dropped, or an error.",
+    help="Damage: in a separate table, counted and dropped, or an error.",
 )
 @click.option(
     "--on-unreadable",
     type=click.Choice(["fail", "row"]),
     default="fail",
     show_default=True,
-    help="A file that cannot be read, or vanished: an error, or a row of damage in its place.",
+    help="An unreadable or vanished file: an error, or a row of damage.",
 )
 @click.option(
     "--compression",
     type=click.Choice(["zstd", "snappy", "lz4", "gzip", "none"]),
     default="zstd",
     show_default=True,
-    help="Of the Parquet files.",
+    help="Compression of the Parquet files.",
 )
 @click.option("--memory", type=ByteSize(), help="For rows that a task holds; default 256MiB a task.")
-@click.option("--no-merge", is_flag=True, help="Leave the small files of a partition as they are.")
+@click.option("--no-merge", is_flag=True, help="Do not merge the small files of a partition.")
+@catalog_option
 @click.option(
-    "--catalog",
-    "properties",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A property of Iceberg's catalog, like uri=…; default: an SQLite file in the directory.",
+    "--table",
+    "table_name",
+    metavar="NAMESPACE.NAME",
+    help="Table name in Iceberg's catalog; default: rocketmq.VIEW.",
 )
-@click.option(
-    "--table", "table_name", metavar="NAMESPACE.NAME", help="In Iceberg's catalog; default: rocketmq.VIEW."
-)
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Tasks at once; default: one a core.")
+@jobs_option
+@memory_option("export")
 @engine_options
 @store_options
-@click.option("--json", "as_json", is_flag=True, help="Say what was done as JSON.")
+@format_option("text", "json")
+@timing_of("export")
 @common_options
 def command(
     paths: tuple[Path, ...],
     into: Path,
     replace_existing: bool,
+    append: bool,
     brokers: tuple[str, ...],
     told: Told,
     jobs: int | None,
     engine: str,
     master: str | None,
-    as_json: bool,
+    output_format: Format,
     **choices: Any,
 ) -> int:
     """Write what is in STOREs as Parquet files that every tool reads, as a Delta or an Iceberg table.
 
-    A STORE may be a directory of stores, too; a column says which broker a row is of, and others where its
-    bytes are. The STOREs are only read. Exit status 4 says that damage was met.
+    A STORE may also be a directory of stores; --into may be a URL, like s3://bucket/tables. Columns name the
+    broker of each row and the place of its bytes.
+    export only reads the STOREs. Of several, one that cannot be opened is named, and the others are exported.
+    Exit status 4 means that a store is damaged, 8 that one could not be opened.
     """
+    from rocketfsck.pipeline.export.append import append_stores
     from rocketfsck.pipeline.export.job import export_stores
 
+    if append and replace_existing:
+        raise UsageError("give --append or --replace, not both")
     for path in (*paths, *told.commitlog_paths):
         refuse_inside(into, [path])
         if resolved(path).is_relative_to(resolved(into)):
-            raise UsageError(f"{visible(str(path))} is inside {visible(str(into))}, which would be replaced")
+            raise UsageError(
+                f"{visible(str(path))} is inside {visible(str(into))}, which --replace would delete"
+            )
     options = _options(**choices)
-    sources = told.sources(paths, brokers)
-    with progress("export") as bar:
-        result = export_stores(
-            sources,
-            into,
-            options,
-            engine=chosen_engine(engine, master, jobs or 0, [*paths, *told.commitlog_paths, into.parent]),
-            replace_existing=replace_existing,
-            progress=bar.update,
-        )
-    if as_json:
+    sources, failed = (
+        told.sources_or_errors(paths, brokers) if len(paths) > 1 else (told.sources(paths, brokers), [])
+    )
+    missing = {name for name, _ in failed}
+    read = [path for path in paths if str(path) not in missing]
+    workers = chosen_engine(engine, master, jobs or 0, [*read, *told.commitlog_paths], into=into)
+    if append:
+        result = append_stores(sources, into, options, engine=workers)
+    else:
+        result = export_stores(sources, into, options, engine=workers, replace_existing=replace_existing)
+    result = replace(result, failed=(*failed, *result.failed))
+    for name, error in result.failed:
+        click.echo(f"Error: {visible(name)}: {visible(error, keep_backslash=True)}", err=True)
+    if output_format == "json":
         click.echo(to_json(export_json(result, options), indent=2))
     else:
         for line in export_lines(result, options):
             click.echo(line)
-    return EXIT_PROBLEMS if result.has_problems else EXIT_CLEAN
+    code = EXIT_PROBLEMS if result.has_problems else EXIT_CLEAN
+    return code | (EXIT_OPERATIONAL if result.failed else EXIT_CLEAN)
 
 
 def _options(
@@ -148,7 +163,7 @@ def _options(
     table_format: Any,
     partition_by: str | None,
     columns: str | None,
-    offsets: tuple[int, int] | None,
+    physical_offsets: tuple[int, int] | None,
     begin: int | None,
     end: int | None,
     mode: str,
@@ -163,7 +178,7 @@ def _options(
     from rocketfsck.pipeline.export.model import MEMORY_SIZE, ExportOptions
     from rocketfsck.pipeline.views.model import Wanted
 
-    low, high = offsets or (None, None)
+    low, high = physical_offsets or (None, None)
     wanted = Wanted(
         columns=None if columns is None else _names(columns),
         begin_timestamp=begin,
@@ -183,7 +198,7 @@ def _options(
         bodies=not no_bodies,
         memory_size=memory or MEMORY_SIZE,
         merge=not no_merge,
-        properties=dict(_pair(text) for text in properties),
+        properties=properties_of(properties),
         table=table_name or "",
     )
 
@@ -192,32 +207,35 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UsageError(f"a property of a catalog is NAME=VALUE, not {text!r}")
-    return name, value
-
-
 def export_json(result: ExportResult, options: ExportOptions) -> dict[str, Any]:
     """The result as one object; the files are in the manifest."""
-    from rocketfsck.pipeline.export.model import MANIFEST
-
     return {
         "schema_version": 1,
         "kind": "rocketfsck.export",
-        **plain_values({"into": result.path, "manifest": f"{result.path}/{MANIFEST}"}),
+        **plain_values({"into": result.path, "manifest": _manifest_of(result, options)}),
         "view": options.view,
         "format": options.table_format,
         "row_count": result.row_count,
         "file_count": len(result.files),
         "size": result.size,
         "damage_count": result.damage_count if result.damage_told else None,
-        "damage_size": result.damage_size if result.damage_told else None,
+        "damaged_byte_count": result.damaged_byte_count if result.damage_told else None,
         "corrupt_count": result.corrupt_count,
         "crowded_count": sum(file.row_count for file in result.crowded),
         "task_count": result.task_count,
+        "appended": result.appended,
+        "gaps": [asdict(gap) for gap in result.gaps],
+        "leftovers": list(result.leftovers),
+        "active_runs": list(result.active_runs),
+        "failed": [{"broker": broker, "error": error} for broker, error in result.failed],
     }
+
+
+def _manifest_of(result: ExportResult, options: ExportOptions) -> str:
+    from rocketfsck.pipeline.export.model import MANIFEST
+
+    own = result.run and options.table_format != "parquet"
+    return "/".join((result.path, *([result.run] if own else []), MANIFEST))
 
 
 def export_lines(result: ExportResult, options: ExportOptions) -> Iterator[str]:
@@ -225,26 +243,40 @@ def export_lines(result: ExportResult, options: ExportOptions) -> Iterator[str]:
     from rocketfsck.pipeline.export.model import ASIDE, CROWDED
 
     partitions = len({file.cell for file in result.files})
+    verb = "Appended" if result.appended else "Exported"
     yield (
-        f"Exported {count_of(result.row_count, 'row')} of the view {options.view} to "
+        f"{verb} {count_of(result.row_count, 'row')} of the view {options.view} to "
         f"{count_of(len(result.files), 'file')} in {count_of(partitions, 'partition')}"
     )
     yield f"  {options.table_format}: {visible(result.path)}"
     dropped = options.wanted.mode == "DROPMALFORMED"
     if result.damage_count:
         if options.view == "messages":
-            what = (
-                f"{count_of(result.damage_count, 'range')} of the commit log, {byte_size(result.damage_size)}"
-            )
+            size = byte_size(result.damaged_byte_count)
+            what = f"{count_of(result.damage_count, 'range')} of the commit log, {size}"
         else:
             what = count_of(result.damage_count, "row")
-        where = f"told in {ASIDE}" if options.view == "messages" else "marked in _corrupt_record"
+        listed = f"listed in {_folder_of(result, ASIDE)}" if result.aside else "not listed: nothing is new"
+        where = listed if options.view == "messages" else "marked in _corrupt_record"
         yield f"  damage: {what}, {'dropped' if dropped else where}"
     if result.corrupt_count:
         where = "dropped" if dropped else "exported, and marked in _corrupt_record"
         yield f"  wrong checksums: {count_of(result.corrupt_count, 'message')}, {where}"
     if result.crowded:
         rows = sum(file.row_count for file in result.crowded)
-        yield f"  too many partitions: {count_of(rows, 'row')} in {CROWDED} instead"
+        yield f"  too many partitions: {count_of(rows, 'row')} in {_folder_of(result, CROWDED)} instead"
+    for gap in result.gaps:
+        yield (
+            f"  gap: {visible(gap.broker)} deleted offsets {gap.start} to {gap.end} before they were appended"
+        )
+    for name in result.leftovers:
+        yield f"  removed {visible(name)}, which a killed run left"
+    for name in result.active_runs:
+        yield f"  left {visible(name)} as it is: the run that writes there may be alive"
     if not result.damage_told:
-        yield "  damage was not looked for: it has no topic, queue, key or time by which it could be selected"
+        yield "  not checked for damage: damage has no topic, queue, key or time to select by"
+
+
+def _folder_of(result: ExportResult, name: str) -> str:
+    """A directory of this run, below the table's."""
+    return f"{result.run}/{name}" if result.run else name

@@ -9,21 +9,29 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
-from rocketfsck.cli.checking import check_named
-from rocketfsck.cli.output import refuse_inside, to_json
-from rocketfsck.cli.params import (
-    Answer,
-    Told,
+from rocketfsck.cli.base import common_options
+from rocketfsck.cli.config.applying import policy_in_force
+from rocketfsck.cli.danger import WritingCommand, pause_before_danger
+from rocketfsck.cli.logging import log_option, log_repair, prepare_log
+from rocketfsck.cli.memory import memory_option
+from rocketfsck.cli.options import (
+    assume_option,
+    choosing_options,
+    delay_levels_option,
+    dry_run_option,
+    in_place_option,
+    jobs_option,
     level_option,
-    output_options,
-    outside_option,
-    path_argument,
-    store_options,
+    no_undo_option,
+    preen_option,
+    work_dir_option,
 )
-from rocketfsck.cli.progress import progress
+from rocketfsck.cli.output import refuse_inside, to_json
+from rocketfsck.cli.params import Answer, Told, output_options, outside_option, path_argument, store_options
 from rocketfsck.cli.show.fit import text_columns
-from rocketfsck.errors import EXIT_PROBLEMS, UsageError
+from rocketfsck.cli.timing import timing_option
+from rocketfsck.engine.passes import Passes, measured
+from rocketfsck.errors import UsageError, outcome_of
 
 if TYPE_CHECKING:
     from rocketfsck.cli.show.palette import Palette
@@ -48,38 +56,37 @@ class Consent:
     def asks(self) -> bool:
         return not (self.dry_run or self.preen or self.yes)
 
+    @property
+    def answer(self) -> str:
+        """How the user agrees, as the log of repairs says it."""
+        return "yes" if self.yes else "preen" if self.preen else "asked"
 
-@click.command(cls=Command)
+
+@click.command(
+    cls=WritingCommand,
+    advisory=("yes", "only", "except_", "assume", "in_place", "outside"),
+    dangers={"no_undo": "the store of before is deleted in the end: this repair cannot be taken back"},
+)
 @path_argument("path", local="a repair")
-@click.option("-n", "--dry-run", is_flag=True, help="Change nothing: show what would be done.")
-@click.option("-p", "--preen", is_flag=True, help="Do what is provably safe, without a question.")
+@dry_run_option
+@preen_option
 @click.option(
     "-y", "--yes", is_flag=True, help="Do all of it, without a question; what is assumed needs --assume."
 )
-@click.option("--only", "only", multiple=True, metavar="NAME", help="Only this repair; repeatable.")
-@click.option("--except", "except_", multiple=True, metavar="NAME", help="All but this repair; repeatable.")
-@click.option(
-    "--assume",
-    "assume",
-    multiple=True,
-    metavar="NAME[=VALUE]",
-    help="Confirm a value that the plan assumes; repeatable.",
-)
-@level_option("How thorough the check is, before and after.")
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Files at once; default: one a core.")
-@click.option("--delay-levels", metavar="LEVELS", help="messageDelayLevel of the broker: '1s 5s 10s …'.")
-@click.option(
-    "--in-place", is_flag=True, help="Replace single files in the store, where it is a mount point."
-)
-@click.option(
-    "--work-dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Build and keep in this directory, not beside the store.",
-)
-@click.option("--no-undo", is_flag=True, help="Delete what was there before in the end.")
+@choosing_options
+@assume_option
+@level_option
+@jobs_option
+@memory_option("fix")
+@delay_levels_option
+@in_place_option
+@work_dir_option
+@no_undo_option
 @outside_option
+@log_option()
 @store_options
 @output_options("text", "json")
+@timing_option
 @common_options
 def command(
     path: Path,
@@ -96,16 +103,21 @@ def command(
     in_place: bool,
     work_dir: Path | None,
     no_undo: bool,
+    log: Path | None,
     outside: tuple[Path, ...],
     answer: Answer,
+    passes: Passes | None,
 ) -> int:
-    """Repair the store at PATH: check it, show the verdict and the plan, ask, repair, check again.
+    """Repair STORE: check it, show the verdict and the plan, ask, repair, check again.
 
-    The result is built beside the store and put in its place when it is right; what was there before is kept
-    for `rocketfsck undo`. Interrupted, it is finished by the same command. What the bytes do not tell is
-    assumed only where you confirm it. Exit status 0: nothing to repair; 1: corrected; 4: problems are left.
+    fix builds the result next to the store and puts it in the store's place if it is right; the former store
+    is kept for `rocketfsck undo`. After an interruption, run the same command again to finish. If the bytes
+    leave a value open, fix assumes one only if you confirm it. Exit status 0: nothing to repair; 1:
+    corrected; 4: problems are left.
     """
+    from rocketfsck.repair.verdict import exit_status
     from rocketfsck.verify.options import CheckOptions
+    from rocketfsck.verify.run import check_store
 
     consent = Consent(dry_run, preen, yes)
     if dry_run + preen + yes > 1:
@@ -115,23 +127,35 @@ def command(
     stores = [path, *told.commitlog_paths, *outside]
     if answer.path is not None:
         refuse_inside(answer.path, stores)
-    apply = _Applying(in_place, work_dir, not no_undo, assume, outside)
+    if not dry_run:
+        prepare_log(log, stores)
+    apply = _Applying(in_place, work_dir, not no_undo, assume, outside, log, consent.answer)
     with answer.open(stores) as stream:
         palette = answer.palette(stream)
         finished = None if dry_run else apply.finish(path)
         if finished is not None:
-            _say(stream, answer, palette, None, None, finished)
+            _say(stream, answer, palette, None, None, finished, finished.exit_code)
             return finished.exit_code
-        store = told.open("fix", path, delay_levels=delay_levels)
-        report = check_named(store, CheckOptions(level=level, jobs=jobs or 0), path)
-        plan, verdict = _planned(store, report, consent, only, except_, assume)
+        with measured(passes, "open"):
+            store = told.open("fix", path, delay_levels=delay_levels)
+        report = check_store(store, CheckOptions(level=level, jobs=jobs or 0), passes=passes)
+        with measured(passes, "plan and verdict"):
+            plan, verdict = _planned(store, report, consent, only, except_, assume)
         if answer.form == "text":
             _show(stream, palette, report, plan, verdict)
-        if not plan.actions or dry_run or (consent.asks and not _agreed(plan)):
-            _say(stream, answer, palette, verdict, plan, None)
-            return report.exit_code | (EXIT_PROBLEMS if verdict.may_start is False else 0)
-        done = apply.run(plan, confirm_all=consent.asks)
-        _say(stream, answer, palette, verdict, plan, done)
+        chosen: Plan | None = None if dry_run or not plan.actions else plan
+        if consent.asks and chosen is not None:
+            chosen = _agreed(store, report, plan, only, except_)
+        if chosen is None:
+            code = exit_status(report, verdict)
+            _say(stream, answer, palette, verdict, plan, None, code)
+            return code
+        if chosen is not plan:
+            _show_plan(stream, palette, chosen)
+        pause_before_danger(yes)
+        with measured(passes, "repair and check"):
+            done = apply.run(chosen, confirm_all=consent.asks)
+        _say(stream, answer, palette, verdict, chosen, done, done.exit_code)
     return done.exit_code
 
 
@@ -147,36 +171,53 @@ def _planned(
     is left out."""
     from rocketfsck.repair.plan.planning import make_plan
     from rocketfsck.repair.verdict import judge_store
+    from rocketfsck.verify.policy import unpreened_rules
 
+    unpreened = unpreened_rules(policy_in_force(click.get_current_context()))
     named = None if consent.asks or consent.dry_run else [item.partition("=")[0] for item in assume]
-    plan = make_plan(store, report, preen=consent.preen, only=only, except_=except_, confirmed_names=named)
+    plan = make_plan(
+        store,
+        report,
+        preen=consent.preen,
+        only=only,
+        except_=except_,
+        confirmed_names=named,
+        unpreened=unpreened,
+    )
     return plan, judge_store(store, report, plan=plan)
+
+
+def _agreed(
+    store: Store, report: Report, plan: Plan, only: tuple[str, ...], except_: tuple[str, ...]
+) -> Plan | None:
+    """What the user agrees to of the plan, asked for kind by kind; None for nothing."""
+    from rocketfsck.cli.latch import agreed_plan
+    from rocketfsck.repair.plan.planning import make_plan
+
+    def replan(declined: set[str]) -> Plan:
+        return make_plan(store, report, only=only, except_=except_, declined=declined)
+
+    return agreed_plan(plan, replan)
 
 
 def _show(stream: IO[Any], palette: Palette, report: Report, plan: Plan, verdict: Verdict) -> None:
     """The verdict, and what would be done."""
-    from rocketfsck.cli.show.repair import plan_lines
     from rocketfsck.cli.show.verdict import verdict_lines
 
     columns = text_columns()
     shown = replace(verdict, next_command=None)  # it would be this command
     stream.writelines(f"{line}\n" for line in verdict_lines(shown, report.store, palette, columns))
     if plan.actions or plan.unanswered:
-        stream.writelines(f"{line}\n" for line in plan_lines(plan, palette, columns, head=False))
+        _show_plan(stream, palette, plan)
     stream.flush()
 
 
-def _agreed(plan: Plan) -> bool:
-    """Ask whether the plan is to be carried out."""
-    from rocketfsck.cli.show.text import count_of
-    from rocketfsck.repair.plan.law import assumed_names
+def _show_plan(stream: IO[Any], palette: Palette, plan: Plan) -> None:
+    """What would be done."""
+    from rocketfsck.cli.show.repair import plan_lines
 
-    assumed = assumed_names(plan.actions)
-    right = f"Is what is assumed right ({', '.join(assumed)}), and shall" if assumed else "Shall"
-    actions = count_of(len(plan.actions), "action")
-    return click.confirm(
-        f"{right} {'this' if len(plan.actions) == 1 else 'these'} {actions} be carried out?", err=True
-    )
+    stream.writelines(f"{line}\n" for line in plan_lines(plan, palette, text_columns(), head=False))
+    stream.flush()
 
 
 def _say(
@@ -186,6 +227,7 @@ def _say(
     verdict: Verdict | None,
     plan: Plan | None,
     done: ApplyReport | None,
+    code: int,
 ) -> None:
     """What came of it."""
     from rocketfsck.cli.show.repair import apply_lines
@@ -196,6 +238,8 @@ def _say(
         document = {
             "schema_version": 1,
             "kind": "rocketfsck.fix",
+            "exit_code": code,
+            "outcome": outcome_of(code),
             "verdict": None if verdict is None else to_document(verdict),
             "plan": None if plan is None else plan_to_json(plan),
             "apply": None if done is None else done.to_json(),
@@ -219,6 +263,8 @@ class _Applying:
     keep: bool
     assume: tuple[str, ...]
     outside: tuple[Path, ...]
+    log: Path | None
+    answer: str
 
     def run(self, plan: Plan, *, confirm_all: bool) -> ApplyReport:
         """Carry a plan out. `confirm_all`: the user has agreed to what it assumes."""
@@ -230,16 +276,17 @@ class _Applying:
         if confirm_all:
             given = {item.partition("=")[0] for item in names}
             names += [name for name in assumed_names(plan.actions) if name not in given]
-        with progress("check the result") as bar:
-            return apply_plan(
-                plan,
-                in_place=self.in_place,
-                work_dir=self.work_dir,
-                keep=self.keep,
-                progress=bar.update,
-                assume=names,
-                outside=self.outside,
-            )
+        done = apply_plan(
+            plan,
+            in_place=self.in_place,
+            work_dir=self.work_dir,
+            keep=self.keep,
+            assume=names,
+            outside=self.outside,
+            answer=self.answer,
+        )
+        log_repair(self.log, plan, done, self.answer)
+        return done
 
     def finish(self, path: Path) -> ApplyReport | None:
         """Finish a repair of this store that was interrupted; None without one."""

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.maskoptions import mask_options
 from rocketfsck.cli.output import SCHEMA_VERSION, plain_values, to_json
-from rocketfsck.cli.params import Answer, Told, output_options, path_argument, store_options
+from rocketfsck.cli.params import Answer, Told, output_options, path_argument, store_options, verbose_option
 from rocketfsck.cli.show.fit import text_columns
+
+if TYPE_CHECKING:
+    from rocketfsck.cli.masks import Masks
 
 
 @click.command(cls=Command)
-@path_argument("path")
-@click.option("-v", "--verbose", is_flag=True, help="List every file and queue.")
+@path_argument("path", metavar="PATH")
+@verbose_option("List every file and queue.")
 @click.option(
     "--stats",
     is_flag=True,
     help="Count the messages, too, by topic, queue and day, and the index's chains: reads the log through.",
 )
 @store_options
+@mask_options
 @output_options("text", "json", "jsonl")
 @click.pass_context
 @common_options
@@ -32,19 +37,23 @@ def command(
     verbose: bool,
     stats: bool,
     told: Told,
+    masks: Masks | None,
     answer: Answer,
 ) -> None:
-    """Tell what PATH is: the files of a store, its queues with their offsets, sizes, times, the broker
-    version that wrote it and how that is known, whether a broker runs on it; or what a single file is.
+    """Show what PATH is: for a store, its files, its queues with their offsets, sizes and times, the broker
+    version that wrote it and the signs of that, and whether a broker runs on it; for a single file, its
+    kind.
 
-    Only headers, first records and last units are read, so that it is quick on any store; unless you ask
-    for --stats.
+    info reads only headers, first records and last units, so it is quick on any store; --stats reads the
+    whole log.
     """
     from rocketfsck.cli.storefacts import file_facts, store_facts
 
     facts: dict[str, Any]
     if path.is_dir():
         store = told.open("info", path)
+        if masks is not None:
+            masks.learn_store(store)
         kind, facts = "rocketfsck.info.store", store_facts(store)
         if stats:
             from rocketfsck.cli.infostats import statistics_facts
@@ -54,6 +63,8 @@ def command(
         raise click.UsageError("--stats counts what is in a store, not in a file.", context)
     else:
         kind, facts = "rocketfsck.info.file", file_facts(path)
+    if masks is not None:
+        facts = masks.of(facts)
     with answer.open([path, *told.commitlog_paths]) as stream:
         if answer.form != "text":
             document = {"schema_version": SCHEMA_VERSION, "kind": kind, **plain_values(facts)}

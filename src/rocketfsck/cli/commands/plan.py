@@ -9,11 +9,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocketfsck.cli.base import Command, common_options
-from rocketfsck.cli.checking import check_named
-from rocketfsck.cli.output import Format, open_output, refuse_inside
-from rocketfsck.cli.params import Answer, Told, format_option, level_option, path_argument, store_options
+from rocketfsck.cli.config.applying import policy_in_force
+from rocketfsck.cli.memory import memory_option
+from rocketfsck.cli.options import (
+    choosing_options,
+    delay_levels_option,
+    jobs_option,
+    level_option,
+    preen_option,
+    report_option,
+)
+from rocketfsck.cli.output import Format, open_output, refuse_inside, to_json
+from rocketfsck.cli.params import Answer, Told, format_option, path_argument, store_options
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.timing import timing_option
+from rocketfsck.engine.passes import Passes, measured
 
 if TYPE_CHECKING:
     from rocketfsck.repair.plan.model import Plan
@@ -22,26 +33,22 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @path_argument("path", local="a repair")
-@click.option(
-    "--report",
-    "report_path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Plan from this report (check --format json); else the store is checked now.",
-)
-@click.option("--preen", is_flag=True, help="Only what is provably safe: nothing valid can get lost by it.")
-@click.option("--only", "only", multiple=True, metavar="NAME", help="Only this repair; repeatable.")
-@click.option("--except", "except_", multiple=True, metavar="NAME", help="All but this repair; repeatable.")
-@level_option("How thorough the check is, as for check; apply checks its result at the same level.")
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Files at once; default: one a core.")
-@click.option("--delay-levels", metavar="LEVELS", help="messageDelayLevel of the broker: '1s 5s 10s …'.")
+@report_option
+@preen_option
+@choosing_options
+@level_option
+@jobs_option
+@memory_option("plan")
+@delay_levels_option
 @store_options
-@format_option("text", "json", text="Form of the standard output.")
+@format_option("text", "json")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the plan as JSON to this file; without it, the plan is kept where `apply STORE` finds it.",
 )
+@timing_option
 @common_options
 def command(
     path: Path,
@@ -55,28 +62,34 @@ def command(
     delay_levels: str | None,
     output_format: Format,
     output: Path | None,
+    passes: Passes | None,
 ) -> int:
-    """Plan the repair of the store at PATH: what would be done, why, and what is lost. Only reads the store.
+    """Plan the repair of STORE: actions, reasons and losses. Only reads the store.
 
-    The plan says which bytes it relies on; apply refuses it once they are others. Exit status 4 says that
-    the store has problems.
+    The plan names the bytes that it relies on; apply rejects the plan if these bytes have changed. Exit
+    status 4 means that the store has problems.
     """
-    from rocketfsck.repair.plan.document import plan_text
+    from rocketfsck.repair.plan.document import plan_text, plan_to_json
     from rocketfsck.repair.plan.kept import keep_plan
     from rocketfsck.repair.plan.planning import make_plan
     from rocketfsck.verify.options import CheckOptions
+    from rocketfsck.verify.policy import unpreened_rules
+    from rocketfsck.verify.run import check_store
 
     stores = [path, *told.commitlog_paths]
     if output is not None:
         refuse_inside(output, stores)
-    store = told.open("plan", path, delay_levels=delay_levels)
+    with measured(passes, "open"):
+        store = told.open("plan", path, delay_levels=delay_levels)
     stores += store.commitlog.directories
     report = (
         _read_report(report_path)
         if report_path is not None
-        else check_named(store, CheckOptions(level=level, jobs=jobs or 0), path)
+        else check_store(store, CheckOptions(level=level, jobs=jobs or 0), passes=passes)
     )
-    plan = make_plan(store, report, preen=preen, only=only, except_=except_)
+    with measured(passes, "plan"):
+        unpreened = unpreened_rules(policy_in_force(click.get_current_context()))
+    plan = make_plan(store, report, preen=preen, only=only, except_=except_, unpreened=unpreened)
     if output is None and plan.actions:
         keep_plan(plan)
     if output is not None:
@@ -85,7 +98,7 @@ def command(
     stdout = Answer(output_format, None)
     with stdout.open() as stream:
         if output_format == "json":
-            stream.write(plan_text(plan))
+            stream.write(to_json(plan_to_json(plan), indent=2) + "\n")
         else:
             _write_text(plan, path, output, stream, stdout.palette(stream))
     return report.exit_code

@@ -7,17 +7,17 @@ from typing import Any
 import click
 
 from rocketfsck.cli.base import Command, common_options
-from rocketfsck.cli.params import Timestamp
+from rocketfsck.cli.options import as_broker_option, limit_option, physical_offset_option, time_options
+from rocketfsck.cli.paramtypes import Timestamp
 from rocketfsck.cli.query.options import (
     NOT_FOUND_CODE,
     Asked,
     QueryGroup,
     asked_options,
-    asked_progress,
     asked_view,
-    broker_option,
     exit_code,
     message_options,
+    quiet_terminal,
     state_option,
     store_argument,
     trace_option,
@@ -49,12 +49,12 @@ def command() -> None:
     help="Which kind of id it is; both kinds look alike.",
 )
 @via_option
-@broker_option
+@as_broker_option
 @trace_option
 @message_options
-@asked_options()
+@asked_options
 @common_options
-def by_id(message_id: str, reading: Any, via: Any, broker: str | None, **given: Any) -> int:
+def by_id(message_id: str, reading: Any, via: Any, as_broker: str | None, **given: Any) -> int:
     """Find the message with an offset message id or a unique id."""
     from rocketfsck.cli.query.writing import write_answer
     from rocketfsck.query.ids import check_id, find_by_id
@@ -62,15 +62,15 @@ def by_id(message_id: str, reading: Any, via: Any, broker: str | None, **given: 
     check_id(message_id)
     asked = Asked(**given)
     store = asked.open()
-    if broker is not None:
+    if as_broker is not None:
         from rocketfsck.query.serving.broker import BrokerView
         from rocketfsck.query.serving.mimic import broker_by_id
 
-        with BrokerView(store, broker) as asker:
+        with BrokerView(store, as_broker) as asker:
             answer = broker_by_id(asker, message_id)
     else:
-        with asked_view(store, via) as view, asked_progress(asked, "query id") as progress:
-            answer = find_by_id(store, message_id, reading=reading, via=via, view=view, progress=progress)
+        with asked_view(store, via) as view:
+            answer = find_by_id(store, message_id, reading=reading, via=via, view=view)
     write_answer(asked, store, "rocketfsck.query.id", answer)
     return exit_code(answer.outcome, answer.found)
 
@@ -80,21 +80,21 @@ def by_id(message_id: str, reading: Any, via: Any, broker: str | None, **given: 
 @click.argument("topic")
 @click.argument("queue_id", metavar="QUEUE", type=int)
 @click.argument("queue_offset", metavar="OFFSET", type=int)
-@click.option("--max", "max_count", type=click.IntRange(1), default=1, help="With --broker: pull so many.")
+@limit_option(1)
 @via_option
-@broker_option
+@as_broker_option
 @state_option
 @trace_option
 @message_options
-@asked_options()
+@asked_options
 @common_options
 def by_offset(
     topic: str,
     queue_id: int,
     queue_offset: int,
-    max_count: int,
+    limit: int,
     via: Any,
-    broker: str | None,
+    as_broker: str | None,
     state: Any,
     **given: Any,
 ) -> int:
@@ -104,17 +104,15 @@ def by_offset(
 
     asked = Asked(**given)
     store = asked.open()
-    if broker is not None:
+    if as_broker is not None:
         from rocketfsck.query.serving.broker import BrokerView
         from rocketfsck.query.serving.mimic import broker_by_offset
 
-        with BrokerView(store, broker, state=state) as asker:
-            answer = broker_by_offset(asker, topic, queue_id, queue_offset, max_count)
+        with BrokerView(store, as_broker, state=state) as asker:
+            answer = broker_by_offset(asker, topic, queue_id, queue_offset, limit)
     else:
-        with asked_view(store, via) as view, asked_progress(asked, "query offset") as progress:
-            answer = find_by_offset(
-                store, topic, queue_id, queue_offset, via=via, view=view, progress=progress
-            )
+        with asked_view(store, via) as view:
+            answer = find_by_offset(store, topic, queue_id, queue_offset, via=via, view=view)
     write_answer(asked, store, "rocketfsck.query.offset", answer)
     hidden = via == "both" and bool(answer.hidden)
     return exit_code(answer.outcome, answer.found) | (NOT_FOUND_CODE if hidden else 0)
@@ -124,23 +122,23 @@ def _by_key(topic: str, key: str, *, unique: bool = False, tag: bool = False, **
     from rocketfsck.cli.query.writing import write_answer
     from rocketfsck.query.tiered import find_by_key
 
-    names = ("begin", "end", "max_count", "via", "broker")
-    begin, end, max_count, via, broker = (given.pop(name) for name in names)
+    names = ("begin", "end", "limit", "via", "as_broker")
+    begin, end, limit, via, as_broker = (given.pop(name) for name in names)
     asked = Asked(**given)
     store = asked.open()
     window = {
         name: value
-        for name, value in (("begin_timestamp", begin), ("end_timestamp", end), ("max_count", max_count))
+        for name, value in (("begin_timestamp", begin), ("end_timestamp", end), ("max_count", limit))
         if value is not None
     }
-    if broker is not None:
+    if as_broker is not None:
         from rocketfsck.query.serving.broker import BrokerView
         from rocketfsck.query.serving.mimic import broker_by_key
 
-        with BrokerView(store, broker) as asker:
+        with BrokerView(store, as_broker) as asker:
             answer = broker_by_key(asker, topic, key, unique=unique, tag=tag, **window)
     else:
-        with asked_view(store, via) as view, asked_progress(asked, "query key") as progress:
+        with asked_view(store, via) as view:
             answer = find_by_key(
                 store,
                 topic,
@@ -150,7 +148,6 @@ def _by_key(topic: str, key: str, *, unique: bool = False, tag: bool = False, **
                 via=via,
                 max_body_size=asked.max_body_size,
                 view=view,
-                progress=progress,
                 **window,
             )
     write_answer(asked, store, "rocketfsck.query.key", answer)
@@ -172,10 +169,10 @@ def _by_key(topic: str, key: str, *, unique: bool = False, tag: bool = False, **
 )
 @window_options
 @via_option
-@broker_option
+@as_broker_option
 @trace_option
 @message_options
-@asked_options()
+@asked_options
 @common_options
 def by_key(topic: str, key: str, kind: str, **given: Any) -> int:
     """Find the messages of a topic with a key, among KEYS or as UNIQ_KEY; or with these tags."""
@@ -188,10 +185,10 @@ def by_key(topic: str, key: str, kind: str, **given: Any) -> int:
 @click.argument("key")
 @window_options
 @via_option
-@broker_option
+@as_broker_option
 @trace_option
 @message_options
-@asked_options()
+@asked_options
 @common_options
 def by_unique_key(topic: str, key: str, **given: Any) -> int:
     """Find the messages of a topic with this UNIQ_KEY."""
@@ -207,18 +204,18 @@ def by_unique_key(topic: str, key: str, **given: Any) -> int:
     "--boundary",
     type=click.Choice(["lower", "upper"]),
     default="lower",
-    help="With --broker: the first message of that time or later, or the last one until then.",
+    help="With --as-broker: the first message of that time or later, or the last one until then.",
 )
-@broker_option
+@as_broker_option
 @state_option
-@asked_options()
+@asked_options
 @common_options
 def by_time(
     topic: str,
     queue_id: int,
     timestamp: int,
     boundary: Any,
-    broker: str | None,
+    as_broker: str | None,
     state: Any,
     **given: Any,
 ) -> int:
@@ -228,10 +225,10 @@ def by_time(
 
     asked = Asked(**given)
     store = asked.open()
-    if broker is not None:
+    if as_broker is not None:
         from rocketfsck.query.serving.broker import BrokerView
 
-        with BrokerView(store, broker, state=state) as view:
+        with BrokerView(store, as_broker, state=state) as view:
             found = view.offset_in_queue_by_time(topic, queue_id, timestamp, boundary)
             write_broker_time(asked, store, found, str(view.version), view.state)
         return 0
@@ -243,28 +240,26 @@ def by_time(
 @command.command("scan", cls=Command)
 @store_argument
 @click.argument("expression")
-@click.option("--max", "max_count", type=click.IntRange(1), metavar="N", help="Stop after N messages.")
-@click.option("--offset-from", type=click.IntRange(0), default=0, help="Only from this physical offset on.")
-@click.option("--offset-to", type=click.IntRange(0), help="Only before this physical offset.")
+@limit_option()
+@physical_offset_option
 @message_options
-@asked_options("text", "json", "jsonl", "csv", "arrow", "parquet")
+@asked_options
 @common_options
 def by_expression(
     expression: str,
-    max_count: int | None,
-    offset_from: int,
-    offset_to: int | None,
+    limit: int | None,
+    physical_offsets: tuple[int, int] | None,
     **given: Any,
 ) -> int:
     """Find messages by an expression over their fields and bodies.
 
-    Like: topic == "Order" and (tags in ("a", "b") or body ~ /pay(ed|ing)/i) and storeTimestamp >=
-    "2024-05-17T08:00". Fields have RocketMQ's names: topic, queueId, queueOffset, physicalOffset, offset,
-    bornTimestamp, storeTimestamp, bornHost, storeHost, sysFlag, flag, reconsumeTimes, bodyLength, tags, keys,
-    uniqKey, properties.NAME, transaction, faults, body, content (the body unpacked). Tests: == != < <= > >=,
-    in (…), contains, ~ and !~ with a pattern; and, or, not, parentheses.
+    Like: topic == "Order" and (tags in ("a", "b") or body ~ /pay(ed|ing)/i) and store_timestamp >=
+    "2024-05-17T08:00". Fields: topic, queue_id, queue_offset, physical_offset, offset, born_timestamp,
+    store_timestamp, born_host, store_host, sys_flag, flag, reconsume_times, size, body_size, tags, keys,
+    unique_key, properties.NAME, transaction, faults, body, content (the body, decompressed). Tests:
+    == != < <= > >=, in (…), contains, ~ and !~ with a pattern; and, or, not, parentheses.
 
-    A content that cannot be unpacked is searched as it is stored, and noted; exit status 8 is then added.
+    If a content cannot be decompressed, the query searches it as stored and adds exit status 8.
     """
     from rocketfsck.cli.query.writing import write_found
     from rocketfsck.cli.show.text import count_of
@@ -273,21 +268,21 @@ def by_expression(
     from rocketfsck.scan.views.messages import MAX_BODY_SIZE
 
     wanted = Expression(expression)
+    start_offset, end_offset = physical_offsets or (0, None)
     asked = Asked(**given)
     store = asked.open()
-    with asked_progress(asked, "query scan") as progress:
+    with quiet_terminal(asked):
         found = find_by_expression(
             store,
             wanted,
-            max_count=max_count,
-            start_offset=offset_from,
-            end_offset=offset_to,
+            max_count=limit,
+            start_offset=start_offset,
+            end_offset=end_offset,
             max_body_size=MAX_BODY_SIZE if wanted.needs_body else asked.max_body_size,
-            progress=progress,
         )
         count = write_found(asked, store, "rocketfsck.query.scan", wanted, found)
     for reason, number in sorted(wanted.unread.items()):
-        what = f"the content of {count_of(number, 'message')} could not be unpacked: {reason}"
+        what = f"the content of {count_of(number, 'message')} could not be decompressed: {reason}"
         click.echo(f"Note: {what}; the answer is not complete", err=True)
     return (0 if count else NOT_FOUND_CODE) | (EXIT_OPERATIONAL if wanted.unread else 0)
 
@@ -297,21 +292,21 @@ def by_expression(
 @click.argument("name", metavar="MSGID|UNIQKEY")
 @via_option
 @message_options
-@asked_options()
+@asked_options
 @common_options
 def life(name: str, via: Any, **given: Any) -> int:
-    """Tell what became of one message: its records in all topics, its queues and index entries, its
+    """Show the life of one message: its records in all topics, its queues and index entries, its
     transaction, delay, retries, dead letter, pops, and who has consumed it.
     """
     from rocketfsck.cli.query.facts import write_life
     from rocketfsck.query.life import message_life
 
     if not name:
-        raise UsageError("a message id or unique key has at least one character")
+        raise UsageError("a message id or unique key needs at least one character")
     asked = Asked(**given)
     store = asked.open()
-    with asked_view(store, via) as view, asked_progress(asked, "query life") as progress:
-        found = message_life(store, name, via=via, view=view, progress=progress)
+    with asked_view(store, via) as view:
+        found = message_life(store, name, via=via, view=view)
     write_life(asked, store, found)
     return exit_code(found.outcome, found.records)
 
@@ -320,10 +315,10 @@ def life(name: str, via: Any, **given: Any) -> int:
 @store_argument
 @click.option("--topic", help="Only this topic.")
 @click.option("--group", help="Only this consumer group.")
-@asked_options()
+@asked_options
 @common_options
 def offsets(topic: str | None, group: str | None, **given: Any) -> int:
-    """Tell where every queue begins and ends, and how far each consumer group has come."""
+    """Show the bounds of every queue, and the position of each consumer group."""
     from rocketfsck.cli.query.facts import write_offsets
 
     asked = Asked(**given)
@@ -332,16 +327,15 @@ def offsets(topic: str | None, group: str | None, **given: Any) -> int:
 
 @command.command("timers", cls=Command)
 @store_argument
-@click.option("--begin", type=Timestamp(), help="Only what is due at this time or later.")
-@click.option("--end", type=Timestamp(), help="Only what is due before this time.")
-@click.option("--max", "max_count", type=click.IntRange(1), metavar="N", help="Only the first N messages.")
-@asked_options()
+@time_options
+@limit_option()
+@asked_options
 @common_options
-def timers(begin: int | None, end: int | None, max_count: int | None, **given: Any) -> int:
+def timers(begin: int | None, end: int | None, limit: int | None, **given: Any) -> int:
     """List the messages that wait for a timer, in the order in which they are due."""
     from rocketfsck.cli.query.facts import write_timers
     from rocketfsck.query.timers import timed_messages
 
     asked = Asked(**given)
     store = asked.open()
-    return write_timers(asked, store, timed_messages(store, begin=begin, end=end, max_count=max_count))
+    return write_timers(asked, store, timed_messages(store, begin=begin, end=end, max_count=limit))

@@ -4,38 +4,47 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import common_options
+from rocketfsck.cli.danger import WritingCommand
 from rocketfsck.cli.engines import chosen_engine, engine_options
+from rocketfsck.cli.memory import memory_option
+from rocketfsck.cli.options import (
+    delay_levels_option,
+    into_option,
+    jobs_option,
+    no_sync_option,
+    time_zone_option,
+    work_dir_option,
+)
 from rocketfsck.cli.output import refuse_inside, to_json
-from rocketfsck.cli.params import StorePath, Told, format_option, path_argument, store_options
-from rocketfsck.cli.progress import progress
+from rocketfsck.cli.params import Told, format_option, store_options
+from rocketfsck.cli.paramtypes import StorePath
+from rocketfsck.cli.rebuildstores import rebuild_many
+from rocketfsck.cli.severalstores import StoresWanted, stores_from_option
 from rocketfsck.cli.show.text import count_of, visible
+from rocketfsck.cli.timing import timing_of
 from rocketfsck.errors import EXIT_CLEAN, EXIT_PROBLEMS, StoreError, UsageError
 
 if TYPE_CHECKING:
     from rocketfsck.query.start.verdict import StartVerdict
     from rocketfsck.repair.build.run import Rebuilt
-    from rocketfsck.repair.plan.model import Assumption
-    from rocketfsck.store import Store
+    from rocketfsck.repair.build.what import What
 
 SCHEMA_VERSION = 1
 SHOWN_COUNT = 20
 
 
-@click.command(cls=Command)
+@click.command(cls=WritingCommand, advisory=("from_offset", "only_missing_tail", "no_sync"))
 @click.argument("what", type=click.Choice(["index", "consumequeue", "checkpoint", "rocksdbstore", "all"]))
-@path_argument("store_path")
-@click.option(
-    "--into",
-    required=True,
-    type=StorePath("what is written"),
-    help="Where to build: a directory that does not exist yet, outside the store.",
-)
+@click.argument("paths", nargs=-1, type=StorePath(), metavar="STORE…")
+@stores_from_option("Rebuild")
+@into_option(required=True)
 @click.option(
     "--topic", "topics", multiple=True, help="Only this topic's queues; may be given several times."
 )
@@ -51,32 +60,28 @@ SHOWN_COUNT = 20
     "--from-offset",
     type=click.IntRange(0),
     metavar="OFFSET",
-    help="Index only records from this physical offset on, behind the index files that end before it.",
+    help="Index only records from this physical offset on, after the index files that end before it.",
 )
 @click.option(
     "--only-missing-tail",
     is_flag=True,
-    help="Go on where the store's own queues and index end; only files to which something is added are made.",
+    help="Continue where the store's own queues and index end; write only files that get additions.",
 )
-@click.option(
-    "--time-zone", default="UTC", show_default=True, help="The broker's, in which new index files are named."
-)
-@click.option("--delay-levels", metavar="LEVELS", help="messageDelayLevel of the broker: '1s 5s 10s …'.")
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Threads that read the log; default: one a core.")
+@time_zone_option
+@delay_levels_option
+@jobs_option
+@memory_option("rebuild")
 @engine_options
-@click.option(
-    "--scratch",
-    type=StorePath("what is written"),
-    metavar="DIR",
-    help="On Spark: where to put by some 20 bytes a message, and as many a key; default: beside --into.",
-)
-@click.option("--no-sync", is_flag=True, help="Do not wait until the bytes are on the disk.")
+@work_dir_option
+@no_sync_option
 @format_option("text", "json")
 @store_options
+@timing_of("rebuild")
 @common_options
 def command(
-    what: str,
-    store_path: Path,
+    what: What,
+    paths: tuple[Path, ...],
+    stores_from: Path | None,
     into: Path,
     topics: tuple[str, ...],
     queue_ids: tuple[int, ...],
@@ -85,66 +90,53 @@ def command(
     output_format: str,
     engine: str,
     master: str | None,
-    scratch: Path | None,
+    work_dir: Path | None,
     **choices: Any,
 ) -> int:
-    """Build WHAT of the store at STORE_PATH anew, from its commit log, in a new directory.
+    """Rebuild WHAT of STORE from its commit log, in a new directory; of several STOREs, or a pattern in
+    quotes, each in a directory of its own, DIR/NAME.
 
     The result is, byte for byte, what the broker itself would have written, where the log determines that.
-    `all` leaves the index out where a broker.conf says messageIndexEnable=false, and takes rocksdbstore in
-    where it says indexRocksDBEnable=true.
-    Index files get the names of the store's own that begin with the same record. Filter bit maps of
-    consumequeue_ext cannot be rebuilt. The store is only read; nothing of it is replaced.
+    `all` leaves out the index if a broker.conf says messageIndexEnable=false, and includes rocksdbstore if it
+    says indexRocksDBEnable=true. A rebuilt index file that begins with the same record as one of the store's
+    gets its name. The filter bit maps of consumequeue_ext cannot be rebuilt. rebuild only reads the store and
+    replaces nothing in it.
 
     Consume queues in RocksDB (storeType=defaultRocksDB) become a database with the rows that the log has, in
-    consumequeue/ or consumequeue_rocksdb/, always as a whole; a run that was killed begins anew.
+    consumequeue/ or consumequeue_rocksdb/, always as a whole; after a kill, start this again from the
+    beginning.
 
-    rocksdbstore is the RocksDB of messages (5.4.0 and later): its index comes from the log, and the rows of
-    timers and transactions, which the log does not determine, from the store's own database. Where those
-    cannot be read any more, they are left out, with a warning and exit status 4.
+    rocksdbstore is the RocksDB of messages (5.4.0 and later). The index rows come from the log; the rows of
+    timers and transactions, which the log does not determine, come from the store's own database. If these
+    are unreadable, the result lacks them, with a warning and exit status 4.
 
-    The directory appears when it is whole. Killed on a large log, the same command goes on behind the
-    commit log files that are done (as long as the machine was not restarted); what is there so far stands in
-    .NAME.rebuilding beside it.
+    The directory appears when it is complete. After a kill on a large log, the same command continues after
+    the finished commit log files (unless the machine restarted); until then the work is in .NAME.rebuilding
+    next to it.
 
     Memory: at most 300 MiB and 64 MiB for each job, 4 bytes for each hash slot, 200 bytes for each queue.
 
-    With --engine spark workers build index and queues, in the same bytes. All of them must see the store,
-    the directory that --into is in, and --scratch, under these paths. Killed, it begins anew.
+    With --engine spark, workers build index and queues, with the same bytes. All workers must see the store,
+    the parent directory of --into, and --work-dir, under these paths. A killed run on Spark starts from the
+    beginning.
 
-    What is built by values that neither the bytes nor the options tell is a warning, and `assumptions` in the
-    JSON: a broker with other settings may refuse the result.
+    If the result depends on values that neither the bytes nor the options show, rebuild warns and lists them
+    as `assumptions` in the JSON: a broker with other settings may refuse the result.
 
-    Said at the end is what brokers of every version that the store may be of do when they start with the
-    result in its place, unless only parts were asked for.
+    At the end, rebuild predicts the start of brokers with the result in place, for every version that may
+    have written the store, unless you rebuild only parts.
 
-    Exit status 4 says that the log is damaged, has records that could not be given their place, or that a
-    broker would refuse to start with the result.
+    Exit status 4 means that the log is damaged, has records without a place, or that a broker would not start
+    with the result.
     """
     from rocketfsck.repair.build.run import RebuildOptions, rows_in
+    from rocketfsck.repair.build.what import has_problems, options_for
+    from rocketfsck.repair.plan.rebuilt import assumed_of
     from rocketfsck.store import open_store
 
     _check_choices(what, topics, queue_ids, choices)
-    _check_engine(what, engine, scratch)
-    for place in (into, scratch):
-        if place is not None:
-            refuse_inside(place, [store_path, *told.commitlog_paths])
-    store = open_store(store_path, **told.facts, delay_levels=delay_levels)
-    for place in (into, scratch):
-        if place is not None:
-            refuse_inside(place, list(store.commitlog.directories))  # a broker.conf may name some outside
-    if not store.commitlog.files:
-        raise StoreError("has no commit log files to build from", path=str(store_path))
-    options = RebuildOptions(
-        queues=what in ("consumequeue", "all"),
-        index=what == "index" or (what == "all" and store.settings.flag("messageIndexEnable", True)),
-        checkpoint=what in ("checkpoint", "all"),
-        message_rows=what == "rocksdbstore"
-        or (
-            what == "all"
-            and store.dialect.message_database
-            and store.settings.flag("indexRocksDBEnable", False)
-        ),
+    _check_engine(what, engine, work_dir)
+    base = RebuildOptions(
         wanted=_wanted(topics, queue_ids),
         from_offset=choices["from_offset"],
         only_missing=choices["only_missing_tail"],
@@ -152,19 +144,43 @@ def command(
         jobs=choices["jobs"] or 0,
         sync=not choices["no_sync"],
     )
-    places = [path.absolute() for path in (into.absolute().parent, scratch) if path is not None]
+    wanted = StoresWanted(paths, stores_from, None)
+    if wanted.is_many:
+        if work_dir is not None:
+            raise UsageError("--work-dir is for the rebuild of one store")
+        return rebuild_many(
+            wanted,
+            what,
+            base,
+            into,
+            partial(chosen_engine, engine, master, base.jobs),
+            told=told,
+            delay_levels=delay_levels,
+            output_format=output_format,
+        )
+    store_path = wanted.only
+    for place in (into, work_dir):
+        if place is not None:
+            refuse_inside(place, [store_path, *told.commitlog_paths])
+    store = open_store(store_path, **told.facts, delay_levels=delay_levels)
+    for place in (into, work_dir):
+        if place is not None:
+            refuse_inside(place, list(store.commitlog.directories))  # a broker.conf may name some outside
+    if not store.commitlog.files:
+        raise StoreError("has no commit log files to build from", path=str(store_path))
+    options = options_for(store, what, base)
+    places = [path.absolute() for path in (into.absolute().parent, work_dir) if path is not None]
     if engine != "local" and (options.message_rows or (options.queues and rows_in(store) is not None)):
-        raise UsageError("Spark builds no RocksDB: give --engine local")
+        raise UsageError("Spark cannot build a RocksDB: give --engine local")
     chosen = chosen_engine(engine, master, options.jobs, [store_path, *told.commitlog_paths, *places])
-    with progress(f"rebuild {what} of {store_path}") as bar:
-        if engine == "local":
-            from rocketfsck.repair.build.run import rebuild_store
+    if engine == "local":
+        from rocketfsck.repair.build.run import rebuild_store
 
-            rebuilt = rebuild_store(store, into, options, progress=bar.update)
-        else:
-            from rocketfsck.pipeline.rebuild import rebuild_on
+        rebuilt = rebuild_store(store, into, options)
+    else:
+        from rocketfsck.pipeline.rebuild import rebuild_on
 
-            rebuilt = rebuild_on(chosen, store, into, options, scratch=scratch, progress=bar.update)
+        rebuilt = rebuild_on(chosen, store, into, options, scratch=work_dir)
     from rocketfsck.store.newer import index_note
 
     whole = not (topics or options.from_offset is not None or options.only_missing)
@@ -176,16 +192,19 @@ def command(
             store, into, queues=options.queues, index=options.index, checkpoint=options.checkpoint
         )
     if store.live.locked:
-        print("A broker is at work in the store: what it appends now is not in.", file=sys.stderr)
+        print("A broker is running in the store: the result leaves out what it appends now.", file=sys.stderr)
     newer = index_note(store) if options.index else None
     if newer is not None:
         print(f"warning: {newer}", file=sys.stderr)
-    assumed = _assumed(store, rebuilt)
+    assumed = assumed_of(store, rebuilt)
     for item in assumed:
         value, evidence = visible(str(item.value)), visible(item.evidence)
         print(f"warning: {item.name} {value} is assumed: {evidence}", file=sys.stderr)
     if assumed:
-        print("warning: --broker-conf FILE lets the broker's settings say what is right", file=sys.stderr)
+        print(
+            "warning: --broker-conf FILE lets the broker's settings say which values are right",
+            file=sys.stderr,
+        )
     if output_format == "json":
         document = _document(rebuilt, store_path, into, str(store.dialect.version))
         said = {
@@ -200,31 +219,7 @@ def command(
         for line in verdict_lines(starts):
             print(f"  {line}")
     refused = any(start.covered and not start.loads for start in starts)
-    return EXIT_PROBLEMS if refused or _has_problems(rebuilt) else EXIT_CLEAN
-
-
-def _assumed(store: Store, rebuilt: Rebuilt) -> tuple[Assumption, ...]:
-    """What was built by and is not known."""
-    from rocketfsck.repair.plan.arguments import QueuesToBuild
-    from rocketfsck.repair.plan.law import assumed_by_rebuilding
-    from rocketfsck.repair.plan.model import Action
-    from rocketfsck.repair.plan.planning import all_repairs
-
-    table = all_repairs()
-    rows = []
-    if rebuilt.queues is not None and rebuilt.queues.queues and rebuilt.queues.database is None:
-        built = QueuesToBuild(tuple((queue.topic, queue.queue_id) for queue in rebuilt.queues.queues))
-        rows.append((table["rebuild-queue"], Action("", "consumequeue", "", built)))
-    if rebuilt.index is not None and rebuilt.index.files:
-        rows.append((table["rebuild-index"], Action("", "index", "")))
-    if rebuilt.checkpoint:
-        rows.append((table["write-checkpoint"], Action("", "checkpoint", "")))
-    return assumed_by_rebuilding(store, rows)
-
-
-def _has_index_rows(store: Store) -> bool:
-    """Whether the settings say that the broker keeps an index in RocksDB."""
-    return store.dialect.message_database and store.settings.flag("indexRocksDBEnable", False)
+    return EXIT_PROBLEMS if refused or has_problems(rebuilt) else EXIT_CLEAN
 
 
 def _check_choices(what: str, topics: tuple[str, ...], queue_ids: tuple[int, ...], choices: Any) -> None:
@@ -238,11 +233,11 @@ def _check_choices(what: str, topics: tuple[str, ...], queue_ids: tuple[int, ...
         raise UsageError("--only-missing-tail is for index and consumequeue")
 
 
-def _check_engine(what: str, engine: str, scratch: Path | None) -> None:
-    if engine == "local" and scratch is not None:
-        raise UsageError("--scratch is of Spark: give --engine spark, too")
+def _check_engine(what: str, engine: str, work_dir: Path | None) -> None:
+    if engine == "local" and work_dir is not None:
+        raise UsageError("--work-dir needs --engine spark")
     if engine != "local" and what == "checkpoint":
-        raise UsageError("a checkpoint alone is nothing for Spark: give --engine local")
+        raise UsageError("a checkpoint alone needs no Spark: give --engine local")
 
 
 def _wanted(topics: tuple[str, ...], queue_ids: tuple[int, ...]) -> Any:
@@ -252,16 +247,6 @@ def _wanted(topics: tuple[str, ...], queue_ids: tuple[int, ...]) -> Any:
     from rocketfsck.repair.build.queuestates import WantedQueues
 
     return WantedQueues(frozenset(topics), frozenset(queue_ids) or None)
-
-
-def _has_problems(rebuilt: Rebuilt) -> bool:
-    queues = rebuilt.queues
-    return bool(
-        rebuilt.damaged_files
-        or (rebuilt.message_rows is not None and rebuilt.message_rows.lost)
-        or (queues is not None and queues.refused_count)
-        or (queues is not None and any(_oddities(queue) for queue in queues.queues))
-    )
 
 
 def _oddities(queue: Any) -> list[str]:

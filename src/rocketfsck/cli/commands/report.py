@@ -10,9 +10,15 @@ import click
 
 from rocketfsck.cli.base import Command, common_options
 from rocketfsck.cli.engines import chosen_engine, engine_options
+from rocketfsck.cli.memory import memory_option
+from rocketfsck.cli.options import broker_name_option, jobs_option
 from rocketfsck.cli.output import Column, open_rows
-from rocketfsck.cli.params import Answer, StorePath, Told, output_options, store_options
-from rocketfsck.cli.progress import progress
+from rocketfsck.cli.params import Answer, Told, output_options, store_options, verbose_option
+from rocketfsck.cli.paramtypes import StorePath
+from rocketfsck.cli.severalstores import StoresWanted, stores_from_option, without_paths
+from rocketfsck.cli.show.text import visible
+from rocketfsck.cli.timing import timing_of
+from rocketfsck.errors import EXIT_CLEAN, EXIT_OPERATIONAL
 
 if TYPE_CHECKING:
     from rocketfsck.pipeline.statistics import ClusterStatistics
@@ -37,7 +43,8 @@ COLUMNS = (
 
 
 @click.command(cls=Command)
-@click.argument("paths", nargs=-1, required=True, type=StorePath(), metavar="STORE…")
+@click.argument("paths", nargs=-1, type=StorePath(), metavar="STORE…")
+@stores_from_option("Count")
 @click.option(
     "--by",
     multiple=True,
@@ -53,15 +60,18 @@ COLUMNS = (
     metavar="N",
     help="The N most frequent keys, too; reads the logs twice.",
 )
-@click.option("--broker", "brokers", multiple=True, help="The broker's name of each store, in their order.")
-@click.option("-v", "--verbose", is_flag=True, help="Show all rows of every table.")
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Files at once; default: one a core.")
+@broker_name_option
+@verbose_option("Show all rows of every table.")
+@jobs_option
+@memory_option("report")
 @engine_options
 @store_options
 @output_options()
+@timing_of("report")
 @common_options
 def command(
     paths: tuple[Path, ...],
+    stores_from: Path | None,
     by: tuple[str, ...],
     key_count: int,
     brokers: tuple[str, ...],
@@ -71,22 +81,28 @@ def command(
     master: str | None,
     told: Told,
     answer: Answer,
-) -> None:
-    """Count the messages of STOREs by broker, topic, queue, day and key, and of all of them together.
+) -> int:
+    """Count the messages of STOREs by broker, topic, queue, day and key, and of all stores together.
 
-    A STORE may be a directory of stores, too. Only live messages are counted, from the commit logs. Counts
-    are exact, but for those that say they are estimates.
+    A STORE may also be a directory of stores. report counts only live messages, from the commit logs. Counts
+    are exact, except those marked as estimates. Of several stores, one that cannot be read is named, and the
+    others are counted; exit status 8.
     """
     from rocketfsck.pipeline.statistics import count_stores
 
-    sources = told.sources(paths, brokers)
-    with progress("report") as bar:
-        statistics = count_stores(
-            sources,
-            engine=chosen_engine(engine, master, jobs or 0, [*paths, *told.commitlog_paths]),
-            key_count=key_count,
-            progress=bar.update,
-        )
+    wanted_stores = StoresWanted(paths, stores_from, None)
+    if wanted_stores.is_many or len(told.sources(paths, brokers)) > 1:
+        from rocketfsck.pipeline.fleet.counting import count_fleet
+
+        sources, failed = told.sources_or_errors(wanted_stores.named(), brokers)
+        workers = without_paths(chosen_engine(engine, master, jobs or 0, [*paths, *told.commitlog_paths]))
+        statistics = count_fleet(sources, engine=workers, key_count=key_count, failed=failed)
+    else:
+        workers = chosen_engine(engine, master, jobs or 0, [*paths, *told.commitlog_paths])
+        statistics = count_stores(told.sources(paths, brokers), engine=workers, key_count=key_count)
+    for broker, error in statistics.failed:
+        click.echo(f"Error: {visible(broker)}: {visible(error, keep_backslash=True)}", err=True)
+    code = EXIT_OPERATIONAL if statistics.failed else EXIT_CLEAN
     wanted = by or PARTS
     with answer.open(paths) as stream:
         if answer.form == "text":
@@ -95,11 +111,12 @@ def command(
             palette = answer.palette(stream)
             for line in report_lines(statistics, wanted, palette, everything=verbose):
                 stream.write(line + "\n")
-            return
+            return code
         with open_rows(stream, answer.form, COLUMNS, head(statistics)) as writer:
             for row in rows(statistics):
                 if row["by"] in wanted:
                     writer.write({column.name: row.get(column.name) for column in COLUMNS})
+    return code
 
 
 def head(statistics: ClusterStatistics) -> dict[str, Any]:
@@ -110,6 +127,7 @@ def head(statistics: ClusterStatistics) -> dict[str, Any]:
         "kind": "rocketfsck.report",
         "uncounted_queues": sum(log.uncounted_queues for log in logs),
         "uncounted_days": sum(log.uncounted_days for log in logs),
+        "failed": [{"broker": broker, "error": error} for broker, error in statistics.failed],
         "keys": keys
         and {
             "word_count": keys.word_count,

@@ -9,13 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.base import common_options
+from rocketfsck.cli.danger import WritingCommand
+from rocketfsck.cli.memory import memory_option
+from rocketfsck.cli.options import (
+    commitlog_file_size_option,
+    delay_levels_option,
+    dry_run_option,
+    into_option,
+    jobs_option,
+    ledger_option,
+)
 from rocketfsck.cli.output import plain_values, refuse_inside
-from rocketfsck.cli.params import Answer, StorePath, output_options, storage_option
-from rocketfsck.cli.progress import progress
+from rocketfsck.cli.params import (
+    Answer,
+    broker_conf_option,
+    broker_version_option,
+    output_options,
+    storage_option,
+)
+from rocketfsck.cli.paramtypes import StorePath
 from rocketfsck.cli.show.start import bad_count, verdict_lines
 from rocketfsck.cli.show.text import byte_size, count_of, visible
-from rocketfsck.cli.writeoptions import ByteSize
+from rocketfsck.cli.timing import timing_of
 from rocketfsck.documents import to_document
 from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS, UsageError
 from rocketfsck.rulenames import RuleName
@@ -32,45 +48,35 @@ LOSS_RULE = RuleName.QUEUE_OFFSET_GAP
 """What a check says of queue offsets that have no record; a salvage tells of them itself."""
 
 
-@click.command(cls=Command)
-@click.argument("paths", nargs=-1, required=True, type=StorePath())
-@click.option(
-    "--into",
-    type=StorePath("what is written"),
-    help="The new store's directory, which must not exist and appears when it is whole.",
-)
+@click.command(cls=WritingCommand, advisory=("layout", "min_confidence"))
+@click.argument("paths", nargs=-1, required=True, type=StorePath(), metavar="PATH…")
+@into_option()
 @click.option(
     "--layout",
     type=click.Choice(["auto", "keep", "pack"]),
     default="auto",
     show_default=True,
-    help="keep: every record at its physical offset, fences in between. pack: one behind the other, "
-    "physicalOffset rewritten. auto: keep where the offsets fit and brokers will deliver everything.",
+    help="keep: every record at its physical offset, fences in between. pack: records without gaps, "
+    "physicalOffset rewritten. auto: keep where the offsets fit and brokers will deliver all messages.",
 )
 @click.option(
     "--min-confidence",
     type=click.Choice(["low", "medium", "high"]),
     default="medium",
     show_default=True,
-    help="How sure it must be that a record is one; low takes damaged ones, too.",
+    help="Least confidence of a record; low includes damaged ones.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
-@click.option(
-    "--ledger",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Where it is written what came from where; default: beside the store, NAME.ledger.jsonl.",
-)
-@click.option("--commitlog-file-size", "file_size", type=ByteSize(), help="Of the new store; else inferred.")
-@click.option("--broker-version", metavar="VERSION", help="The broker that the store is for; else inferred.")
-@click.option(
-    "--broker-conf",
-    type=StorePath(dir_okay=False),
-    help="The broker's settings: sizes of consume queue and index files.",
-)
-@click.option("--delay-levels", metavar="LEVELS", help="messageDelayLevel of the broker: '1s 5s 10s …'.")
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Files that the check reads at once.")
+@dry_run_option
+@ledger_option
+@commitlog_file_size_option
+@broker_version_option()
+@broker_conf_option
+@delay_levels_option
+@jobs_option
+@memory_option("salvage")
 @storage_option
 @output_options("text", "json")
+@timing_of("salvage")
 @common_options
 def command(
     paths: tuple[Path, ...],
@@ -79,20 +85,20 @@ def command(
     min_confidence: str,
     dry_run: bool,
     ledger: Path | None,
-    file_size: int | None,
+    commitlog_file_size: int | None,
     broker_version: str | None,
     broker_conf: Path | None,
     delay_levels: str | None,
     jobs: int | None,
     answer: Answer,
 ) -> int:
-    """Carve records out of PATHs (files and directories of any kind) and write a new store of them.
+    """Carve records out of PATHs (files and directories of any kind) and write them to a new store.
 
-    Damaged or misnamed commit log files, truncated files, raw disk images, whole stores: every record whose
-    frame is sound is found, wherever it stands. The PATHs are only read. Memory: 300 bytes a record found.
+    salvage finds every record with a sound frame, in damaged or misnamed commit log files, truncated files,
+    raw disk images and whole stores. salvage only reads the PATHs. Memory: 300 bytes per record found.
 
-    Exit status 1 says that something could not be salvaged (it is named), 4 that a check of the new store
-    found something else wrong.
+    Exit status 1 means that something could not be salvaged (the output names it), 4 that a check of the new
+    store found another problem.
     """
     from rocketfsck.repair.carve.confidence import Level
     from rocketfsck.repair.salvage.salvage import SalvageOptions, default_ledger, find_records, write_store
@@ -106,22 +112,17 @@ def command(
     options = SalvageOptions(
         level=Level[min_confidence.upper()],
         layout=layout,
-        file_size=file_size,
+        file_size=commitlog_file_size,
         version=broker_version,
         broker_conf=broker_conf,
         delay_levels=delay_levels,
         jobs=jobs or 0,
     )
-    with progress("salvage") as bar:
-
-        def advance(_what: str, done: int, total: int) -> None:
-            bar.update(done, total)
-
-        salvage = find_records(paths, options, progress=advance)
-        written_store = None
-        if not dry_run:
-            assert into is not None
-            written_store = write_store(salvage, into, ledger_path=ledger, progress=advance)
+    salvage = find_records(paths, options)
+    written_store = None
+    if not dry_run:
+        assert into is not None
+        written_store = write_store(salvage, into, ledger_path=ledger)
     newer = None if salvage.origin is None else index_note(salvage.origin)
     if newer is not None:
         print(f"warning: {newer}", file=sys.stderr)
@@ -179,16 +180,16 @@ def salvage_lines(salvage: Salvage, written: SalvagedStore | None) -> Iterator[s
     head = salvage.head()
     meanings = dict(FATES.values())
     yield (
-        f"Carved {count_of(head['source_count'], 'file')}, {byte_size(head['source_size'])}: "
+        f"Carved {count_of(head['source_count'], 'file')}, {byte_size(head['source_byte_count'])}: "
         f"{count_of(head['record_count'], 'record')} found"
     )
     for name, count in salvage.counts.items():
         yield f"  {name:<13} {count_of(count, 'record')}: {meanings[name]}"
-    yield f"  {'nothing':<13} {byte_size(head['nothing_size'])} hold no record"
+    yield f"  {'nothing':<13} {byte_size(head['nothing_byte_count'])} hold no record"
     yield (
         f"Layout: {head['layout']} ({head['layout_note']}), physical offsets {head['start_offset']} to "
         f"{head['end_offset']}, files of {byte_size(head['commitlog_file_size'])}, "
-        f"fences over {byte_size(head['fence_size'])}"
+        f"fences over {byte_size(head['fence_byte_count'])}"
     )
     short = [queue for queue in salvage.story.queues if queue.missing_count]
     yield f"Queues: {len(salvage.story.queues)}, of which {len(short)} miss records"
@@ -199,7 +200,7 @@ def salvage_lines(salvage: Salvage, written: SalvagedStore | None) -> Iterator[s
     if skipped_count := head["skipped_by_brokers_count"]:
         skipped = count_of(skipped_count, "record")
         yield (
-            f"Warning: brokers will not deliver {skipped} that stand behind holes of their queues in the "
+            f"Warning: brokers will not deliver {skipped} that follow holes of their queues in the "
             "file that begins at offset 0; `salvage --layout pack` avoids that"
         )
     if written is None:

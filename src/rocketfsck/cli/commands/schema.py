@@ -6,8 +6,11 @@ from pathlib import Path
 
 import click
 
-from rocketfsck.cli.base import Command, common_options
-from rocketfsck.cli.output import open_output, to_json
+from rocketfsck.cli.base import Command, common_options, settings_of
+from rocketfsck.cli.integers import integers_option, schema_with_texts
+from rocketfsck.cli.output import open_output
+from rocketfsck.cli.params import output_option
+from rocketfsck.documents import json_text
 from rocketfsck.errors import UsageError
 
 
@@ -20,10 +23,14 @@ def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) 
 
 @click.command(cls=Command)
 @click.argument("name", required=False, shell_complete=_complete)
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
+@output_option
+@integers_option
 @common_options
 def command(name: str | None, output: Path | None) -> None:
-    """Print the JSON Schema (draft 2020-12) of the document NAME; without NAME, list the documents."""
+    """Print the JSON Schema (draft 2020-12) of the document NAME; without NAME, list the documents.
+
+    With --json-integers strings, the schema is that of documents written so.
+    """
     from rocketfsck.cli.schema.table import DOCUMENTS, document_schema
     from rocketfsck.cli.show.table import aligned
     from rocketfsck.cli.show.text import visible
@@ -32,7 +39,9 @@ def command(name: str | None, output: Path | None) -> None:
         raise UsageError(f"no document is called {visible(name)!r}; `rocketfsck schema` lists all")
     with open_output(output, binary=False) as stream:
         if name is not None:
-            stream.write(to_json(document_schema(name), indent=2) + "\n")
+            schema = document_schema(name)
+            texts = settings_of(click.get_current_context()).integer_texts
+            stream.write(json_text(schema_with_texts(schema) if texts else schema, indent=2) + "\n")
         else:
             rows = [(name, document.about) for name, document in DOCUMENTS.items()]
             stream.writelines(f"{line}\n" for line in aligned(rows))

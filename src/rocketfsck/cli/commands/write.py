@@ -11,42 +11,37 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocketfsck.cli.base import Command, common_options
-from rocketfsck.cli.params import StorePath, Timestamp
-from rocketfsck.cli.progress import progress
+from rocketfsck.cli.options import into_option, seed_option
+from rocketfsck.cli.paramtypes import ByteSize, Timestamp
 from rocketfsck.cli.show.text import byte_size, count_of, visible
-from rocketfsck.cli.writeoptions import ByteSize, shape_options, write_options
+from rocketfsck.cli.writeoptions import shape_options, write_options
 from rocketfsck.errors import EXIT_CLEAN, UsageError
 
 if TYPE_CHECKING:
-    from rocketfsck.writer.making import FillProgress, Made
+    from rocketfsck.writer.making import Made
     from rocketfsck.writer.manifest import ManifestLevel
     from rocketfsck.writer.options import WriteOptions
 
 
 @click.command(cls=Command)
 @click.argument("input_path", metavar="[INPUT]", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "--into",
-    required=True,
-    type=StorePath("what is written"),
-    help="The store's directory, which must not exist and appears when it is whole.",
-)
+@into_option(required=True)
 @click.option(
     "--synth",
     metavar="MIX",
     is_flag=False,
     flag_value="plain",
-    help="Make the messages up: plain (the default), mixed, everything, or NAME=VALUE,… (see the guide).",
+    help="Synthesise messages: plain (the default), mixed, everything, or NAME=VALUE,… (see the guide).",
 )
-@click.option("--seed", type=int, help="Same seed, same bytes, on any machine; default 0.")
-@click.option("--size", type=ByteSize(), help="Make up messages until the commit log is this long.")
-@click.option("--messages", type=click.IntRange(0), metavar="N", help="Make up so many messages.")
+@seed_option
+@click.option("--size", type=ByteSize(), help="Synthesise messages until the commit log has this size.")
+@click.option("--messages", type=click.IntRange(0), metavar="N", help="Synthesise this number of messages.")
 @click.option(
     "--start-time",
     type=Timestamp(),
     default="2024-01-01",
     show_default=True,
-    help="When the first message is stored, if it does not say so itself.",
+    help="Store time of the first message, if it has none of its own.",
 )
 @click.option(
     "--manifest",
@@ -54,13 +49,13 @@ if TYPE_CHECKING:
     type=click.Choice(["none", "brief", "hashes", "full"]),
     default="brief",
     show_default=True,
-    help="What is written down beside the store: queues, offsets, CRCs of all files; SHA-256, too; every "
-    "message, too.",
+    help="Manifest next to the store: queues, offsets and CRCs of all files; also SHA-256; also every "
+    "message.",
 )
 @click.option(
     "--manifest-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Where the manifest goes; default: beside the store, NAME.manifest.json.",
+    help="File of the manifest; default: NAME.manifest.json next to the store.",
 )
 @shape_options
 @common_options
@@ -78,8 +73,8 @@ def command(
 ) -> int:
     """Write a store into a new directory, byte for byte as a broker would.
 
-    The messages come from INPUT (JSON lines, Parquet or Arrow; - for JSON lines on standard input) or are
-    made up (--synth). After any error, and when it is interrupted, nothing is left.
+    The messages come from INPUT (JSON lines, Parquet or Arrow; - for JSON lines on standard input), or
+    --synth synthesises them. After an error or an interruption, no part of the store is left.
     """
     from rocketfsck.writer.manifest import ManifestLevel
 
@@ -87,11 +82,11 @@ def command(
         raise UsageError("give either INPUT or --synth")
     options = write_options(**shape)
     level = ManifestLevel(manifest_level)
-    with _terminated_as_interrupted(), progress(f"write {into}") as bar:
+    with _terminated_as_interrupted():
         if input_path is not None:
             if seed is not None or size is not None or messages is not None:
                 raise UsageError("--seed, --size and --messages are for --synth")
-            made = _from_input(input_path, into, options, start_time, level, manifest_file, bar.update)
+            made = _from_input(input_path, into, options, start_time, level, manifest_file)
         else:
             assert synth is not None
             made = _from_seed(
@@ -102,7 +97,6 @@ def command(
                 start_time,
                 level,
                 manifest_file,
-                bar.update,
             )
     _tell(made, into)
     return EXIT_CLEAN
@@ -115,7 +109,6 @@ def _from_input(
     start_time: int,
     level: ManifestLevel,
     manifest_file: Path | None,
-    update: FillProgress,
 ) -> Made:
     from rocketfsck.writer.input.rows import open_messages
     from rocketfsck.writer.making import fill_from, make_store
@@ -123,7 +116,7 @@ def _from_input(
     with open_messages(input_path, start_time) as source:
         return make_store(
             into,
-            fill_from(source, update),
+            fill_from(source),
             options,
             {"input": input_path.name},
             manifest=level,
@@ -139,7 +132,6 @@ def _from_seed(
     start_time: int,
     level: ManifestLevel,
     manifest_file: Path | None,
-    update: FillProgress,
 ) -> Made:
     from rocketfsck.writer.synth import parse_mix, synthesize
 
@@ -154,7 +146,6 @@ def _from_seed(
         start_time=start_time,
         manifest=level,
         manifest_path=manifest_file,
-        progress=update,
     )
 
 

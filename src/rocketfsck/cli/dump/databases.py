@@ -73,9 +73,9 @@ def _is_wanted(wanted: Wanted, values: Mapping[str, Any]) -> bool:
         (wanted.queue_offsets is None, lambda: wanted.has_queue_offset(_queue_offset(values))),
         (wanted.tag is None, lambda: _has_tag(str(wanted.tag), values)),
         (wanted.key is None, lambda: str(wanted.key).encode() in (values.get("text"), values["uniqKey"])),
-        (wanted.time_from is None and wanted.time_to is None, lambda: wanted.has_time(_time(values))),
+        (wanted.begin is None and wanted.end is None, lambda: wanted.has_time(_time(values))),
         (
-            wanted.offset_from is None and wanted.offset_to is None,
+            wanted.physical_offsets is None,
             lambda: wanted.has_offset(values["phyOffset"]),
         ),
     )
@@ -119,8 +119,8 @@ def _when(name: str) -> TextColumn:
     return TextColumn(name, name, 24, render=timestamp)
 
 
-_OFFSETS = ("offset_from", "offset_to")
-_TIMES = ("time_from", "time_to")
+_OFFSETS = ("physical_offsets",)
+_TIMES = ("begin", "end")
 
 _SHAPES: Mapping[str, tuple[tuple[Column, ...], tuple[TextColumn, ...], tuple[str, ...]]] = {
     "rocksdb-units": (

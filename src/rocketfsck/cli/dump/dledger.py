@@ -30,7 +30,7 @@ _COLUMNS = (*layout_columns(DLEDGER_ENTRY), Column("topic", "name"), Column("phy
 
 def data_items(source: Source, wanted: Wanted) -> Iterator[Item]:
     """The entries, as long as their headers make sense; then what is left."""
-    pos = 0
+    pos = source.first_pos
     while source.size - pos >= DLEDGER_BLANK.size:
         blank = DLEDGER_BLANK.parse(source.read(pos, DLEDGER_BLANK.size))
         if blank["magic"] == MAGIC_BLANK:
@@ -83,7 +83,7 @@ def index_items(source: Source, wanted: Wanted) -> Iterator[Item]:
         if not wanted.has_offset(values["pos"]):
             return None
         number = (source.start_offset + pos) // INDEX_UNIT_SIZE
-        note = "" if number == values["index"] else f"stands at the place of entry {number}"
+        note = "" if number == values["index"] else f"at the place of entry {number}"
         return "unit", values, note
 
     yield from unit_items(source, DLEDGER_INDEX, describe, zeros=not wanted.any)
@@ -96,7 +96,7 @@ _ENTRY_TEXT = (
     TextColumn("size", "size", 9),
     TextColumn("topic", "topic", 20, right=False),
 )
-_OFFSETS = ("offset_from", "offset_to")
+_OFFSETS = ("physical_offsets",)
 
 SPECS = {
     "dledger-data": Spec(_COLUMNS, _ENTRY_TEXT, _OFFSETS, data_items),

@@ -34,12 +34,15 @@ def unit_items(
     what: str = "unit",
     plural: str | None = None,
 ) -> Iterator[Item]:
-    """The units in `start:end` of a file as items; with `zeros` also runs of zero units and what is left."""
+    """The units in `start:end` of a file as items; with `zeros` also runs of zero units and what is left.
+
+    Units before the source's `first_pos` are left out.
+    """
     end = source.size if end is None else end
     unit = layout.packer()
     names = [item.name for item in layout.fields]
     nothing = bytes(unit.size)
-    pos = start
+    pos = start + max(source.first_pos - start, 0) // unit.size * unit.size
     while end - pos >= unit.size:
         step = max((1 << 16) // unit.size, 1) * unit.size
         piece = source.read(pos, min(step, (end - pos) // unit.size * unit.size))

@@ -53,7 +53,7 @@ TEXT = (
     TextColumn("prevIndex", "prevIndex", 9),
     TextColumn("time", "timestamp", 24, render=timestamp),
 )
-FILTERS = ("topic", "key", "slot", "time_from", "time_to", "offset_from", "offset_to")
+FILTERS = ("topic", "key", "slot", "begin", "end", "physical_offsets")
 _NEIGHBOURS = 50
 _ENTRY_FIELDS = tuple(item.name for item in ENTRY.fields)
 
@@ -118,7 +118,7 @@ def index_items(source: Source, wanted: Wanted) -> Iterator[Item]:
 
 def _without_geometry(source: Source, wanted: Wanted) -> Iterator[Item]:
     """The header; where slots end and entries begin is not known."""
-    unknown = "nothing tells how many slots and entries the file has; give --slots and --entries"
+    unknown = "the number of slots and entries is unknown; give --slots and --entries"
     if wanted.any:
         raise UsageError(f"{visible(source.name)}: {unknown}")
     yield _header(source, unknown)
@@ -165,7 +165,7 @@ def _entries(
             source, ENTRY, entry, start=start, end=stop, zeros=not wanted.any, what="entry", plural="entries"
         )
     if end < source.size and not wanted.any:
-        yield Item("surplus", end, source.size, {}, f"{source.size - end} bytes behind the last entry")
+        yield Item("surplus", end, source.size, {}, f"{source.size - end} bytes after the last entry")
 
 
 def _stretches(source: Source, first: int, end: int, wished: int | None) -> Iterator[tuple[int, int]]:
@@ -214,7 +214,7 @@ def _chain(source: Source, wanted: Wanted, slot_count: int, header: IndexHeader)
         pos = entry_pos(before, slot_count)
         values = dict(zip(_ENTRY_FIELDS, astuple(entry)[1:], strict=True))
         shown = _entry_values(before, values, slot_count, header.begin_timestamp)
-        note = "" if shown["slot"] == wanted.slot else f"its hash belongs to slot {shown['slot']}"
+        note = "" if shown["slot"] == wanted.slot else f"the hash belongs to slot {shown['slot']}"
         if wanted.has_offset(entry.physical_offset) and wanted.has_time(shown["timestamp"]):
             yield Item("entry", pos, pos + ENTRY_SIZE, shown, note)
     missing = entry_pos(number, slot_count)
@@ -233,8 +233,8 @@ def _why_ended(number: int, before: int | None, used: int, *, is_cut: bool) -> s
         said = link if before is not None else f"the slot says {number}"
         return f"{said}, and entries 1 to {used} are in use"
     if is_cut:
-        return f"entry {number} would be behind the end of the file"
-    return f"{link}, which the chain came by already: a cycle"
+        return f"entry {number} would be after the end of the file"
+    return f"{link}, which the chain already passed: a cycle"
 
 
 SPECS = {"index": Spec(COLUMNS, TEXT, FILTERS, index_items)}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rocketfsck.cli.output import Column
 from rocketfsck.cli.show.hexview import Span
 from rocketfsck.cli.show.text import timestamp, visible
+from rocketfsck.formats.names import shown_name
 
 if TYPE_CHECKING:
     from rocketfsck.cli.dump.source import Source, Wanted
@@ -26,7 +27,8 @@ COMMON_COLUMNS = (
 class Item:
     """Bytes `start:end` of a file. The items of a file, unfiltered, follow each other without a gap.
 
-    `values` are the fields by RocketMQ's names, and what follows from them; `note` is for text only. With
+    `values` are the fields, and what follows from them: by RocketMQ's names until `kinds.load_kind` gives
+    them those that are shown. `note` is for text only. With
     `block`, text shows every value on a line of its own.
     """
 
@@ -58,12 +60,14 @@ class TextColumn:
 
 class Spec(NamedTuple):
     """What one kind of file is to the dump: machine columns behind the common ones (they may depend on what
-    is wanted), text columns, the filters that say something about it, and who reads it."""
+    is wanted), text columns, the filters that say something about it, who reads it, and how its names are
+    shown."""
 
     columns: tuple[Column, ...] | Callable[[Wanted], tuple[Column, ...]]
     text: tuple[TextColumn, ...]
     filters: tuple[str, ...]
     items: Callable[[Source, Wanted], Iterator[Item]]
+    shown: Callable[[str], str] = shown_name
 
 
 def value_text(value: Any) -> str:
@@ -71,7 +75,7 @@ def value_text(value: Any) -> str:
     if isinstance(value, (str, bytes)):
         return visible(value)
     if isinstance(value, Mapping):
-        return " ".join(f"{visible(name)}={value_text(item)}" for name, item in value.items())
+        return " ".join(f"{value_text(name)}={value_text(item)}" for name, item in value.items())
     if isinstance(value, (list, tuple)):
         return " ".join(map(value_text, value))
     return "true" if value is True else "false" if value is False else str(value)

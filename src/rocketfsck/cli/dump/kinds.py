@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from rocketfsck.cli.dump.item import COMMON_COLUMNS, Item, Spec, TextColumn
 if TYPE_CHECKING:
     from rocketfsck.cli.dump.source import Source, Wanted
     from rocketfsck.cli.output import Column
+    from rocketfsck.cli.show.hexview import Span
 
 KINDS: Mapping[str, tuple[str, str]] = {
     "commitlog": ("commit log file", "records"),
@@ -72,4 +73,34 @@ def load_kind(name: str, wanted: Wanted) -> Kind:
     spec: Spec = import_module(f"rocketfsck.cli.dump.{module}").SPECS[name]
     wanted.require(f"{'an' if title[0] in 'aei' else 'a'} {title}", *spec.filters)
     columns = spec.columns if isinstance(spec.columns, tuple) else spec.columns(wanted)
-    return Kind(name, title, (*COMMON_COLUMNS, *columns), spec.text, spec.items)
+    shown = tuple(column._replace(name=spec.shown(column.name)) for column in (*COMMON_COLUMNS, *columns))
+    text = tuple(_shown_text(column, spec.shown) for column in spec.text)
+    return Kind(name, title, tuple(dict.fromkeys(shown)), text, _shown_items(spec))
+
+
+def _shown_text(column: TextColumn, shown: Callable[[str], str]) -> TextColumn:
+    title = shown(column.title)
+    return replace(column, title=title, name=shown(column.name), width=max(column.width, len(title)))
+
+
+def _shown_items(spec: Spec) -> Callable[[Source, Wanted], Iterator[Item]]:
+    """The items with the names that are shown, in place of RocketMQ's."""
+
+    def items(source: Source, wanted: Wanted) -> Iterator[Item]:
+        for item in spec.items(source, wanted):
+            yield shown_item(item, spec.shown)
+
+    return items
+
+
+def shown_item(item: Item, shown: Callable[[str], str]) -> Item:
+    """The item with the names that are shown."""
+    values = {shown(name): value for name, value in item.values.items()}
+    return replace(item, values=values, spans=item.spans and _shown_spans(item.spans, shown))
+
+
+def _shown_spans(
+    spans: Callable[[], Sequence[Span]], shown: Callable[[str], str]
+) -> Callable[[], list[Span]]:
+    """Fields with the names that are shown; `properties.NAME` has a name of the producer's."""
+    return lambda: [span if "." in span.name else replace(span, name=shown(span.name)) for span in spans()]

@@ -26,6 +26,7 @@ from rocketfsck.formats.consumequeue import (
     is_ext_address,
 )
 from rocketfsck.formats.delay import SCHEDULE_TOPIC
+from rocketfsck.formats.names import shown_unit_name
 from rocketfsck.formats.properties import tags_code
 
 QUEUE_COLUMNS = (Column("topic", "name"), Column("queueId", "int"))
@@ -44,7 +45,7 @@ UNIT_TEXT = (
     TextColumn("size", "size", 10),
     TextColumn("tagsCode", "tagsCode", 20),
 )
-UNIT_FILTERS = ("topic", "queue_id", "tag", "offset_from", "offset_to", "queue_offsets")
+UNIT_FILTERS = ("topic", "queue_id", "tag", "physical_offsets", "queue_offsets")
 
 BATCH_COLUMNS = (
     *QUEUE_COLUMNS,
@@ -60,7 +61,7 @@ BATCH_TEXT = (
     TextColumn("storeTime", "storeTime", 24, render=timestamp),
     TextColumn("compactedOffset", "compactedOffset", 15),
 )
-BATCH_FILTERS = (*UNIT_FILTERS, "time_from", "time_to")
+BATCH_FILTERS = (*UNIT_FILTERS, "begin", "end")
 
 EXT_COLUMNS = (
     *QUEUE_COLUMNS,
@@ -80,7 +81,7 @@ EXT_TEXT = (
 )
 _EXT_UNIT_LIMIT = 1 << 15  # its size is an i16
 _EXT_PIECE_SIZE = 1 << 20
-EXT_FILTERS = ("topic", "queue_id", "tag", "time_from", "time_to")
+EXT_FILTERS = ("topic", "queue_id", "tag", "begin", "end")
 
 
 def _whose(source: Source) -> dict[str, Any]:
@@ -145,7 +146,7 @@ def ext_items(source: Source, wanted: Wanted) -> Iterator[Item]:
     """The units of a consume queue extension file, found by their sizes from its start."""
     code = None if wanted.tag is None else tags_code(wanted.tag)
     whose = _whose(source)
-    pos = piece_pos = 0
+    pos = piece_pos = source.first_pos
     piece = b""
     while pos < source.size:
         if pos + _EXT_UNIT_LIMIT > piece_pos + len(piece) < source.size:
@@ -182,7 +183,7 @@ def _ext_spans(start: int, values: dict[str, Any]) -> Any:
 
 
 SPECS = {
-    "consumequeue": Spec(UNIT_COLUMNS, UNIT_TEXT, UNIT_FILTERS, consumequeue_items),
-    "batchconsumequeue": Spec(BATCH_COLUMNS, BATCH_TEXT, BATCH_FILTERS, batch_items),
+    "consumequeue": Spec(UNIT_COLUMNS, UNIT_TEXT, UNIT_FILTERS, consumequeue_items, shown_unit_name),
+    "batchconsumequeue": Spec(BATCH_COLUMNS, BATCH_TEXT, BATCH_FILTERS, batch_items, shown_unit_name),
     "consumequeue-ext": Spec(EXT_COLUMNS, EXT_TEXT, EXT_FILTERS, ext_items),
 }

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rocketfsck.cli.bodies import COLUMNS, body_values
 from rocketfsck.cli.dump.item import Item, Spec, TextColumn, layout_spans
 from rocketfsck.cli.dump.recordspans import record_spans
 from rocketfsck.cli.dump.source import Source, Wanted
@@ -37,10 +38,9 @@ FILTERS = (
     "queue_id",
     "tag",
     "key",
-    "time_from",
-    "time_to",
-    "offset_from",
-    "offset_to",
+    "begin",
+    "end",
+    "physical_offsets",
     "queue_offsets",
 )
 TEXT = (
@@ -72,32 +72,26 @@ _NUMBERS = (
 )
 
 STALE = "stale"
-STALE_NOTE = "stale: behind the end of the log, left by a truncation"
+STALE_NOTE = "stale: after the end of the log, left by a truncation"
 
 _REASONS = {
     "": "",
     "end": "up to the end of the file",
-    "blank-size": "its totalSize is not what is left of the file",
-    "magic": "no message's magic code",
-    "size": "a totalSize that cannot be",
+    "blank-size": "totalSize is not the rest of the file",
+    "magic": "not the magic code of a message",
+    "size": "an impossible totalSize",
     "lengths": "lengths that do not add up to totalSize",
     "body-length": "a body that runs past its record",
     "topic-length": "a topic that runs past its record",
     "properties-length": "properties that run past their record",
     "short": "fewer bytes than a header takes",
     "cut": "the file ends before the record does",
-    "garbage": "bytes behind zeros that start no record",
+    "garbage": "bytes after zeros that start no record",
 }
 
 
 def columns(wanted: Wanted) -> tuple[Column, ...]:
     """The machine columns; the body's depend on --body."""
-    body = {
-        "none": (),
-        "text": (Column("body", "name"),),
-        "hex": (Column("body_hex", "text"),),
-        "base64": (Column("body", "blob"),),
-    }[wanted.body]
     return (
         Column("topic", "name"),
         Column("queueId", "int"),
@@ -111,7 +105,7 @@ def columns(wanted: Wanted) -> tuple[Column, ...]:
         Column("uniqKey", "text"),
         Column("properties", "map"),
         Column("properties_raw", "blob"),
-        *body,
+        *COLUMNS[wanted.body],
         Column("faults", "json"),
         Column("reason", "text"),
     )
@@ -119,7 +113,6 @@ def columns(wanted: Wanted) -> tuple[Column, ...]:
 
 def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
     """Records and regions of the file in order; with a filter on what only records have, records alone."""
-    from rocketfsck.scan.columns import Fault
     from rocketfsck.scan.log.live import LiveScan
     from rocketfsck.scan.log.regions import RegionKind
     from rocketfsck.scan.machine.jit import compiled_wanted
@@ -131,13 +124,12 @@ def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
         queue_id=wanted.queue_id,
         tag=wanted.tag,
         key=wanted.key,
-        begin_timestamp=wanted.time_from,
-        end_timestamp=wanted.time_to,
-        begin_offset=wanted.offset_from,
-        end_offset=wanted.offset_to,
+        begin_timestamp=wanted.begin,
+        end_timestamp=wanted.end,
+        begin_offset=None if wanted.physical_offsets is None else wanted.physical_offsets[0],
+        end_offset=None if wanted.physical_offsets is None else wanted.physical_offsets[1],
     )
     live = LiveScan() if _is_log(source) else None
-    segment = _is_segment(source)
     for found in walk_messages(
         source.reader,
         source.start_offset,
@@ -148,15 +140,13 @@ def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
         live=live,
     ):
         if isinstance(found, Message):
-            if segment:  # its records go up to its very end
-                found = replace(found, faults=found.faults & ~Fault.END_OF_FILE)
             if wanted.has_queue_offset(found.queue_offset):
                 stale = live is not None and live.stale_pos is not None and found.pos >= live.stale_pos
-                yield _record_item(source, wanted, found, stale=stale)
+                yield record_item(source, wanted, found, stale=stale)
         elif found.kind is not RegionKind.RECORDS and not _only_records(wanted):
             start = source.start_offset + found.start
             if wanted.has_offset(start, start + found.size):
-                yield _region_item(source, wanted, found)
+                yield region_item(source, wanted, found)
 
 
 def _is_log(source: Source) -> bool:
@@ -174,10 +164,11 @@ def _is_segment(source: Source) -> bool:
 def _only_records(wanted: Wanted) -> bool:
     """Whether a filter asks for something that only records have."""
     asked = (wanted.topic, wanted.queue_id, wanted.tag, wanted.key, wanted.queue_offsets)
-    return any(value is not None for value in (*asked, wanted.time_from, wanted.time_to))
+    return any(value is not None for value in (*asked, wanted.begin, wanted.end))
 
 
-def _region_item(source: Source, wanted: Wanted, region: Region) -> Item:
+def region_item(source: Source, wanted: Wanted, region: Region) -> Item:
+    """A region that is not records, as an item."""
     kind = str(region.kind)
     reason = _REASONS.get(str(region.reason), str(region.reason))
     note = f"{count_of(region.size, 'byte')}{f': {reason}' if reason else ''}"
@@ -204,13 +195,15 @@ def _region_item(source: Source, wanted: Wanted, region: Region) -> Item:
     )
 
 
-def _record_item(source: Source, wanted: Wanted, message: Message, *, stale: bool) -> Item:
+def record_item(source: Source, wanted: Wanted, message: Message, *, stale: bool) -> Item:
+    """A record as an item."""
+    from rocketfsck.scan.columns import Fault
+
+    if _is_segment(source):  # its records go up to its very end
+        message = replace(message, faults=message.faults & ~Fault.END_OF_FILE)
     start, end = message.pos, message.pos + message.total_size
     values = message_values(message) | ({"reason": STALE} if stale else {})
-    if wanted.body == "hex":
-        values["body_hex"] = None if message.body is None else message.body.hex()
-    elif wanted.body != "none":
-        values["body"] = message.body
+    values |= body_values(message, wanted.body)
     note = ", ".join(word for word in (STALE_NOTE if stale else "", _note(message)) if word)
     return Item("record", start, end, values, note, lambda: record_spans(source, start, end, wanted.body))
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rocketfsck.cli.bodies import BodyForm
 from rocketfsck.cli.dump.item import field_text
-from rocketfsck.cli.dump.source import BodyForm, Source
+from rocketfsck.cli.dump.source import Source
 from rocketfsck.cli.show.hexview import Span
 from rocketfsck.cli.show.text import visible
 from rocketfsck.formats.magic import (

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from rocketfsck.cli.bodies import NAMES
 from rocketfsck.cli.dump.item import hex32
 from rocketfsck.cli.show.fit import table_columns
 from rocketfsck.cli.show.hexview import Span, hex_lines
@@ -77,7 +78,7 @@ class TextRenderer:
     def _block(self, item: Item) -> Iterator[str]:
         note = f"  {visible(item.note, keep_backslash=True)}" if item.note else ""
         yield self._palette.dim(f"-- bytes {item.start} to {item.end}: {item.kind}{note}")
-        shown = {name: value for name, value in item.values.items() if not (name == "body" and self._body)}
+        shown = {name: value for name, value in item.values.items() if not (name in NAMES and self._body)}
         broad = max(map(len, shown), default=0)
         for name, value in shown.items():
             first, *others = value_lines(name, value)
@@ -101,7 +102,7 @@ def value_lines(name: str, value: Any) -> list[str]:
     """A value of a block, one or more printable lines."""
     if isinstance(value, bool) or value is None:
         return ["-" if value is None else str(value).lower()]
-    if isinstance(value, int) and name == "magicCode":
+    if isinstance(value, int) and name == "magic_code":
         return [f"{hex32(value)} ({value})"]
     if isinstance(value, int):
         return [f"{value}  {timestamp(value)}" if value > 0 and _is_time(name) else str(value)]
@@ -115,9 +116,7 @@ def value_lines(name: str, value: Any) -> list[str]:
 
 
 def _is_time(name: str) -> bool:
-    return name.endswith(
-        ("Timestamp", "timestamp", "TimeMs", "StoreTime", "storeTime", "WriteTime", "deliverTime")
-    )
+    return name.endswith("timestamp")
 
 
 def config_lines(value: Any) -> list[str]:
@@ -129,7 +128,9 @@ def config_lines(value: Any) -> list[str]:
 
 
 def _body_lines(values: Mapping[str, Any]) -> Iterator[str]:
-    body = values.get("body_hex", values.get("body"))
+    if values.get("body_note"):
+        yield f"    body: {visible(values['body_note'], keep_backslash=True)}"
+    body = values.get("body_decoded") or values.get("body_hex") or values.get("body")
     if body is None:
         return
     yield "    body: " + shorten(visible(body[: BODY_SHOWN * 4]), BODY_SHOWN)

@@ -73,7 +73,7 @@ def rest_items(source: Source, start: int, what: str = "bytes that mean nothing 
 
 def raw_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
     """A file of no known kind: where it holds zeros and where something else. --hex shows what."""
-    yield from rest_items(source, 0, "bytes of no known structure")
+    yield from rest_items(source, source.first_pos, "bytes of no known structure")
 
 
 def text_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
@@ -96,13 +96,13 @@ def config_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
         content, end = valid_prefix(data)
     except FormatError as error:
         said = str(error)
-        yield Item("unreadable", 0, source.size, {"error": said}, f"no JSON that a broker reads: {said}")
+        yield Item("unreadable", 0, source.size, {"error": said}, f"not JSON that a broker reads: {said}")
         return
     rest = data[end:]
     blanks = len(rest) - len(rest.lstrip(b" \t\r\n"))
     yield Item("config", 0, end + blanks, {"content": content}, block=True)
     if end + blanks < source.size:
-        note = f"{source.size - end - blanks} bytes behind the JSON: a broker cannot read this file"
+        note = f"{source.size - end - blanks} bytes after the JSON: a broker cannot read this file"
         yield Item("garbage", end + blanks, source.size, {"error": note}, note)
 
 
@@ -116,7 +116,12 @@ def epoch_items(source: Source, _wanted: Wanted) -> Iterator[Item]:
     except FormatError as error:
         said = str(error)
         yield Item(
-            "unreadable", 0, len(data), {"content": data, "error": said}, f"no epoch file: {said}", block=True
+            "unreadable",
+            0,
+            len(data),
+            {"content": data, "error": said},
+            f"not an epoch file: {said}",
+            block=True,
         )
     else:
         ends = [entry.start_offset for entry in entries[1:]] + [None]

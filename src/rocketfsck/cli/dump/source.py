@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from rocketfsck.cli.bodies import BodyForm
 from rocketfsck.errors import UsageError
 from rocketfsck.store.reading import FileReader
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from rocketfsck.store import Store
     from rocketfsck.store.model import Other
 
-BodyForm = Literal["none", "text", "hex", "base64"]
 CHUNK_SIZE = 1 << 16
 _ZEROS = bytes(CHUNK_SIZE)
 
@@ -22,10 +22,9 @@ FILTER_OPTIONS = {
     "queue_id": "--queue",
     "tag": "--tag",
     "key": "--key",
-    "time_from": "--time-from",
-    "time_to": "--time-to",
-    "offset_from": "--offset-from",
-    "offset_to": "--offset-to",
+    "begin": "--begin",
+    "end": "--end",
+    "physical_offsets": "--physical-offset",
     "queue_offsets": "--queue-offset",
     "slot": "--slot",
 }
@@ -33,16 +32,15 @@ FILTER_OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The filters of a dump. Times in ms and physical offsets, half-open; queue offsets as (from, to)."""
+    """The filters of a dump: times in ms; offsets as (from, to). All half-open."""
 
     topic: str | None = None
     queue_id: int | None = None
     tag: str | None = None
     key: str | None = None
-    time_from: int | None = None
-    time_to: int | None = None
-    offset_from: int | None = None
-    offset_to: int | None = None
+    begin: int | None = None
+    end: int | None = None
+    physical_offsets: tuple[int, int] | None = None
     queue_offsets: tuple[int, int] | None = None
     positions: tuple[int, int] | None = None
     slot: int | None = None
@@ -52,7 +50,7 @@ class Wanted:
         """Raise UsageError for a filter that is set and is not among `names`, which `title` can answer."""
         for name, option in FILTER_OPTIONS.items():
             if name not in names and getattr(self, name) is not None:
-                raise UsageError(f"{option} says nothing about {title}")
+                raise UsageError(f"{option} has no meaning for {title}")
 
     @property
     def any(self) -> bool:
@@ -60,15 +58,13 @@ class Wanted:
         return any(getattr(self, name) is not None for name in FILTER_OPTIONS)
 
     def has_time(self, value: int) -> bool:
-        return (self.time_from is None or value >= self.time_from) and (
-            self.time_to is None or value < self.time_to
-        )
+        return (self.begin is None or value >= self.begin) and (self.end is None or value < self.end)
 
     def has_offset(self, start: int, end: int | None = None) -> bool:
         """Whether what begins at a physical offset is wanted; of a range, whether any of it is."""
         last = start + 1 if end is None else end
-        return (self.offset_from is None or last > self.offset_from) and (
-            self.offset_to is None or start < self.offset_to
+        return self.physical_offsets is None or (
+            last > self.physical_offsets[0] and start < self.physical_offsets[1]
         )
 
     def has_positions(self, start: int, end: int) -> bool:
@@ -87,7 +83,8 @@ class Source:
 
     `topic` and `queue_id` are its queue's where it is of one. `store` is the store that it is in, None for a
     file on its own; then `slot_count` and `entry_count` may say what an index file's geometry is. `database`
-    is there where rows of a database are shown, and then there is no `reader`.
+    is there where rows of a database are shown, and then there is no `reader`. From `first_pos`, where an
+    item begins, the items may be read: those before it may be left out.
     """
 
     reader: FileReader
@@ -100,6 +97,7 @@ class Source:
     slot_count: int | None = None
     entry_count: int | None = None
     database: Other | None = None
+    first_pos: int = 0
 
     @property
     def size(self) -> int:

@@ -126,7 +126,10 @@ class StoreHints:
 
 
 def find_targets(path: Path, kind: str | None, hints: StoreHints) -> list[Target]:
-    """The files to dump, in the order of the store. Raises StoreError or UsageError."""
+    """The files to dump, in the order of the store; none where it has none of `kind`.
+
+    Raises StoreError or UsageError.
+    """
     if not path.is_dir():
         if kind is not None and (kind == ALL or is_database(kind)):
             raise UsageError(f"--kind {kind} is for a store or a directory in one")
@@ -142,10 +145,16 @@ def find_targets(path: Path, kind: str | None, hints: StoreHints) -> list[Target
         if (wanted == ALL or fits(target.kind, wanted))
         and (root == base or resolved(target.path).is_relative_to(base))
     ]
-    if not targets:
-        what = "file" if wanted == ALL else "RocksDB" if wanted == DATABASE else KINDS[wanted][0]
+    if not targets and kind in (None, ALL):
+        what = "file" if wanted == ALL else KINDS[wanted][0]
         raise StoreError(f"there is no {what} in it that can be dumped", path=str(path))
     return targets
+
+
+def no_target_text(path: Path, kind: str) -> str:
+    """That a directory has nothing of this kind, as a notice."""
+    what = "RocksDB" if kind == DATABASE else KINDS[kind][0]
+    return f"{path} has no {what}"
 
 
 def store_root(directory: Path) -> Path | None:
@@ -169,7 +178,7 @@ def _loose_files(directory: Path, kind: str | None, hints: StoreHints) -> list[T
     with named_errors(directory, "cannot be listed"):
         files = sorted(entry for entry in directory.iterdir() if entry.is_file())
     if not files:
-        raise StoreError("is no store and in none, and there are no files in it", path=str(directory))
+        raise StoreError("is neither a store nor part of one, and has no files", path=str(directory))
     return [file_target(file, None if kind == ALL else kind, hints) for file in files]
 
 
@@ -189,7 +198,7 @@ def file_target(path: Path, kind: str | None, hints: StoreHints) -> Target:
         found.start_offset or 0,
         found.topic,
         found.queue_id,
-        how=f"as told with --kind {kind}" if kind else found.how,
+        how=f"as --kind says: {kind}" if kind else found.how,
         slot_count=found.slot_count if slot_count is None else slot_count,
         entry_count=found.entry_count if entry_count is None else entry_count,
     )

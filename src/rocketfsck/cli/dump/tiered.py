@@ -33,7 +33,7 @@ def index_items(source: Source, wanted: Wanted) -> Iterator[Item]:
         yield from rest_items(source, 0)
         return
     if not wanted.any:
-        note = _MAGICS.get(header.values["magicCode"], "its magic code is none of an index file's")
+        note = _MAGICS.get(header.values["magicCode"], "not the magic code of an index file")
         yield Item(
             "header",
             0,
@@ -115,8 +115,8 @@ SPECS = {
         ),
         (
             TextColumn("slot", "slot", 8),
-            TextColumn("position", "position", 10),
-            TextColumn("length", "length", 8),
+            TextColumn("items_pos", "position", 10),
+            TextColumn("items_size", "length", 10),
             TextColumn("item", "item", 9),
             TextColumn("hash", "hash", 12),
             TextColumn("topicId", "topicId", 8),
@@ -125,7 +125,7 @@ SPECS = {
             TextColumn("size", "size", 8),
             TextColumn("storeTime", "storeTime", 24, render=timestamp),
         ),
-        ("slot", "queue_id", "offset_from", "offset_to", "time_from", "time_to"),
+        ("slot", "queue_id", "physical_offsets", "begin", "end"),
         index_items,
     ),
 }

@@ -31,7 +31,7 @@ _BITS = ((MAGIC_DEFAULT, "default"), (MAGIC_ROLL, "roll"), (MAGIC_DELETE, "delet
 
 def _magic_text(magic: int) -> str:
     if not is_valid_timer_magic(magic):
-        return f"magic {magic} is none of a timer's"
+        return f"magic {magic} is not that of a timer"
     return ", ".join(name for bit, name in _BITS if magic & bit)
 
 
@@ -42,7 +42,7 @@ def wheel_items(source: Source, wanted: Wanted) -> Iterator[Item]:
         number = pos // TIMER_WHEEL_SLOT_SIZE
         if wanted.slot is not None and number != wanted.slot:
             return None
-        surplus = " (behind the wheel's last slot)" if number >= 2 * SLOTS_TOTAL else ""
+        surplus = " (after the wheel's last slot)" if number >= 2 * SLOTS_TOTAL else ""
         return "slot", {"slot": number, **values}, _magic_text(values["magic"]) + surplus
 
     yield from unit_items(source, TIMER_WHEEL_SLOT, describe, zeros=not wanted.any, what="slot")
@@ -50,7 +50,7 @@ def wheel_items(source: Source, wanted: Wanted) -> Iterator[Item]:
 
 def log_items(source: Source, wanted: Wanted) -> Iterator[Item]:
     """The units one after the other; where one ends the file's, what is behind it."""
-    pos = 0
+    pos = source.first_pos
     while source.size - pos >= TIMER_LOG_FILLER.size:
         filler = TIMER_LOG_FILLER.parse(source.read(pos, TIMER_LOG_FILLER.size))
         if filler["magic"] == MAGIC_BLANK:
@@ -126,7 +126,7 @@ SPECS = {
             TextColumn("offsetPy", "offsetPy", 14),
             TextColumn("sizePy", "sizePy", 8),
         ),
-        ("time_from", "time_to", "offset_from", "offset_to"),
+        ("begin", "end", "physical_offsets"),
         log_items,
     ),
     "timercheck": Spec(layout_columns(TIMER_CHECK), (), (), check_items),

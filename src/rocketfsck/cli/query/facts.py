@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rocketfsck.cli.output import Column
-from rocketfsck.cli.query.found import FoundText, found_row, note_of
+from rocketfsck.cli.query.found import FoundText, found_columns, found_row, note_of
 from rocketfsck.cli.query.options import FOUND_CODE, NOT_FOUND_CODE, Asked
 from rocketfsck.cli.query.traces import NOT_SETTLED
-from rocketfsck.cli.query.writing import write
+from rocketfsck.cli.query.writing import Lines, columns_of, write
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned
 from rocketfsck.cli.show.text import count_of, shorten, timestamp, visible
 from rocketfsck.errors import EXIT_OPERATIONAL, FormatError
 from rocketfsck.query.answers import is_settled
-from rocketfsck.query.life import Life
+from rocketfsck.query.life import Event, Life
 from rocketfsck.query.offsets import GroupOffsets, QueueOffsets, group_offsets, queue_offsets
 from rocketfsck.query.places import TimeAnswer
 from rocketfsck.query.timers import TimedMessage
@@ -28,6 +28,7 @@ NAME_SHOWN = 48
 
 def write_time(asked: Asked, store: Store, answer: TimeAnswer) -> None:
     """The place of a time in a queue."""
+    answer = asked.masked(answer)
 
     def lines(palette: Palette) -> Iterator[str]:
         if answer.why:
@@ -41,7 +42,15 @@ def write_time(asked: Asked, store: Store, answer: TimeAnswer) -> None:
             yield palette.warning(f"{count_of(answer.gone_count, 'unit')} looked at led to no record")
 
     row = {**asdict(answer), "outcome": answer.outcome.value}
-    write(asked, store, "rocketfsck.query.time", lines, lambda: row, (), ())
+    _write_one(asked, store, "rocketfsck.query.time", lines, row, columns_of(TimeAnswer))
+
+
+def _write_one(
+    asked: Asked, store: Store, kind: str, lines: Lines, said: Mapping[str, Any], columns: Sequence[Column]
+) -> None:
+    """Write an answer that is one row: JSON has it as the head."""
+    rows = [] if asked.answer.form in ("json", "jsonl") else [said]
+    write(asked, store, kind, lines, lambda: said, columns, rows)
 
 
 def _at(stored: int | None) -> str:
@@ -55,12 +64,14 @@ def write_broker_time(asked: Asked, store: Store, offset: int, version: str, sta
         yield str(offset)
 
     head = {"outcome": "found", "offset": offset, "broker": version, "state": state}
-    write(asked, store, "rocketfsck.query.time", lines, lambda: head, (), ())
+    columns = [Column(name, "int" if name == "offset" else "text") for name in head]
+    _write_one(asked, store, "rocketfsck.query.time", lines, head, columns)
 
 
 def write_life(asked: Asked, store: Store, life: Life) -> None:
     """A message's records and timeline."""
     root = str(store.root)
+    life = asked.masked(life)
 
     def lines(palette: Palette) -> Iterator[str]:
         if life.why:
@@ -104,10 +115,18 @@ def write_life(asked: Asked, store: Store, life: Life) -> None:
         "outcome": life.outcome.value,
         "why": life.why or None,
         "complete": is_settled(life.records),
-        "uniqKey": life.unique_key,
+        "unique_key": life.unique_key,
     }
-    columns = (Column("body", "blob"),) if asked.body == "base64" else ()
-    write(asked, store, "rocketfsck.query.life", lines, lambda: head, columns, rows())
+    columns = dict.fromkeys(
+        (
+            Column("kind", "text"),
+            *found_columns(asked.body),
+            Column("note", "text"),
+            Column("index", "json"),
+            *columns_of(Event, kind="event"),
+        )
+    )
+    write(asked, store, "rocketfsck.query.life", lines, lambda: head, list(columns), rows())
 
 
 def write_offsets(asked: Asked, store: Store, topic: str | None, group: str | None) -> int:
@@ -123,6 +142,7 @@ def write_offsets(asked: Asked, store: Store, topic: str | None, group: str | No
             groups = group_offsets(store, topic=topic, group=group, view=view)
         except FormatError as error:
             problem = f"no groups: a file in config/ cannot be used: {error}"
+    queues, groups = asked.masked(queues), asked.masked(groups)
 
     def lines(palette: Palette) -> Iterator[str]:
         if problem is not None:
@@ -145,14 +165,22 @@ def write_offsets(asked: Asked, store: Store, topic: str | None, group: str | No
             yield {"kind": "group", **asdict(row), **more}
 
     head = {"outcome": "found" if queues or groups else "not-found", "why": problem}
-    write(asked, store, "rocketfsck.query.offsets", lines, lambda: head, (), rows())
+    columns = dict.fromkeys(
+        (
+            Column("kind", "text"),
+            *columns_of(QueueOffsets, kind="queue_kind"),
+            *columns_of(GroupOffsets),
+            *(Column(name, "int") for name in ("count", "lag", "lost_count")),
+        )
+    )
+    write(asked, store, "rocketfsck.query.offsets", lines, lambda: head, list(columns), rows())
     if problem is not None:
         return EXIT_OPERATIONAL
     return FOUND_CODE if queues or groups else NOT_FOUND_CODE
 
 
 def _queue_cells(queues: list[QueueOffsets]) -> Iterator[tuple[str, ...]]:
-    yield "  topic", "queueId", "minOffset", "maxOffset", "messages", "first stored", "last stored", ""
+    yield "  topic", "queue_id", "min_offset", "max_offset", "messages", "first stored", "last stored", ""
     for queue in queues:
         yield (
             "  " + shorten(visible(queue.topic), NAME_SHOWN),
@@ -162,12 +190,12 @@ def _queue_cells(queues: list[QueueOffsets]) -> Iterator[tuple[str, ...]]:
             str(queue.count),
             "" if queue.first_timestamp is None else timestamp(queue.first_timestamp),
             "" if queue.last_timestamp is None else timestamp(queue.last_timestamp),
-            f"{count_of(queue.stale_count, 'stale unit')} behind the end" if queue.stale_count else "",
+            f"{count_of(queue.stale_count, 'stale unit')} after the end" if queue.stale_count else "",
         )
 
 
 def _group_cells(groups: list[GroupOffsets]) -> Iterator[tuple[str, ...]]:
-    yield "  group", "topic", "queueId", "offset", "maxOffset", "lag", ""
+    yield "  group", "topic", "queue_id", "offset", "max_offset", "lag", ""
     for row in groups:
         odd = "" if row.standing.value == "inside" else row.standing.value
         lost = f", {count_of(row.lost_count, 'message')} lost" if row.lost_count else ""
@@ -184,7 +212,7 @@ def _group_cells(groups: list[GroupOffsets]) -> Iterator[tuple[str, ...]]:
 
 def write_timers(asked: Asked, store: Store, found: Iterable[TimedMessage]) -> int:
     """The messages that wait for a timer; returns the exit status."""
-    messages = list(found)
+    messages = asked.masked(list(found))
 
     def lines(palette: Palette) -> Iterator[str]:
         if not messages:
@@ -197,14 +225,15 @@ def write_timers(asked: Asked, store: Store, found: Iterable[TimedMessage]) -> i
             yield {"kind": "timer", **asdict(message)}
 
     head = {"outcome": "found" if messages else "not-found"}
-    write(asked, store, "rocketfsck.query.timers", lines, lambda: head, (), rows())
+    columns = (Column("kind", "text"), *columns_of(TimedMessage))
+    write(asked, store, "rocketfsck.query.timers", lines, lambda: head, columns, rows())
     return FOUND_CODE if messages else NOT_FOUND_CODE
 
 
 def _timer_cells(messages: list[TimedMessage]) -> Iterator[tuple[str, ...]]:
-    yield "due", "action", "topic", "queueId", "physicalOffset", "uniqKey", ""
+    yield "due", "action", "topic", "queue_id", "physical_offset", "unique_key", ""
     for message in messages:
-        more = "its record cannot be read" if message.topic is None else ""
+        more = "the record cannot be read" if message.topic is None else ""
         if message.recalled_key is not None:
             more = f"recalls {shorten(visible(message.recalled_key), NAME_SHOWN)}"
         elif message.deliver_timestamp not in (None, message.due_timestamp):

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rocketfsck.cli.dump.item import Item, TextColumn
-from rocketfsck.cli.dump.kinds import Kind
-from rocketfsck.cli.dump.records import TEXT, columns, message_values
+from rocketfsck.cli.bodies import BodyForm, body_values
+from rocketfsck.cli.dump.item import COMMON_COLUMNS, Item, TextColumn
+from rocketfsck.cli.dump.kinds import Kind, load_kind
+from rocketfsck.cli.dump.records import message_values
 from rocketfsck.cli.dump.render import TextRenderer
 from rocketfsck.cli.dump.source import Wanted
 from rocketfsck.cli.output import Column
-from rocketfsck.cli.query.options import Asked, BodyForm
+from rocketfsck.cli.query.options import Asked
 from rocketfsck.cli.show.palette import Palette
+from rocketfsck.formats.names import shown_values
 from rocketfsck.query.answers import Dispatched, Found, UnitState
 from rocketfsck.query.ids import offset_id_of
 
@@ -20,7 +22,7 @@ _QUEUE_WORDS = {
     UnitState.MISSING: "has no unit for it",
     UnitState.DIFFERS: "has a unit there that points elsewhere",
     UnitState.NO_QUEUE: "does not exist",
-    UnitState.EXPIRED: "begins behind it",
+    UnitState.EXPIRED: "begins after it",
 }
 
 
@@ -29,11 +31,11 @@ def found_columns(body: BodyForm) -> tuple[Column, ...]:
     return (
         Column("file", "name"),
         Column("offset", "int"),
-        Column("offsetMsgId", "text"),
+        Column("offset_message_id", "text"),
         Column("live", "bool"),
         Column("via", "json"),
         Column("queues", "json"),
-        *columns(Wanted(body=body)),
+        *load_kind("commitlog", Wanted(body=body)).columns[len(COMMON_COLUMNS) :],
     )
 
 
@@ -43,24 +45,20 @@ def found_row(found: Found, body: BodyForm, root: str) -> dict[str, Any]:
     row: dict[str, Any] = {
         "file": message.path.removeprefix(root).lstrip("/"),
         "offset": found.offset,
-        "offsetMsgId": offset_id_of(message, found.offset),
+        "offset_message_id": offset_id_of(message, found.offset),
         "live": found.live,
         "via": list(found.via),
         "queues": [_queue_row(place) for place in found.queues],
-        **message_values(message),
+        **shown_values(message_values(message)),
     }
-    if body == "hex":
-        row["body_hex"] = None if message.body is None else message.body.hex()
-    elif body != "none":
-        row["body"] = message.body
-    return row
+    return row | body_values(message, body)
 
 
 def _queue_row(place: Dispatched) -> dict[str, Any]:
     return {
         "topic": place.topic,
-        "queueId": place.queue_id,
-        "queueOffset": place.queue_offset,
+        "queue_id": place.queue_id,
+        "queue_offset": place.queue_offset,
         "state": place.state.value,
     }
 
@@ -69,7 +67,8 @@ class FoundText:
     """Found messages as lines: a table, or with `verbose` a block each."""
 
     def __init__(self, asked: Asked, palette: Palette) -> None:
-        text = tuple(column for column in TEXT if column.name != "physicalOffset")
+        text = load_kind("commitlog", Wanted()).text
+        text = tuple(column for column in text if column.name != "physical_offset")
         place = TextColumn("offset", "offset", 14)
         kind = Kind("messages", "messages", (), (place, *text), lambda _source, _wanted: iter(()))
         self._renderer = TextRenderer(kind, palette, verbose=asked.verbose, body=asked.body != "none")
@@ -93,7 +92,7 @@ def note_of(found: Found) -> str:
     """What is odd about a message that was found; empty for nothing."""
     said = []
     if found.live is False:
-        said.append("stale: behind the end of the log, left by a truncation")
+        said.append("stale: after the end of the log, left by a truncation")
     said += [f"odd: {str(fault.name).lower().replace('_', '-')}" for fault in found.message.faults]
     for place in found.queues:
         if place.state in _QUEUE_WORDS:

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rocketfsck.cli.base import Command
-from rocketfsck.cli.params import (
-    Answer,
-    Decorator,
-    Function,
-    StorePath,
-    Timestamp,
-    Told,
-    body_option,
-    output_options,
-    store_options,
-)
+from rocketfsck.cli.base import Command, scrolling
+from rocketfsck.cli.bodies import BodyForm, body_options
+from rocketfsck.cli.maskoptions import mask_options
+from rocketfsck.cli.options import limit_option, time_options
+from rocketfsck.cli.params import Answer, Function, Told, output_options, store_options, verbose_option
+from rocketfsck.cli.paramtypes import StorePath
 from rocketfsck.errors import EXIT_OPERATIONAL
 
 if TYPE_CHECKING:
+    from rocketfsck.cli.masks import Masks
     from rocketfsck.query.answers import Found, Outcome
     from rocketfsck.query.view import StoreView
     from rocketfsck.store import Store
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-BodyForm = Literal["none", "text", "hex", "base64"]
+Value = TypeVar("Value")
+_NAMED = ("topic", "key", "group", "name", "message_id")
+"""Arguments that an answer may repeat."""
 
 FOUND_CODE, NOT_FOUND_CODE, AMBIGUOUS_CODE = 0, 4, 64
 """Of the table of exit statuses: 4 leaves the question open; with 8, because what it is about is not there to
@@ -51,14 +49,23 @@ class Asked:
     body: BodyForm = "none"
     verbose: bool = False
     traced: bool = False
+    masks: Masks | None = None
+
+    def masked(self, value: Value) -> Value:
+        """An answer, or a part of one, as it is shown: with --mask, without names and bodies."""
+        return value if self.masks is None else self.masks.of(value)
 
     def open(self) -> Store:
         """The store, read-only, with the queues and configs of its databases until the command ends."""
         from rocketfsck.store.rocks.lifting import lifted
 
         context = click.get_current_context()
-        store = self.told.open(f"query {context.info_name}", self.path)
-        return context.with_resource(lifted(store)).store
+        store = context.with_resource(lifted(self.told.open(f"query {context.info_name}", self.path))).store
+        if self.masks is not None:
+            self.masks.learn_store(store)
+            asked = (context.params.get(name) for name in _NAMED)
+            self.masks.learn(name for name in asked if isinstance(name, str))
+        return store
 
     @property
     def max_body_size(self) -> int:
@@ -68,15 +75,9 @@ class Asked:
         return 0 if self.body == "none" else MAX_BODY_SIZE
 
 
-@contextmanager
-def asked_progress(asked: Asked, what: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar for a scan; none where the answer scrolls over the same terminal."""
-    import sys
-
-    from rocketfsck.cli.progress import progress
-
-    with progress(what, wanted=not (asked.answer.path is None and sys.stdout.isatty())) as bar:
-        yield bar.update
+def quiet_terminal(asked: Asked) -> AbstractContextManager[None]:
+    """No progress is shown where the answer scrolls over the same terminal."""
+    return nullcontext() if asked.answer.path is not None else scrolling(sys.stdout)
 
 
 def asked_view(store: Store, via: str) -> StoreView:
@@ -104,19 +105,16 @@ def store_argument(function: Decorated) -> Decorated:
     return click.argument("path", metavar="STORE", type=StorePath())(function)
 
 
-def asked_options(*formats: str) -> Decorator:
+def asked_options(function: Function) -> Function:
     """What all queries take: the store's facts, the form of the answer."""
-
-    def add(function: Function) -> Function:
-        return store_options(output_options(*(formats or ("text", "json", "jsonl")))(function))
-
-    return add
+    decorated: Function = store_options(mask_options(output_options()(function)))
+    return decorated
 
 
-def message_options(function: Decorated) -> Decorated:
+def message_options(function: Function) -> Function:
     """How messages are shown."""
-    verbose = click.option("-v", "--verbose", is_flag=True, help="Show every field of every message.")
-    return body_option(verbose(function))
+    verbose = verbose_option("Show every field of every message.")
+    return body_options(verbose(function))
 
 
 def trace_option(function: Decorated) -> Decorated:
@@ -138,28 +136,15 @@ def via_option(function: Decorated) -> Decorated:
     )(function)
 
 
-def broker_option(function: Decorated) -> Decorated:
-    return click.option(
-        "--broker",
-        metavar="VERSION",
-        help="Answer exactly as a broker of this version would, with its limits.",
-    )(function)
-
-
 def state_option(function: Decorated) -> Decorated:
     return click.option(
         "--state",
         type=click.Choice(["started", "running"]),
-        help="With --broker: the answers once it has started on the store (the default), or of one that runs "
-        "on these files (the default where one does).",
+        help="With --as-broker: the answers once it has started on the store (the default), or of one that "
+        "runs on these files (the default where one does).",
     )(function)
 
 
-def window_options(function: Decorated) -> Decorated:
-    """`--begin`, `--end`, `--max`."""
-    begin = click.option("--begin", type=Timestamp(), help="Only what was stored at this time or later.")
-    end = click.option("--end", type=Timestamp(), help="Only what was stored before this time.")
-    most = click.option(
-        "--max", "max_count", type=click.IntRange(1), metavar="N", help="Only the N newest messages."
-    )
-    return begin(end(most(function)))
+def window_options(function: Function) -> Function:
+    """`--begin`, `--end`, `--limit`."""
+    return time_options(limit_option()(function))

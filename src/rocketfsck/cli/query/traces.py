@@ -14,10 +14,7 @@ from rocketfsck.query.trace import IndexStep, Trace
 
 SHOWN_ENTRIES = 50
 
-NOT_SETTLED = (
-    "the answer is incomplete: whether each of these messages is live, or stale behind the end of the log, "
-    "was not looked at; --via auto looks"
-)
+NOT_SETTLED = "the answer is incomplete: some of these messages may be stale; --via auto checks this"
 
 
 def trace_lines(trace: Trace, palette: Palette, *, everything: bool = False) -> Iterator[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from enum import Enum
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from rocketfsck.cli.output import Column, open_rows
 from rocketfsck.cli.query.found import FoundText, found_columns, found_row
 from rocketfsck.cli.query.options import Asked
 from rocketfsck.cli.query.traces import answer_lines, answer_values, trace_lines
 from rocketfsck.cli.show.palette import Palette
+from rocketfsck.rows import ColumnKind
 
 if TYPE_CHECKING:
     from rocketfsck.query.answers import Answer, Found
@@ -18,6 +21,25 @@ if TYPE_CHECKING:
 
 Lines = Callable[[Palette], Iterator[str]]
 Row = Mapping[str, Any]
+
+
+_KINDS: Mapping[Any, ColumnKind] = {int: "int", bool: "bool", float: "json"}
+
+
+def columns_of(kind: type, /, **names: str) -> tuple[Column, ...]:
+    """The columns of the members of a dataclass as `asdict` gives them; `names` are members that have another
+    name as columns."""
+    hints = get_type_hints(kind)
+    return tuple(Column(names.get(item.name, item.name), _kind(hints[item.name])) for item in fields(kind))
+
+
+def _kind(hint: Any) -> ColumnKind:
+    [found, *more] = [part for part in get_args(hint) or (hint,) if part is not type(None)]
+    if more or not isinstance(found, type):
+        return "json"
+    if issubclass(found, Enum):
+        return "text"
+    return _KINDS.get(found, "name" if issubclass(found, str) else "json")
 
 
 def write(
@@ -50,6 +72,7 @@ def write(
 def write_answer(asked: Asked, store: Store, kind: str, answer: Answer) -> None:
     """Write the messages of an answer and what is to be said of it."""
     root = str(store.root)
+    answer = asked.masked(answer)
 
     def lines(palette: Palette) -> Iterator[str]:
         text = FoundText(asked, palette)
@@ -74,7 +97,7 @@ def write_found(asked: Asked, store: Store, kind: str, expression: Expression, f
         text = FoundText(asked, palette)
         for item in found:
             count += 1
-            yield from text.lines(item)
+            yield from text.lines(asked.masked(item))
         if not count:
             yield palette.dim("nothing matches")
 
@@ -82,11 +105,11 @@ def write_found(asked: Asked, store: Store, kind: str, expression: Expression, f
         nonlocal count
         for item in found:
             count += 1
-            yield {"kind": "message", **found_row(item, asked.body, root)}
+            yield {"kind": "message", **found_row(asked.masked(item), asked.body, root)}
         if asked.answer.form in ("json", "jsonl"):
             for reason, number in sorted(expression.unread.items()):
                 yield {"kind": "unread", "reason": reason, "message_count": number}
 
     columns = (Column("kind", "text"), *found_columns(asked.body))
-    write(asked, store, kind, lines, lambda: {"expression": expression.text}, columns, rows())
+    write(asked, store, kind, lines, lambda: asked.masked({"expression": expression.text}), columns, rows())
     return count

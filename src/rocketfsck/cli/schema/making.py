@@ -19,6 +19,7 @@ from rocketfsck.documents import BYTES, UNITS
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _COLUMN_KINDS: dict[str, Any] = {
     "int": int | None,
+    "float": float | None,
     "bool": bool | None,
     "text": str | None,
     "name": str | None,

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypedDict, get_type_hints
 
-from rocketfsck.cli.schema.making import chosen, maybe, members_of, record, said
+from rocketfsck.cli.commands.timeline import COLUMNS as TIMELINE_COLUMNS
+from rocketfsck.cli.schema.making import chosen, maybe, members_of, record, row, said
+from rocketfsck.engine.passes import Pass
+from rocketfsck.errors import Outcome
 from rocketfsck.formats.checkpoint import Checkpoint
 from rocketfsck.formats.indexfile import IndexHeader
+from rocketfsck.pipeline.export.model import Gap
 from rocketfsck.query.start.model import Start
 from rocketfsck.query.start.verdict import StartVerdict
-from rocketfsck.repair.apply.ledger import Ledger
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport
 from rocketfsck.repair.build.run import Rebuilt
 from rocketfsck.repair.compare.compare import Comparison
@@ -39,23 +42,24 @@ class FindingSaid(TypedDict):
     fingerprint: str
     fault_class: str | None
     repair: str | None
+    suggest: list[list[str]]
 
 
 @said
 class SalvageHead(TypedDict):
     source_count: int
-    source_size: int
+    source_byte_count: int
     skipped_count: int
     record_count: int
     records: Mapping[str, int]
-    taken_size: int
-    nothing_size: int
+    taken_byte_count: int
+    nothing_byte_count: int
     layout: str
     layout_note: str
     commitlog_file_size: int
     start_offset: int
     end_offset: int
-    fence_size: int
+    fence_byte_count: int
     queue_count: int
     missing_count: int
     skipped_by_brokers_count: int
@@ -135,23 +139,23 @@ class WrittenFile(TypedDict):
 class WrittenMessage(TypedDict):
     schema_version: int
     number: int
-    physicalOffset: int
-    totalSize: int
+    physical_offset: int
+    size: int
     topic: str
-    queueId: int
-    queueOffset: int
-    messageCount: int
-    inQueue: bool
-    extraUnits: list[tuple[str, int, int]]
-    sysFlag: int
-    bodyCRC: int
-    bodyLength: int
-    bornTimestamp: int
-    storeTimestamp: int
-    offsetMsgId: str
+    queue_id: int
+    queue_offset: int
+    message_count: int
+    in_queue: bool
+    extra_units: list[tuple[str, int, int]]
+    sys_flag: int
+    body_crc: int
+    body_size: int
+    born_timestamp: int
+    store_timestamp: int
+    offset_message_id: str
     tags: str | None
     keys: list[str]
-    uniqKey: str | None
+    unique_key: str | None
 
 
 @said
@@ -180,20 +184,32 @@ def check() -> Any:
     """The document of `check`, or the first line of it."""
     coverage = record("CoverageSaid", Coverage, statement=str)
     findings = maybe(list[FindingSaid])
-    return _document("check", Report, coverage=coverage, findings=findings, exit_code=int, verdict=Verdict)
+    return _document(
+        "check",
+        Report,
+        coverage=coverage,
+        findings=findings,
+        exit_code=int,
+        outcome=Outcome,
+        verdict=Verdict,
+        timing=maybe(list[Pass]),
+    )
 
 
 def fix() -> Any:
     """The document of `fix`."""
     done = {"plan": plan() | None, "apply": apply() | None}
-    return _document("fix", schema_version=int, verdict=Verdict | None, **done)
+    return _document(
+        "fix", schema_version=int, exit_code=int, outcome=Outcome, verdict=Verdict | None, **done
+    )
 
 
 def simulate() -> Any:
-    """The document of `simulate`; without a prediction there are the version and the reasons alone."""
+    """The document of `simulate`; of a start without a prediction there are the version and the reasons."""
     start = {name: kind if name == "version" else maybe(kind) for name, kind in members_of(Start).items()}
-    head = {"store": str, "covered": bool, "not_covered": list[str], "harmful": bool | None}
-    return _document("simulate.start", **head, **start)
+    head = {"alike": list[str], "covered": bool, "not_covered": list[str], "harmful": bool | None}
+    starts = list[record("SimulatedStart", **head, **start)]  # type: ignore[misc, valid-type]
+    return _document("simulate", store=str, harmful=bool | None, starts=starts)
 
 
 def plan() -> Any:
@@ -204,7 +220,7 @@ def plan() -> Any:
 
 def apply() -> Any:
     """The document of `apply`, and result.json."""
-    return _document("apply", ApplyReport, exit_code=int)
+    return _document("apply", ApplyReport, exit_code=int, outcome=Outcome)
 
 
 def undo() -> Any:
@@ -212,14 +228,9 @@ def undo() -> Any:
     return _document("undo", UndoReport, exit_code=int)
 
 
-def ledger() -> Any:
-    """ledger.json beside a repaired store."""
-    return record("ledger.json", Ledger, kind=Literal["rocketfsck.ledger"])
-
-
 def compare() -> Any:
     """The document of `compare`."""
-    return _document("compare", Comparison, same=bool, further=list[Any])
+    return _document("compare", Comparison, same=bool, further=list[Any], first_different_offset=int | None)
 
 
 def rebuild() -> Any:
@@ -289,7 +300,7 @@ def write_manifest() -> Any:
     )
 
 
-_NUMBERS = ("start_offset", "max_message_size", "pid", "master_flushed_offset", "confirm_phy_offset")
+_NUMBERS = ("start_offset", "max_message_size", "pid", "master_flushed_offset", "confirm_physical_offset")
 _SWITCHES = (
     "consumequeue_ext",
     "multi_dispatch",
@@ -309,8 +320,17 @@ def export() -> Any:
         "export",
         **dict.fromkeys(texts, str),
         **dict.fromkeys(counts, int),
-        **dict.fromkeys(("damage_count", "damage_size"), int | None),
+        **dict.fromkeys(("damage_count", "damaged_byte_count"), int | None),
+        appended=bool,
+        gaps=list[record("ExportGap", Gap)],  # type: ignore[misc]
+        **dict.fromkeys(("leftovers", "active_runs"), list[str]),
+        failed=list[record("FailedStore", broker=str, error=str)],  # type: ignore[misc]
     )
+
+
+def timeline() -> Any:
+    """The document of `timeline`."""
+    return _document("timeline", store=str, rows=list[row("TimelineEvent", TIMELINE_COLUMNS)])  # type: ignore[misc]
 
 
 def export_manifest() -> Any:
@@ -318,13 +338,13 @@ def export_manifest() -> Any:
     return _document(
         "export",
         version=str,
+        run=maybe(str),
         view=str,
         partition=list[str],
         stores=list[dict[str, Any]],
-        format=str,
-        mode=str,
+        **dict.fromkeys(("format", "mode"), str),
         selection=Mapping[str, Any],
-        **dict.fromkeys(("row_count", "damage_count", "damage_size", "corrupt_count"), int),
+        **dict.fromkeys(("row_count", "damage_count", "damaged_byte_count", "corrupt_count"), int),
         damage_told=bool,
         **dict.fromkeys(("files", "damage", "crowded"), list[ExportedFile]),
     )

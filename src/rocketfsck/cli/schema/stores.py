@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypedDict, get_args
 
+from rocketfsck.cli.bodies import BodyForm
 from rocketfsck.cli.commands.explain import COLUMNS as EXPLAIN_COLUMNS
 from rocketfsck.cli.commands.report import COLUMNS as REPORT_COLUMNS
 from rocketfsck.cli.dump.kinds import KINDS, load_kind
-from rocketfsck.cli.dump.source import BodyForm, Wanted
+from rocketfsck.cli.dump.source import Wanted
 from rocketfsck.cli.query.found import found_columns
 from rocketfsck.cli.schema.making import maybe, members_of, record, row, said
 from rocketfsck.formats.checkpoint import CHECKPOINT
 from rocketfsck.formats.indexfile import HEADER
 from rocketfsck.formats.layout import Layout
+from rocketfsck.formats.names import shown_name
 from rocketfsck.formats.timer import TIMER_CHECK
 from rocketfsck.query.answers import Lead, Outcome, UnitState
 from rocketfsck.query.counts.counting import Tally
@@ -96,7 +98,7 @@ class Queue(Files):
     kind: str
     min_offset: int | None
     max_offset: int | None
-    physical_end: int | None
+    physical_end_offset: int | None
     error: NotRequired[str]
 
 
@@ -150,7 +152,7 @@ class Skew(TypedDict):
     slot_count: NotRequired[int]
     entry_count: NotRequired[int]
     used_slot_count: NotRequired[int]
-    expected_used_slot_count: NotRequired[float]
+    expected_used_slot_count: NotRequired[int]
     longest_chain: NotRequired[int]
     longest_chain_slot: NotRequired[int | None]
     chain_lengths: NotRequired[list[Chains]]
@@ -170,13 +172,13 @@ class Retention(TypedDict):
 @said
 class Dispatched(TypedDict):
     topic: str
-    queueId: int
-    queueOffset: int
+    queue_id: int
+    queue_offset: int
     state: UnitState
 
 
 def _fields(layout: Layout) -> dict[str, Any]:
-    return {item.name: maybe(int) for item in layout.fields}
+    return {shown_name(item.name): maybe(int) for item in layout.fields}
 
 
 def info_store() -> Any:
@@ -264,7 +266,8 @@ def report() -> Any:
         is_complete=bool,
     )
     counts = dict.fromkeys(("uncounted_queues", "uncounted_days"), int)
-    return _table("report", row("Counts", REPORT_COLUMNS), **counts, keys=keys | None)
+    failed: Any = record("FailedStore", broker=str, error=str)
+    return _table("report", row("Counts", REPORT_COLUMNS), **counts, failed=list[failed], keys=keys | None)
 
 
 def explain() -> Any:
@@ -326,9 +329,8 @@ def query_time() -> Any:
 def query_life() -> Any:
     """The document of `query life`: the records of a message, and what happened."""
     event = {name: maybe(kind) for name, kind in members_of(Event).items() if name not in ("kind", "offset")}
-    event["properties_raw"] = maybe(str | None)
     rows = _message(event=maybe(str), note=maybe(str), index=maybe(list[IndexPlace]), **event)
-    outcome = {"outcome": Outcome, "why": str | None, "complete": bool, "uniqKey": str | None}
+    outcome = {"outcome": Outcome, "why": str | None, "complete": bool, "unique_key": str | None}
     return _table("query.life", rows, **outcome)
 
 

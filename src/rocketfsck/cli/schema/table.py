@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from rocketfsck.cli.schema import repairs, stores
+from rocketfsck.cli.bugreports import BugReport
+from rocketfsck.cli.schema import kept, repairs, severalstores, stores
 from rocketfsck.cli.schema.making import schema_of
+from rocketfsck.cli.schema.progress import ProgressEnd, ProgressLine
+from rocketfsck.page.fleet import FleetPage
+from rocketfsck.page.model import Page
 from rocketfsck.repair.area.journal import Journal, Manifests
 from rocketfsck.verify.baseline import Baseline
+from rocketfsck.verify.since.state import SinceState
 from rocketfsck.verify.tasks.resume import CheckState
 
 
@@ -22,27 +27,35 @@ class Document(NamedTuple):
 _MESSAGES = "what `rocketfsck query {0}` prints"
 
 DOCUMENTS: Mapping[str, Document] = {
-    "apply": Document("what `rocketfsck apply` prints; result.json beside a repaired store", repairs.apply),
+    "apply": Document("what `rocketfsck apply` prints; result.json next to a repaired store", repairs.apply),
     "baseline": Document("what `rocketfsck check --write-baseline` writes", lambda: Baseline),
+    "bugreport": Document("what `rocketfsck bugreport` prints; about.json in its archive", lambda: BugReport),
     "check": Document("what `rocketfsck check` prints; of JSON lines the first", repairs.check),
     "check-finding": Document(
         "a finding, as `rocketfsck check --format jsonl` prints it", lambda: repairs.FindingSaid
     ),
+    "check-since": Document("what `rocketfsck check --since` writes", lambda: SinceState),
     "check-state": Document("what `rocketfsck check --resume` writes", lambda: CheckState),
     "compare": Document("what `rocketfsck compare` prints", repairs.compare),
+    "check-stores": Document("what `rocketfsck check` prints of several stores", severalstores.check_stores),
+    "config": Document("what `rocketfsck config` prints", kept.config),
     "damage": Document("what `rocketfsck damage` prints; DIR.damage.json", repairs.damage),
     "damage-faults": Document("what `rocketfsck damage --list` prints", repairs.damage_faults),
     "dump": Document("what `rocketfsck dump` prints", stores.dump),
     "explain": Document("what `rocketfsck explain` prints", stores.explain),
-    "export": Document("what `rocketfsck export --json` prints", repairs.export),
+    "export": Document("what `rocketfsck export --format json` prints", repairs.export),
     "export-manifest": Document("_manifest.json in an exported directory", repairs.export_manifest),
     "fix": Document("what `rocketfsck fix` prints", repairs.fix),
     "info-file": Document("what `rocketfsck info FILE` prints", stores.info_file),
     "info-store": Document("what `rocketfsck info STORE` prints", stores.info_store),
-    "journal": Document("journal.json beside a repaired store", lambda: Journal),
-    "ledger": Document("ledger.json beside a repaired store", repairs.ledger),
-    "manifests": Document("manifests.json beside a repaired store", lambda: Manifests),
+    "journal": Document("journal.json next to a repaired store", lambda: Journal),
+    "ledger": Document("ledger.json next to a repaired store", kept.ledger),
+    "manifests": Document("manifests.json next to a repaired store", lambda: Manifests),
+    "page": Document("what a report page of one store shows; in its HTML as JSON", lambda: Page),
+    "page-fleet": Document("what a report page of several stores shows", lambda: FleetPage),
     "plan": Document("what `rocketfsck plan` and `compare --heal` print and write", repairs.plan),
+    "progress": Document("a line of `--progress json`", lambda: ProgressLine),
+    "progress-end": Document("the last line of `--progress json`", lambda: ProgressEnd),
     "query-id": Document(_MESSAGES.format("id"), lambda: stores.query_messages("id")),
     "query-key": Document(
         _MESSAGES.format("key` and `query unique-key"), lambda: stores.query_messages("key")
@@ -54,12 +67,21 @@ DOCUMENTS: Mapping[str, Document] = {
     "query-timers": Document(_MESSAGES.format("timers"), stores.query_timers),
     "query-time": Document(_MESSAGES.format("time"), stores.query_time),
     "rebuild": Document("what `rocketfsck rebuild` prints", repairs.rebuild),
+    "rebuild-stores": Document(
+        "what `rocketfsck rebuild` prints of several stores", severalstores.rebuilt_stores
+    ),
+    "repair-log": Document(
+        "a line of actions.jsonl next to a repaired store, and of `--log FILE`", kept.repair_log
+    ),
     "report": Document("what `rocketfsck report` prints", stores.report),
     "salvage": Document("what `rocketfsck salvage` and `compare --heal --into` print", repairs.salvage),
     "salvage-ledger": Document("a line of NAME.ledger.jsonl", repairs.salvage_ledger),
     "simulate": Document("what `rocketfsck simulate` prints", repairs.simulate),
+    "timeline": Document(
+        "what `rocketfsck timeline` prints; a line of JSON lines is a row", repairs.timeline
+    ),
     "undo": Document("what `rocketfsck undo` prints", repairs.undo),
-    "write-manifest": Document("NAME.manifest.json beside a written store", repairs.write_manifest),
+    "write-manifest": Document("NAME.manifest.json next to a written store", repairs.write_manifest),
     "write-message": Document("a line of NAME.messages.jsonl", lambda: repairs.WrittenMessage),
 }
 

@@ -1,6 +1,6 @@
 """Bytes beside the names of the fields they are, in the manner of fq: nothing is left out.
 
-    00000000  00 00 00 9a                                     |....            | totalSize = 154
+    00000000  00 00 00 9a                                     |....            | size = 154
     00000004  da a3 20 a7                                     |.. .            | magicCode = 0xdaa320a7
 
 `tile` completes a list of fields to an exact tiling of a range: what no field covers becomes a field of its

@@ -36,13 +36,13 @@ def _sentence(text: str) -> str:
 def _written_by(written: Facts, palette: Palette, columns: int) -> Iterator[str]:
     versions = written["versions"]
     if written["given"]:
-        line = f"written by: RocketMQ {written['dialect']}, as told"
+        line = f"written by: RocketMQ {written['dialect']} (given by the user)"
     elif len(versions) > 1:
         line = f"written by: RocketMQ {versions[0]} to {versions[-1]}, read as {written['dialect']}"
     else:
         line = f"written by: RocketMQ {written['dialect']}"
     if written["conflict"]:
-        line += palette.warning(" (no known version fits all of this)")
+        line += palette.warning(" (no known version fits all signs)")
     yield f"  {line}"
     for item in written["known_from"]:
         yield from (
@@ -73,7 +73,7 @@ def _state(facts: Facts, palette: Palette, columns: int) -> Iterator[str]:
         yield palette.error(f"  checkpoint: {_sentence(checkpoint['error'])}")
     else:
         rows = [
-            (name, str(value), timestamp(value) if value and name.endswith("Timestamp") else "")
+            (name, str(value), timestamp(value) if value and name.endswith("timestamp") else "")
             for name, value in checkpoint.items()
         ]
         yield "  checkpoint"
@@ -93,7 +93,7 @@ def _group(facts: Facts, palette: Palette, columns: int) -> Iterator[str]:
 
 def _identity(found: Facts) -> str:
     return (
-        f"identity: broker {visible(found['broker_name'])}, id {found['broker_id']}, of cluster "
+        f"identity: broker {visible(found['broker_name'])}, id {found['broker_id']}, cluster "
         f"{visible(found['cluster'])} ({visible(found['file'])})"
     )
 
@@ -103,7 +103,7 @@ def _node(found: Facts) -> str:
     term = "unknown" if found["current_term"] is None else found["current_term"]
     vote = "nobody" if found["voted_for"] is None else visible(found["voted_for"])
     agreed = found["committed_index"]
-    until = "no agreement is noted" if agreed is None else f"agreed on up to entry {agreed}"
+    until = "no recorded group agreement" if agreed is None else f"group agreement up to entry {agreed}"
     return f"dledger: node {visible(found['node'])} of {group}; term {term}, voted for {vote}; {until}"
 
 
@@ -132,7 +132,7 @@ def _commitlog(log: Facts, palette: Palette, everything: bool) -> Iterator[str]:
         title += f", physical offsets {log['start_offset']} to {log['end_offset']}"
     yield palette.bold(title)
     if log["dispatched_end_offset"]:
-        yield f"  the consume queues know of it up to physical offset {log['dispatched_end_offset']}"
+        yield f"  the consume queues cover the log up to physical offset {log['dispatched_end_offset']}"
     for directory in log["directories"] if len(log["directories"]) > 1 else ():
         yield f"  directory {visible(directory)}"
     shown, left_out = _some(files, everything)
@@ -164,7 +164,7 @@ def _queues(queues: Sequence[Facts], palette: Palette, everything: bool) -> Iter
 
     def rows() -> Iterator[list[str]]:
         if queues:
-            yield ["topic", "queueId", "kind", "min", "max", "files"]
+            yield ["topic", "queue_id", "kind", "min", "max", "files"]
         for queue in shown:
             if queue is None:
                 yield []
@@ -190,7 +190,7 @@ def _indexes(indexes: Sequence[Facts], geometry: Facts, palette: Palette, everyt
     size = sum(index["size"] for index in indexes)
     yield ""
     slots, entries = geometry["slot_count"]["value"], geometry["entry_count"]["value"]
-    shape = f", each {slots} slots and {entries} entries" if indexes else ""
+    shape = f", each with {slots:,} slots and {entries:,} entries" if indexes else ""
     yield palette.bold(f"Index: {count_of(len(indexes), 'file')}, {byte_size(size)}{shape}")
     shown, left_out = _some(indexes, everything)
 
@@ -206,9 +206,9 @@ def _indexes(indexes: Sequence[Facts], geometry: Facts, palette: Palette, everyt
                 yield [
                     visible(index["file"]),
                     str(index["used_entry_count"]),
-                    timestamp(index["beginTimestamp"]),
-                    timestamp(index["endTimestamp"]),
-                    f"{index['beginPhyOffset']} to {index['endPhyOffset']}",
+                    timestamp(index["begin_timestamp"]),
+                    timestamp(index["end_timestamp"]),
+                    f"{index['begin_physical_offset']} to {index['end_physical_offset']}",
                 ]
 
     yield from _table(rows(), left_out, (1,))
@@ -230,7 +230,7 @@ def _small(facts: Facts, palette: Palette) -> Iterator[str]:
     ]
     if rows:
         yield ""
-        yield palette.bold("Beside them")
+        yield palette.bold("Other files")
         yield from (f"  {line}" for line in aligned(rows, right=(2,)))
     databases = [other for other in facts["others"] if "families" in other]
     if databases:
@@ -239,7 +239,7 @@ def _small(facts: Facts, palette: Palette) -> Iterator[str]:
         yield from (f"  {line}" for line in aligned(map(_families, databases)))
     if facts["strays"]:
         yield ""
-        yield palette.bold(palette.warning("Strays: no broker reads these where they are"))
+        yield palette.bold(palette.warning("Strays: no broker reads these files in their places"))
         strays = (
             [
                 visible(stray["file"]),
@@ -286,4 +286,4 @@ def file_lines(facts: Facts, palette: Palette) -> Iterator[str]:
 
 
 def _is_time(name: str, value: Any) -> bool:
-    return isinstance(value, int) and value > 0 and name.lower().endswith(("timestamp", "timems"))
+    return isinstance(value, int) and value > 0 and name.endswith("timestamp")

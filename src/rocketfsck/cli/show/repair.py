@@ -9,7 +9,7 @@ from itertools import chain
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.report import paint
 from rocketfsck.cli.show.start import comparison_lines
-from rocketfsck.cli.show.table import aligned, wrapped
+from rocketfsck.cli.show.table import aligned_rows, wrapped
 from rocketfsck.cli.show.text import byte_size, count_of, shorten, visible
 from rocketfsck.repair.apply.ledger import Account, Ledger
 from rocketfsck.repair.apply.results import ApplyReport, UndoReport, undo_command
@@ -34,7 +34,7 @@ def plan_lines(plan: Plan, palette: Palette, columns: int, *, head: bool = True)
         yield f"  read as RocketMQ {visible(plan.store.version)}; found at level {plan.level}: {found}"
     if plan.actions:
         yield ""
-        yield palette.bold("What would be done, in this order")
+        yield palette.bold("Planned actions, in order")
     for number, action in enumerate(plan.actions, 1):
         yield from _action(number, action, palette, columns)
     losses = [*chain.from_iterable(action.losses for action in plan.actions)]
@@ -56,12 +56,12 @@ def plan_lines(plan: Plan, palette: Palette, columns: int, *, head: bool = True)
     yield from _unanswered("What is not answered", plan.unanswered, columns, palette)
     yield ""
     answered = len({name for action in plan.actions for name in action.why})
-    size = sum(action.write_size for action in plan.actions)
+    size = sum(action.write_byte_count for action in plan.actions)
     if plan.actions:
         most = f"at most {byte_size(size)} to be written"
         words = f"{count_of(len(plan.actions), 'action')} for {count_of(answered, 'finding')}, {most}"
     else:
-        words = "nothing to be done" if not plan.unanswered else "nothing that can be done"
+        words = "no repair is needed" if not plan.unanswered else "no repair is possible"
     left = f"; {count_of(len(plan.unanswered), 'finding')} not answered" if plan.unanswered else ""
     yield f"{palette.bold('Result:')} {words}{left}."
 
@@ -149,8 +149,8 @@ def _action(number: int, action: Action, palette: Palette, columns: int) -> Iter
     facts = []
     if action.why:
         facts.append(f"for {', '.join(map(visible, action.rules))} ({count_of(len(action.why), 'finding')})")
-    if action.write_size:
-        facts.append(f"writes at most {byte_size(action.write_size)}")
+    if action.write_byte_count:
+        facts.append(f"writes at most {byte_size(action.write_byte_count)}")
     facts.append("provably safe" if action.preen else "needs your judgement")
     yield from (palette.dim(line) for line in wrapped("; ".join(facts), columns, "     "))
 
@@ -182,11 +182,11 @@ def apply_lines(
     plan (`planned`) what these say already is left out."""
     yield "" if planned else palette.bold(f"Store {visible(report.store)}")
     if report.finished:
-        yield "  the plan was applied before; what an interruption had left open is finished"
+        yield "  an earlier run applied the plan; this run finished the rest"
     if report.actions:
         if not planned:
             yield ""
-        yield palette.bold("Done" if report.published else "Tried beside the store")
+        yield palette.bold("Done" if report.published else "Tried next to the store")
         yield from _some((f"  {visible(action)}" for action in report.actions), len(report.actions))
         yield ""
         yield palette.bold("Findings")
@@ -211,7 +211,7 @@ def _before_and_after(report: ApplyReport, palette: Palette) -> Iterator[str]:
         for rule in rules
         if RULES[rule].severity > Severity.INFO
     ]
-    for number, line in enumerate(aligned(rows, right=(1, 2))):
+    for number, line in aligned_rows(rows, right=(1, 2)):
         yield palette.dim(line) if number == 0 else line
 
 
@@ -223,10 +223,10 @@ def _ledger(ledger: Ledger, palette: Palette) -> Iterator[str]:
     head = ("", "before", "kept", "corrected", "moved", "lost", "gained", "after")
     shown = ledger.accounts[:SHOWN]
     rows = [head, *map(_account_row, shown)]
-    for number, line in enumerate(aligned(rows, right=range(1, len(head)))):
+    for number, line in aligned_rows(rows, right=range(1, len(head))):
         account = shown[number - 1] if number else None
         odd = account is not None and not account.balanced
-        yield palette.error(f"  {line}") if odd else palette.dim(f"  {line}") if not number else f"  {line}"
+        yield palette.error(f"  {line}") if odd else palette.dim(f"  {line}") if number == 0 else f"  {line}"
         if account is not None and account.lost_ranges:
             yield f"    lost: {_ranges_text(account)}"
     if len(ledger.accounts) > SHOWN:
@@ -280,8 +280,8 @@ def _result(report: ApplyReport, palette: Palette, columns: int) -> Iterator[str
         yield "Owners, permissions and attributes that could not be kept:"
         yield from (f"  {visible(line)}" for line in report.not_kept)
     if report.kept:
-        yield from wrapped(f"What was there before is kept in {visible(report.kept)}.", columns)
-        yield _next(_undo_command(report), palette, "To take it back")
+        yield from wrapped(f"The former store is kept in {visible(report.kept)}.", columns)
+        yield _next(_undo_command(report), palette, "To undo")
     yield _next(f"rocketfsck check {store}", palette)
 
 
@@ -299,8 +299,8 @@ def _next(command: str, palette: Palette, why: str = "Next") -> str:
 def undo_lines(report: UndoReport, palette: Palette) -> Iterator[str]:
     """What was taken back."""
     yield palette.bold(f"Store {visible(report.store)}")
-    done = "an interrupted repair is taken back" if report.finished else "the last repair is taken back"
-    yield f"{palette.bold('Result:')} {palette.good(done)}; the bytes, names and times are those of before."
+    done = "an interrupted repair is undone" if report.finished else "the last repair is undone"
+    yield f"{palette.bold('Result:')} {palette.good(done)}; bytes, names and times are restored."
     if report.kept:
         yield f"What had been written since is kept in {visible(report.kept)}."
     yield _next(f"rocketfsck check {shlex.quote(report.store)}", palette)

@@ -22,19 +22,19 @@ def replication_lines(found: Replication) -> Iterator[str]:
         terms = [_term(term) for term in found.parting.terms]
         what = "headers" if found.parting.in_header else "bodies"
         yield (
-            f"DLedger's entries part at {found.parting.physical_offset}, entry {found.parting.index}: "
-            f"{terms[0]} in A, {terms[1]} in B; their {what} differ"
+            f"DLedger's entries differ from {found.parting.physical_offset} on, entry "
+            f"{found.parting.index}: {terms[0]} in A, {terms[1]} in B; their {what} differ"
         )
     if found.ahead is not None:
-        yield f"{found.ahead} has the later last entry: of the two it may lead, and the other follows it"
+        yield f"{found.ahead} has the later last entry: {found.ahead} may lead, and the other follows"
     if found.epochs is not None:
         epochs = found.epochs
-        yield f"Epochs: the last one is {epochs.last_epochs[0]} in A and {epochs.last_epochs[1]} in B"
+        yield f"Epochs: the last epoch is {epochs.last_epochs[0]} in A and {epochs.last_epochs[1]} in B"
         if epochs.common_epoch is None:
-            yield "  no epoch begins at one offset in both: a slave would begin anew"
+            yield "  no epoch begins at the same offset in both: a slave would copy everything again"
         else:
             yield (
-                f"  epoch {epochs.common_epoch} is the last that both have: a slave goes on from "
+                f"  epoch {epochs.common_epoch} is the last that both have: a slave continues from "
                 f"{epochs.consistent_offset}"
             )
 

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import aligned, wrapped
-from rocketfsck.cli.show.text import byte_size, count_of, duration, shorten, visible
+from rocketfsck.cli.show.text import byte_size, count_of, duration, shorten, timestamp, visible
 from rocketfsck.cli.show.verdict import labelled, verdict_lines
 from rocketfsck.repair.verdict import Verdict
 from rocketfsck.rulenames import RuleName
@@ -45,7 +45,7 @@ def report_lines(
     rules, identity, geometry and regions; `all_places` shows every finding kept, else the first few of each
     rule."""
     yield from verdict_lines(verdict, report.store, palette, columns)
-    yield from _amounts_line(report, columns)
+    yield from amounts_lines(report, columns)
     yield from _limits(report, palette, columns, verbose)
     yield from _diagnoses(report, palette, columns, Detail(all_places, verbose))
     yield from _others(report, palette, columns, Detail(all_places, verbose))
@@ -70,11 +70,10 @@ class Detail:
         return (SHOWN_PLACES if self.verbose else FIRST_PLACES)[severity]
 
 
-def _amounts_line(report: Report, columns: int) -> Iterator[str]:
-    """What was gone through, and how many notes there are, in a line."""
+def amounts_lines(report: Report, columns: int, *, is_timed: bool = True) -> Iterator[str]:
+    """What was gone through, and how many notes there are; `is_timed`: also how long it took."""
     total = sum(report.checked.values(), Checked())
-    amounts = ", ".join(filter(None, _amounts(total)))
-    yield from labelled("Checked", [f"{amounts}; level {report.level}, {duration(report.seconds)}"], columns)
+    yield from labelled("Checked", [", ".join(filter(None, _amounts(total)))], columns)
     words = [
         count_of(number, noun)
         for severity, noun in _NOUNS.items()
@@ -82,12 +81,31 @@ def _amounts_line(report: Report, columns: int) -> Iterator[str]:
     ]
     if report.suppressed:
         words.append(f"{count_of(report.suppressed, 'finding')} of the baseline not shown")
-    if words:
-        yield from labelled("Found", [", ".join(words)], columns)
+    if report.withheld:
+        words.append(f"{count_of(report.withheld, 'finding')} above max_count not shown")
+    yield from labelled("Since", _since(report), columns)
+    how = f"level {report.level}" + (f", {duration(report.seconds)}" if is_timed else "")
+    yield from labelled("Found", [f"{', '.join(words) or 'nothing'}; {how}"], columns)
     filler_count = sum(_filler_units(finding) for finding in report.findings)
     if filler_count:
         text = f"consumers without a tag filter (`*`) receive {count_of(filler_count, 'filler record')}"
         yield from labelled("Note", [f"{text} in place of lost messages (XR015)"], columns)
+
+
+def _since(report: Report) -> Iterator[str]:
+    """What a check that goes on from an earlier one did not read again."""
+    since = report.since
+    if since is None:
+        return
+    if since.previous_timestamp is None:
+        why = f": {visible(since.reason)}" if since.reason else ", the first check with this state file"
+        yield f"everything was read{why}"
+        return
+    files = f"{count_of(since.kept_file_count, 'commit log file')} ({byte_size(since.kept_byte_count)})"
+    yield (
+        f"{timestamp(since.previous_timestamp)}: {files} not read again; the part that was read longest ago "
+        f"was read {timestamp(since.oldest_read_timestamp)}"
+    )
 
 
 def _filler_units(finding: Finding) -> int:
@@ -128,7 +146,7 @@ def _identity(report: Report, palette: Palette, columns: int) -> Iterator[str]:
         for name, value in store.geometry.items()
     )
     yield from wrapped(f"geometry: {', '.join(sizes)}", columns, "  ")
-    state = {True: "IN USE", False: "not in use", None: "unknown whether in use"}[store.live]
+    state = {True: "IN USE", False: "not in use", None: "perhaps in use"}[store.live]
     live = f"broker: {state} ({visible(store.live_known_from, keep_backslash=True)})"
     yield from (palette.warning(line) if store.live else line for line in wrapped(live, columns, "  "))
 
@@ -142,9 +160,9 @@ def _told(known_from: Sequence[tuple[str, str]]) -> str:
 
 def _because(known_from: Sequence[tuple[str, str]]) -> str:
     if not known_from:
-        return "nothing in the bytes tells; give --broker-version if you know it"
+        return "the store has no sign of the version; give --broker-version if you know the version"
     signs = "; ".join(what for what, _ in known_from)
-    return visible(f"{signs}; `rocketfsck info` says what each tells", keep_backslash=True)
+    return visible(f"{signs}; `rocketfsck info` explains each", keep_backslash=True)
 
 
 def _checked(report: Report, palette: Palette) -> Iterator[str]:
@@ -193,7 +211,7 @@ def _regions(report: Report, palette: Palette) -> Iterator[str]:
             row[1] += region.byte_count
             row[2] += region.record_count
     yield ""
-    yield palette.bold("What the bytes of the commit log are")
+    yield palette.bold("Bytes of the commit log")
     rows = [
         [
             kind,
@@ -219,7 +237,7 @@ def _diagnoses(report: Report, palette: Palette, columns: int, detail: Detail) -
                 yield from _rule_lines(report, rule, palette, columns, detail)
         shown.update(diagnosis.rules)
         if diagnosis.next_command:
-            yield f"  look at it: {palette.good(visible(diagnosis.next_command, keep_backslash=True))}"
+            yield f"  look closer: {palette.good(visible(diagnosis.next_command, keep_backslash=True))}"
 
 
 def _others(report: Report, palette: Palette, columns: int, detail: Detail) -> Iterator[str]:
@@ -228,10 +246,10 @@ def _others(report: Report, palette: Palette, columns: int, detail: Detail) -> I
     wanted = Severity.INFO if detail.verbose or detail.all_places else Severity.WARNING
     rules = {finding.rule for finding in report.findings if finding.rule not in told}
     chosen = sorted(
-        (rule for rule in rules if RULES[rule].severity >= wanted),
-        key=lambda rule: (-RULES[rule].severity, rule),
+        (rule for rule in rules if report.severity_of(rule) >= wanted),
+        key=lambda rule: (-report.severity_of(rule), rule),
     )
-    for severity, group in groupby(chosen, key=lambda rule: RULES[rule].severity):
+    for severity, group in groupby(chosen, key=report.severity_of):
         yield ""
         yield paint(palette, severity, _TITLES[severity])
         for rule in group:
@@ -251,10 +269,12 @@ def _rule_lines(report: Report, name: str, palette: Palette, columns: int, detai
     rule = RULES[name]
     places = [finding for finding in report.findings if finding.rule == name]
     count = report.counts.get(rule.id, sum(finding.count for finding in places))
-    yield f"  {paint(palette, rule.severity, rule.id)} {palette.bold(rule.slug)} ({count:,})"
+    severity = report.severity_of(name)
+    by_policy = f"; {severity.word} by your config" if name in report.severities else ""
+    yield f"  {paint(palette, severity, rule.id)} {palette.bold(rule.slug)} ({count:,}{by_policy})"
     if detail.verbose:
         yield from (palette.dim(line) for line in wrapped(rule.why, columns, "    "))
-    shown = places[: detail.place_count(rule.severity)]
+    shown = places[: detail.place_count(severity)]
     for finding in shown:
         yield from _place(finding, columns)
     left = sum(finding.count for finding in places[len(shown) :])

@@ -46,9 +46,15 @@ def report_lines(
             yield from tally_table(title, columns, found[name], everything)
     for log in (log for _, log in statistics.brokers):
         if log.uncounted_queues:
-            yield f"  {log.uncounted_queues:,} records are of queues beyond those that are counted"
+            yield (
+                f"  {count_of(log.uncounted_queues, 'record belongs', 'records belong')} to queues beyond "
+                "those counted"
+            )
         if log.uncounted_days:
-            yield f"  {log.uncounted_days:,} records are of topics and days beyond those that are counted"
+            yield (
+                f"  {count_of(log.uncounted_days, 'record belongs', 'records belong')} to topics and days "
+                "beyond those counted"
+            )
     if "key" in wanted and statistics.keys is not None:
         yield from _key_lines(statistics.keys, everything)
 
@@ -64,8 +70,8 @@ def _key_lines(keys: KeyStatistics, everything: bool) -> Iterator[str]:
     if len(shown) < len(keys.top):
         yield f"    … {len(keys.top) - len(shown):,} more (-v shows all)"
     yield (
-        f"    of {count_of(keys.word_count, 'word')}, about {keys.distinct_words:,} different ones; "
-        f"about {keys.distinct_unique:,} different unique keys"
+        f"    {count_of(keys.word_count, 'word')}, about {keys.distinct_words:,} different; about "
+        f"{keys.distinct_unique:,} different unique keys"
     )
     if not keys.is_complete:
-        yield f"    others may have up to {keys.missed:,} messages each"
+        yield f"    other words may have up to {count_of(keys.missed, 'message')} each"

@@ -13,10 +13,15 @@ SHOWN = 12
 NAME_SHOWN = 60
 
 _STOPS = {
-    "end": "the last file ends there",
+    "end": "the last file ends here",
     "blank": "the last file is full",
-    "invalid": "no record that this broker accepts stands there",
-    "half": "a record stands there whose lengths do not make its totalSize",
+    "invalid": "the records that this broker accepts end here",
+    "half": "the lengths in the record here do not add up to totalSize",
+}
+
+_SKIPPED = {
+    "invalid": "no record that this broker accepts",
+    "half": "the lengths in the record here do not add up to totalSize",
 }
 
 
@@ -30,51 +35,57 @@ def headline(start: Start) -> str:
     if not facts:
         loses = f"and loses nothing more; {before}" if before else "and loses nothing"
         return f"{broker} starts on this store {loses}"
-    return f"{broker} starts on this store; {'; '.join(facts)}{before and f'; {before}'}"
+    return f"{broker} starts on this store, but {_joined(facts)}{before and f'; {before}'}"
+
+
+def _joined(facts: Sequence[str]) -> str:
+    """`does a`, `does a and b`, `does a, b, and c`."""
+    *first, last = facts
+    if not first:
+        return last
+    return f"{', '.join(first)}{',' if len(first) > 1 else ''} and {last}"
 
 
 def _harms(start: Start) -> Iterator[str]:
+    """What the broker does that takes something, each a verb with its object."""
     losses = start.losses
     if start.ignored:
-        yield f"{count_of(len(start.ignored), 'file is', 'files are')} not seen by it"
+        yield f"does not see {count_of(len(start.ignored), 'file')}"
     if start.queues_destroyed:
-        yield "all consume queues are deleted"
+        yield "deletes all consume queues"
     if losses.cut_record_count:
-        yield f"{count_of(losses.cut_record_count, 'message is', 'messages are')} cut off the log"
+        yield f"cuts {count_of(losses.cut_record_count, 'message')} off the log"
     if losses.new_by_queue_count:
-        yield f"{count_of(losses.new_by_queue_count, 'message is', 'messages are')} lost to consumers"
+        yield f"hides {count_of(losses.new_by_queue_count, 'message')} from consumers"
     if losses.new_by_key_count:
-        yield f"{count_of(losses.new_by_key_count, 'message is', 'messages are')} lost to queries by key"
+        yield f"hides {count_of(losses.new_by_key_count, 'message')} from queries by key"
     shifted = sum(queue.shifted_count for queue in start.queues)
     if shifted:
-        yield f"{count_of(shifted, 'unit is', 'units are')} put at a wrong queue offset"
+        yield f"puts {count_of(shifted, 'unit')} at a wrong queue offset"
     phantoms = sum(queue.phantom_count for queue in start.queues)
     if phantoms:
-        yield f"zeros are taken for a message in {count_of(phantoms, 'queue')}"
+        yield f"reads zeros as a message in {count_of(phantoms, 'queue')}"
     reissued = sum(queue.reissued_count for queue in start.queues)
     if reissued:
-        yield f"{count_of(reissued, 'queue offset is', 'queue offsets are')} given out a second time"
+        yield f"gives out {count_of(reissued, 'queue offset')} twice"
     if start.index.blocked_until_offset is not None:
-        yield "new messages are not indexed for now"
+        yield "does not index new messages for now"
     if start.timers is not None:
         yield from _timer_harms(start.timers)
     if start.dispatch is not None and start.dispatch.skipped:
-        count = len(start.dispatch.skipped)
-        yield f"the dispatcher passes over {count_of(count, 'range')} of the log"
+        yield f"does not dispatch {count_of(len(start.dispatch.skipped), 'range')} of the log"
 
 
 def _timer_harms(timers: TimerStart) -> Iterator[str]:
     if timers.lost_count:
-        yield f"{count_of(timers.lost_count, 'timer message is', 'timer messages are')} never delivered"
+        yield f"never delivers {count_of(timers.lost_count, 'timer message')}"
     if timers.repeated_count:
-        repeated = count_of(timers.repeated_count, "timer message is", "timer messages are")
-        yield f"{repeated} delivered a second time"
+        yield f"delivers {count_of(timers.repeated_count, 'timer message')} twice"
     if timers.endless_slot_count:
-        slots = count_of(timers.endless_slot_count, "timer slot leads", "timer slots lead")
-        yield f"{slots} back into itself, which takes all memory"
+        slots = count_of(timers.endless_slot_count, "timer slot")
+        yield f"reads {slots} in a circle until the memory is full"
     if timers.skipped_count:
-        skipped = count_of(timers.skipped_count, "new timer message is", "new timer messages are")
-        yield f"the next {skipped} not scheduled"
+        yield f"does not schedule the next {count_of(timers.skipped_count, 'new timer message')}"
 
 
 def _lost_before(start: Start) -> Iterator[str]:
@@ -86,7 +97,10 @@ def _lost_before(start: Start) -> Iterator[str]:
         yield f"{count} cannot be read: the commit log has no bytes at {holes}"
     standing = (losses.by_queue_count or 0) - (losses.new_by_queue_count or 0)
     if standing:
-        yield f"{count_of(standing, 'message has', 'messages have')} no unit: consumers are never given them"
+        yield (
+            f"{count_of(standing, 'message has', 'messages have')} no unit: consumers never receive "
+            f"{'it' if standing == 1 else 'them'}"
+        )
 
 
 def start_lines(start: Start, palette: Palette, *, columns: int, everything: bool) -> Iterator[str]:
@@ -118,7 +132,7 @@ def _log(start: Start) -> Iterator[str]:
         return
     yield (
         f"Scan          from {scan.start_offset} ({visible(scan.first_file)}): "
-        f"{count_of(scan.file_count, 'file')}, {byte_size(scan.read_size)}"
+        f"{count_of(scan.file_count, 'file')}, {byte_size(scan.read_byte_count)}"
     )
     yield f"Cut           at {start.cut_offset}: {_STOPS[scan.stop]}"
     yield f"Commit log    {start.min_offset} to {start.max_offset}"
@@ -126,11 +140,11 @@ def _log(start: Start) -> Iterator[str]:
 
 def _files(files: Sequence[FileChange], everything: bool) -> Iterator[str]:
     if not files:
-        yield "Files         none is deleted, created or resized"
+        yield "Files         no file is deleted, created or resized"
         return
     yield "Files"
-    rows = ((f"  {item.change}", visible(item.file), byte_size(item.size), item.why) for item in files)
-    yield from _some(aligned(rows, right=(2,)), len(files), everything)
+    rows = [(f"  {item.change}", visible(item.file), byte_size(item.size), item.why) for item in files]
+    yield from _table(rows, (2,), everything)
 
 
 def _dispatch(start: Start, everything: bool) -> Iterator[str]:
@@ -144,8 +158,8 @@ def _dispatch(start: Start, everything: bool) -> Iterator[str]:
         f"{count_of(dispatch.record_count, 'record')}"
     )
     rows = [
-        f"  {'stands still at' if item.stuck else 'passes over'} {item.start_offset} to {item.end_offset}: "
-        f"{item.why}"
+        f"  {'stops at' if item.stuck else 'skips'} {item.start_offset} to {item.end_offset}: "
+        f"{_SKIPPED.get(item.why, item.why)}"
         for item in dispatch.skipped
     ]
     yield from _some(rows, len(rows), everything)
@@ -179,9 +193,9 @@ def _queues(queues: Sequence[QueueStart], palette: Palette, everything: bool) ->
         )
         for queue in chosen
     ]
-    lines = list(aligned([head, *rows], right=range(1, 9)))
-    yield palette.bold(lines[0])
-    yield from _some(lines[1:], len(rows), everything)
+    title, *lines = _table(rows, range(1, 9), everything, head)
+    yield palette.bold(title)
+    yield from lines
 
 
 def _is_changed(queue: QueueStart) -> bool:
@@ -196,9 +210,10 @@ def _is_changed(queue: QueueStart) -> bool:
 
 def _index(start: Start, everything: bool) -> Iterator[str]:
     index = start.index
+    deleted = count_of(index.deleted_entry_count, "entry", "entries")
     yield (
-        f"Index         {count_of(len(index.files), 'file')}, {index.deleted_entry_count:,} entries deleted, "
-        f"{index.added_entry_count:,} put"
+        f"Index         {count_of(len(index.files), 'file')}; {deleted} deleted, "
+        f"{index.added_entry_count:,} added"
     )
     if index.blocked_until_offset is not None:
         yield f"  new messages are not indexed below offset {index.blocked_until_offset}"
@@ -207,8 +222,8 @@ def _index(start: Start, everything: bool) -> Iterator[str]:
             (
                 f"  {item.fate}",
                 visible(item.file),
-                f"{item.entry_count:,} entries",
-                f"{item.added_count:,} put",
+                f"{count_of(item.entry_count, 'entry', 'entries')}",
+                f"{item.added_count:,} added",
             )
             for item in index.files
         )
@@ -218,14 +233,17 @@ def _index(start: Start, everything: bool) -> Iterator[str]:
 def _timers(timers: TimerStart, everything: bool) -> Iterator[str]:
     wheel = visible(timers.wheel) or "a new, empty wheel"
     slots = count_of(timers.changed_slot_count, "slot")
-    yield f"Timers        slots from {wheel}, {slots} changed by the timer log from {timers.scan_pos} on"
-    cut = f", {count_of(timers.cut_count, 'unit')} behind it cut off" if timers.cut_count else ""
+    yield (f"Timers        slots from {wheel}, {slots} changed by the timer log from {timers.scan_pos} on")
+    cut = f", {count_of(timers.cut_count, 'unit')} after the end cut off" if timers.cut_count else ""
     yield f"  the timer log ends at {timers.end_pos}{cut}"
     again = f": {count_of(timers.reread_count, 'message')} again" if timers.reread_count else ""
     yield f"  the timer topic is read from queue offset {timers.queue_offset} on{again}"
-    yield f"  delivery from {timestamp(timers.read_timestamp)} on, {timers.waiting_count:,} messages wait"
+    yield (
+        f"  delivery from {timestamp(timers.read_timestamp)} on, "
+        f"{count_of(timers.waiting_count, 'message waits', 'messages wait')}"
+    )
     if timers.latest_start_timestamp is not None:
-        yield f"  a start after {timestamp(timers.latest_start_timestamp)} passes over some of them"
+        yield f"  a start after {timestamp(timers.latest_start_timestamp)} skips some of these messages"
     rows = [f"  never delivered: the message at {offset}" for offset in timers.lost]
     yield from _some(rows, timers.lost_count, everything)
 
@@ -233,19 +251,21 @@ def _timers(timers: TimerStart, everything: bool) -> Iterator[str]:
 def _losses(start: Start, everything: bool) -> Iterator[str]:
     losses = start.losses
     if losses.cut_record_count or losses.stale_count:
-        stale = f", and {losses.stale_count:,} of an earlier life of the log" if losses.stale_count else ""
-        yield f"Behind the cut  {count_of(losses.cut_record_count, 'record')}{stale}"
+        stale = (
+            f", and {losses.stale_count:,} from before an earlier truncation" if losses.stale_count else ""
+        )
+        yield f"After the cut   {count_of(losses.cut_record_count, 'record')}{stale}"
         yield from _ranges(losses.cut, everything)
     for name, count, new, ranges in (
         ("Without a unit ", losses.by_queue_count, losses.new_by_queue_count, losses.by_queue),
         ("Without an entry", losses.by_key_count, losses.new_by_key_count, losses.by_key),
     ):
         if count:
-            yield f"{name} {count_of(count, 'record')} of the log, {new:,} of them by this start"
+            yield f"{name} {count_of(count, 'record')} of the log, {new:,} of them because of this start"
             yield from _ranges(ranges, everything)
     if losses.unreadable_count:
         units = count_of(losses.unreadable_count, "unit leads", "units lead")
-        yield f"Not in the log  {units} to bytes that the log does not have"
+        yield f"Not in the log  {units} to bytes missing from the log"
         yield from _ranges(losses.unreadable, everything, "unit")
 
 
@@ -256,9 +276,19 @@ def _ranges(ranges: Sequence[LostRange], everything: bool, what: str = "record")
     yield from _some(rows, len(rows), everything)
 
 
+def _table(
+    rows: Sequence[Sequence[str]], right: Sequence[int], everything: bool, *head: Sequence[str]
+) -> Iterator[str]:
+    """The first rows below `head`; a row may be several lines."""
+    shown = rows if everything or len(rows) <= SHOWN + 1 else rows[:SHOWN]
+    yield from aligned([*head, *shown], right=right)
+    if len(shown) < len(rows):
+        yield f"  and {len(rows) - len(shown):,} more (-v shows them)"
+
+
 def _some(lines: Iterable[str], count: int, everything: bool) -> Iterator[str]:
     for number, line in enumerate(lines):
         if number >= SHOWN and not everything and count > SHOWN + 1:
-            yield f"  and {count - SHOWN} more (-v shows them)"
+            yield f"  and {count - SHOWN:,} more (-v shows them)"
             return
         yield line

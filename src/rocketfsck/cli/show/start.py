@@ -2,46 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.table import wrapped
 from rocketfsck.cli.show.text import visible
 from rocketfsck.formats.dialect import ALL_VERSION_NAMES
+from rocketfsck.wording import fill_numbers
 
 if TYPE_CHECKING:
     from rocketfsck.query.start.verdict import StartVerdict
     from rocketfsck.repair.apply.startjudge import StartComparison
 
 _FACTS = (
-    ("hidden_file_count", "it does not see {} of its files", "it does not see {} of its files"),
-    ("cut_count", "{} message is cut off the log", "{} messages are cut off the log"),
-    ("lost_count", "{} message is lost to consumers", "{} messages are lost to consumers"),
-    ("lost_key_count", "{} message is lost to queries by key", "{} messages are lost to queries by key"),
-    ("unreadable_count", "{} message cannot be read", "{} messages cannot be read"),
-    ("shifted_count", "{} unit is put at a wrong queue offset", "{} units are put at a wrong queue offset"),
-    ("reissued_count", "{} queue offset is given out twice", "{} queue offsets are given out twice"),
-    (
-        "phantom_count",
-        "zeros are taken for a message in {} queue",
-        "zeros are taken for a message in {} queues",
-    ),
-    ("deleted_file_count", "{} file is deleted", "{} files are deleted"),
+    ("hidden_file_count", "does not see {count:file}"),
+    ("cut_count", "cuts {count:message} off the log"),
+    ("lost_count", "hides {count:message} from consumers"),
+    ("lost_key_count", "hides {count:message} from queries by key"),
+    ("unreadable_count", "cannot read {count:message}"),
+    ("shifted_count", "puts {count:unit} at a wrong queue offset"),
+    ("reissued_count", "gives out {count:queue offset} twice"),
+    ("phantom_count", "reads zeros as a message in {count:queue}"),
+    ("deleted_file_count", "deletes {count:file}"),
 )
+"""What a start takes, as verbs of the broker with their objects."""
 
 
 def verdict_text(verdict: StartVerdict) -> str:
     """What a broker does, without its version: "starts and loses nothing", "does not start: …"."""
     if not verdict.covered:
-        return f"is not covered: {visible(verdict.reason, keep_backslash=True)}"
+        return f"cannot be predicted: {visible(verdict.obstacle, keep_backslash=True)}"
     if not verdict.loads:
-        return f"does not start: {visible(verdict.reason, keep_backslash=True)}"
-    facts = ["all consume queues are deleted"] if verdict.queues_destroyed else []
-    for name, one, many in _FACTS:
-        count = getattr(verdict, name)
-        if count:
-            facts.append((one if count == 1 else many).format(f"{count:,}"))
+        return f"does not start: {visible(verdict.obstacle, keep_backslash=True)}"
+    facts = ["deletes all consume queues"] if verdict.queues_destroyed else []
+    facts += [fill_numbers(text, count=count) for name, text in _FACTS if (count := getattr(verdict, name))]
     if not facts:
         return "starts and loses nothing" if verdict.lost_count is not None else "starts"
     return f"starts; {'; '.join(facts)}"
@@ -62,34 +57,43 @@ def versions_text(verdicts: Sequence[StartVerdict]) -> str:
 def comparison_lines(items: Sequence[StartComparison], palette: Palette, columns: int) -> Iterator[str]:
     """What brokers of every version in question do with the store as it was, and with the repaired one.
 
-    What is the same for many of them is said once.
+    Versions are grouped as in the verdict: by what they do with the repaired store, the worst first.
     """
     if not items:
         return
     yield ""
     yield palette.bold("Start of a broker (predicted)")
-    told: dict[tuple[str, tuple[str, ...]], list[StartVerdict]] = {}
-    for item in items:
-        text = verdict_text(item.after)
-        then = text if item.before is None else verdict_text(item.before)
-        if then != text:
-            text += f" (before the repair: {then})"
-        told.setdefault((text, item.worse), []).append(item.after)
-    for (text, worse), verdicts in told.items():
-        paint = palette.error if worse else str
-        yield from (paint(line) for line in wrapped(f"{versions_text(verdicts)}: {text}", columns, "  "))
-        for reason in worse:
-            yield from (
-                paint(line) for line in wrapped(f"worse than before: {visible(reason)}", columns, "    ")
-            )
+    by_start = {id(item.after): item for item in items}
+    for text, verdicts in grouped_starts([item.after for item in items]):
+        group = [by_start[id(verdict)] for verdict in verdicts]
+        paint = palette.error if any(item.worse for item in group) else str
+        said = [(f"{versions_text(verdicts)}: {text}", "  ")]
+        earlier = [item.before for item in group if item.before is not None]
+        for then, before in grouped_starts(earlier):
+            if then != text:
+                said.append((f"before the repair, {versions_text(before)}: {then}", "    "))
+        worse = dict.fromkeys(reason for item in group for reason in item.worse)
+        said += [(f"worse than before: {visible(reason)}", "    ") for reason in worse]
+        yield from (paint(line) for words, indent in said for line in wrapped(words, columns, indent))
+
+
+def grouped_starts(starts: Iterable[StartVerdict]) -> list[tuple[str, list[StartVerdict]]]:
+    """The starts of versions that do the same, with what they do: refused ones first, harmless ones last."""
+    groups: dict[str, list[StartVerdict]] = {}
+    for start in starts:
+        groups.setdefault(verdict_text(start), []).append(start)
+    return sorted(groups.items(), key=lambda item: _rank(item[1][0]))
+
+
+def _rank(start: StartVerdict) -> int:
+    if not start.covered:
+        return 2
+    return 0 if not start.loads else 1 if start.takes() else 3
 
 
 def verdict_lines(verdicts: Sequence[StartVerdict]) -> Iterator[str]:
     """What brokers do with what was built; what is the same for many versions is said once."""
-    told: dict[str, list[StartVerdict]] = {}
-    for verdict in verdicts:
-        told.setdefault(verdict_text(verdict), []).append(verdict)
-    for text, alike in told.items():
+    for text, alike in grouped_starts(verdicts):
         yield f"start of a broker (predicted), {versions_text(alike)}: {text}"
 
 

@@ -17,25 +17,35 @@ def aligned(rows: Iterable[Sequence[str]], right: Sequence[int] = (), gap: str =
     """Lines of rows with cells padded to the widest of their column; columns `right` at their right edge.
 
     The cells must be printable. Rows may be shorter than others. On a terminal that is too narrow, a text in
-    the last column is broken, and other columns are shed from the right.
+    the last column is broken, and other columns are shed from the right, so lines are not always rows:
+    `aligned_rows` says which line ends which row.
     """
+    return (line for _, line in aligned_rows(rows, right, gap))
+
+
+def aligned_rows(
+    rows: Iterable[Sequence[str]], right: Sequence[int] = (), gap: str = "  "
+) -> Iterator[tuple[int | None, str]]:
+    """Lines as `aligned` makes them; the last one of a row has the number of the row, others None."""
     held = [tuple(row) for row in rows]
     columns = max((len(row) for row in held), default=0)
     widths = [max((width(row[at]) for row in held if at < len(row)), default=0) for at in range(columns)]
     limit = table_columns()
     shown, last = _fitting(widths, limit, len(gap))
-    for row in held:
+    for number, row in enumerate(held):
         cells = [pad(cell, widths[at], right=at in right) for at, cell in enumerate(row[:shown])]
         if last is None or len(row) < shown or width(cells[-1].rstrip()) <= last:
-            yield gap.join(cells).rstrip()
+            yield number, gap.join(cells).rstrip()
             continue
         head = gap.join(cells[:-1])
-        for part in wrapped(row[shown - 1], last):
-            yield f"{head}{gap if head else ''}{part}"
+        *parts, final = wrapped(row[shown - 1], last)
+        for part in parts:
+            yield None, f"{head}{gap if head else ''}{part}"
             head = " " * width(head)
+        yield number, f"{head}{gap if head else ''}{final}"
     if shown < columns:
         count = columns - shown
-        yield f"({count} more column{'s' if count > 1 else ''} on a wider terminal)"
+        yield None, f"({count} more column{'s' if count > 1 else ''} on a wider terminal)"
 
 
 def _fitting(widths: Sequence[int], limit: int | None, gap: int) -> tuple[int, int | None]:

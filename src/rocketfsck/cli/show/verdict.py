@@ -2,7 +2,7 @@
 
 Do not start a broker: its start would make the damage worse.
   Store   /data/store (RocketMQ 5.2.0 to 5.3.4)
-  Start   5.2.0 to 5.3.1: starts; 129 messages are cut off the log
+  Start   5.2.0 to 5.3.1: starts; cuts 129 messages off the log
           5.3.2 to 5.3.4: starts and loses nothing
   Lost    1 message for good (307 damaged bytes in the commit log)
   Repair  2 actions answer 5 of 6 findings
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from rocketfsck.cli.show.palette import Palette
-from rocketfsck.cli.show.start import verdict_text, versions_text
+from rocketfsck.cli.show.start import grouped_starts, versions_text
 from rocketfsck.cli.show.table import wrapped
 from rocketfsck.cli.show.text import count_of, visible
 from rocketfsck.query.start.verdict import StartVerdict
@@ -77,28 +77,21 @@ def _versions(store: StoreFacts) -> str:
 
 def _starts(starts: tuple[StartVerdict, ...]) -> Iterator[str]:
     """What brokers do, the worst first; what is the same for many versions once."""
-    groups: dict[str, list[StartVerdict]] = {}
-    for start in starts:
-        groups.setdefault(verdict_text(start), []).append(start)
-    ordered = sorted(groups.items(), key=lambda item: _rank(item[1][0]))
+    ordered = grouped_starts(starts)
     for text, alike in ordered[:START_LIMIT]:
         yield f"{versions_text(alike)}: {text}"
     left = [start for _, alike in ordered[START_LIMIT:] for start in alike]
     if left:
-        yield f"{versions_text(left)}: otherwise; `rocketfsck simulate` shows how"
+        yield f"{versions_text(left)}: something else; `rocketfsck simulate` shows what"
 
 
 def _configs(files: tuple[str, ...]) -> Iterator[str]:
     """What a start does with config files that it cannot read."""
     if files:
         more = f" and {len(files) - CONFIG_LIMIT:,} more" if len(files) > CONFIG_LIMIT else ""
-        yield f"any version: resets {', '.join(map(visible, files[:CONFIG_LIMIT]))}{more}, or is refused"
-
-
-def _rank(start: StartVerdict) -> int:
-    if not start.covered:
-        return 2
-    return 0 if not start.loads else 1 if start.takes() else 3
+        yield (
+            f"any version: resets {', '.join(map(visible, files[:CONFIG_LIMIT]))}{more}, or does not start"
+        )
 
 
 def _lost(verdict: Verdict) -> Iterator[str]:

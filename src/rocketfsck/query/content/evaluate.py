@@ -36,20 +36,20 @@ Sides = tuple[Flags, Flags]
 """Rows that surely match, rows that may."""
 
 _COLUMNS = {
-    "queueId": "queue_id",
-    "queueOffset": "queue_offset",
-    "physicalOffset": "physical_offset",
-    "totalSize": "total_size",
-    "magicCode": "magic_code",
-    "bodyCRC": "body_crc",
+    "queue_id": "queue_id",
+    "queue_offset": "queue_offset",
+    "physical_offset": "physical_offset",
+    "size": "total_size",
+    "magic_code": "magic_code",
+    "body_crc": "body_crc",
     "flag": "flag",
-    "sysFlag": "sys_flag",
-    "bornTimestamp": "born_timestamp",
-    "storeTimestamp": "store_timestamp",
-    "reconsumeTimes": "reconsume_times",
-    "preparedTransactionOffset": "prepared_transaction_offset",
-    "bodyLength": "body_size",
-    "propertiesLength": "properties_size",
+    "sys_flag": "sys_flag",
+    "born_timestamp": "born_timestamp",
+    "store_timestamp": "store_timestamp",
+    "reconsume_times": "reconsume_times",
+    "prepared_transaction_offset": "prepared_transaction_offset",
+    "body_size": "body_size",
+    "properties_size": "properties_size",
 }
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -68,7 +68,7 @@ class Expression:
         self.text = text
         self.tree = parse(text)
         self.unread: Counter[str] = Counter()
-        """Messages whose content decided nothing because it could not be unpacked, by reason."""
+        """Messages whose content decided nothing because it could not be decompressed, by reason."""
         self._failed_offset = -1
 
     @cached_property
@@ -133,11 +133,11 @@ def value_of(field: Field, message: Message, offset: int, failed: Failed | None 
     others: dict[str, Callable[[], Any]] = {
         "offset": lambda: offset,
         "topic": lambda: message.topic,
-        "bornHost": lambda: message.born_host,
-        "storeHost": lambda: message.store_host,
+        "born_host": lambda: message.born_host,
+        "store_host": lambda: message.store_host,
         "tags": lambda: message.tags,
         "keys": lambda: message.keys,
-        "uniqKey": lambda: message.unique_key,
+        "unique_key": lambda: message.unique_key,
         "transaction": lambda: TRANSACTION_NAMES[transaction_type(message.sys_flag)],
         "faults": lambda: [str(fault.name).lower().replace("_", "-") for fault in message.faults],
         "body": lambda: message.body,
@@ -257,7 +257,7 @@ class _ColumnTest:
         if node.field.name == "tags" and node.operator != "contains":
             codes = [tags_code(str(value)) for value in node.values]
             possible = np.isin(self.batch["tags_code"], np.array(codes, np.int64))
-        elif node.field.name == "keys" or (node.field.name == "uniqKey" and node.operator != "contains"):
+        elif node.field.name == "keys" or (node.field.name == "unique_key" and node.operator != "contains"):
             possible = np.zeros(self.count, np.bool_)
             for value in node.values:
                 wanted = MessageFilter(key=str(value))

@@ -30,33 +30,33 @@ Value = int | str | bytes
 
 FIELDS: dict[str, Kind] = {
     "topic": "text",
-    "queueId": "int",
-    "queueOffset": "int",
+    "queue_id": "int",
+    "queue_offset": "int",
     "offset": "int",
-    "physicalOffset": "int",
-    "totalSize": "int",
-    "magicCode": "int",
-    "bodyCRC": "int",
+    "physical_offset": "int",
+    "size": "int",
+    "magic_code": "int",
+    "body_crc": "int",
     "flag": "int",
-    "sysFlag": "int",
-    "bornTimestamp": "time",
-    "storeTimestamp": "time",
-    "bornHost": "text",
-    "storeHost": "text",
-    "reconsumeTimes": "int",
-    "preparedTransactionOffset": "int",
-    "bodyLength": "int",
-    "propertiesLength": "int",
+    "sys_flag": "int",
+    "born_timestamp": "time",
+    "store_timestamp": "time",
+    "born_host": "text",
+    "store_host": "text",
+    "reconsume_times": "int",
+    "prepared_transaction_offset": "int",
+    "body_size": "int",
+    "properties_size": "int",
     "tags": "text",
     "keys": "words",
-    "uniqKey": "text",
+    "unique_key": "text",
     "transaction": "text",
     "faults": "words",
     "body": "bytes",
     "content": "bytes",
 }
-"""What a message has, by RocketMQ's names. `offset` is where the record stands; `content` is the body
-unpacked, where it is compressed (zlib, LZ4, zstd)."""
+"""What a message has, by the names of the columns of `dump`. `offset` is where the record is in the commit
+log; `content` is the body unpacked, where it is compressed (zlib, LZ4, zstd)."""
 
 _OPERATORS: dict[Kind, frozenset[str]] = {
     "int": frozenset({"==", "!=", "<", "<=", ">", ">=", "in"}),
@@ -160,7 +160,7 @@ class _Token:
 def parse(text: str) -> Node:
     """The tree of an expression. Raises ExpressionError with the position of the first mistake."""
     if len(text) > MAX_LENGTH:
-        raise ExpressionError(f"it is longer than {MAX_LENGTH} characters", text, MAX_LENGTH)
+        raise ExpressionError(f"longer than {MAX_LENGTH:,} characters", text, MAX_LENGTH)
     return _Parser(text).whole()
 
 
@@ -180,8 +180,8 @@ class _Parser:
             if match is None:
                 character = self.text[pos]
                 if character in "\"'/" or self.text[pos : pos + 2] in ('x"', "x'"):
-                    raise self.error("what begins here does not end", pos)
-                raise self.error(f"{character!r} begins nothing that is known", pos)
+                    raise self.error("the text that begins here has no end", pos)
+                raise self.error(f"{character!r} has no meaning here", pos)
             kind = match.lastgroup or ""
             if kind != "blank":
                 tokens.append(_Token(kind, match.group(), pos))
@@ -233,7 +233,7 @@ class _Parser:
 
     def one(self, depth: int) -> Node:
         if depth > MAX_DEPTH:
-            raise self.error(f"it is nested deeper than {MAX_DEPTH}", self.token.pos)
+            raise self.error(f"nested deeper than {MAX_DEPTH} levels", self.token.pos)
         if self.accept("not"):
             return Not(self.one(depth + 1))
         if self.accept("("):
@@ -263,8 +263,8 @@ class _Parser:
             from difflib import get_close_matches
 
             near = get_close_matches(token.text, FIELDS, 1)
-            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(FIELDS)}"
-            raise self.error(f"no field is called {token.text!r}{hint}", token.pos)
+            hint = f"; did you mean {near[0]}?" if near else f"; the fields are {', '.join(FIELDS)}"
+            raise self.error(f"no field has the name {token.text!r}{hint}", token.pos)
         return Field(token.text, FIELDS[token.text])
 
     def test(self, field: Field) -> Node:
@@ -275,7 +275,7 @@ class _Parser:
         name = "==" if operator.text == "=" else operator.text
         if name not in _OPERATORS[field.kind]:
             raise self.error(
-                f"{field.name} is {_KIND_NAMES[field.kind]}: {operator.text} does not go with it", start.pos
+                f"{field.name} is {_KIND_NAMES[field.kind]}: {operator.text} does not apply", start.pos
             )
         if name in ("~", "!~"):
             return Match(field, self.pattern(field), name == "!~")
@@ -305,7 +305,7 @@ class _Parser:
             try:
                 return bytes.fromhex(token.text[2:-1])
             except ValueError:
-                raise self.error("these are no pairs of hex digits", token.pos) from None
+                raise self.error("not pairs of hex digits", token.pos) from None
         what = "the end" if token.kind == "end" else repr(token.text)
         raise self.error(f"{field.name} is {_KIND_NAMES[field.kind]} and not {what}", token.pos)
 
@@ -313,7 +313,7 @@ class _Parser:
         try:
             moment = datetime.fromisoformat(self.string(token))
         except ValueError:
-            raise self.error("this is no date like 2024-05-17T08:30:00", token.pos) from None
+            raise self.error("not a date like 2024-05-17T08:30:00", token.pos) from None
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return round(aware.timestamp() * 1000)
 
@@ -328,7 +328,7 @@ class _Parser:
             source = source.replace("\\/", "/")
             for letter in letters:
                 if letter not in _FLAGS:
-                    raise self.error(f"no flag is called {letter!r}; there are i, m, s", token.pos)
+                    raise self.error(f"no flag has the name {letter!r}; the flags are i, m, s", token.pos)
                 flags |= _FLAGS[letter]
         elif token.kind == "string":
             quote = token.text[0]

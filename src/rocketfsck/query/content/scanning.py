@@ -12,13 +12,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.progress import Phase, phase
 from rocketfsck.query.log import LogView
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE, Message, read_message
-from rocketfsck.store.reading import FileReader, Progress
+from rocketfsck.store.reading import FileReader
 
 
 class Wanted(Protocol):
@@ -39,7 +40,6 @@ def scan_log(
     with_bodies: bool = False,
     check_bodies: bool = False,
     max_body_size: int = MAX_BODY_SIZE,
-    progress: Progress | None = None,
 ) -> Iterator[tuple[int, Message]]:
     """Yield (physical offset, message) of the live records that are wanted, in the log's order.
 
@@ -48,7 +48,23 @@ def scan_log(
     body's CRC if `check_bodies`. Messages that are given have both. Raises StoreError when bytes cannot be
     read.
     """
-    total = log.store.commitlog.size
+    with phase("scanning the commit log", log.store.commitlog.size) as at:
+        yield from _scan(
+            at, log, wanted, start_offset, end_offset, matches, with_bodies, check_bodies, max_body_size
+        )
+
+
+def _scan(
+    at: Phase,
+    log: LogView,
+    wanted: Wanted,
+    start_offset: int,
+    end_offset: int | None,
+    matches: Callable[[Message, int], bool] | None,
+    with_bodies: bool,
+    check_bodies: bool,
+    max_body_size: int,
+) -> Iterator[tuple[int, Message]]:
     done = 0
     for number, file in enumerate(log.files):
         base_offset = file.start_offset or 0
@@ -61,8 +77,7 @@ def scan_log(
                 table = QueueTable()
                 compiled = compiled_wanted(reader.allocated_size)
                 for batch in scan.batches(reader, base_offset, options, table, compiled=compiled):
-                    if progress is not None:
-                        progress(done + scan.end_pos, total)
+                    at.at(done + scan.end_pos)
                     for row in wanted.rows(batch, table, base_offset).tolist():
                         offset = base_offset + int(batch["pos"][row])
                         if offset < start_offset or (end_offset is not None and offset >= end_offset):
@@ -74,5 +89,4 @@ def scan_log(
                                 yield offset, whole
             log.walked(number, scan.end_pos)
         done += file.size
-    if progress is not None:
-        progress(total, total)
+        at.at(done)

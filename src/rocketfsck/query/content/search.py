@@ -10,7 +10,6 @@ from rocketfsck.query.content.scanning import scan_log
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.views.messages import MAX_BODY_SIZE
 from rocketfsck.store.model import Store
-from rocketfsck.store.reading import Progress
 
 
 def find_by_expression(
@@ -22,7 +21,6 @@ def find_by_expression(
     end_offset: int | None = None,
     max_body_size: int = MAX_BODY_SIZE,
     view: StoreView | None = None,
-    progress: Progress | None = None,
 ) -> Iterator[Found]:
     """Yield the live messages that match, in the log's order; `max_count` ends the scan early.
 
@@ -40,7 +38,6 @@ def find_by_expression(
                 end_offset=end_offset,
                 max_body_size=max_body_size,
                 view=own,
-                progress=progress,
             )
         return
     if max_count == 0:
@@ -54,7 +51,6 @@ def find_by_expression(
         with_bodies=wanted.needs_body,
         check_bodies=wanted.needs_faults,
         max_body_size=max_body_size,
-        progress=progress,
     )
     for number, (offset, message) in enumerate(found, 1):
         yield view.found(message, offset, "scan")

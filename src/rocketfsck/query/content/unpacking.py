@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from rocketfsck.errors import install_hint
 from rocketfsck.formats.magic import COMPRESSED, compression_type
 
 ZSTD_PIECE_SIZE = 512  # a 4-byte block can stand for 128 KiB, and this decoder has no limit of its own
@@ -35,11 +36,11 @@ def unpack(body: bytes, sys_flag: int, limit: int) -> Content:
         return Content(body, "an undefined compression type")
     name, module, decoder = known
     if find_spec(module) is None:
-        return Content(body, f"the module {module} is not installed")
+        return Content(body, f"the module {module} is not installed: run {install_hint('codecs')}")
     try:
         data, complete = decoder(body, limit)
     except _UndecodableError:
-        return Content(body, f"no {name} data, although the flags say so")
+        return Content(body, f"not {name} data, although the flags say so")
     return Content(data) if complete or len(data) >= limit else Content(body, CUT_OFF.format(name=name))
 
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
+from rocketfsck.progress import part
 from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.scan.log.live import LiveScan
 from rocketfsck.scan.machine.jit import compiled_wanted
@@ -124,7 +125,7 @@ def live_batches(item: LogItem) -> Iterator[tuple[RecordBatch, QueueTable, FileR
     A batch is good until the next one. Raises StoreError when the file cannot be read.
     """
     table = QueueTable()
-    with FileReader(item.location) as reader:
+    with FileReader(item.location) as reader, part(reader.size):
         options = item.options(reader.size)
         compiled = compiled_wanted(reader.size)
         for batch in LiveScan().batches(reader, item.base_offset, options, table, compiled=compiled):

@@ -111,7 +111,7 @@ class BrokerView(Closing):
         `by_tags` the key is the tags of messages (index type "T"); UsageError for a version before 5.4.0.
         """
         if by_tags and not self.traits.dialect.tag_entries:
-            raise UsageError(f"a broker of version {self.version} has no query by tags (5.4.0+)")
+            raise UsageError(f"a {self.version} broker has no query by tags; brokers have it from 5.4.0 on")
         limit = min(max_num, MAX_BATCH_NUM)
         key_hash = tag_index_hash(topic, key) if by_tags else index_hash(topic, key)
         out: list[int] = []
@@ -120,11 +120,11 @@ class BrokerView(Closing):
             with IndexReader(file, self.store.geometry) as index:
                 header = index.header  # zeros for a short file, which a broker makes longer
                 if number == 0:
-                    last = (header.end_timestamp, header.end_phy_offset)
+                    last = (header.end_timestamp, header.end_physical_offset)
                 if is_time_matched(header, begin_timestamp, end_timestamp):
                     step = select_offsets(index, key_hash, out, limit, begin_timestamp, end_timestamp)
                 else:
-                    step = index_step(index, skipped="its times are outside the window")
+                    step = index_step(index, skipped="the file's times are outside the time window")
             if trace is not None:
                 trace.key_hash = key_hash
                 trace.index_steps.append(step)
@@ -227,7 +227,7 @@ class BrokerView(Closing):
     ) -> int:
         """The queue offset for a time (ms), as consumers seek. UsageError for a boundary that came later."""
         if boundary == "upper" and not self.traits.upper_boundary:
-            raise UsageError(f"a broker of version {self.version} has no upper boundary")
+            raise UsageError(f"a {self.version} broker has no upper boundary")
         queue = self.queue(topic, queue_id)
         if queue is None:
             return 0

@@ -29,7 +29,7 @@ class BrokerThrowsError(StoreError):
     """The broker's own code throws instead of an answer. `thrown` is the class of what it throws."""
 
     def __init__(self, thrown: str) -> None:
-        super().__init__(f"a broker throws {thrown} instead of an answer")
+        super().__init__(f"a broker throws {thrown} instead of answering")
         self.thrown = thrown
 
 

@@ -18,8 +18,8 @@ from rocketfsck.scan.views.messages import Message
 from rocketfsck.store.model import Store
 
 _STATES = {
-    "started": "so it answers after a start on this store",
-    "running": "so it answers while it runs on these files",
+    "started": "a broker gives this answer after a start on this store",
+    "running": "a broker gives this answer while running on these files",
 }
 
 
@@ -43,7 +43,7 @@ def answer_of(
             if isinstance(message, Message):
                 found.append(view.found(message, offset, BROKER))
             else:
-                leads.append(Lead(offset, "the answer", "the bytes there are no record"))
+                leads.append(Lead(offset, "the answer", "the bytes there are not a record"))
     outcome = Outcome.FOUND if found or leads else Outcome.NOT_FOUND
     said = "" if found else why
     return Answer(outcome, tuple(found), said, leads=tuple(leads), trace=trace, pull=pull)
@@ -77,7 +77,7 @@ def broker_by_key(
         if value is not None
     }
     offsets = broker.query_message(topic, key, trace=trace, by_tags=tag, unique=unique, **told)
-    return answer_of(broker, offsets, trace, f"a broker of version {broker.version} finds nothing")
+    return answer_of(broker, offsets, trace, f"a {broker.version} broker finds nothing")
 
 
 def broker_by_offset(
@@ -91,7 +91,7 @@ def broker_by_offset(
         f"nextBeginOffset {pulled.next_begin_offset}"
     )
     trace.notes += [said, _STATES[broker.state]]
-    why = f"a broker of version {broker.version} answers {said}"
+    why = f"a {broker.version} broker answers {said}"
     store = broker.message_store(topic, queue_id)
     return answer_of(broker, pulled.offsets, trace, why, pulled, store)
 
@@ -102,5 +102,5 @@ def broker_by_id(broker: BrokerView, text: str) -> Answer:
 
     offset = decode_offset_id(text).physical_offset
     offsets = [offset] if broker.holds_record(offset) else []
-    why = f"a broker of version {broker.version} finds no message at physical offset {offset}"
+    why = f"a {broker.version} broker finds no message at physical offset {offset}"
     return answer_of(broker, offsets, Trace(), why)

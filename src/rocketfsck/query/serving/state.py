@@ -102,9 +102,7 @@ class _Started(Serving):
         refusals, log_files, self.models = start_files(store, version, watch=self._watch)
         if refusals:
             why = refusals[0]
-            raise StoreError(
-                f"a broker of version {version} does not start on this store: {why.reason}", path=why.file
-            )
+            raise StoreError(f"a {version} broker does not start on this store: {why.reason}", path=why.file)
         super().__init__(_log(store, log_files, traits, readers), view, traits)
         self.readers = readers
         self.mtimes = {
@@ -119,7 +117,7 @@ class _Started(Serving):
         self.count += len(units.offset)
         if self.count > APPENDED_LIMIT:
             raise StoreError(
-                f"a start appends more than {APPENDED_LIMIT} units to the queues: rebuild these "
+                f"a start appends more than {APPENDED_LIMIT:,} units to the queues: rebuild the queues "
                 "first, or ask for the state of a running broker"
             )
         self.runs.setdefault((model.loaded.topic, model.loaded.queue_id), []).append((place, units))
@@ -162,7 +160,7 @@ class _Started(Serving):
         """The base, the number of messages and the time of a record, for its batch unit."""
         message = self.view.record_at(offset)
         if not isinstance(message, Message):
-            raise StoreError("the record that a start dispatches cannot be read", offset=offset)
+            raise StoreError("a record that the start dispatches cannot be read", offset=offset)
         properties = message.properties or {}
         base, count = message.queue_offset, 1
         if message.sys_flag & INNER_BATCH:

@@ -25,11 +25,11 @@ LOG_AREA, UNIT_AREA = "compaction/compactionLog", "compaction/compactionCq"
 NOT_LOADED = "java.lang.Exception: load compactionLog {topic}:{queue_id} exception: {why}"
 LOG_ALONE = "log file mismatch with consumeQueue file {file}"
 UNITS_ALONE = "consumeQueue file mismatch with log file {file}"
-NO_UNITS = "its units are missing: a broker does not serve this queue"
-NO_LOG = "its log is missing: a broker does not serve this queue"
-NOTHING = "the topic is compacted and compaction/ has nothing of this queue: a broker does not serve it"
-NO_UNIT = "its records from byte {pos} on have no unit: they are cut off"
-NO_LENGTH = "its length is not that of the others: a broker does not serve this queue"
+NO_UNITS = "the units are missing: a broker does not serve this queue"
+NO_LOG = "the log is missing: a broker does not serve this queue"
+NOTHING = "the topic is compacted, but compaction/ has nothing of this queue: a broker does not serve it"
+NO_UNIT = "the records from byte {pos} on have no unit: a broker cuts them off"
+NO_LENGTH = "the file is not as long as the others: a broker does not serve this queue"
 
 
 @dataclass(slots=True)
@@ -103,7 +103,9 @@ def _kept(
     end = _end(queue, units)
     for file in log.log_files:
         if 0 < end < file.start_offset:
-            outcome.changes.append(FileChange(file.relative, "deleted", file.size, "no unit leads to it"))
+            outcome.changes.append(
+                FileChange(file.relative, "deleted", file.size, "no unit leads into this file")
+            )
             continue
         yield file
         pos = max(end - file.start_offset, 0)

@@ -21,7 +21,8 @@ from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.formats.properties import LMQ_PREFIX
 from rocketfsck.formats.rocksmessages import decode_i64
-from rocketfsck.query.start.load import LoadedQueue, OpenFile, entries_of
+from rocketfsck.query.start.disk import entries_of
+from rocketfsck.query.start.load import LoadedQueue, OpenFile
 from rocketfsck.query.start.model import Refusal
 from rocketfsck.query.start.rows import RowsModel
 from rocketfsck.store.elsewhere import QUEUE_DATABASES
@@ -40,14 +41,14 @@ EXTRA_FILES = 3
 Kind = Literal["files", "rows", "both"]
 EMPTY = DatabaseQueues(None, {})
 
-UNREAD_REASON = "its consume queues are in RocksDB, and {reason}"
-VERSION_REASON = "how brokers before 5.3.2 start with consume queues in RocksDB is not described here"
+UNREAD_REASON = "the consume queues are in RocksDB, and {reason}"
+VERSION_REASON = "predictions of a start on consume queues in RocksDB begin with version 5.3.2"
 BOTH_VERSION_REASON = (
-    "how brokers before 5.3.4 start with consume queues in files and in RocksDB is not described here"
+    "predictions of a start on consume queues in both files and RocksDB begin with version 5.3.4"
 )
-PREFER_REASON = "{name} prefers the consume queues in RocksDB to those in files, which are there, too"
+PREFER_REASON = "{name} prefers the consume queues in RocksDB, but the store also has them in files"
 LIGHT_REASON = "combineCQUseRocksdbForLmq: light queues are in RocksDB, all others in files"
-RECHECK_REASON = "recheckReputOffsetFromCq with consume queues in RocksDB"
+RECHECK_REASON = "recheckReputOffsetFromCq is on, and the consume queues are in RocksDB"
 OTHER_PATH_REASON = (
     "java.lang.IllegalStateException: find RocksDBConsumeQueue in original/separate path, maybe incompatible "
     "config."

@@ -6,7 +6,7 @@ whole runs of units where these rise, as they do in any log that a broker wrote;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -58,7 +58,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        queues: dict[QueueName, QueueModel],
+        queues: MutableMapping[QueueName, QueueModel],
         index: IndexModel,
         table: QueueTable,
         rules: DispatchRules,

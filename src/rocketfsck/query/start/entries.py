@@ -24,7 +24,7 @@ from rocketfsck.query.start.model import LogScan
 from rocketfsck.query.start.settings import NotCoveredError
 from rocketfsck.store.reading import FileReader
 
-FIRST_REASON = "DLedger's recovery begins with an entry of number {index}"
+FIRST_REASON = "the first entry that DLedger recovers has the number {index}"
 LEAST_SIZE = 44
 """DLedgerEntry.HEADER_SIZE: an entry has more bytes than that."""
 
@@ -187,6 +187,6 @@ class EntryWalk:
             return entry.index == self.last.index + 1 and entry.term >= self.last.term
         if entry.term >= -1 and not 0 <= entry.index <= _MAX_INDEX:
             raise NotCoveredError(
-                (f"the first entry of DLedger's recovery is number {entry.index}",), path=""
+                (f"the first entry that DLedger recovers has the number {entry.index}",), path=""
             )
         return entry.term >= -1

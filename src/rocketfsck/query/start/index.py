@@ -13,7 +13,7 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.filename import java_parse_long
 from rocketfsck.formats.indexfile import INDEX_HEADER_SIZE, IndexHeader, decode_header
-from rocketfsck.query.start.load import entries_of
+from rocketfsck.query.start.disk import entries_of
 from rocketfsck.query.start.model import FileChange, IndexFileStart, IndexStart, Refusal
 from rocketfsck.store.listing import EntryKind
 from rocketfsck.store.model import Geometry
@@ -30,8 +30,8 @@ class OpenIndex:
     is_new: bool
     extended: bool
     index_count: int
-    begin_phy_offset: int
-    end_phy_offset: int
+    begin_physical_offset: int
+    end_physical_offset: int
     kept_end_offset: int
     added_count: int = 0
 
@@ -61,17 +61,15 @@ class IndexModel:
                 return
             header = _header_of(entry.path)
             if not clean and header.end_timestamp > index_msg_timestamp:
-                why = (
-                    f"its endTimestamp is later than the checkpoint's indexMsgTimestamp {index_msg_timestamp}"
-                )
+                why = f"endTimestamp is later than the checkpoint's indexMsgTimestamp {index_msg_timestamp}"
                 self.changes.append(FileChange(relative, "deleted", entry.size, why))
                 self.deleted_entry_count += header.entry_count
                 if header.entry_count:
-                    self._deleted_ranges.append((header.begin_phy_offset, header.end_phy_offset))
+                    self._deleted_ranges.append((header.begin_physical_offset, header.end_physical_offset))
                 continue
             extended = entry.size < self.file_size
             if extended:
-                why = "it is mapped at its full length"
+                why = "the broker maps the file at its full length"
                 self.changes.append(FileChange(relative, "resized", self.file_size, why))
             self.files.append(
                 OpenIndex(
@@ -79,9 +77,9 @@ class IndexModel:
                     False,
                     extended,
                     max(header.index_count, 1),
-                    header.begin_phy_offset,
-                    header.end_phy_offset,
-                    header.end_phy_offset,
+                    header.begin_physical_offset,
+                    header.end_physical_offset,
+                    header.end_physical_offset,
                 )
             )
 
@@ -95,7 +93,7 @@ class IndexModel:
             return np.zeros(count, np.bool_)
         self._last()
         keys = np.where(rolled_back, 0, key_count)
-        end = self.files[-1].end_phy_offset
+        end = self.files[-1].end_physical_offset
         reached = np.maximum.accumulate(np.where(keys > 0, offset, end))
         before = np.concatenate([[end], np.maximum(reached[:-1], end)])
         taken: NDArray[np.bool_] = np.asarray((offset >= before) & (keys > 0), np.bool_)
@@ -113,8 +111,8 @@ class IndexModel:
             count = min(total - done, self.capacity - file.index_count)
             first, last = np.searchsorted(ends, [done, done + count - 1], side="right").tolist()
             if file.index_count <= 1:
-                file.begin_phy_offset = int(offset[first])
-            file.end_phy_offset = int(offset[last])
+                file.begin_physical_offset = int(offset[first])
+            file.end_physical_offset = int(offset[last])
             file.index_count += count
             file.added_count += count
             done += count
@@ -123,10 +121,12 @@ class IndexModel:
         """The file that is put into; a new one where there is none or the last is full."""
         if self.files and self.files[-1].index_count < self.capacity:
             return self.files[-1]
-        end = max(self.files[-1].end_phy_offset, 0) if self.files else 0
+        end = max(self.files[-1].end_physical_offset, 0) if self.files else 0
         number = sum(file.is_new for file in self.files) + 1
         self.files.append(OpenIndex(f"index/{number}?", True, False, 1, end, end, end))
-        self.changes.append(FileChange(f"index/{number}?", "created", self.file_size, "it is put into"))
+        self.changes.append(
+            FileChange(f"index/{number}?", "created", self.file_size, "new entries go into this file")
+        )
         return self.files[-1]
 
     def covers(self, offset: Longs) -> NDArray[np.bool_]:
@@ -135,7 +135,7 @@ class IndexModel:
         Not those of a file that was cut and is mapped at its full length: its chains begin with what it lost.
         """
         kept = (
-            (file.begin_phy_offset, file.kept_end_offset)
+            (file.begin_physical_offset, file.kept_end_offset)
             for file in self.files
             if not file.is_new and not file.extended and file.index_count - file.added_count > 1
         )
@@ -152,7 +152,7 @@ class IndexModel:
 
     def summary(self, max_offset: int) -> IndexStart:
         """The index after the start, with the log's end at `max_offset`."""
-        end = self.files[-1].end_phy_offset if self.files and self.enabled else 0
+        end = self.files[-1].end_physical_offset if self.files and self.enabled else 0
         return IndexStart(
             tuple(
                 IndexFileStart(
@@ -160,8 +160,8 @@ class IndexModel:
                     "created" if file.is_new else "extended" if file.extended else "kept",
                     file.index_count - 1,
                     file.added_count,
-                    file.begin_phy_offset,
-                    file.end_phy_offset,
+                    file.begin_physical_offset,
+                    file.end_physical_offset,
                 )
                 for file in self.files
             ),

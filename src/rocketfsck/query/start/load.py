@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_file_size
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.filename import java_parse_long
-from rocketfsck.formats.javatext import parse_int32
+from rocketfsck.query.start.disk import Disk
 from rocketfsck.query.start.model import FileChange, Ignored, Refusal
-from rocketfsck.store.listing import Entry, EntryKind, list_directory
+from rocketfsck.query.start.plainqueues import PlainQueues, plain_queues, queue_directories
+from rocketfsck.store.listing import Entry, EntryKind
 from rocketfsck.store.model import QueueKind, Store
 
 LENGTH_REASON = "{size} length not matched message store config value, please check it manually"
@@ -28,6 +28,9 @@ Areas = Mapping[str, Path]
 """Directories by the name of the one below the store's root in whose place they stand."""
 
 NO_AREAS: Areas = MappingProxyType({})
+
+BATCH_ORDER = 1 << 40
+"""Batch queues are loaded behind all others."""
 
 NUMBER_REASON = 'java.lang.NumberFormatException: For input string: "{name}"'
 
@@ -64,10 +67,16 @@ class LoadedQueue:
 
 @dataclass(slots=True)
 class Loading:
-    """What loading came to. With refusals the broker gives up before it recovers anything."""
+    """What loading came to. With refusals the broker gives up before it recovers anything.
+
+    `queues` are those that are not `plain`, with their numbers in the order of loading; the files of plain
+    ones have `plain_size` bytes.
+    """
 
     log_files: list[OpenFile] = field(default_factory=list)
-    queues: list[LoadedQueue] = field(default_factory=list)
+    queues: list[tuple[int, LoadedQueue]] = field(default_factory=list)
+    plain: PlainQueues | None = None
+    plain_size: int = 0
     refusals: list[Refusal] = field(default_factory=list)
     ignored: list[Ignored] = field(default_factory=list)
     deleted: list[FileChange] = field(default_factory=list)
@@ -81,15 +90,16 @@ def load_files(
     with_ext: bool,
     areas: Areas = NO_AREAS,
     with_queues: bool = True,
+    disk: Disk | None = None,
 ) -> Loading:
     """The commit log, then the consume queues; a commit log that is refused ends it.
 
     `kind_of` gives the kind of queue that a topic's settings say, None where they are not known. `areas` are
     directories that are read in the place of the store's own of that name. Without `with_queues` the queues
-    are left out: they are in a database.
+    are left out: they are in a database. `disk` is what starts of several versions share.
     """
     loading = Loading()
-    loader = _Loader(store.root, dialect, loading)
+    loader = _Loader(store.root, dialect, loading, disk or Disk())
     log_size = store.geometry.commitlog_file_size
     loading.log_files = loader.mapped_files(store.commitlog.locations, log_size)
     if loading.refusals or not with_queues:
@@ -100,16 +110,22 @@ def load_files(
     if dialect.batch_queues:
         size = rounded_file_size(store.geometry.batch_file_size, BATCH_UNIT_SIZE)
         kinds.append(("batchconsumequeue", "batch", size))
-    for area, kind, size in kinds:
+    for base, (area, kind, size) in zip((0, BATCH_ORDER), kinds, strict=False):
         above = areas.get(area, store.root / area)
-        for topic, queue_id in _queue_directories(above):
+        directories = queue_directories(above, loader.disk)
+        if kind == "file" and not with_ext:
+            plain = plain_queues(loader.disk, above, size)
+            if not dialect.batch_queues or all(kind_of(topic) in (None, kind) for topic in plain.topics):
+                loading.plain, loading.plain_size, directories = plain, size, plain.others
+        for order, topic, queue_id in directories:
             directory = f"{area}/{topic}/{queue_id}"
             told = kind_of(topic)
             if dialect.batch_queues and told is not None and told != kind:
                 names = {"found": KIND_NAMES[kind], "told": KIND_NAMES[told]}
                 loading.refusals.append(Refusal(directory, KIND_REASON.format(topic=topic, **names)))
             files = loader.mapped_files([above / topic / str(queue_id)], size, directory)
-            loading.queues.append(LoadedQueue(topic, queue_id, kind, directory, size, files))
+            queue = LoadedQueue(topic, queue_id, kind, directory, size, files)
+            loading.queues.append((base + order, queue))
             if with_ext and kind == "file":
                 ext = store.root / "consumequeue_ext" / topic / str(queue_id)
                 loader.mapped_files([ext], store.geometry.ext_file_size)
@@ -119,31 +135,14 @@ def load_files(
 def load_directory(store: Store, dialect: Dialect, directory: str, file_size: int) -> Loading:
     """The mapped files of one directory below the store's root, as `log_files`."""
     loading = Loading()
-    loader = _Loader(store.root, dialect, loading)
+    loader = _Loader(store.root, dialect, loading, Disk())
     loading.log_files = loader.mapped_files([store.root / directory], file_size)
     return loading
 
 
-def entries_of(directory: Path | str) -> list[Entry]:
-    """The entries of a directory; none where there is no directory, as the broker sees it."""
-    try:
-        return list_directory(directory)
-    except StoreError:
-        return []
-
-
-def _queue_directories(area: Path) -> Iterable[tuple[str, int]]:
-    for topic in entries_of(area):
-        if topic.kind is not EntryKind.DIRECTORY:
-            continue
-        for entry in entries_of(topic.path):
-            queue_id = parse_int32(entry.name)
-            if queue_id is not None:
-                yield topic.name, queue_id
-
-
 class _Loader:
-    def __init__(self, root: Path, dialect: Dialect, loading: Loading) -> None:
+    def __init__(self, root: Path, dialect: Dialect, loading: Loading, disk: Disk) -> None:
+        self.disk = disk
         self.root = os.fspath(root)
         self.dialect = dialect
         self.loading = loading
@@ -155,7 +154,12 @@ class _Loader:
 
         `named` is the directory's place below the root where it is not where the files are.
         """
-        entries = [entry for directory in directories for entry in entries_of(directory)]
+        entries = [entry for directory in directories for entry in self.disk.entries_of(directory)]
+        if len(entries) == 1 and entries[0].size == file_size > 0 and entries[0].kind is EntryKind.FILE:
+            start_offset = java_parse_long(entries[0].name)  # as of most queues: no version minds
+            if start_offset is not None:
+                relative = self._relative(entries[0], named)
+                return [OpenFile(entries[0].path, relative, start_offset, file_size, file_size)]
         by_name = self.dialect.load_order == "name"
         entries.sort(key=lambda entry: entry.name if by_name else entry.path)
         files: list[OpenFile] = []
@@ -166,7 +170,7 @@ class _Loader:
             last = number == len(entries) - 1
             if entry.size == 0 and last and not is_directory and self.dialect.empty_last_file_deleted:
                 relative = self._relative(entry, named)
-                self.loading.deleted.append(FileChange(relative, "deleted", 0, "it is empty"))
+                self.loading.deleted.append(FileChange(relative, "deleted", 0, "the file is empty"))
                 continue
             if is_directory or entry.size != file_size:
                 self._wrong_size(entry, entries[number:], named)
@@ -186,7 +190,11 @@ class _Loader:
             self.loading.refusals.append(Refusal(relative, LENGTH_REASON.format(size=entry.size)))
             return
         for other in hidden:
-            why = "its length is not the configured one" if other is entry else f"it comes after {relative}"
+            why = (
+                "the file does not have the configured length"
+                if other is entry
+                else f"the file comes after {relative}"
+            )
             self.loading.ignored.append(Ignored(self._relative(other, named), why))
 
     def _relative(self, entry: Entry, named: str | None) -> str:

@@ -46,7 +46,7 @@ class LogScan:
     """The recovery's scan of the commit log: from `start_offset` on, which lies in `first_file`.
 
     `stop_offset` is where it ends, `stop` why: `end` (no further file), `blank` (the last file is full),
-    `invalid` or `half` (a record that is not one). `read_size` counts the bytes that the broker reads.
+    `invalid` or `half` (a record that is not one). `read_byte_count` counts the bytes that the broker reads.
     """
 
     first_file: str
@@ -54,7 +54,7 @@ class LogScan:
     stop_offset: int
     stop: str
     file_count: int
-    read_size: int
+    read_byte_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ class IndexFileStart:
     fate: Literal["kept", "extended", "created"]
     entry_count: int
     added_count: int
-    begin_phy_offset: int
-    end_phy_offset: int
+    begin_physical_offset: int
+    end_physical_offset: int
 
 
 @dataclass(frozen=True, slots=True)

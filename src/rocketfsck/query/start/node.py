@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from rocketfsck.formats.dledger import DEFAULT_INDEX_FILE_SIZE, ENTRY_HEADER_SIZE, INDEX_UNIT_SIZE
 from rocketfsck.formats.filename import java_parse_long
+from rocketfsck.query.start.disk import entries_of
 from rocketfsck.query.start.entries import (
     HEADER,
     UNIT,
@@ -24,7 +25,7 @@ from rocketfsck.query.start.entries import (
     first_file,
     read_entry,
 )
-from rocketfsck.query.start.load import LENGTH_REASON, NUMBER_REASON, OpenFile, entries_of
+from rocketfsck.query.start.load import LENGTH_REASON, NUMBER_REASON, OpenFile
 from rocketfsck.query.start.model import FileChange, LogScan
 from rocketfsck.query.start.queues import StartFailedError
 from rocketfsck.query.start.read import Verdict
@@ -36,6 +37,7 @@ from rocketfsck.store.listing import EntryKind
 from rocketfsck.store.model import OtherKind, Store
 from rocketfsck.store.reading import FileReader, read_whole
 from rocketfsck.store.settings import parse_settings
+from rocketfsck.wording import fill_numbers
 
 ORDER_REASON = "DISK_ERROR check {what} file order failed before recovery"
 TOO_SMALL_REASON = "[MONITOR]The processOffset is too small: {offset}"
@@ -85,28 +87,29 @@ class NodeStart:
         """What else becomes of the node, and what depends on the others of its group."""
         notes = []
         if self.rewritten_from is not None:
-            notes.append(f"DLedger's index is written anew from entry {self.rewritten_from} on")
+            notes.append(f"DLedger writes its index again from entry {self.rewritten_from} on")
         if self.last is None:
-            notes.append("no entry of DLedger's log is left")
+            notes.append("DLedger's log keeps no entry")
             return notes
         agreed = -1 if self.committed_index is None else self.committed_index
         if agreed < self.last.index:
+            entries = fill_numbers("{first..last:entry}", first=agreed + 1, last=self.last.index)
             notes.append(
-                f"checkpoint knows of no agreement on entries {agreed + 1} to {self.last.index}: they are "
-                "dispatched here, as they are once the node leads; as a follower it may lose them"
+                f"checkpoint does not say that the group agreed on {entries}: the prediction "
+                "assumes that the node leads and dispatches them; as a follower, the node may lose them"
             )
         return notes
 
     def changes(self) -> list[FileChange]:
         """Files of the index that come or go."""
         kept = {file.relative for file in self.index}
-        why = "DLedger keeps no unit in it"
+        why = "DLedger keeps no unit of this file"
         return [
             FileChange(file.relative, "deleted", file.size, why)
             for file in self.node.index
             if file.relative not in kept
         ] + [
-            FileChange(file.relative, "created", file.size, "units of DLedger's index are written anew")
+            FileChange(file.relative, "created", file.size, "DLedger writes units of its index again")
             for file in self.index
             if file.is_new
         ]

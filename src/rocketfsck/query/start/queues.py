@@ -17,13 +17,13 @@ from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.dialect import Dialect
 from rocketfsck.formats.dtypes import unit_dtype
 from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.query.start.disk import Disk, Recovered
 from rocketfsck.query.start.load import LoadedQueue, OpenFile
-from rocketfsck.store.reading import FileReader
 
 CHUNK_UNITS = 1 << 16
 FAR = (1 << 63) - 1
 EMPTY_FILE_REASON = "java.lang.IllegalArgumentException: newPosition < 0: (-{unit_size} < 0)"
-ENDLESS_REASON = "the truncation never ends: a file of this queue holds a single unit"
+ENDLESS_REASON = "the truncation never ends, because each file of this queue holds one unit"
 
 
 class StartFailedError(Exception):
@@ -56,11 +56,13 @@ class QueueModel:
         "covered_offset",
         "cut_count",
         "dialect",
+        "disk",
         "disk_end",
         "dtype",
         "first_file",
         "found_count",
         "hidden_count",
+        "last",
         "loaded",
         "max_base_offset",
         "max_physic_offset",
@@ -72,8 +74,10 @@ class QueueModel:
         "unit_size",
     )
 
-    def __init__(self, loaded: LoadedQueue, dialect: Dialect) -> None:
+    def __init__(self, loaded: LoadedQueue, dialect: Dialect, disk: Disk | None = None) -> None:
         self.loaded = loaded
+        self.disk = disk or Disk()
+        self.last: tuple[int, int] | None = None  # of the last valid unit: physical offset and size
         self.dialect = dialect
         self.dtype = unit_dtype(loaded.kind)
         self.unit_size = self.dtype.itemsize
@@ -116,6 +120,22 @@ class QueueModel:
         """Walk the last three files; units end at the first that is not valid."""
         if not self.files:
             return
+        paths = tuple(file.path for file in self.files)
+        known = self.disk.recovered.get(paths)
+        if known is None:
+            known = self.disk.recovered[paths] = self._recovered()
+        files = [self.files[number] for number, _ in known.kept]
+        for file, (_, wrote_pos) in zip(files, known.kept, strict=True):
+            file.wrote_pos = wrote_pos
+        self.loaded.files = files
+        self.found_count, self.hidden_count = known.found_count, known.hidden_count
+        self.covered_offset = self.covered_before = known.covered_offset
+        if known.last is not None:
+            self._see(*known.last)
+        self.disk_end = self.end_pos
+        self.revise()
+
+    def _recovered(self) -> Recovered:
         number = max(len(self.files) - 3, 0)
         self.found_count = sum(file.size // self.unit_size for file in self.files[:number])
         while True:
@@ -129,17 +149,12 @@ class QueueModel:
         end = file.start_offset + file.wrote_pos
         self.hidden_count = self._hidden_count(file, file.wrote_pos)
         self.hidden_count += sum(self._hidden_count(other, 0) for other in self.files[number + 1 :])
-        kept = []
-        for other in self.files:
-            if other.end_offset <= end:
-                kept.append(other)
-            elif other.start_offset <= end:
-                other.wrote_pos = end % other.size
-                kept.append(other)
-        self.loaded.files = kept
-        self.disk_end = self.end_pos
-        self.covered_before = self.covered_offset
-        self.revise()
+        kept = [
+            (number, other.wrote_pos if other.end_offset <= end else end % other.size)
+            for number, other in enumerate(self.files)
+            if other.end_offset <= end or other.start_offset <= end
+        ]
+        return Recovered(tuple(kept), self.found_count, self.hidden_count, self.covered_offset, self.last)
 
     def _valid_count(self, file: OpenFile, cut_offset: int | None) -> int:
         """How many units from the file's first on are valid (and below the cut); remembers the last.
@@ -149,6 +164,8 @@ class QueueModel:
         if file.is_new:
             self.max_physic_offset = self.appended_offset
             return file.wrote_pos // self.unit_size
+        if self.disk.is_sound and cut_offset is None and self.loaded.kind == "file":
+            return self._sound_count(file)
         low = max(self.disk_end - file.start_offset, 0) // self.unit_size
         high = (self.end_pos - file.start_offset) // self.unit_size if cut_offset is not None else 0
         count = 0
@@ -163,7 +180,7 @@ class QueueModel:
             if stop and low <= count + stop - 1 < high:
                 self.max_physic_offset = self.appended_offset
             elif stop:
-                self._see(units[stop - 1])
+                self._see(int(units["offset"][stop - 1]), int(units["size"][stop - 1]))
             covered = units["offset"][: min(stop, max(low - count, 0)) if high else stop]
             if len(covered):
                 self.covered_offset = max(self.covered_offset, int(covered.max()))
@@ -172,10 +189,31 @@ class QueueModel:
                 break
         return count
 
+    def _sound_count(self, file: OpenFile) -> int:
+        """How many units a file has, by halves: those of a sound queue are valid up to the first zeros."""
+        size = self.unit_size
+        low, high = 0, file.size // size
+        with self.disk.opened(file.path) as reader:
+
+            def units(number: int) -> NDArray[Any]:
+                return np.frombuffer(reader.read(number * size, size), self.dtype)
+
+            while low < high:
+                middle = (low + high) // 2
+                if self.valid(units(middle)).all():
+                    low = middle + 1
+                else:
+                    high = middle
+            if low:
+                last = units(low - 1)[0]
+                self._see(int(last["offset"]), int(last["size"]))
+                self.covered_offset = max(self.covered_offset, int(last["offset"]))
+        return low
+
     def _hidden_count(self, file: OpenFile, pos: int) -> int:
         """Valid units from `pos` on, where no recovery looks. Holes hold none and are not read."""
         count, size = 0, self.unit_size
-        with FileReader(file.path) as reader:
+        with self.disk.opened(file.path) as reader:
             for start, end in reader.data_extents(pos):
                 low = max(pos, start - (start - pos) % size)
                 pos = min(end + (pos - end) % size, file.size)
@@ -183,8 +221,8 @@ class QueueModel:
                 count += sum(int(np.count_nonzero(self.valid(units))) for units in pieces)
         return count
 
-    def _see(self, unit: Any) -> None:
-        offset, size = int(unit["offset"]), int(unit["size"])
+    def _see(self, offset: int, size: int) -> None:
+        self.last = offset, size
         self.max_physic_offset = offset + size if self.counts_ends else offset
 
     def valid(self, units: NDArray[Any]) -> NDArray[np.bool_]:
@@ -195,21 +233,29 @@ class QueueModel:
         return np.asarray(good, np.bool_)
 
     def read(self, file: OpenFile, pos: int = 0, end: int | None = None) -> Iterator[NDArray[Any]]:
-        """The whole units of a file on disk in pieces; a hole that reaches to its end is not read."""
-        limit = file.size if end is None else end
-        with FileReader(file.path) as reader:
-            while limit - pos >= self.unit_size:
-                if next(reader.data_extents(pos), None) is None:
-                    limit = min(limit, pos + self.unit_size)
-                count = min(CHUNK_UNITS, (limit - pos) // self.unit_size)
-                yield np.frombuffer(reader.read(pos, count * self.unit_size), self.dtype)
-                pos += count * self.unit_size
+        """The whole units of a file on disk in pieces; a hole that reaches to its end is not read.
+
+        Nor are the holes behind each piece: a reader mostly stops at the first unit of zeros.
+        """
+        size, limit = self.unit_size, file.size if end is None else end
+        with self.disk.opened(file.path) as reader:
+            while limit - pos >= size:
+                data = next(reader.data_extents(pos), None)
+                if data is None:
+                    limit = min(limit, pos + size)
+                count = min(CHUNK_UNITS, (limit - pos) // size)
+                if data is not None and data[0] == pos:
+                    count = min(count, -(-(data[1] - pos) // size))
+                yield np.frombuffer(reader.read(pos, count * size), self.dtype)
+                pos += count * size
 
     def truncate(self, cut_offset: int) -> None:
         """Drop the units of records at and behind the cut: truncateDirtyLogicFiles.
 
         Only the last file is looked into; its first unit, if it is below the cut, stays whatever it is.
         """
+        if self._is_before(cut_offset):
+            return
         before, covered = self.end_pos, self.covered_offset
         self.max_physic_offset = cut_offset if self.counts_ends else cut_offset - 1
         self.covered_offset = -1
@@ -233,6 +279,14 @@ class QueueModel:
         self.cut_count += max(before - max(self.end_pos, self._first_pos()), 0) // self.unit_size
         self.revise()
 
+    def _is_before(self, cut_offset: int) -> bool:
+        """Whether recovery found one file with units, all of records below the cut: nothing changes."""
+        if self.loaded.kind != "file" or len(self.files) != 1 or self.added_count or self.cut_count:
+            return False
+        (file,) = self.files
+        recovered = not file.is_new and file.size > self.unit_size and self.end_pos == self.disk_end
+        return recovered and file.wrote_pos > 0 and self.covered_offset < cut_offset
+
     def _first_is_appended(self, file: OpenFile) -> bool:
         return file.is_new or self.disk_end <= file.start_offset < self.end_pos
 
@@ -245,7 +299,7 @@ class QueueModel:
     def _units_at(self, file: OpenFile, pos: int) -> NDArray[Any]:
         if file.is_new:  # only a file that nothing was put into is read: `open_next`
             return np.zeros(1, self.dtype)
-        with FileReader(file.path) as reader:
+        with self.disk.opened(file.path) as reader:
             return np.frombuffer(reader.read(pos, self.unit_size), self.dtype)
 
     def destroy(self) -> None:
@@ -330,6 +384,8 @@ class QueueModel:
         intact = start >= 0
         start = max(start, 0)
         if start >= first.wrote_pos:
+            return
+        if intact and on_disk and int(self._unit_at(first, start)["offset"]) >= min_physical_offset:
             return
         offset = self._first_file_offsets(start)
         if not len(offset):  # less than a unit: the broker's exception is caught, and nothing changes

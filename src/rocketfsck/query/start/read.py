@@ -143,7 +143,7 @@ def judge_place(reader: FileReader, pos: int, limit: int, reading: Reading) -> J
     judged = judge_record(reader, pos + ENTRY_HEADER_SIZE, limit, reading)
     if judged.verdict is Verdict.BLANK:
         # the broker takes the 48 bytes for a message without a topic
-        raise FormatError("an entry of DLedger's holds a BLANK: its start cannot be predicted", offset=pos)
+        raise FormatError("a DLedger entry holds a BLANK: the start cannot be predicted", offset=pos)
     if not judged.size:
         return judged
     lead = ENTRY_HEADER_SIZE

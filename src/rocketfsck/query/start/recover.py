@@ -19,7 +19,7 @@ from rocketfsck.scan.columns import RecordBatch
 from rocketfsck.store.reading import FileReader
 
 BatchHandler = Callable[[RecordBatch, OpenFile], None]
-HUGE_NOTE = "the record at {offset} claims more than 1 GiB: a broker without that much memory dies on it"
+HUGE_NOTE = "the record at {offset} claims more than 1 GiB: a broker without that much memory crashes here"
 
 
 def read_first_record(file: OpenFile, dialect: Dialect) -> RecordHead:
@@ -247,7 +247,14 @@ def dispatch_log(
     before = start_offset - 1
     while offset < max_offset:
         if offset <= before:
-            skipped.append(Skipped(offset, max_offset, "it comes back to what it has read", stuck=True))
+            skipped.append(
+                Skipped(
+                    offset,
+                    max_offset,
+                    "the dispatcher returns to an offset that it has already read",
+                    stuck=True,
+                )
+            )
             break
         before = offset
         file = find_file(files, offset)
@@ -279,5 +286,5 @@ def dispatch_log(
                     break
             offset = end + half_size
             if half_size:
-                skipped.append(Skipped(end, offset, "its count is ahead of its reading"))
+                skipped.append(Skipped(end, offset, "the dispatcher counts further than it reads"))
     return Reput(offset, tuple(skipped))

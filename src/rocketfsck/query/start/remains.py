@@ -7,7 +7,7 @@ files are taken for whole between the first and the furthest record that they le
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,8 +19,8 @@ from rocketfsck.query.start.index import IndexModel
 from rocketfsck.query.start.load import OpenFile
 from rocketfsck.query.start.losses import Census, is_dispatched
 from rocketfsck.query.start.model import Skipped
-from rocketfsck.query.start.queues import FAR, QueueModel
-from rocketfsck.query.start.units import first_covered
+from rocketfsck.query.start.queues import FAR
+from rocketfsck.query.start.startqueues import StartQueues
 from rocketfsck.scan.columns import Fault, RecordBatch
 from rocketfsck.scan.log.regions import Region
 from rocketfsck.scan.log.tiling import scan_log_file
@@ -43,9 +43,7 @@ class Handed:
 class Remains:
     """What one start's queues and index lead to, for records that nothing was handed on of."""
 
-    def __init__(
-        self, queues: Mapping[tuple[str, int], QueueModel], index: IndexModel, census: Census
-    ) -> None:
+    def __init__(self, queues: StartQueues, index: IndexModel, census: Census) -> None:
         self.queues = queues
         self.index = index
         self.census = census
@@ -76,12 +74,7 @@ class Remains:
         if fresh:
             rows = []
             for topic, queue_id in fresh:
-                queue = self.queues.get((java_decode(topic), queue_id))
-                rows.append(
-                    (-1, -1, 0)
-                    if queue is None
-                    else (queue.covered_offset, queue.covered_before, first_covered(queue))
-                )
+                rows.append(self.queues.covered((java_decode(topic), queue_id)) or (-1, -1, 0))
             self._covered = np.concatenate([self._covered[:-1], rows, self._covered[-1:]])
         return self._covered
 

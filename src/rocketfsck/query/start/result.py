@@ -1,19 +1,33 @@
-"""What a simulated start leaves, put together: files that come and go, queues with their bounds.
+"""What a simulated start leaves, put together: files that come and go, queues with their bounds, losses.
 
-For `simulate`, which holds the models that these are read from. Reference 6.
+Everything is read from the `StartState` that `steps` has brought to its end. Reference 6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.query.start.dispatch import QueueName
 from rocketfsck.query.start.load import Loading, OpenFile
-from rocketfsck.query.start.losses import Census
-from rocketfsck.query.start.model import FileChange, QueueStart
+from rocketfsck.query.start.losses import Census, Ranges, count_cut
+from rocketfsck.query.start.model import (
+    DispatchStart,
+    FileChange,
+    Losses,
+    QueueStart,
+    Start,
+)
 from rocketfsck.query.start.queues import QueueModel
+from rocketfsck.query.start.remains import Handed, Look, Remains
 from rocketfsck.query.start.rows import RowsModel
+from rocketfsck.query.start.startqueues import StartQueues
+from rocketfsck.query.start.state import StartState
+from rocketfsck.query.start.units import find_unreadable
+
+Cuts = dict[tuple[object, ...], tuple[Ranges, int]]
+"""What is cut off, by where and of which files."""
 
 
 def file_changes(
@@ -21,7 +35,7 @@ def file_changes(
     log_files: Sequence[OpenFile],
     kept_files: Sequence[OpenFile],
     cut_offset: int | None,
-    queues: Mapping[QueueName, QueueModel],
+    queues: Iterable[QueueModel],
     *,
     destroyed: bool,
 ) -> list[FileChange]:
@@ -32,17 +46,17 @@ def file_changes(
     """
     changes = list(loading.deleted) if not loading.refusals else []
     kept = {file.relative for file in kept_files}
-    why = f"it begins behind the cut at {cut_offset}"
+    why = f"the file begins at or after the cut at {cut_offset}"
     changes += [
         FileChange(file.relative, "deleted", file.size, why)
         for file in log_files
         if file.relative not in kept
     ]
-    why = "its units are behind the last valid one, or behind the cut"
+    why = "all its units come after the last valid unit, or belong to records after the cut"
     if destroyed:
         why = "the commit log has no files"
     hidden = {ignored.file for ignored in loading.ignored}
-    for queue in queues.values():
+    for queue in queues:
         if isinstance(queue, RowsModel):
             continue
         size = queue.loaded.file_size
@@ -51,21 +65,22 @@ def file_changes(
         fresh = [name for name in now if name not in set(queue.original_files)]
         changes += [FileChange(name, "deleted", size, why) for name in gone]
         changes += [
-            FileChange(name, "resized" if name in hidden else "created", size, "units are appended")
+            FileChange(name, "resized" if name in hidden else "created", size, "the broker appends units")
             for name in fresh
         ]
     return changes
 
 
-def queue_starts(queues: Mapping[QueueName, QueueModel], census: Census) -> list[QueueStart]:
+def queue_starts(queues: StartQueues, census: Census) -> list[QueueStart]:
     """Every queue that the broker has, and those that records name and it has not, by topic and queueId."""
-    told = census.queues().items()
-    seen = {(java_decode(topic), queue_id): counts for (topic, queue_id), counts in told}
-    names = sorted({*queues, *(name for name, counts in seen.items() if any(counts))})
-    starts = []
-    for name in names:
+    counted = census.queues().items()
+    seen = {(java_decode(topic), queue_id): counts for (topic, queue_id), counts in counted}
+    starts = [_with_records(start, seen) for start in queues.plain_starts()]
+    told = {(start.topic, start.queue_id) for start in starts}
+    models = {(queue.loaded.topic, queue.loaded.queue_id): queue for queue in queues.models()}
+    for name in {*models, *(name for name, counts in seen.items() if any(counts))} - told:
         next_offset, missed = seen.get(name, (0, 0))
-        queue = queues.get(name)
+        queue = models.get(name)
         if queue is None:
             starts.append(QueueStart(*name, "file", 0, 0, 0, 0, 0, 0, 0, max(next_offset, 0), missed))
             continue
@@ -85,4 +100,98 @@ def queue_starts(queues: Mapping[QueueName, QueueModel], census: Census) -> list
                 queue.phantom_count if queue.files else 0,
             )
         )
-    return starts
+    return sorted(starts, key=lambda start: (start.topic, start.queue_id))
+
+
+def _with_records(start: QueueStart, seen: Mapping[QueueName, tuple[int, int]]) -> QueueStart:
+    """The start of a queue that it leaves alone, with what the records that name the queue say."""
+    next_offset, missed = seen.get((start.topic, start.queue_id), (0, 0))
+    reissued = max(next_offset - start.max_offset, 0)
+    if not reissued and not missed:
+        return start
+    return replace(start, reissued_count=reissued, unreachable_count=missed)
+
+
+def look_of(state: StartState) -> Look:
+    """What is to be looked over in the log, once it is known what was handed on."""
+    first, above = state.handed_from or (len(state.all_files), 0)
+    skipped = () if state.reput is None else state.reput.skipped
+    handed = Handed(first, above, state.reput_start, skipped)
+    return Look(state.log_files, handed, state.max_offset, Remains(state.queues, state.index, state.census))
+
+
+def start_of(state: StartState, cuts: Cuts) -> Start:
+    """The start as values."""
+    complete, loading = state.complete, state.loading
+    cut, stale_count = (Ranges(), 0) if state.refusals else _cut(state, cuts)
+    unreadable = find_unreadable(state.log_files, state.max_offset, state.queues) if complete else []
+    reput = state.reput
+    return Start(
+        version=str(state.dialect.version),
+        loads=not state.refusals,
+        refusals=tuple(state.refusals),
+        recovery="normal" if state.clean else "abnormal",
+        scan=state.scan,
+        cut_offset=state.cut_offset,
+        min_offset=state.min_offset,
+        max_offset=state.max_offset,
+        files=tuple(
+            file_changes(
+                loading,
+                state.all_files,
+                state.log_files,
+                state.cut_offset,
+                state.queues.models(),
+                destroyed=state.destroyed,
+            )
+            + state.index.changes
+            + state.timers.changes
+            + ([] if state.node is None else state.node.changes())
+        ),
+        ignored=tuple(loading.ignored),
+        queues_destroyed=state.destroyed,
+        dispatch=None
+        if reput is None
+        else DispatchStart(
+            state.reput_start,
+            reput.end_offset,
+            state.recovery_count,
+            state.dispatcher.record_count - state.recovery_count,
+            reput.skipped,
+        ),
+        queues=tuple(queue_starts(state.queues, state.census)),
+        index=state.index.summary(state.max_offset),
+        losses=Losses(
+            cut.result(),
+            cut.record_count,
+            stale_count,
+            state.census.by_queue.record_count if complete else None,
+            state.census.new_by_queue_count if complete else None,
+            state.census.by_queue.result() if complete else (),
+            state.census.by_key.record_count if complete else None,
+            state.census.new_by_key_count if complete else None,
+            state.census.by_key.result() if complete else (),
+            state.census.reached_count if complete else None,
+            sum(item.record_count for item in unreadable) if complete else None,
+            tuple(unreadable),
+        ),
+        notes=tuple(state.notes),
+        timers=state.timers.timers,
+    )
+
+
+def _cut(state: StartState, cuts: Cuts) -> tuple[Ranges, int]:
+    """What is cut off; `cuts` keeps it for other versions, which mostly cut at the same place."""
+    if state.cut_offset is None or state.cut_offset == state.sound_end:
+        return Ranges(), 0
+    key = (
+        state.cut_offset,
+        state.kept_timestamp,
+        state.options,
+        tuple(file.path for file in state.all_files),
+    )
+    if key not in cuts:
+        cuts[key] = count_cut(
+            state.all_files, state.cut_offset, state.kept_timestamp, state.options, state.compiled
+        )
+    return cuts[key]

@@ -12,18 +12,20 @@ from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from rocketfsck.formats.config import decode_config
 from rocketfsck.formats.configviews import TopicConfig, topic_configs
-from rocketfsck.formats.dialect import Dialect
+from rocketfsck.formats.dialect import NEWEST_NAME, Dialect, is_newer
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.formats.javatext import parse_int32
 from rocketfsck.query.start.databases import kind_of_queues, not_described, unread_databases
-from rocketfsck.query.start.load import entries_of
+from rocketfsck.query.start.disk import entries_of
 from rocketfsck.store.listing import EntryKind
 from rocketfsck.store.model import OtherKind, QueueKind, Settings, Store, StrayReason
 from rocketfsck.store.reading import FileReader, read_whole
 
-BOTH_REASON = "consume queues in RocksDB beside a log of DLedger's are not described"
-NO_ENTRIES_REASON = "its commit log is DLedger's, and it is not certain which files are DLedger's log"
-QUEUES_REASON = "its consume queues are in RocksDB"
+BOTH_REASON = "predictions do not cover consume queues in RocksDB together with DLedger"
+NO_ENTRIES_REASON = "DLedger keeps the commit log, and which files belong to DLedger's log is uncertain"
+QUEUES_REASON = "the consume queues are in RocksDB"
+
+NEWER_REASON = "{version} is newer than {newest}, the newest version that is known"
 
 NOTED_TOPICS = 5
 _MAX_CONFIG_SIZE = 256 << 20
@@ -65,9 +67,24 @@ def refuse_unknown(store: Store, settings: Settings, dialect: Dialect) -> None:
 
     What the settings say decides; without them the files do.
     """
-    reasons = _not_read(store, settings, dialect) or not_described(store, settings, dialect)
+    reasons = (
+        _newer(settings, dialect)
+        or _not_read(store, settings, dialect)
+        or not_described(store, settings, dialect)
+    )
     if reasons:
         raise NotCoveredError(reasons, path=str(store.root))
+
+
+def _newer(settings: Settings, dialect: Dialect) -> tuple[str, ...]:
+    """A version or a kind of store that is newer than this program: what such a broker does is not known."""
+    store_type = settings.get("storeType")
+    known = store_type is None or store_type == "default" or store_type.startswith("defaultRocksDB")
+    asked = (
+        (is_newer(dialect.version), NEWER_REASON.format(version=dialect.version, newest=NEWEST_NAME)),
+        (dialect.rocksdb_consumequeue and not known, f"storeType={store_type} is not known"),
+    )
+    return tuple(reason for applies, reason in asked if applies)
 
 
 def refuse_unanswered(store: Store, dialect: Dialect, *, queues: bool) -> None:
@@ -85,7 +102,7 @@ def refuse_unanswered(store: Store, dialect: Dialect, *, queues: bool) -> None:
         left_out.add(QUEUES_REASON)
     reasons = tuple(reason for reason in _not_read(store, settings, dialect) if reason not in left_out)
     if reasons:
-        raise NotCoveredError(reasons, path=str(store.root), what="what a broker answers cannot be told")
+        raise NotCoveredError(reasons, path=str(store.root), what="a broker's answers cannot be predicted")
 
 
 def _not_read(store: Store, settings: Settings, dialect: Dialect) -> tuple[str, ...]:
@@ -115,11 +132,15 @@ def _node_reasons(store: Store, settings: Settings, dialect: Dialect) -> list[st
     own = settings.get("dLegerSelfId")
     reasons = []
     if own is not None and names != {f"dledger-{own.strip()}"}:
-        reasons.append(f"its node is {own.strip()}, and the store has {', '.join(sorted(names))}")
+        reasons.append(
+            f"broker.conf names the node {own.strip()}, but the store has {', '.join(sorted(names))}"
+        )
     if settings.get("storePathDLedgerCommitLog") is not None:
         reasons.append("storePathDLedgerCommitLog names other directories for DLedger's data")
     if settings.flag("enableAcceleratedRecovery", False) or settings.flag("duplicationEnable", False):
-        reasons.append("enableAcceleratedRecovery and duplicationEnable beside DLedger are not described")
+        reasons.append(
+            "predictions do not cover enableAcceleratedRecovery or duplicationEnable together with DLedger"
+        )
     return reasons
 
 
@@ -134,7 +155,7 @@ def _log_elsewhere(store: Store) -> list[str]:
     ]
     if not found:
         return []
-    return [f"commitlog/ has no files, but {', '.join(found)} may be its commit log (--commitlog-path)"]
+    return [f"commitlog/ has no files, but {', '.join(found)} may be the commit log (--commitlog-path)"]
 
 
 def _has_log_files(directory: str) -> bool:
@@ -210,8 +231,8 @@ def _topics(store: Store) -> Mapping[str, TopicConfig] | None:
 
 
 TIERED_NOTE = (
-    "tiered storage: what the start does to its metadata and files is left out, and so are messages that "
-    "only it has"
+    "tiered storage: the prediction leaves out what the start does to its metadata and "
+    "files, and messages that only tiered storage has"
 )
 
 
@@ -219,16 +240,16 @@ def notes_of(settings: Settings, role: Role) -> list[str]:
     """What the prediction assumes or leaves out with these settings."""
     notes = []
     if settings.path is None:
-        notes.append("no broker.conf is given: the defaults, and what the store shows, are taken")
+        notes.append("without broker.conf, the prediction uses the default settings and what the store shows")
     notes += [
-        f"{name}: the confirm offset's part in recovery and dispatch is left out"
+        f"{name}: the prediction ignores the confirm offset in recovery and dispatch"
         for name in ("duplicationEnable", "enableControllerMode")
         if settings.flag(name, False)
     ]
     if role.with_ext:
-        notes.append("enableConsumeQueueExt: what happens to the ext files is left out")
+        notes.append("enableConsumeQueueExt: the prediction leaves out the extension files")
     if role.multi_dispatch:
-        notes.append("multi-dispatch: records go to the further queues that they name")
+        notes.append("multi-dispatch: records also go to the other queues that they name")
     return notes
 
 
@@ -237,6 +258,7 @@ def kinds_note(batch_topics: Collection[str]) -> str:
     shown = ", ".join(sorted(batch_topics)[:NOTED_TOPICS])
     more = f" and {len(batch_topics) - NOTED_TOPICS} more" if len(batch_topics) > NOTED_TOPICS else ""
     return (
-        f"config/topics.json is missing or cannot be read: {shown}{more} taken for BatchCQ, as "
-        "batchconsumequeue/ or the records show; a broker without that file takes every topic for SimpleCQ"
+        f"config/topics.json is missing or cannot be read: the prediction treats {shown}{more} as "
+        "BatchCQ, as batchconsumequeue/ or the records show; a broker without that file treats "
+        "every topic as SimpleCQ"
     )

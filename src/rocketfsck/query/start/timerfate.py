@@ -89,7 +89,10 @@ class Fate:
         """Every message whose unit is in the queue."""
         if queue is None:
             if bounds.max_offset or len(self.rows.pos):
-                self.notes.append("the queue of the timer topic is missing: its messages are not looked at")
+                self.notes.append(
+                    "the queue of the timer topic is missing: the prediction leaves out messages without a "
+                    "timer unit"
+                )
             return
         known = Units.of(self.rows, self.chains)
         with UnitReader(queue) as reader, LogReader(self.store.commitlog) as records:
@@ -100,7 +103,7 @@ class Fate:
                     offset = units["offset"][used].astype(np.int64)
                     self._judge(offset, start + used.astype(np.int64), known, records)
         if self.looked > LOOKED_AT:
-            self.notes.append(f"of the messages without a timer unit the first {LOOKED_AT:,} are looked at")
+            self.notes.append(f"the prediction covers the first {LOOKED_AT:,} messages without a timer unit")
 
     def _judge(self, offset: Longs, number: Longs, known: Units, records: LogReader) -> None:
         row, has_unit = known.find(offset)

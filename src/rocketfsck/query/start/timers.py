@@ -59,7 +59,7 @@ BLANK_SLOTS = 60
 MAX_LOG_SIZE = 1 << 29
 """Bytes of a timer log that are held in memory; timers in a longer one are not predicted."""
 _REVISED_BACK = 20_000
-_CUT_WHY = "it begins behind the end of the timer log at {end}"
+_CUT_WHY = "the file begins after the end of the timer log at {end}"
 
 
 @dataclass(slots=True)
@@ -99,13 +99,13 @@ def start_timers(
         return outcome
     model = queues.get((TIMER_TOPIC, 0))
     if dialect.message_database and _may_be_in_database(store, settings, loading.log_files, model):
-        outcome.notes.append("timers that are in RocksDB (timerRocksDBEnable) are left out")
+        outcome.notes.append("the prediction leaves out timers in RocksDB (timerRocksDBEnable)")
         return outcome
     if sum(_used_size(file) for file in loading.log_files) > MAX_LOG_SIZE:
-        outcome.notes.append("timers are left out: the timer log is too long")
+        outcome.notes.append("the prediction leaves out timers: the timer log is too long")
         return outcome
     if wheel is None:
-        outcome.changes.append(FileChange(WHEEL, "created", TIMER_WHEEL_SIZE, "there is no timer wheel"))
+        outcome.changes.append(FileChange(WHEEL, "created", TIMER_WHEEL_SIZE, "the timer wheel is missing"))
     queue = None if model is None else TimerQueue(model.min_offset, model.max_offset)
     run = _Run(store, dialect, wheel, loading.log_files, queue, stop_timestamp, outcome)
     outcome.timers = run.result()
@@ -203,7 +203,8 @@ class _Run:
         chains = follow(self.rows, scan.replay.last[slots].tolist(), end)
         if not chains.complete:
             self.outcome.notes.append(
-                "many slots of the timer wheel lead to the same units: not all are followed"
+                "many slots of the timer wheel lead to the same units: the prediction does not follow "
+                "all of them"
             )
         fate = Fate(
             self.store,

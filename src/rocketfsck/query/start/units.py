@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,17 @@ from rocketfsck.formats.dtypes import UNIT_DTYPE
 from rocketfsck.query.start.load import OpenFile
 from rocketfsck.query.start.model import LostRange
 from rocketfsck.query.start.queues import FAR, QueueModel
+
+
+class Queues(Protocol):
+    """The queues of a start."""
+
+    def values(self) -> Iterable[QueueModel]:
+        """All of them."""
+
+    def reaching(self, offset: int) -> Iterable[QueueModel]:
+        """Those with units of records at a physical offset and behind it, at least."""
+
 
 _BLANK = np.frombuffer(PRE_BLANK_UNIT, UNIT_DTYPE)[0]
 
@@ -52,9 +63,7 @@ def leading_between(queue: QueueModel, ranges: Sequence[tuple[int, int]]) -> lis
     return counts
 
 
-def find_unreadable(
-    files: Sequence[OpenFile], max_offset: int, queues: Iterable[QueueModel]
-) -> list[LostRange]:
+def find_unreadable(files: Sequence[OpenFile], max_offset: int, queues: Queues) -> list[LostRange]:
     """The ranges that no file of the log holds and that units lead to, and how many units each.
 
     Without a hole in the log only the queues that reach behind its end are read.
@@ -67,7 +76,7 @@ def find_unreadable(
     behind = (max_offset, FAR)
     counts = dict.fromkeys([*holes, behind], 0)
     furthest = max_offset
-    for queue in queues:
+    for queue in queues.values() if holes else queues.reaching(max_offset):
         asked = [*holes, behind] if queue.covered_offset >= max_offset else holes
         if asked and queue.files:
             furthest = max(furthest, queue.covered_offset)

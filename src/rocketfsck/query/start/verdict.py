@@ -12,9 +12,11 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.dialect import Version, dialect_of
 from rocketfsck.formats.filename import is_queue_name
 from rocketfsck.query.start.load import NO_AREAS, Areas
-from rocketfsck.query.start.model import Start
+from rocketfsck.query.start.model import Refusal, Start
+from rocketfsck.query.start.settings import NotCoveredError
 from rocketfsck.query.start.simulate import simulate_starts
 from rocketfsck.store.model import Settings, Store
+from rocketfsck.wording import count_of, fill_numbers
 
 START_TRAITS = (
     "batch_queues",
@@ -59,7 +61,8 @@ START_TRAITS = (
 class StartVerdict:
     """The start of a `version`, and of those in `alike`, which do the same with every store.
 
-    Without `covered` nothing is predicted; `reason` then says why, as it does of a start that is refused.
+    Without `covered` nothing is predicted; `reason` then says why, as it does of a start that is refused,
+    with the `file` (its path below the root) that the broker refuses.
     Counts of messages are None where nobody looked for them. `cut_count` messages go with the log's end,
     `lost_count` lose their unit and `lost_key_count` an index entry by this start; `reached_count` are those
     of the log that have a unit afterwards, `unreadable_count` units lead to bytes that the log does not have.
@@ -72,6 +75,7 @@ class StartVerdict:
     alike: tuple[str, ...]
     covered: bool
     loads: bool
+    file: str = ""
     reason: str = ""
     queues_destroyed: bool = False
     deleted_file_count: int = 0
@@ -88,6 +92,11 @@ class StartVerdict:
     timer_repeated_count: int = 0
 
     @property
+    def obstacle(self) -> str:
+        """Why nothing is predicted, or why the broker does not start: the file, if any, and the reason."""
+        return f"{self.file}: {self.reason}" if self.file else self.reason
+
+    @property
     def harmless(self) -> bool:
         """Whether the broker loads and no number says that the start takes something."""
         return self.covered and self.loads and not any(getattr(self, name) for name in COMPARED)
@@ -102,18 +111,19 @@ class StartVerdict:
 
 COMPARED: Mapping[str, str] = {
     "queues_destroyed": "deletes all consume queues",
-    "hidden_file_count": "does not see {after} files ({before} before)",
-    "cut_count": "cuts {after} messages off the log ({before} before)",
-    "lost_count": "takes {after} messages from consumers ({before} before)",
-    "lost_key_count": "takes {after} messages from queries by key ({before} before)",
-    "unreadable_count": "leaves {after} units that lead to bytes the log does not have ({before} before)",
-    "shifted_count": "puts {after} units at a wrong queue offset ({before} before)",
-    "phantom_count": "takes zeros for a message in {after} queues ({before} before)",
-    "timer_lost_count": "never delivers {after} timer messages ({before} before)",
-    "timer_repeated_count": "delivers {after} timer messages a second time ({before} before)",
-    "reissued_count": "gives out {after} queue offsets a second time ({before} before)",
+    "hidden_file_count": "does not see {after:file} ({before:,} before)",
+    "cut_count": "cuts {after:message} off the log ({before:,} before)",
+    "lost_count": "hides {after:message} from consumers ({before:,} before)",
+    "lost_key_count": "hides {after:message} from queries by key ({before:,} before)",
+    "unreadable_count": "leaves {after:unit} that {after?leads|lead} to bytes missing from the log ({before} "
+    "before)",
+    "shifted_count": "puts {after:unit} at a wrong queue offset ({before:,} before)",
+    "phantom_count": "reads zeros as a message in {after:queue} ({before:,} before)",
+    "timer_lost_count": "never delivers {after:timer message} ({before:,} before)",
+    "timer_repeated_count": "delivers {after:timer message} twice ({before:,} before)",
+    "reissued_count": "gives out {after:queue offset} twice ({before:,} before)",
 }
-"""What a start may do more of than another one, and how that is said."""
+"""What a start may do more of than another one, and how a sentence about the broker says it."""
 
 
 def start_classes(versions: Iterable[Version]) -> list[tuple[Version, ...]]:
@@ -131,7 +141,17 @@ def versions_of(store: Store) -> tuple[Version, ...]:
     return (store.dialect.version,) if evidence.given else evidence.versions or (store.dialect.version,)
 
 
-def predict_starts(
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The start of a `version`, and of those in `alike`; or the `error` that says why there is none."""
+
+    version: str
+    alike: tuple[str, ...]
+    start: Start | None
+    error: StoreError | None = None
+
+
+def predict_each(
     store: Store,
     classes: Sequence[tuple[Version, ...]],
     *,
@@ -139,8 +159,8 @@ def predict_starts(
     losses: bool = True,
     areas: Areas = NO_AREAS,
     sound_end: int | None = None,
-) -> list[StartVerdict]:
-    """A verdict on each class of versions; one that says why where a store is not covered, or cannot be read.
+) -> list[Prediction]:
+    """The start of each class of versions: of the store's own version where that is in it, else the newest.
 
     `conf`, `losses`, `areas` and `sound_end` as `simulate_starts` takes them.
     """
@@ -152,31 +172,56 @@ def predict_starts(
 
     names = list(map(str, chosen))
     try:
-        return [_verdict(start, group) for start, group in zip(predict(names), alike, strict=True)]
+        return [
+            Prediction(name, group, start)
+            for name, group, start in zip(names, alike, predict(names), strict=True)
+        ]
     except StoreError:
         return [_one(predict, name, group) for name, group in zip(names, alike, strict=True)]
 
 
-def _one(predict: Callable[[list[str]], list[Start]], version: str, alike: tuple[str, ...]) -> StartVerdict:
-    """A verdict where not all starts can be predicted."""
+def _one(predict: Callable[[list[str]], list[Start]], version: str, alike: tuple[str, ...]) -> Prediction:
+    """A prediction where not all starts can be predicted."""
     try:
         (start,) = predict([version])
     except StoreError as error:
-        return StartVerdict(version, alike, covered=False, loads=False, reason=str(error))
-    return _verdict(start, alike)
+        return Prediction(version, alike, None, error)
+    return Prediction(version, alike, start)
+
+
+def predict_starts(
+    store: Store,
+    classes: Sequence[tuple[Version, ...]],
+    *,
+    conf: Settings | None = None,
+    losses: bool = True,
+    areas: Areas = NO_AREAS,
+    sound_end: int | None = None,
+) -> list[StartVerdict]:
+    """A verdict on each class of versions; one that says why where a store is not covered, or cannot be read.
+
+    Arguments as `predict_each` takes them.
+    """
+    found = predict_each(store, classes, conf=conf, losses=losses, areas=areas, sound_end=sound_end)
+    return [verdict_of(prediction) for prediction in found]
+
+
+def verdict_of(prediction: Prediction) -> StartVerdict:
+    """A prediction in short."""
+    start = prediction.start
+    if start is None:
+        error = prediction.error
+        reason = "; ".join(error.reasons) if isinstance(error, NotCoveredError) else str(error)
+        return StartVerdict(prediction.version, prediction.alike, covered=False, loads=False, reason=reason)
+    return _verdict(start, prediction.alike)
 
 
 def _verdict(start: Start, alike: tuple[str, ...]) -> StartVerdict:
     losses = start.losses
-    verdict = StartVerdict(
-        start.version,
-        alike,
-        covered=True,
-        loads=start.loads,
-        reason="; ".join(f"{item.file}: {item.reason}" for item in start.refusals[:1]),
-    )
+    verdict = StartVerdict(start.version, alike, covered=True, loads=start.loads)
     if not start.loads:
-        return verdict
+        first = next(iter(start.refusals), Refusal("", ""))
+        return replace(verdict, file=first.file, reason=first.reason)
     return replace(
         verdict,
         queues_destroyed=start.queues_destroyed,
@@ -188,7 +233,11 @@ def _verdict(start: Start, alike: tuple[str, ...]) -> StartVerdict:
         reached_count=losses.reached_count,
         unreadable_count=losses.unreadable_count,
         shifted_count=sum(queue.shifted_count for queue in start.queues),
-        reissued_count=sum(queue.reissued_count for queue in start.queues if is_queue_name(queue.topic)),
+        reissued_count=sum(
+            queue.reissued_count
+            for queue in start.queues
+            if queue.reissued_count and is_queue_name(queue.topic)
+        ),
         phantom_count=sum(queue.phantom_count for queue in start.queues),
         timer_lost_count=0 if start.timers is None else start.timers.lost_count,
         timer_repeated_count=0 if start.timers is None else start.timers.repeated_count,
@@ -204,14 +253,14 @@ def worse(before: StartVerdict, after: StartVerdict, given_up_count: int = 0) ->
     if not (before.covered and after.covered and before.loads):
         return ()
     if not after.loads:
-        return (f"is refused ({after.reason})",)
+        return (f"does not start ({after.obstacle})",)
     reasons = []
     for name, text in COMPARED.items():
         then, now = getattr(before, name), getattr(after, name)
         if then is not None and now is not None and now > then:
-            reasons.append(text.format(before=then, after=now))
+            reasons.append(fill_numbers(text, before=then, after=now))
     if before.reached_count is not None and after.reached_count is not None:
         missing = before.reached_count - after.reached_count
         if missing > given_up_count:
-            reasons.append(f"leaves {missing} messages fewer within the reach of consumers than before")
+            reasons.append(f"leaves consumers {count_of(missing, 'message')} fewer than before")
     return tuple(reasons)

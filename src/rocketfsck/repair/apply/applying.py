@@ -16,8 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from rocketfsck.errors import RocketfsckError, StoreError, UsageError
+from rocketfsck.progress import phase
 from rocketfsck.repair.apply.building import Work, build, check_preconditions, open_as_planned, refuse_changed
 from rocketfsck.repair.apply.publish import bring, perform, standing, take_back
+from rocketfsck.repair.apply.repairlog import NAME as ACTIONS
 from rocketfsck.repair.apply.results import ApplyReport, undo_command
 from rocketfsck.repair.area.journal import (
     MANIFESTS,
@@ -38,11 +40,11 @@ from rocketfsck.repair.plan.planning import all_repairs
 from rocketfsck.repair.plan.table import Row
 from rocketfsck.store import open_store
 from rocketfsck.store.model import Settings
-from rocketfsck.store.reading import Progress, os_error_text
+from rocketfsck.store.reading import os_error_text
 from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.writer.disk import fileops
 
-KEPT = ("journal.json", "set-aside", "plan.json", "result.json", "ledger.json", "manifests.json")
+KEPT = ("journal.json", "set-aside", "plan.json", "result.json", "ledger.json", "manifests.json", ACTIONS)
 """What stays where no old store is to be kept."""
 
 
@@ -53,11 +55,11 @@ def apply_plan(
     work_dir: Path | None = None,
     keep: bool = True,
     check: bool = True,
-    progress: Progress | None = None,
     repairs: Mapping[str, Row] | None = None,
     assume: Iterable[str] = (),
     settings: Settings | None = None,
     outside: Sequence[Path | str] = (),
+    answer: str = "plan",
 ) -> ApplyReport:
     """Do exactly what the plan says, or nothing.
 
@@ -68,7 +70,8 @@ def apply_plan(
     built (else beside the store); on another file system only in place. Without `keep` there is no undo: the
     old bytes are deleted in the end, what was set aside is not. Without `check` the result is not checked
     and no ledger made. `outside` are directories outside of the store in which files may be changed, too: a
-    plan cannot name them itself, since it may come from anybody.
+    plan cannot name them itself, since it may come from anybody. `answer` says in the log of repairs how the
+    user agreed.
 
     Raises UsageError for a plan that cannot be carried out this way; StoreError if the store is not as the
     plan says, a broker holds it, or something cannot be read or written (the store is then as it was, or the
@@ -77,14 +80,14 @@ def apply_plan(
     table = all_repairs() if repairs is None else repairs
     for action in plan.actions:
         if action.name not in table:
-            raise UsageError(f"the plan has an action {printable(action.name)!r}, which is no repair")
+            raise UsageError(f"the plan has {printable(action.name)!r}, but no repair has this name")
         if type(action.arguments) is not table[action.name].arguments:
             raise UsageError(f"the plan gives {action.name} the arguments of another repair")
     root = real_root(plan.store.root)
     named = tuple(sorted({real_root(path) for path in outside}))
-    work = Work(
-        plan, plan_digest(plan), root, in_place, work_dir, table, int(time.time() * 1000), named=named
-    )
+    now = int(time.time() * 1000)
+    digest = plan_digest(plan)
+    work = Work(plan, digest, root, in_place, work_dir, table, now, named=named, answer=answer)
     if work_dir is not None:
         place = real_root(work_dir)
         if any(
@@ -98,7 +101,7 @@ def apply_plan(
         work = replace(work, plan=confirmed(plan, assume, settings), settings=settings)
         if not plan.actions:
             return ApplyReport(root, work.mode, work.digest, (), left=plan.unanswered)
-        return _apply(work, keep, check, progress)
+        return _apply(work, keep, check)
 
 
 def interrupted_plan(root: Path, work_dir: Path | None = None) -> Plan | None:
@@ -158,18 +161,19 @@ def _saved_report(area: Area) -> ApplyReport:
     try:
         return ApplyReport.from_json(read_file(path))
     except UsageError as error:
-        raise StoreError(f"is no report of a repair: {error}", path=path) from error
+        raise StoreError(f"is not a report of a repair: {error}", path=path) from error
 
 
-def _apply(work: Work, keep: bool, check: bool, progress: Progress | None) -> ApplyReport:
+def _apply(work: Work, keep: bool, check: bool) -> ApplyReport:
     logs = work.logs if work.in_place else {}
     lock = StoreLock(work.root)
     lock.take()  # a broker at work is found out before anything else
     lock.release()
     _refuse_no_store(work)
     then = work.list_store()
-    for action in work.plan.actions:
-        check_preconditions(action, work)
+    with phase("checking what the plan relies on"):
+        for action in work.plan.actions:
+            check_preconditions(action, work)
     area: Area | None = None
     try:
         area = make_area(work.root, work.work_dir, work.mode, work.digest, work.named, logs)
@@ -177,13 +181,14 @@ def _apply(work: Work, keep: bool, check: bool, progress: Progress | None) -> Ap
             work, Path(work.root), None, area
         )  # before the lock: it opens and closes `lock`
         lock.take()
-        report, area = build(work, area, lock, before, then, check, progress)
+        report, area = build(work, area, lock, before, then, check)
         if report.problem:
             area.remove()
             return report
         lock.renew()
         refuse_changed(then, work)
-        area = _publish(area)
+        with phase("publishing the repaired store"):
+            area = _publish(area)
         if not keep:
             area.moved("final").remove(KEPT)
         return report
@@ -204,7 +209,7 @@ def _refuse_no_store(work: Work) -> None:
     one that is no store may have any number of files to list."""
     store = open_store(Path(work.root), commitlog_paths=list(map(Path, work.plan.store.commitlog_paths)))
     if not (store.commitlog.files or store.queues or store.indexes):
-        raise UsageError(f"{printable(str(store.root))} is no message store: nothing is changed in it")
+        raise UsageError(f"{printable(str(store.root))} is not a message store: nothing was changed")
 
 
 def _publish(area: Area) -> Area:

@@ -15,11 +15,14 @@ from pathlib import Path
 
 from rocketfsck.documents import to_document
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.progress import phase
 from rocketfsck.repair.apply.differences import Differences
 from rocketfsck.repair.apply.judging import Judgement, judge
 from rocketfsck.repair.apply.keeping import account_for_traits
 from rocketfsck.repair.apply.ledger import Ledger, make_ledger
 from rocketfsck.repair.apply.publish import active_size, save_before, settle, sync_tree
+from rocketfsck.repair.apply.repairlog import NAME as ACTIONS
+from rocketfsck.repair.apply.repairlog import logged_actions, write_actions
 from rocketfsck.repair.apply.results import ApplyReport
 from rocketfsck.repair.apply.startjudge import compare_starts, start_problem
 from rocketfsck.repair.area.journal import MANIFESTS, Area, Mode, real_root, write_file
@@ -34,7 +37,6 @@ from rocketfsck.repair.plan.opening import open_planned
 from rocketfsck.repair.plan.scene import ActScene, hash_bytes
 from rocketfsck.repair.plan.table import Row
 from rocketfsck.store.model import Settings, Store, StoreFile
-from rocketfsck.store.reading import Progress
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import printable
@@ -50,7 +52,8 @@ _SPARE_SIZE = 1 << 20
 class Work:
     """One run of `apply_plan`: the plan, its repairs, where, and how; `settings` of the broker, if given.
 
-    `named` are the real paths of the directories outside of the store that the user allows to be changed.
+    `named` are the real paths of the directories outside of the store that the user allows to be changed,
+    `answer` says how the user agreed (`repair.apply.repairlog`).
     """
 
     plan: Plan
@@ -62,6 +65,7 @@ class Work:
     now_timestamp: int
     settings: Settings | None = None
     named: tuple[str, ...] = ()
+    answer: str = "plan"
 
     @property
     def mode(self) -> Mode:
@@ -110,7 +114,7 @@ def check_preconditions(action: Action, work: Work) -> None:
 def _check_extent(extent: Extent, path: str, what: str) -> None:
     """Raises StoreError where the bytes at a path are not those of the extent."""
     file = extent.file
-    end = "its end" if extent.end is None else extent.end
+    end = "the end" if extent.end is None else extent.end
     then = f"{what} changed since the plan was made"
     changed = f"{then}: bytes {extent.start} to {end} of {file!a}"
     if extent.sha256 is None:
@@ -145,14 +149,15 @@ def build(
     before: Store,
     then: Manifest,
     check: bool,
-    progress: Progress | None,
 ) -> tuple[ApplyReport, Area]:
     """The finished, checked and durable tree in the area, its journal "ready"; or a report of a problem."""
-    tree = _clone(work, area, lock)
+    with phase("copying the store"):
+        tree = _clone(work, area, lock)
     refuse_changed(then, work)
     scene = ActScene(tree, lambda: open_as_planned(work, tree.root, tree, area))
-    for action in work.plan.actions:
-        work.repairs[action.name].act(scene, action, action.arguments)
+    with phase("repairing"):
+        for action in work.plan.actions:
+            work.repairs[action.name].act(scene, action, action.arguments)
     report = ApplyReport(
         work.root,
         work.mode,
@@ -166,13 +171,14 @@ def build(
         outside=work.named if work.in_place else (),
     )
     if check:
-        report = _checked(work, report, before, scene.reopen(), tree, progress)
+        report = _checked(work, report, before, scene.reopen(), tree)
         if report.problem:
             return report, area
     report = _judged_by_start(work, report, before, scene.reopen(), losses=check)
     if report.problem:
         return report, area
-    return _make_ready(work, area, tree, replace(report, published=True), then)
+    with phase("writing to disk"):
+        return _make_ready(work, area, tree, replace(report, published=True), then)
 
 
 def _clone(work: Work, area: Area, lock: StoreLock) -> WorkTree:
@@ -207,23 +213,24 @@ def _clone(work: Work, area: Area, lock: StoreLock) -> WorkTree:
 
 def _check_space(work: Work, area: Area) -> None:
     """Raises StoreError if what will be written does not fit."""
-    needed = sum(action.write_size for action in work.plan.actions) + _SPARE_SIZE
+    needed = sum(action.write_byte_count for action in work.plan.actions) + _SPARE_SIZE
     if not work.in_place:
         needed += active_size(work.root)
     for place in (os.path.dirname(area.path), work.root):  # noqa: PTH120 - they may be two file systems
         status = os.statvfs(place)
         free = status.f_bavail * status.f_frsize
         if free < needed:
-            raise StoreError(f"the repair needs {count_of(needed, 'byte')}, {free:,} are free", path=place)
+            raise StoreError(
+                f"the repair needs {count_of(needed, 'byte')}, and {free:,} are free", path=place
+            )
 
 
-def _checked(
-    work: Work, report: ApplyReport, before: Store, after: Store, tree: WorkTree, progress: Progress | None
-) -> ApplyReport:
+def _checked(work: Work, report: ApplyReport, before: Store, after: Store, tree: WorkTree) -> ApplyReport:
     """The report with what a check of the result and the ledger say."""
     options = CheckOptions(work.plan.level, now_timestamp=work.now_timestamp)
-    found = check_store(after, options, progress=progress)
-    check_before = cache(lambda: check_store(before, options))
+    with phase("checking the repaired store"):
+        found = check_store(after, options)
+    check_before = cache(lambda: _check_before(before, options))
     verdict: Judgement = judge(work.plan, found, tree.name_of, check_before)
     losses = [loss for action in work.plan.actions for loss in action.losses]
     ledger = replace(make_ledger(before, after, losses, _same_file), notices=report.ledger.notices)
@@ -246,6 +253,11 @@ def _checked(
     else:
         return report
     return replace(report, problem=problem, kept="")
+
+
+def _check_before(before: Store, options: CheckOptions) -> Report:
+    with phase("checking the store as it was"):
+        return check_store(before, options)
 
 
 def _judged_by_start(
@@ -291,6 +303,8 @@ def _make_ready(
         settle(tree.at("store"))
     report = replace(report, not_kept=account_for_traits(work.root, tree, work.in_place))
     fileops.remove_tree(area.place("scratch"))
+    actions = logged_actions(work.plan, work.root, work.digest, work.answer, tree)
+    write_actions(area.place(ACTIONS), actions)
     write_file(area.place("plan.json"), plan_to_json(work.plan))
     write_file(area.place("result.json"), report.to_json())
     write_file(area.place("ledger.json"), {"kind": "rocketfsck.ledger", **to_document(report.ledger)})

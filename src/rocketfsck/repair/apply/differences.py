@@ -69,8 +69,8 @@ class Differences:
         if not holding:
             above = os.path.dirname(path)  # noqa: PTH120
             raise UsageError(
-                f"{printable(path)} would be changed, which is outside of the store; "
-                f"if that is meant, add --outside {printable(above)}"
+                f"{printable(path)} is outside the store, and the repair would change "
+                f"it; to allow this, add --outside {printable(above)}"
             )
         number = max(holding, key=lambda number: len(self._bases[number].path))
         return number, self._bases[number].place_of(path).name

@@ -107,13 +107,13 @@ def repaired(area: Area) -> str:
 def _side(area: Area, place: Place) -> str:
     """ "old" or "new": which store a directory of the area is. Raises StoreError if it is neither."""
     if not fileops.is_directory(place):
-        raise StoreError("is not a directory: the repair kept here was changed", path=str(place))
+        raise StoreError("is not a directory: something changed the repair kept here", path=str(place))
     tells = area.journal.tells
     side = side_of(str(place), tells)
     if side or any(not tell.is_time for tell in tells):
         if not side:
             raise StoreError(
-                "is neither the former store nor the repaired one: it was changed", path=str(place)
+                "is neither the former store nor the repaired one: something changed it", path=str(place)
             )
         return side
     return "new"  # the repair changed no names, lengths or bytes: they are alike
@@ -149,7 +149,7 @@ def bring(area: Area, wanted: str) -> None:
             fileops.rename(inner, root)
             fileops.rename(spare, inner)
     elif not fileops.is_directory(root):
-        raise StoreError("is gone", path=area.store)
+        raise StoreError("is missing", path=area.store)
     fileops.sync(above.itself)
     fileops.sync(area.root.itself)
 

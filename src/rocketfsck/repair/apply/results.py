@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.documents import from_document, to_document
-from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS
+from rocketfsck.errors import EXIT_CLEAN, EXIT_CORRECTED, EXIT_PROBLEMS, outcome_of
 from rocketfsck.repair.apply.ledger import Ledger
 from rocketfsck.repair.apply.startjudge import StartComparison
 from rocketfsck.repair.plan.model import Assumption, Unanswered
@@ -61,13 +61,14 @@ class ApplyReport:
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON values."""
-        return {"kind": "rocketfsck.apply", **to_document(self), "exit_code": self.exit_code}
+        said = {"exit_code": self.exit_code, "outcome": outcome_of(self.exit_code)}
+        return {"kind": "rocketfsck.apply", **to_document(self), **said}
 
     @classmethod
     def from_json(cls, document: Any) -> ApplyReport:
         """The report that `to_json` wrote; raises UsageError for anything else."""
         inner = dict(document) if isinstance(document, dict) else {}
-        for name in ("kind", "exit_code"):
+        for name in ("kind", "exit_code", "outcome"):
             inner.pop(name, None)
         return from_document(cls, inner, "report")
 

@@ -11,13 +11,16 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import RocketfsckError, StoreError, UsageError
+from rocketfsck.progress import phase
 from rocketfsck.repair.apply.publish import bring, repaired, second_name, standing, take_back
 from rocketfsck.repair.apply.results import UndoReport, undo_command
 from rocketfsck.repair.area.journal import Area, find_areas, read_manifests, real_root
 from rocketfsck.repair.area.locking import StoreLock, only_repair
 from rocketfsck.repair.area.manifests import changed_files, list_files, some_of
 from rocketfsck.repair.area.tells import find_tells, side_of
+from rocketfsck.repair.plan.document import read_plan
+from rocketfsck.repair.plan.model import Plan
 from rocketfsck.store.reading import os_error_text
 from rocketfsck.verify.rules.catalog import printable
 from rocketfsck.writer.disk import fileops
@@ -41,11 +44,22 @@ def undo(
     named = [real_root(path) for path in outside]
     with only_repair(root):
         try:
-            return _undo(root, work_dir, force, named)
+            with phase("taking the repair back"):
+                return _undo(root, work_dir, force, named)
         except OSError as error:
             path = os.fsdecode(error.filename) if error.filename else root
             again = f"run {undo_command(root, work_dir, named)} again"
             raise StoreError(f"cannot be written: {os_error_text(error)}; {again}", path=path) from error
+
+
+def last_plan(store_path: Path | str, work_dir: Path | None = None) -> Plan | None:
+    """The plan of the repair that `undo` would take back; None where there is none, or no readable plan."""
+    try:
+        root = real_root(store_path)
+        with only_repair(root):
+            return read_plan(Path(_last_area(root, work_dir).at("plan.json")))
+    except (OSError, RocketfsckError):
+        return None  # undo says what is wrong
 
 
 def _undo(root: str, work_dir: Path | None, force: bool, named: Sequence[str]) -> UndoReport:
@@ -71,7 +85,7 @@ def _undo(root: str, work_dir: Path | None, force: bool, named: Sequence[str]) -
 def _last_area(root: str, work_dir: Path | None) -> Area:
     areas = [area for area in find_areas(root, work_dir) if area.journal.state != "final"]
     if not areas:
-        raise UsageError(f"there is no repair of {printable(root)} to take back")
+        raise UsageError(f"{printable(root)} has no repair to undo")
     return areas[-1]
 
 
@@ -104,7 +118,7 @@ def _refuse_distance(area: Area) -> None:
     """Raises UsageError where the two cannot change names, as when one of them was moved to another disk."""
     if os.lstat(area.store).st_dev != os.lstat(area.at("store")).st_dev:
         raise UsageError(
-            f"{printable(str(area.path))} is on another file system than the store: move it beside the store"
+            f"{printable(str(area.path))} is on another file system: move the directory next to the store"
         )
 
 
@@ -140,5 +154,5 @@ def _refuse(changed: list[str], force: bool, path: str, what: str) -> None:
     if changed and not force:
         names = some_of(map(printable, changed))
         raise StoreError(
-            f"{what}: {names}; with --force it is undone and what is there now is kept", path=path
+            f"{what}: {names}; --force undoes the repair and keeps the present files elsewhere", path=path
         )

@@ -6,6 +6,7 @@
                         set-aside/        what was taken out of the store
                         before/<n>        in place: each file as it was
                         plan.json, result.json, ledger.json, manifests.json
+                        actions.jsonl         the log of this repair; see `repair.apply.repairlog`
 
 A directory belongs to a store by its name and place, and by what its journal says of the store's files: so a
 store and its areas can be moved or copied together. States follow each other so:
@@ -176,9 +177,9 @@ class Area:
 
 
 def real_root(root: Path | str) -> str:
-    """The store's own path, symbolic links resolved; it need not exist. UsageError for what is no path."""
+    """The store's own path, symbolic links resolved; it need not exist. UsageError for what is not a path."""
     if "\0" in os.fspath(root):
-        raise UsageError(f"{printable(os.fspath(root))} is no path")
+        raise UsageError(f"{printable(os.fspath(root))} is not a path")
     return os.path.realpath(root)
 
 
@@ -261,7 +262,7 @@ def read_manifests(area: Area) -> dict[str, dict[str, str]]:
     try:
         manifests: Manifests = convert(Manifests, read_file(path))
     except ValueError as error:
-        raise StoreError("is no manifest of a repair", path=path) from error
+        raise StoreError("is not a manifest of a repair", path=path) from error
     return {"before": manifests.before, "after": manifests.after}
 
 
@@ -276,15 +277,15 @@ def _read_journal(path: str) -> Journal:
             raise StoreError("is the journal of another version of this program", path=path)
         journal = from_document(Journal, document, "journal")
     except UsageError as error:
-        raise StoreError(f"is no journal of a repair: {error}", path=path) from error
+        raise StoreError(f"is not a journal of a repair: {error}", path=path) from error
     kept = [item for items in _directories(journal) for item in items]
     if not all(0 <= item.mode <= 0o7777 for item in kept):
-        raise StoreError("is a journal with permissions that are none", path=path)
+        raise StoreError("is a journal with impossible permissions", path=path)
     numbers = {change.base for change in journal.changes}
     numbers |= {item.base for items in _directories(journal) for item in items}
     paths = (journal.store, *journal.outside, *journal.logs)
     if not all(text.startswith("/") and "\0" not in text for text in paths):
-        raise StoreError("is a journal with paths that are none", path=path)
+        raise StoreError("is a journal with impossible paths", path=path)
     names = [change.path for change in journal.changes]
     names += [
         name for change in journal.changes for name in (change.staged, change.saved) if name is not None

@@ -111,7 +111,7 @@ class WorkTree:
                     base, parts = place, file[len(directory) + 1 :].split("/")
                     break
             else:
-                raise UsageError(f"{printable(file)} is in no directory of the store")
+                raise UsageError(f"{printable(file)} is outside the directories of the store")
         if parts == [""]:
             return base
         if any(part in ("", ".", "..") or "\0" in part for part in parts):
@@ -183,7 +183,7 @@ class WorkTree:
         """Give a file or directory another name, at which nothing may be."""
         source, target = self._movable(old), self._place(new)
         if fileops.exists(target):
-            raise StoreError("exists, so that nothing can be renamed to it", path=new)
+            raise StoreError("exists, so no file can take its name", path=new)
         with named_errors(old, f"cannot be renamed to {printable(new)}"):
             self._make_parents(target)
             fileops.rename(source, target)

@@ -7,14 +7,17 @@ version does not write stay as they are. Reference 5.1; fault catalogue K1 to K3
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rocketfsck.formats.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint
 from rocketfsck.reader.heads import RecordHead
 from rocketfsck.reader.index import readable_headers
 from rocketfsck.reader.records import LogReader
+from rocketfsck.reader.shortqueues import read_short_queues
 from rocketfsck.reader.unitblocks import Kind, kinds_of
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.repair.log.edit import LogEnd, read_log_end
-from rocketfsck.store.model import Store
+from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.store.reading import read_whole
 
 MAX_SIZE = 1 << 20
@@ -28,7 +31,7 @@ def build_checkpoint(store: Store, end: LogEnd | None = None, *, zero_tail: bool
     before = read_checkpoint(store)
     known = store.dialect.checkpoint_fields
     end = read_log_end(store) if end is None else end
-    flushed, confirmed = before.master_flushed_offset, before.confirm_phy_offset
+    flushed, confirmed = before.master_flushed_offset, before.confirm_physical_offset
     log_end = end.end_offset if end is not None else 0
     if "masterFlushedOffset" in known:
         flushed = flushed if 0 <= flushed <= log_end else 0
@@ -68,9 +71,10 @@ def last_in_queues(store: Store, end: LogEnd | None) -> RecordHead | None:
     """The newest live record that a unit points to; None without any. Raises StoreError."""
     if end is None:
         return None
-    newest = -1
-    for queue in store.queues:
-        if not queue.files:
+    queues = [queue for queue in store.queues if queue.files]
+    newest, known = _last_in_short_queues(queues, end.end_offset)
+    for number, queue in enumerate(queues):
+        if number in known:
             continue
         with UnitReader(queue) as reader:
             last = reader.find_offset(end.end_offset) - 1
@@ -81,6 +85,18 @@ def last_in_queues(store: Store, end: LogEnd | None) -> RecordHead | None:
                 newest = max(newest, int(unit["offset"][0]))
     with LogReader(store.commitlog) as log:
         return log.head(newest) if newest >= 0 else None
+
+
+def _last_in_short_queues(queues: Sequence[ConsumeQueue], end_offset: int) -> tuple[int, set[int]]:
+    """The highest physical offset in the sound short queues that end in front of one, and which these are."""
+    numbers = [
+        number for number, queue in enumerate(queues) if queue.kind == "file" and len(queue.files) == 1
+    ]
+    files = [queues[number].files[0] for number in numbers]
+    short = read_short_queues([file.location for file in files], [file.size for file in files])
+    inside = short.last_offset < end_offset
+    newest = int(short.last_offset[inside].max(initial=-1))
+    return newest, {numbers[place] for place in short.place[inside].tolist()}
 
 
 def index_timestamp(store: Store) -> int:

@@ -6,6 +6,7 @@ A broker expires files by their mtime, so it is that of the last storeTimestamp,
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 from rocketfsck.store.reading import FileReader, named_errors
@@ -50,17 +51,26 @@ def opened(path: Path) -> Root:
         return fileops.open_directory(path.parent, only=frozenset({path.name}))
 
 
-def take_owner(built: Path, root: Path) -> None:
+def take_owner(built: Path, root: Path, *, all_new: bool = False) -> None:
     """Let all that was built belong to the owner and the group of a store's directory, if we are root.
 
-    Else what is rebuilt by root and moved into the store could not be written by its broker. Raises OSError.
+    Else what is rebuilt by root and moved into the store could not be written by its broker. `all_new`:
+    nothing in it is a copy that has an owner of its own. Raises OSError.
     """
     if os.geteuid() != 0 or not root.is_dir():
         return
     status = root.stat()
+    if all_new and _is_ours(built, status):
+        return
     for folder, _, names in fileops.walk(place_at(built)):
         for place in (folder, *(folder / name for name in names)):
             fileops.set_owner(place, status.st_uid, status.st_gid)
+
+
+def _is_ours(built: Path, wanted: os.stat_result) -> bool:
+    """Whether what this process makes in a directory's place has the owner and the group wanted as it is."""
+    ours = (wanted.st_uid, wanted.st_gid) == (os.geteuid(), os.getegid())
+    return ours and not built.parent.stat().st_mode & stat.S_ISGID
 
 
 def set_time(path: Path, timestamp: int) -> None:
@@ -70,6 +80,15 @@ def set_time(path: Path, timestamp: int) -> None:
 
 def _nanoseconds(timestamp: int) -> int:
     return min(max(timestamp, 0), LAST_TIME) * 1_000_000
+
+
+def make_new_directory(path: Path) -> None:
+    """`make_directory` for one that is most likely missing, in one that is there: one call to the system."""
+    with named_errors(path, "cannot be made"):
+        try:
+            fileops.make_directory(place_at(path))
+        except (FileExistsError, FileNotFoundError):
+            fileops.make_directories(place_at(path))
 
 
 def make_directory(path: Path) -> None:

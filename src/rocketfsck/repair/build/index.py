@@ -28,6 +28,7 @@ from rocketfsck.formats.indexfile import (
     entry_pos,
     index_file_size,
 )
+from rocketfsck.progress import phase
 from rocketfsck.reader.index import readable_headers
 from rocketfsck.repair.build.files import copy_part, make_directory, opened, set_time, write_part
 from rocketfsck.repair.build.indexparts import FileNames, slots_of_entries, write_slots
@@ -36,7 +37,7 @@ from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.scan.build.entries import put_entries
 from rocketfsck.scan.build.rows import KeyRows, rows_from
 from rocketfsck.store.model import IndexFile, Store
-from rocketfsck.store.reading import FileReader, Progress, named_errors
+from rocketfsck.store.reading import FileReader, named_errors
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
 
@@ -90,7 +91,7 @@ class IndexBuilder:
         self._before: tuple[IndexFile, IndexHeader] | None = None
         if only_missing:
             headers = [header for _, header in readable_headers(store.indexes)]
-            self.from_offset = headers[-1].end_phy_offset + 1 if headers else None
+            self.from_offset = headers[-1].end_physical_offset + 1 if headers else None
         if self.from_offset is not None:
             self._go_on_before(self.from_offset)
         if state is not None:
@@ -176,8 +177,8 @@ class IndexBuilder:
         file.header = IndexHeader(
             begin_timestamp=int(rows.time[first]) if number == 1 else header.begin_timestamp,
             end_timestamp=int(rows.time[row]),
-            begin_phy_offset=int(rows.offset[first]) if number == 1 else header.begin_phy_offset,
-            end_phy_offset=int(rows.offset[row]),
+            begin_physical_offset=int(rows.offset[first]) if number == 1 else header.begin_physical_offset,
+            end_physical_offset=int(rows.offset[row]),
             hash_slot_count=header.hash_slot_count + (end - start if counts_all else empty),
             index_count=number + end - start,
         )
@@ -193,13 +194,13 @@ class IndexBuilder:
                 return current
             self._close(current)
         make_directory(self.directory)
-        stamp, offset = max(self._end.end_timestamp, 0), max(self._end.end_phy_offset, 0)
+        stamp, offset = max(self._end.end_timestamp, 0), max(self._end.end_physical_offset, 0)
         header = replace(
             EMPTY,
             begin_timestamp=stamp,
             end_timestamp=stamp,
-            begin_phy_offset=offset,
-            end_phy_offset=offset,
+            begin_physical_offset=offset,
+            end_physical_offset=offset,
         )
         path = self._building_path(len(self.files))
         write_part(path, b"", 0, self._file_size, None)
@@ -228,14 +229,16 @@ class IndexBuilder:
         write_slots(file.path, file.slots, self._file_size)
         write_part(file.path, encode_header(file.header), 0, self._file_size, None)
         header = file.header
-        name = file.name or self.names.name(len(self.files), header.begin_phy_offset, file.created_timestamp)
+        name = file.name or self.names.name(
+            len(self.files), header.begin_physical_offset, file.created_timestamp
+        )
         set_time(file.path, header.end_timestamp if header.index_count > 1 else file.created_timestamp)
         self.files.append(
             BuiltIndexFile(
                 name,
                 header.entry_count,
-                header.begin_phy_offset,
-                header.end_phy_offset,
+                header.begin_physical_offset,
+                header.end_physical_offset,
                 header.begin_timestamp,
                 header.end_timestamp,
             )
@@ -267,7 +270,9 @@ class IndexBuilder:
         before = [
             (file, header)
             for file, header in before
-            if file.size == self._file_size and header.end_phy_offset < from_offset and header.entry_count
+            if file.size == self._file_size
+            and header.end_physical_offset < from_offset
+            and header.entry_count
         ]
         if not before:
             return
@@ -295,7 +300,6 @@ def build_index(
     from_offset: int | None = None,
     names: Sequence[str] | None = None,
     time_zone: str = "UTC",
-    progress: Progress | None = None,
 ) -> IndexBuild:
     """Write index/ of the store below `into`.
 
@@ -306,7 +310,7 @@ def build_index(
     a file cannot be written.
     """
     compiled = log_is_large(store)
-    with opened(into) as root:
+    with phase("building the index"), opened(into) as root:
         builder = IndexBuilder(
             store,
             Path(root) / into.name / "index",
@@ -315,12 +319,13 @@ def build_index(
             time_zone=time_zone,
             compiled=compiled,
         )
-        return index_build(builder, walk_log(store, keys=builder, compiled=compiled, progress=progress))
+        return index_build(builder, walk_log(store, keys=builder, compiled=compiled))
 
 
 def index_build(builder: IndexBuilder, walked: LogWalked) -> IndexBuild:
     """Write what is left, and say what was built."""
-    builder.finish()
+    with phase("writing the index"):
+        builder.finish()
     return index_built(builder.files, builder.record_count, builder.entry_total, walked)
 
 

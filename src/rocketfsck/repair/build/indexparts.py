@@ -32,7 +32,7 @@ def names_by_begin(files: Sequence[IndexFile]) -> dict[int, str]:
     found: dict[int, list[str]] = {}
     for file, header in readable_headers(files):
         if file.created is not None and header.entry_count:
-            found.setdefault(header.begin_phy_offset, []).append(file.name)
+            found.setdefault(header.begin_physical_offset, []).append(file.name)
     return {offset: names[0] for offset, names in found.items() if len(names) == 1}
 
 
@@ -51,11 +51,11 @@ class FileNames:
         self._given = None if given is None else list(given)
         self._known = names_by_begin(files) if given is None else {}
 
-    def name(self, number: int, begin_phy_offset: int, created_timestamp: int) -> str:
+    def name(self, number: int, begin_physical_offset: int, created_timestamp: int) -> str:
         """The name of the file with this number, that follows `last`."""
         if self._given is not None and number < len(self._given):
             return self._given[number]
-        known = self._known.get(begin_phy_offset)
+        known = self._known.get(begin_physical_offset)
         if known is not None and (self.last is None or known > self.last):
             return known
         from rocketfsck.writer.indexfile import wall_clock_name

@@ -62,8 +62,8 @@ class BuiltIndexFile:
 
     name: str
     entry_count: int
-    begin_phy_offset: int
-    end_phy_offset: int
+    begin_physical_offset: int
+    end_physical_offset: int
     begin_timestamp: int
     end_timestamp: int
 

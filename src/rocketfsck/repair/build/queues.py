@@ -21,6 +21,7 @@ import numpy as np
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.consumequeue import EXT_END_MARK, PRE_BLANK_UNIT
+from rocketfsck.progress import phase
 from rocketfsck.repair.build.files import make_directory, opened, write_part
 from rocketfsck.repair.build.model import BuiltQueue, QueueBuild, QueueGap
 from rocketfsck.repair.build.queueend import queue_end
@@ -35,7 +36,7 @@ from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.scan.build import units
 from rocketfsck.scan.build.rows import QUEUE
 from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.store.reading import FileReader, Progress
+from rocketfsck.store.reading import FileReader
 from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import place_at
@@ -296,7 +297,6 @@ def build_queues(
     into: Path,
     *,
     queues: Collection[tuple[str, int]] | None = None,
-    progress: Progress | None = None,
 ) -> QueueBuild:
     """Write consumequeue/, batchconsumequeue/ and consumequeue_ext/ of the store below `into`.
 
@@ -307,12 +307,12 @@ def build_queues(
     wanted = None if queues is None else frozenset(queues)
     batch_topics = batch_topics_of(store)
     compiled = log_is_large(store)
-    with opened(into) as above:
+    with phase("building the consume queues"), opened(into) as above:
         root = Path(above) / into.name
         make_directory(root)
         while True:
             builder = QueueBuilder(store, root, wanted, batch_topics, compiled=compiled)
-            walked = walk_log(store, units=builder, compiled=compiled, progress=progress)
+            walked = walk_log(store, units=builder, compiled=compiled)
             found = builder.found_batch_topics
             if not found:
                 return queue_build(builder, walked)
@@ -324,7 +324,8 @@ def build_queues(
 
 def queue_build(builder: QueueBuilder, walked: LogWalked) -> QueueBuild:
     """Write what is left, and say what was built."""
-    built = builder.finish()
+    with phase("writing the consume queues"):
+        built = builder.finish()
     return queues_built(built, builder.record_count, builder.refused_count, builder.has_ext, walked)
 
 

@@ -88,8 +88,8 @@ def _relink(store: Store, file: IndexFile, target: Path) -> BuiltIndexFile:
     return BuiltIndexFile(
         target.name,
         count,
-        new.begin_phy_offset,
-        new.end_phy_offset,
+        new.begin_physical_offset,
+        new.end_physical_offset,
         new.begin_timestamp,
         new.end_timestamp,
     )

@@ -78,7 +78,7 @@ def resumable_directory(target: Path, inputs: State, *, sync: bool) -> Iterator[
     refuses something.
     """
     if target.exists() or target.is_symlink():
-        raise UsageError(f"{target} exists; nothing is written over")
+        raise UsageError(f"{target} exists, and rocketfsck does not overwrite it")
     name = f".{target.name[:200]}.rebuilding"
     with named_errors(target, "cannot be made"):
         folder = os.path.realpath(target.parent)
@@ -94,7 +94,9 @@ def resumable_directory(target: Path, inputs: State, *, sync: bool) -> Iterator[
                 if sync:
                     sync_tree(building)
                 if target.exists():
-                    raise UsageError(f"{target} was made meanwhile; what was built is gone")
+                    raise UsageError(
+                        f"{target} was created by another program during the work; the result is lost"
+                    )
                 fileops.rename(shelf / name, shelf / target.name)
             except BaseException:
                 if not work.has_saved:
@@ -109,7 +111,7 @@ def _lock(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise StoreError("another process builds here", path=str(path)) from error
+        raise StoreError("another process is building here", path=str(path)) from error
 
 
 def _boot_id() -> str | None:

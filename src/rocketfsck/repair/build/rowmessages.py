@@ -31,11 +31,10 @@ TOPICS: Mapping[str, str] = {"timer": TIMER_TOPIC, "trans": HALF_TOPIC}
 WITHOUT: Mapping[str, str] = {
     "timer": (
         f"a broker with timerRocksDBEnable=true reads {TIMER_TOPIC} from its first message on, and delivers "
-        "once more what it delivered"
+        "messages a second time"
     ),
     "trans": (
-        "a broker with transRocksDBEnable=true asks about no prepared message but those that it dispatches "
-        "again"
+        "a broker with transRocksDBEnable=true asks only about the prepared messages that it dispatches again"
     ),
 }
 """By family: what a broker does where it is empty."""

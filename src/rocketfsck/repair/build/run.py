@@ -29,7 +29,6 @@ from rocketfsck.store.areas import demand_listed
 from rocketfsck.store.elsewhere import has_log_elsewhere
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
-from rocketfsck.store.reading import Progress
 
 SAVE_SECONDS = 5.0
 CHECKPOINT_FILE_SIZE = 4096
@@ -72,9 +71,7 @@ class Rebuilt:
     message_rows: MessageRows | None = None
 
 
-def rebuild_store(
-    store: Store, target: Path, options: RebuildOptions, progress: Progress | None = None
-) -> Rebuilt:
+def rebuild_store(store: Store, target: Path, options: RebuildOptions) -> Rebuilt:
     """Build parts of a store into the new directory `target`; the store itself is only read.
 
     Raises UsageError for options that make no sense and a target that exists, StoreError where the log
@@ -82,8 +79,8 @@ def rebuild_store(
     """
     check_options(store, options)
     with resumable_directory(target, inputs_of(store, options), sync=options.sync) as work:
-        built = _Rebuilding(store, options, work, progress).run()
-        take_owner(work.path, store.root)
+        built = _Rebuilding(store, options, work).run()
+        take_owner(work.path, store.root, all_new=True)
         return built
 
 
@@ -97,17 +94,17 @@ def check_options(store: Store, options: RebuildOptions) -> None:
     if options.message_rows and not store.dialect.message_database:
         raise UsageError(f"brokers of version {store.dialect.version} have no RocksDB of messages")
     if has_log_elsewhere(store):
-        raise UsageError("the store has data files of DLedger's, and nothing says whether its log is in them")
+        raise UsageError("the store has DLedger data files, and no sign says whether its log is in them")
     if options.only_missing and options.queues and writes_ext(store):
         raise UsageError(
-            "the missing tail of queues with consumequeue_ext cannot be told: rebuild them as a whole"
+            "queues with consumequeue_ext do not show which tail is missing: rebuild whole queues"
         )
     if options.only_missing and options.from_offset is not None:
-        raise UsageError("give a first offset, or ask for what is missing, not both")
+        raise UsageError("choose one: a first offset, or only the missing tail")
     try:
         ZoneInfo(options.time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise UsageError(f"{options.time_zone!r} is no time zone like Asia/Shanghai") from error
+        raise UsageError(f"{options.time_zone!r} is not a time zone like Asia/Shanghai") from error
 
 
 def rows_in(store: Store) -> str | None:
@@ -121,11 +118,13 @@ def _check_rows(store: Store, options: RebuildOptions) -> None:
     """Raises UsageError for what cannot be done with consume queues in RocksDB."""
     if kind_of_queues(store, store.settings, store.dialect) == "both":
         raise UsageError(
-            "the store keeps its consume queues in files and in RocksDB: let --broker-conf say which are "
-            "to be rebuilt, by storeType=default or storeType=defaultRocksDB"
+            "the store keeps its consume queues in files and in RocksDB: let --broker-conf choose one with "
+            "storeType=default or storeType=defaultRocksDB"
         )
     if rows_in(store) is not None and (options.wanted is not None or options.only_missing):
-        raise UsageError("consume queues in RocksDB are rebuilt as a whole: the database says how far it is")
+        raise UsageError(
+            "consume queues in RocksDB can only be rebuilt as a whole: their database says how far it is"
+        )
 
 
 def inputs_of(store: Store, options: RebuildOptions) -> State:
@@ -162,12 +161,10 @@ class _Rebuilding:
         store: Store,
         options: RebuildOptions,
         work: ResumableDirectory,
-        progress: Progress | None,
     ) -> None:
         self.store = store
         self.options = options
         self.work = work
-        self.progress = progress
         self.compiled = log_is_large(store)
         self.batch_topics = batch_topics_of(store)
         self.saved_at = time.monotonic()
@@ -256,7 +253,6 @@ class _Rebuilding:
             keys=index,
             compiled=self.compiled,
             jobs=self.options.jobs,
-            progress=self.progress,
             walked=walked,
             after_file=self._save,
         )

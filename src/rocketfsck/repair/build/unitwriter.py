@@ -16,7 +16,7 @@ import numpy as np
 
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.filename import offset_to_filename
-from rocketfsck.repair.build.files import make_directory, write_part
+from rocketfsck.repair.build.files import make_new_directory, write_part
 from rocketfsck.repair.build.queuestates import Name, queue_directory
 from rocketfsck.scan.build.units import PENDING_SIZE, UNIT_SIZES, pack_units
 from rocketfsck.store.reading import FileReader
@@ -90,6 +90,6 @@ class UnitWriter:
         directory = self._directories.get(queue)
         if directory is None:
             directory = queue_directory(self.root, self.area.directory, self.names[queue])
-            make_directory(directory)
+            make_new_directory(directory)
             self._directories[queue] = directory
         return directory / offset_to_filename(number * self.area.file_size)

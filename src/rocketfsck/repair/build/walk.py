@@ -14,11 +14,12 @@ from typing import Protocol
 
 import numpy as np
 
-from rocketfsck.engine import core_count
+from rocketfsck.engine import LocalEngine
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.delay import parse_delay_levels
 from rocketfsck.formats.lightqueues import skipped_by
 from rocketfsck.formats.record import BLANK_HEADER_SIZE, read_frame
+from rocketfsck.progress import Phase, moved_to, phase
 from rocketfsck.repair.build.keythread import KeyTaker, KeyThread
 from rocketfsck.repair.build.queuestates import RawNames
 from rocketfsck.scan.build.rows import OFFSET, ROW_SIZE, SKIPPED, KeyRows, key_rows, rows_from, unit_rows
@@ -32,7 +33,7 @@ from rocketfsck.scan.stops import Stop
 from rocketfsck.scan.threads.pieces import NOWHERE, Piece, pieces_of, scan_pieces, times_fall
 from rocketfsck.scan.threads.readahead import ReadAhead
 from rocketfsck.store.model import MappedFile, Store
-from rocketfsck.store.reading import FileReader, Progress
+from rocketfsck.store.reading import FileReader
 
 SKIPPED_TABLE = 1 << 40
 """Number of the walk's own table of names, beside those of the scans."""
@@ -83,7 +84,6 @@ def walk_log(
     keys: KeyTaker | None = None,
     compiled: bool,
     jobs: int = 0,
-    progress: Progress | None = None,
     walked: LogWalked | None = None,
     after_file: Callable[[LogWalked], None] | None = None,
 ) -> LogWalked:
@@ -93,14 +93,22 @@ def walk_log(
     a core). Raises StoreError where the log cannot be read, and what the takers raise.
     """
     done = LogWalked() if walked is None else walked
-    with KeyThread(keys, threaded=compiled) as key_thread:
-        walk = _Walk(store, units, key_thread, compiled, jobs or core_count(), progress, done)
+    with (
+        phase("reading the commit log", store.commitlog.size, done=_size_of(store, done.file_count)) as at,
+        KeyThread(keys, threaded=compiled) as key_thread,
+    ):
+        walk = _Walk(store, units, key_thread, compiled, LocalEngine(jobs).job_count, at, done)
         for _ in walk.files():
             done.file_count += 1
             if after_file is not None:
                 key_thread.wait()
                 after_file(done)
     return done
+
+
+def _size_of(store: Store, file_count: int) -> int:
+    """The bytes of the first files of the log."""
+    return sum(file.size for file in store.commitlog.files[:file_count])
 
 
 class _Walk:
@@ -113,7 +121,7 @@ class _Walk:
         keys: KeyThread,
         compiled: bool,
         jobs: int,
-        progress: Progress | None,
+        at: Phase,
         done: LogWalked,
     ) -> None:
         self.store = store
@@ -121,7 +129,7 @@ class _Walk:
         self.keys = keys
         self.compiled = compiled
         self.jobs = jobs
-        self.progress = progress
+        self.at = at
         self.done = done
         self.options = ScanOptions(
             False,
@@ -131,8 +139,7 @@ class _Walk:
         )
         self.levels = parse_delay_levels(store.delay_levels)
         self.table = QueueTable()
-        self.total = store.commitlog.size
-        self.before = sum(file.size for file in store.commitlog.files[: done.file_count])
+        self.before = _size_of(store, done.file_count)
         self.light_names: list[tuple[bytes, int]] = []
         self.light_numbers: dict[str, int] = {}
 
@@ -169,8 +176,8 @@ class _Walk:
 
     def tell(self, pos: int) -> None:
         """Report how far the walk is in the file."""
-        if self.progress is not None:
-            self.progress(self.before + pos, self.total)
+        self.at.at(self.before + pos)
+        moved_to(self.before + pos)  # where the walk is a piece of other work
 
     def _take(self, batch: RecordBatch, base_offset: int) -> _Rows:
         return _Rows(

@@ -11,7 +11,7 @@ Memory: the read buffers and 80 bytes a record found (some 300 while records are
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.arrays import Bytes, Longs
+from rocketfsck.progress import moved_to
 from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.columns import Fault, RecordBatch, new_batch
 from rocketfsck.scan.log.headers import NOT_FOUND, find_header
@@ -109,10 +110,10 @@ class Carver:
             self.table,
         )
 
-    def carve(self, reader: FileReader, source: int, *, progress: Callable[[int], None] | None = None) -> int:
+    def carve(self, reader: FileReader, source: int) -> int:
         """Take every record of a file; `source` is its number. Returns how many there are.
 
-        `progress` is told the position now and then. Raises StoreError when bytes cannot be read.
+        Raises StoreError when bytes cannot be read.
         """
         total = 0
         for rows, reached in carved_rows(reader, self._batch, self.table):
@@ -122,8 +123,7 @@ class Carver:
                 parts.append(np.full(count, source, np.int32) if name == "source" else rows[name].copy())
             if len(self._pending["pos"]) >= PENDING_COUNT:
                 self._settle()
-            if progress is not None:
-                progress(reached)
+            moved_to(reached)
         return total
 
     def _settle(self) -> None:

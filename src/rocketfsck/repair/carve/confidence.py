@@ -59,23 +59,28 @@ class ReasonRow:
 
 
 REASONS: tuple[ReasonRow, ...] = (
-    ReasonRow(Reason.FRAME, 30, "frame", "its lengths add up to its totalSize"),
-    ReasonRow(Reason.PLAUSIBLE, 10, "plausible", "no field has a value that no broker writes"),
-    ReasonRow(Reason.IMPLAUSIBLE, -80, "implausible", "a field has a value that no broker writes"),
-    ReasonRow(Reason.BODY_CRC, 30, "body-crc", "the body has the CRC that the record states"),
-    ReasonRow(Reason.BODY_CRC_WRONG, -70, "body-crc-wrong", "the body does not have that CRC"),
-    ReasonRow(Reason.PROPERTY_CRC, 20, "property-crc", "the record has the CRC that its property states"),
-    ReasonRow(Reason.PROPERTY_CRC_WRONG, -80, "property-crc-wrong", "the record does not have that CRC"),
-    ReasonRow(Reason.IN_PLACE, 20, "in-place", "it stands where the file's name and its physicalOffset say"),
-    ReasonRow(Reason.OUT_OF_PLACE, -5, "out-of-place", "it stands elsewhere than its physicalOffset says"),
-    ReasonRow(Reason.ADJOINS, 10, "adjoins", "the record before or behind it counts from the same offset"),
+    ReasonRow(Reason.FRAME, 30, "frame", "the lengths inside add up to totalSize"),
+    ReasonRow(Reason.PLAUSIBLE, 10, "plausible", "brokers can write the value of every field"),
+    ReasonRow(Reason.IMPLAUSIBLE, -80, "implausible", "a field has a value that brokers never write"),
+    ReasonRow(Reason.BODY_CRC, 30, "body-crc", "the body matches the record's bodyCRC"),
+    ReasonRow(Reason.BODY_CRC_WRONG, -70, "body-crc-wrong", "the body does not match the record's bodyCRC"),
+    ReasonRow(Reason.PROPERTY_CRC, 20, "property-crc", "the record matches the CRC in its properties"),
+    ReasonRow(
+        Reason.PROPERTY_CRC_WRONG,
+        -80,
+        "property-crc-wrong",
+        "the record does not match the CRC in its properties",
+    ),
+    ReasonRow(Reason.IN_PLACE, 20, "in-place", "the file's name and the physicalOffset confirm its place"),
+    ReasonRow(Reason.OUT_OF_PLACE, -5, "out-of-place", "the physicalOffset names another place"),
+    ReasonRow(Reason.ADJOINS, 10, "adjoins", "the record before or after agrees with its physicalOffset"),
     ReasonRow(
         Reason.AGAINST_NEIGHBOURS,
         -80,
         "against-neighbours",
         "the records on both sides agree with each other and not with its physicalOffset",
     ),
-    ReasonRow(Reason.COPIES, 10, "copies", "the same bytes were found elsewhere"),
+    ReasonRow(Reason.COPIES, 10, "copies", "the same bytes exist elsewhere"),
 )
 
 _IMPLAUSIBLE = int(

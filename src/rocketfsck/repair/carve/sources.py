@@ -69,7 +69,7 @@ def list_sources(paths: Iterable[Path]) -> tuple[list[SourceFile], list[SkippedF
             if not stat.S_ISREG(status.st_mode):
                 if entry == path:
                     raise StoreError("is neither a regular file nor a directory", path=str(path))
-                skipped.append(SkippedFile(entry, "no regular file"))
+                skipped.append(SkippedFile(entry, "not a regular file"))
                 continue
             identity = (status.st_dev, status.st_ino)
             if identity in seen:
@@ -96,7 +96,7 @@ def _remote_sources(path: Path, skipped: list[SkippedFile]) -> Iterator[SourceFi
             elif entry.kind is EntryKind.FILE:
                 yield SourceFile(path_of(entry.path), entry.size, filename_to_offset(entry.name))
             elif entry.kind is not EntryKind.DIRECTORY:
-                skipped.append(SkippedFile(path_of(entry.path), "no regular file"))
+                skipped.append(SkippedFile(path_of(entry.path), "not a regular file"))
         waiting += [entry.path for entry in reversed(inner) if not (is_store and entry.name in DERIVED_NAMES)]
 
 

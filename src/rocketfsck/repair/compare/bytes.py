@@ -16,6 +16,7 @@ import numpy as np
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.javatext import INT64_MAX
+from rocketfsck.progress import moved_to, part
 from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.openfiles import Readers
 from rocketfsck.store.reading import FileReader
@@ -77,7 +78,7 @@ class LogBytes(Readers):
             start, end = range_of(file)
             if start <= offset < end:
                 return self.opened(file.location), start
-        raise UsageError(f"no file of the commit log holds the offset {offset}")
+        raise UsageError(f"the commit log has no file with the offset {offset}")
 
     def read_into(self, view: memoryview, offset: int) -> None:
         """Fill `view` with the bytes from an offset on, all of one file."""
@@ -128,18 +129,23 @@ def chunks_of(a: Files, b: Files, shared: Iterable[Part], group: int) -> list[Ch
 def find_unlike_blocks(chunk: Chunk) -> Unlike:
     """Compare the bytes of a chunk, block by block. Raises StoreError."""
     starts: list[int] = []
-    unlike_size = 0
+    unlike_byte_count = 0
     buffers = [np.empty(BLOCK_SIZE, np.uint8) for _ in (chunk.a, chunk.b)]
-    with LogBytes(chunk.a) as log_a, LogBytes(chunk.b) as log_b:
+    with (
+        part(chunk.end - chunk.start, start=chunk.start),
+        LogBytes(chunk.a) as log_a,
+        LogBytes(chunk.b) as log_b,
+    ):
         for offset in range(chunk.start, chunk.end, BLOCK_SIZE):
+            moved_to(offset)
             size = min(BLOCK_SIZE, chunk.end - offset)
             views = [buffer[:size] for buffer in buffers]
             log_a.read_into(views[0].data, offset)
             log_b.read_into(views[1].data, offset)
             if not np.array_equal(views[0], views[1]):
                 starts.append(offset)
-                unlike_size += int(np.count_nonzero(views[0] != views[1]))
-    return Unlike(np.array(starts, np.int64), unlike_size)
+                unlike_byte_count += int(np.count_nonzero(views[0] != views[1]))
+    return Unlike(np.array(starts, np.int64), unlike_byte_count)
 
 
 def is_covered(start: int, end: int, covered: Iterable[Part]) -> bool:

@@ -21,6 +21,7 @@ import numpy as np
 
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import UsageError
+from rocketfsck.progress import phase
 from rocketfsck.repair.carve.carve import carved_rows
 from rocketfsck.repair.compare.bytes import (
     Chunk,
@@ -49,7 +50,7 @@ from rocketfsck.scan.options import log_options
 from rocketfsck.scan.queues import QueueTable
 from rocketfsck.store.areas import demand_listed
 from rocketfsck.store.model import MappedFile, OtherKind, Store
-from rocketfsck.store.reading import FileReader, Progress
+from rocketfsck.store.reading import FileReader
 
 __all__ = ["SIDES", "Comparison", "Copy", "Different", "Lack", "Side", "compare_stores", "describe_side"]
 
@@ -75,18 +76,18 @@ class Side:
 class Comparison:
     """What two replicas have in common and what not.
 
-    `common` is the range of physical offsets that both hold, None if there is none. `equal_size` bytes of it
-    are the same; `unlike_size` bytes differ, in records or outside of any. `different` are the first places
-    where records differ in the common range, `different_count` all of them. `lacks` are by queue.
-    `resume_offset` is where the shorter copy can go on from the other: everything common before it is the
-    same; None without a common range. `replication` is what the replicas' own files say.
+    `common` is the range of physical offsets that both hold, None if there is none. `equal_byte_count` bytes
+    of it are the same; `unlike_byte_count` bytes differ, in records or outside of any. `different` are the
+    first places where records differ in the common range, `different_count` all of them. `lacks` are by
+    queue. `resume_offset` is where the shorter copy can go on from the other: everything common before it is
+    the same; None without a common range. `replication` is what the replicas' own files say.
     """
 
     a: Side
     b: Side
     common: tuple[int, int] | None
-    equal_size: int
-    unlike_size: int
+    equal_byte_count: int
+    unlike_byte_count: int
     different: tuple[Different, ...]
     different_count: int
     lacks: tuple[Lack, ...]
@@ -103,16 +104,15 @@ class Comparison:
         return self.different[0] if self.different else None
 
 
-def compare_stores(
-    a: Store, b: Store, *, engine: Engine | None = None, progress: Progress | None = None
-) -> Comparison:
+def compare_stores(a: Store, b: Store, *, engine: Engine | None = None) -> Comparison:
     """Compare two stores, on any engine (default: all cores); the result is the same on each.
 
     Raises StoreError if something cannot be read, UsageError without commit logs.
     """
     engine = engine or LocalEngine()
-    sides = describe_sides(a, b, engine)
-    groups, unlike_size = group_stores(a, b, sides, engine, progress)
+    with phase("finding the ends of the commit logs"):
+        sides = describe_sides(a, b, engine)
+    groups, unlike_byte_count = group_stores(a, b, sides, engine)
     low, high = groups[0].common
     shared = [part for group in groups for part in group.shared]
     different: list[Different] = []
@@ -137,8 +137,8 @@ def compare_stores(
         a=sides[0],
         b=sides[1],
         common=(low, high) if low < high else None,
-        equal_size=sum(end - start for start, end in shared) - unlike_size,
-        unlike_size=unlike_size,
+        equal_byte_count=sum(end - start for start, end in shared) - unlike_byte_count,
+        unlike_byte_count=unlike_byte_count,
         different=tuple(different),
         different_count=place_count,
         lacks=tuple(lacks[key] for key in sorted(lacks)),
@@ -169,7 +169,7 @@ def require_logs(*stores: Store) -> None:
         demand_listed(store, {"commitlog"})
         if not any(file.start_offset is not None for file in store.commitlog.files):
             dledger = any(other.kind is OtherKind.DLEDGER_DATA for other in store.others)
-            why = "; which of its files are the log of DLedger is not certain" if dledger else ""
+            why = "; which files belong to DLedger's log is uncertain" if dledger else ""
             raise UsageError(f"{store.root}: no commit log to compare{why}")
 
 
@@ -177,7 +177,7 @@ def refuse_entries(*stores: Store) -> None:
     """Raises UsageError for a log of DLedger's: what heals one copies no entries."""
     for store in stores:
         if store.has_entries:
-            raise UsageError(f"{store.root}: the log is DLedger's, which can be compared and not healed")
+            raise UsageError(f"{store.root}: the log belongs to DLedger; compare works without --heal")
 
 
 def describe_side(store: Store) -> Side:
@@ -215,9 +215,7 @@ def _last_timestamp(file: MappedFile, end: int) -> int | None:
     return found
 
 
-def group_stores(
-    a: Store, b: Store, sides: Sequence[Side], engine: Engine, progress: Progress | None
-) -> tuple[list[Group], int]:
+def group_stores(a: Store, b: Store, sides: Sequence[Side], engine: Engine) -> tuple[list[Group], int]:
     """The files of two stores in groups, their bytes compared; and how many bytes differ. StoreError."""
     common = (max(side.start_offset for side in sides), min(side.end_offset for side in sides))
     listed = group_files(files_of(a), files_of(b))
@@ -227,7 +225,7 @@ def group_stores(
         for number, (files, parts) in enumerate(zip(listed, shared, strict=True))
         for chunk in chunks_of(*files, parts, number)
     ]
-    found = _compare_bytes(chunks, engine, progress)
+    found = _compare_bytes(chunks, engine)
     starts: list[list[int]] = [[] for _ in listed]
     for chunk, unlike in zip(chunks, found, strict=True):
         starts[chunk.group].extend(unlike.starts.tolist())
@@ -241,14 +239,14 @@ def group_stores(
     )
 
 
-def _compare_bytes(chunks: Sequence[Chunk], engine: Engine, progress: Progress | None) -> list[Unlike]:
+def _compare_bytes(chunks: Sequence[Chunk], engine: Engine) -> list[Unlike]:
     total, done = sum(chunk.end - chunk.start for chunk in chunks), 0
     found: list[Unlike | None] = [None] * len(chunks)
-    for outcome in engine.run(find_unlike_blocks, chunks):
-        found[outcome.index] = outcome.result
-        done += outcome.task.end - outcome.task.start
-        if progress is not None:
-            progress(done, total)
+    with phase("comparing the commit logs", total) as at:
+        for outcome in engine.run(find_unlike_blocks, chunks):
+            found[outcome.index] = outcome.result
+            done += outcome.task.end - outcome.task.start
+            at.at(done)
     return [unlike for unlike in found if unlike is not None]
 
 
@@ -260,7 +258,8 @@ def _compare_groups(
     for start in range(0, len(open_groups), WAVE_COUNT):
         wanted = DIFFERENT_LIMIT - len(different)
         wave = [replace(group, limit=wanted) for group in open_groups[start : start + WAVE_COUNT]]
-        results = {outcome.index: outcome.result for outcome in engine.run(compare_group, wave)}
+        with phase("comparing the records"):
+            results = {outcome.index: outcome.result for outcome in engine.run(compare_group, wave)}
         for index in range(len(wave)):
             result = results[index]
             assert result is not None

@@ -14,14 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rocketfsck.errors import StoreError
-from rocketfsck.formats.epoch import EpochEntry, decode_epochs
+from rocketfsck.formats.epoch import EpochEntry
 from rocketfsck.query.nodes import NodeSide, data_files, node_side, opened
 from rocketfsck.query.start.entries import Entry, Window, read_entry
 from rocketfsck.query.start.load import OpenFile
-from rocketfsck.store.model import MappedFile, OtherKind, Store
-from rocketfsck.store.reading import read_whole
-
-EPOCH_SIZE = 16 << 20
+from rocketfsck.reader.epochs import read_epochs
+from rocketfsck.store.model import MappedFile, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +140,7 @@ def _epochs(a: Store, b: Store, ends: tuple[int, int]) -> EpochsCompared | None:
 
 
 def _epochs_of(store: Store) -> tuple[EpochEntry, ...]:
-    for other in store.others:
-        for file in other.files if other.kind is OtherKind.EPOCH else ():
-            if not file.name.endswith(".bak"):
-                try:
-                    return decode_epochs(read_whole(file.path, EPOCH_SIZE)).entries
-                except StoreError:
-                    return ()
-    return ()
+    try:
+        return read_epochs(store)
+    except StoreError:
+        return ()

@@ -18,7 +18,6 @@ from rocketfsck.repair.plan.law import dependents
 from rocketfsck.repair.plan.model import Action, Extent, Unanswered
 from rocketfsck.repair.plan.planning import all_repairs, make_plan
 from rocketfsck.repair.plan.scene import PlanScene
-from rocketfsck.store.reading import Progress
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.rules.catalog import RULES, describe
@@ -46,7 +45,7 @@ LOG = frozenset(
 _OF_SOUND_LOGS = frozenset({"finish-recovery"})
 _ROUND_LIMIT = 4
 
-LEFT = "this plan has only what the other copy heals; for the rest run rocketfsck plan"
+LEFT = "this plan has only what the other copy can heal; for the rest run rocketfsck plan"
 BROUGHT = "the records of the other copy bring this finding: see rocketfsck explain {rule}"
 
 
@@ -64,7 +63,6 @@ def plan_rest(
     actions: Sequence[Action],
     level: Level,
     jobs: int,
-    progress: Progress | None,
 ) -> Followed:
     """Try actions in an empty directory, plan what is to be done then, and try that. Raises StoreError."""
     before = {finding.fingerprint: finding for finding in _bad(scene.findings)}
@@ -76,7 +74,7 @@ def plan_rest(
     for _ in range(_ROUND_LIMIT):
         view.carry_out(todo)
         store = view.reopen()
-        report = check_store(store, CheckOptions(level, jobs=jobs), progress=progress)
+        report = check_store(store, CheckOptions(level, jobs=jobs))
         found = {finding.fingerprint: finding for finding in _bad(report.findings, view)}
         planned = make_plan(store, report).actions
         known = {(action.name, action.target) for action in following}

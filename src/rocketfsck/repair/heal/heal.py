@@ -20,7 +20,7 @@ from rocketfsck.repair.carve.sources import SourceFile
 from rocketfsck.repair.compare.compare import SIDES, describe_side, refuse_entries, require_logs
 from rocketfsck.repair.salvage.choose import Fate, choose, find_overlapped
 from rocketfsck.repair.salvage.layout import place_kept
-from rocketfsck.repair.salvage.salvage import Salvage, SalvageOptions, StageProgress, carve_all, finish_story
+from rocketfsck.repair.salvage.salvage import Salvage, SalvageOptions, carve_all, finish_story
 from rocketfsck.store.model import Store
 from rocketfsck.wording import count_of
 
@@ -33,7 +33,6 @@ def heal_stores(
     options: SalvageOptions,
     *,
     prefer: str | None = None,
-    progress: StageProgress | None = None,
 ) -> Salvage:
     """What a store healed from both would hold; nothing is written yet.
 
@@ -45,7 +44,7 @@ def heal_stores(
     refuse_entries(a, b)
     stores = (a, b)
     sources, sides = _sources(stores)
-    found = carve_all(sources, progress)
+    found = carve_all(sources)
     confidence = judge(found, np.array([source.base_offset for source in sources], np.int64))
     side_of = np.array([*sides, 0])[found["source"]]
     ends = np.array([describe_side(store).end_offset for store in stores])

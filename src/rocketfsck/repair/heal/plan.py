@@ -20,6 +20,7 @@ from rocketfsck import __version__
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import UsageError
 from rocketfsck.formats.filename import offset_to_filename
+from rocketfsck.progress import phase
 from rocketfsck.repair.compare.bytes import Files, Part, files_of, range_of
 from rocketfsck.repair.compare.compare import Side, describe_sides, group_stores, refuse_entries
 from rocketfsck.repair.heal.follow import Followed, plan_rest
@@ -41,7 +42,7 @@ from rocketfsck.repair.repairs.answers import whole_file
 from rocketfsck.repair.repairs.misnamed import is_unsettled
 from rocketfsck.repair.repairs.queueends import cut_queues
 from rocketfsck.store.model import MappedFile, Store
-from rocketfsck.store.reading import Progress
+from rocketfsck.store.scratch import scratch_parent
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.rule import Level
@@ -72,9 +73,7 @@ class Chosen:
     cut_offset: int | None
 
 
-def plan_heal(
-    a: Store, b: Store, options: HealOptions | None = None, *, progress: Progress | None = None
-) -> tuple[Plan, Report]:
+def plan_heal(a: Store, b: Store, options: HealOptions | None = None) -> tuple[Plan, Report]:
     """The plan to repair store A from store B, and the report of A that it was made with.
 
     Raises UsageError where the two are no copies of one log, or A must be repaired otherwise first;
@@ -83,22 +82,28 @@ def plan_heal(
     options = options or HealOptions()
     engine = LocalEngine(options.jobs)
     refuse_entries(a, b)
-    report = check_store(a, CheckOptions(options.level, jobs=options.jobs), progress=progress)
+    report = check_store(a, CheckOptions(options.level, jobs=options.jobs))
     scene = PlanScene(a, report, report.findings)
     _refuse_unfit(scene)
     sides = describe_sides(a, b, engine)
-    groups, _ = group_stores(a, b, sides, engine, progress)
+    groups, _ = group_stores(a, b, sides, engine)
     size = a.geometry.commitlog_file_size
     tasks = [HealTask(group, options.prefer_b, sides[0].start_offset % size, size) for group in groups]
     found: list[HealResult | None] = [None] * len(tasks)
-    for outcome in engine.run(heal_group, tasks):
-        found[outcome.index] = outcome.result
+    with phase("comparing the records"):
+        for outcome in engine.run(heal_group, tasks):
+            found[outcome.index] = outcome.result
     chosen = choose([result for result in found if result is not None], sides, prefer_b=options.prefer_b)
     actions = [*_heal_actions(scene, files_of(b), chosen), *_cuts(scene, chosen)]
     if chosen.cut_offset is not None:
         actions += cut_queues(scene, chosen.cut_offset)
-    with tempfile.TemporaryDirectory(prefix="rocketfsck-", dir=options.work_dir) as directory:
-        rest = plan_rest(scene, Path(directory), actions, options.level, options.jobs, progress)
+    with (
+        phase("trying the repair"),
+        tempfile.TemporaryDirectory(
+            prefix="rocketfsck-", dir=options.work_dir or scratch_parent()
+        ) as directory,
+    ):
+        rest = plan_rest(scene, Path(directory), actions, options.level, options.jobs)
     return _plan(scene, rest, chosen), report
 
 
@@ -122,7 +127,7 @@ def choose(results: Sequence[HealResult], sides: tuple[Side, Side], *, prefer_b:
     common = [number for number, result in enumerate(results) if result.common_end is not None]
     if not common and all(side.end_offset > side.start_offset for side in sides):
         raise UsageError(
-            f"{sides[0].path} and {sides[1].path} have no record in common: they are not copies of one log"
+            f"{sides[0].path} and {sides[1].path} have no record in common: they are copies of different logs"
         )
     last = common[-1] if common else 0
     parting = next(
@@ -201,7 +206,7 @@ def _heal_action(
         preconditions=tuple(checked),
         losses=tuple(loss for part in parts for loss in part.losses),
         gains={"record": count} if count else {},
-        write_size=sum(high - low for low, high, _ in spans),
+        write_byte_count=sum(high - low for low, high, _ in spans),
         notices=(Notice("consumable-again", count),) if count else (),
         sources=tuple(sources),
         regained=tuple(gain for part in parts for gain in part.gains),
@@ -236,7 +241,7 @@ def _cuts(scene: PlanScene, chosen: Chosen) -> Iterator[Action]:
             if whole
             else (scene.extent(file.relative, start - low, file.size),),
             losses=(Loss("byte", high - start, start_offset=start, end_offset=high, kept_in=KEPT),),
-            write_size=0 if whole else high - start,
+            write_byte_count=0 if whole else high - start,
         )
 
 

@@ -74,13 +74,13 @@ class TriedStore:
 def _check_room(store: Store, directory: Path, actions: Iterable[Action]) -> None:
     targets = {action.target for action in actions}
     needed = sum(file.allocated_size for file in store.commitlog.files if file.relative in targets)
-    needed += sum(action.write_size for action in actions) + _SPARE_SIZE
+    needed += sum(action.write_byte_count for action in actions) + _SPARE_SIZE
     status = os.statvfs(directory)
     free = status.f_bavail * status.f_frsize
     if free < needed:
         raise StoreError(
-            f"the trial of the plan needs {count_of(needed, 'byte')}, {free:,} are free; name another place "
-            "with --work-dir",
+            f"the trial of the plan needs {count_of(needed, 'byte')}, and {free:,} are free; name another "
+            "place with --work-dir",
             path=os.fspath(directory),
         )
 

@@ -36,8 +36,14 @@ def plan_text(plan: Plan) -> str:
 
 
 def plan_digest(plan: Plan) -> str:
-    """Hex SHA-256 of the plan's content, whatever the JSON text looked like."""
-    return hashlib.sha256(json.dumps(plan_to_json(plan), sort_keys=True).encode("ascii")).hexdigest()
+    """Hex SHA-256 of what the plan does, whatever the JSON text looked like.
+
+    A plan whose assumptions were confirmed meanwhile is the same plan.
+    """
+    document = plan_to_json(plan)
+    for action in document["actions"]:
+        action["assumptions"] = [(item["name"], item.get("value")) for item in action["assumptions"]]
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode("ascii")).hexdigest()
 
 
 def plan_from_json(document: Any, name: str = "plan") -> Plan:
@@ -46,7 +52,7 @@ def plan_from_json(document: Any, name: str = "plan") -> Plan:
     `name` is what the error calls the plan.
     """
     if not isinstance(document, dict) or document.get("kind") != KIND:
-        raise UsageError(f"not a plan: there is no member kind with the value {KIND!r}")
+        raise UsageError(f"not a plan: the member kind must be {KIND!r}")
     version = document.get("schema_version")
     if version != SCHEMA_VERSION or isinstance(version, bool):
         shown = printable(json_text(version))[:40]
@@ -58,15 +64,15 @@ def plan_from_json(document: Any, name: str = "plan") -> Plan:
         for member in ("preconditions", "sources"):
             for index, extent in enumerate(getattr(action, member)):
                 if extent.start < 0 or (extent.end is not None and extent.end < extent.start):
-                    raise UsageError(f"{place}.{member}[{index}]: no range of bytes")
+                    raise UsageError(f"{place}.{member}[{index}]: not a range of bytes")
         for index, extent in enumerate(action.sources):
             if not extent.file.startswith("/") or extent.end is None or extent.sha256 is None:
-                raise UsageError(f"{place}.sources[{index}]: no bytes of a file elsewhere")
-        if action.write_size < 0:
-            raise UsageError(f"{place}.write_size is negative")
+                raise UsageError(f"{place}.sources[{index}]: not bytes of another file")
+        if action.write_byte_count < 0:
+            raise UsageError(f"{place}.write_byte_count is negative")
     unknown = sorted({*plan.counts, *(item.rule for item in plan.unanswered)} - set(RULES))
     if unknown:
-        raise UsageError(f"{name}: there is no rule {printable(unknown[0])!r}")
+        raise UsageError(f"{name}: no rule has the name {printable(unknown[0])!r}")
     return plan
 
 
@@ -79,7 +85,7 @@ def _with_arguments(plan: Plan, document: Any) -> Plan:
 def _with_own_arguments(number: int, action: Action, given: Any) -> Action:
     table = all_repairs()
     if action.name not in table:
-        raise ValueError(f"actions[{number}].name: {action.name!r} is no repair")
+        raise ValueError(f"actions[{number}].name: no repair has the name {action.name!r}")
     try:
         return replace(action, arguments=convert(table[action.name].arguments, given))
     except ValueError as error:

@@ -22,8 +22,13 @@ from rocketfsck.writer.disk import fileops
 
 def kept_path(root: Path | str) -> Path:
     """Where the plan for the store at `root` is kept. Raises StoreError without a home directory."""
+    return state_path("plans", root, ".json")
+
+
+def state_path(kind: str, root: Path | str, ending: str) -> Path:
+    """Where something of a kind is kept for the store at `root`; StoreError without a home directory."""
     digest = hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:32]
-    return _state_directory() / "plans" / f"{digest}.json"
+    return _state_directory() / kind / f"{digest}{ending}"
 
 
 def _state_directory() -> Path:
@@ -34,7 +39,7 @@ def _state_directory() -> Path:
     try:
         return (Path(base) if base else Path.home() / ".local" / "state") / "rocketfsck"
     except RuntimeError as error:
-        raise StoreError("there is no home directory to keep a plan in; name a file with -o") from error
+        raise StoreError("no home directory exists to keep the plan in; name a file with -o") from error
 
 
 def keep_plan(plan: Plan) -> Path:

@@ -122,7 +122,7 @@ class Action:
     `arguments` are of the class that the row names; they determine, with the store, every byte that is
     written. `why` are the fingerprints of the findings it answers and `rules` their rules' ids.
     `preconditions` are checked before anything is changed. `gains` counts what becomes readable again, by
-    what it is. `write_size` is in bytes and may be an upper bound. `note` is one sentence.
+    what it is. `write_byte_count` is in bytes and may be an upper bound. `note` is one sentence.
 
     `assumptions` are all values that the action writes by, `notices` what will be noticed of it. `preen` says
     that the action is provably safe. The law (`repair.plan.law`) decides that; planners leave it as it is.
@@ -140,7 +140,7 @@ class Action:
     preconditions: tuple[Extent, ...] = ()
     losses: tuple[Loss, ...] = ()
     gains: Mapping[str, int] = field(default_factory=dict)
-    write_size: int = 0
+    write_byte_count: int = 0
     preen: bool = False
     sources: tuple[Extent, ...] = ()
     regained: tuple[Gain, ...] = ()

@@ -62,12 +62,12 @@ def open_planned(
     lines = [f"{name}={value}" for name, value in planned.settings.items() if name in LOOKED_AT]
     for name, size in planned.geometry.items():
         if name not in SETTINGS or size <= 0:
-            raise UsageError(f"plan: store.geometry: {name!a} of {size} is no size of a store's files")
+            raise UsageError(f"plan: store.geometry: {name!a} of {size} is not a size of a store's files")
         # What no broker could be told was read off the files, and will be again.
         if size < 1 << 31 and size % SETTINGS[name].multiple == 0:
             lines.append(f"{SETTINGS[name].names[0]}={size}")
     if any("\n" in line or "\\" in line or "\r" in line for line in lines):
-        raise UsageError("plan: store.settings: a value has more than a line")
+        raise UsageError("plan: store.settings: a value has more than one line")
     if fileops.exists(settings):
         fileops.unlink(settings)
     fileops.create(settings, 0, 0o644)

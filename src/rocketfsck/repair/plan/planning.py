@@ -13,6 +13,8 @@ from itertools import pairwise
 
 from rocketfsck import __version__
 from rocketfsck.errors import UsageError
+from rocketfsck.formats.dialect import is_newer
+from rocketfsck.progress import phase
 from rocketfsck.query.nodes import node_side
 from rocketfsck.repair.area.links import dead_link_above, pin_on
 from rocketfsck.repair.log.edit import read_log_end
@@ -28,9 +30,11 @@ from rocketfsck.repair.repairs.reasons import (
     DEAD_LINK,
     HIDDEN,
     LINKED,
+    NEWER_VERSION,
     NO_LOG,
     OF_DLEDGER,
     OPEN_ENTRIES,
+    READS_DIFFER,
     REASONS,
 )
 from rocketfsck.repair.repairs.unbuildable import (
@@ -48,13 +52,16 @@ from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe, printable
 from rocketfsck.verify.run import store_facts
+from rocketfsck.verify.unknown import doubtful_areas
 
 Key = tuple[object, ...]
 
 NO_REPAIR = "no automatic repair exists; see rocketfsck explain {rule}"
 NOT_HERE = "{repair} does not apply in this case; see rocketfsck explain {rule}"
 NOT_ASKED = "left out: only other repairs were asked for"
+DECLINED = "left out: {repair} was declined"
 NOT_PREEN = "{repair} is not provably safe; plan without --preen to include it"
+UNPREENED = "left out: your config keeps --preen from what answers {rules}"
 NOT_CONFIRMED = "{repair} assumes {values}: confirm with --broker-conf FILE or {options}"
 NOT_BUILT = "the repair {repair} is not automatic"
 NOT_ALONE = "{repair} needs {needed}, which is left out"
@@ -83,6 +90,7 @@ def rules_of(repair: Row) -> tuple[str, ...]:
     )
 
 
+@phase("planning the repair")
 def make_plan(
     store: Store,
     report: Report,
@@ -91,22 +99,25 @@ def make_plan(
     only: Collection[str] = (),
     except_: Collection[str] = (),
     confirmed_names: Collection[str] | None = None,
+    declined: Collection[str] = (),
+    unpreened: Collection[str] = (),
     repairs: Mapping[str, Row] | None = None,
 ) -> Plan:
     """What is to be done about the findings of a report.
 
-    `preen` leaves only what is provably safe. `only` and `except_` name repairs, as a plan does: with `only`,
-    what must follow a repair that is named comes with it. What would change an area
-    that holds something unknown is left out, unless `only` names it. With `confirmed_names`, what assumes
-    another value than those is left out. What needs an action that is left out,
-    for whichever reason, is left out with it. Raises UsageError for a name that no
-    repair has, or a report of another state of the store; StoreError if the store cannot be read.
+    `preen` leaves only what is provably safe, and answers no rule that is `unpreened`. `only` and `except_`
+    name repairs, as a plan does: with `only`, what must follow a repair that is named comes with it. What
+    would change an area that holds something unknown is left out, unless `only` names it. With
+    `confirmed_names`, what assumes another value than those is left out; so are the actions whose names are
+    `declined`. What needs an action that is left out, for whichever reason, is left out with it. Raises
+    UsageError for a name that no repair has, or a report of another state of the store; StoreError if the
+    store cannot be read.
     """
     table = all_repairs() if repairs is None else repairs
     for name in (*only, *except_):
         if name not in table:
             known = ", ".join(sorted(table))
-            raise UsageError(f"no repair is called {printable(name)!r}; there are {known}")
+            raise UsageError(f"no repair has the name {printable(name)!r}; the names are {known}")
     _refuse_other_state(store, report)
     scene = PlanScene(store, report, report.findings)
     pins = scene.once(pins_now)
@@ -132,6 +143,9 @@ def make_plan(
         judged = judge(scene, action, table[action.name])
         reason = _objection(scene, judged, table[action.name], preen=preen, forced=action.name in only)
         reason = reason or _unconfirmed(judged, confirmed_names)
+        kept_from = sorted({*action.rules} & {*unpreened}) if preen else []
+        reason = UNPREENED.replace("{rules}", ", ".join(kept_from)) if kept_from else reason
+        reason = DECLINED if action.name in declined else reason
         places = table[action.name].places(action)
         if any(pin_on(place, pins) for place in places):
             reason = LINKED
@@ -164,8 +178,9 @@ def make_plan(
 def _refuse_other_state(store: Store, report: Report) -> None:
     if not report.coverage.complete:
         raise UsageError(f"the report covers only a part of the store: {report.coverage.statement}")
-    if report.suppressed:
-        raise UsageError("the report was made with a baseline; a plan needs all findings")
+    if report.suppressed or report.withheld:
+        what = "a baseline" if report.suppressed else "a max_count in a config file"
+        raise UsageError(f"the report was made with {what}; a plan needs all findings")
     facts = store_facts(store)
     for name in ("dialect", "geometry", "file_count", "byte_count", "start_offset", "end_offset"):
         then, now = getattr(report.store, name), getattr(facts, name)
@@ -188,8 +203,13 @@ def _by_repair(findings: Iterable[Finding], only: Collection[str]) -> dict[str, 
 
 def _objection(scene: PlanScene, action: Action, repair: Row, *, preen: bool, forced: bool) -> str:
     """Why the law keeps an action out of the plan; "" where it does not."""
+    doubtful = doubtful_areas(scene.findings)
+    if "commitlog" in doubtful or not doubtful.isdisjoint(areas_changed(action, repair)):
+        return READS_DIFFER
     if unknown_in(scene, action, repair) and not forced:
         return NOT_UNDERSTOOD
+    if is_newer(scene.store.dialect.version) and not forced:
+        return NEWER_VERSION
     if scene.store.has_entries and any(map(is_of_dledger, areas_written(action, repair))):
         return OF_DLEDGER
     derived = not EVIDENCE.isdisjoint(areas_changed(action, repair))
@@ -258,7 +278,7 @@ def _joined(same: Sequence[Action]) -> Action:
         preconditions=tuple(dict.fromkeys(extent for action in same for extent in action.preconditions)),
         losses=tuple(dict.fromkeys(loss for action in same for loss in action.losses)),
         gains={name: count for action in same for name, count in action.gains.items()},
-        write_size=max(action.write_size for action in same),
+        write_byte_count=max(action.write_byte_count for action in same),
         notices=tuple(dict.fromkeys(notice for action in same for notice in action.notices)),
     )
 

@@ -32,7 +32,7 @@ def answer(
     preconditions: Sequence[Extent] = (),
     losses: Sequence[Loss] = (),
     gains: Mapping[str, int] | None = None,
-    write_size: int = 0,
+    write_byte_count: int = 0,
     notices: Iterable[Notice | None] = (),
 ) -> Action:
     """An action that answers these findings."""
@@ -47,7 +47,7 @@ def answer(
         tuple(preconditions),
         tuple(losses),
         dict(gains or {}),
-        write_size,
+        write_byte_count,
         notices=tuple(item for item in notices if item is not None),
     )
 

@@ -110,7 +110,7 @@ def write_checkpoint(scene: PlanScene) -> Action:
         why,
         arguments=CheckpointTail(any(finding.rule == RuleName.CHECKPOINT_TAIL for finding in why)),
         preconditions=whole_file(scene, CHECKPOINT_NAME) if scene.store.checkpoint is not None else (),
-        write_size=CHECKPOINT_SIZE,
+        write_byte_count=CHECKPOINT_SIZE,
     )
 
 
@@ -152,7 +152,7 @@ def plan_finish(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
         "move `abort` aside and write a checkpoint, so the next start is a normal one",
         why,
         preconditions=whole_file(scene, abort.relative),
-        write_size=CHECKPOINT_SIZE,
+        write_byte_count=CHECKPOINT_SIZE,
         notices=[notice("recovery-skipped", 1)],
     )
 
@@ -183,7 +183,7 @@ def plan_save_index(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
             findings,
             arguments=IndexTime(max(ends)),
             preconditions=whole_file(scene, CHECKPOINT_NAME) if there else (),
-            write_size=8,
+            write_byte_count=8,
         )
 
 
@@ -207,7 +207,7 @@ def plan_timer(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
             found,
             arguments=TimerValues(values),
             preconditions=whole_file(scene, name),
-            write_size=TIMER_CHECK_SIZE,
+            write_byte_count=TIMER_CHECK_SIZE,
             notices=[notice("timer-moved", max(len(values), 1))],
         )
 

@@ -159,7 +159,7 @@ def _cut(
                 valid=name != "cut-log" or bool(frames) or bool(records),
             ),
         ],
-        write_size=min(file.size - start, file.allocated_size),  # a hole stays one
+        write_byte_count=min(file.size - start, file.allocated_size),  # a hole stays one
     )
 
 

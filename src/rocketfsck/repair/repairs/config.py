@@ -63,7 +63,7 @@ def plan_restore(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
                 *(whole_file(scene, name + _BACKUP) if source == "backup" else ()),
             ],
             losses=[Loss("byte", _size(scene, name), kept_in="set aside", valid=False)] if present else [],
-            write_size=len(data),
+            write_byte_count=len(data),
             notices=[_noticed(source, finding)],
         )
 
@@ -179,7 +179,7 @@ def plan_cut(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
             [finding],
             arguments=NewSize(size),
             preconditions=whole_file(scene, finding.where.file),
-            losses=[Loss("byte", number(finding.found, "extra_size"), valid=False)],
+            losses=[Loss("byte", number(finding.found, "extra_byte_count"), valid=False)],
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from rocketfsck.errors import FormatError, StoreError
 from rocketfsck.formats.epoch import EpochEntry, decode_epochs, encode_epochs
 from rocketfsck.formats.javatext import parse_int32, parse_int64
+from rocketfsck.reader.epochs import BACKUP, EPOCH_LIMIT, epoch_files
 from rocketfsck.reader.heads import begins_record
 from rocketfsck.repair.log.edit import read_log_end
 from rocketfsck.repair.plan.arguments import Epochs
@@ -18,12 +19,10 @@ from rocketfsck.repair.plan.scene import ActScene, PlanScene
 from rocketfsck.repair.plan.table import Repair, Row
 from rocketfsck.repair.repairs.answers import answer, by_file, notice, one_by_one, whole_file
 from rocketfsck.repair.repairs.misnamed import is_unsettled
-from rocketfsck.store.model import OtherKind, Store
+from rocketfsck.store.model import Store
 from rocketfsck.store.reading import read_whole
 from rocketfsck.verify.finding import Finding
 from rocketfsck.wording import count_of
-
-EPOCH_LIMIT = 16 << 20
 
 
 def plan_epochs(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action]:
@@ -88,9 +87,8 @@ def _lines(data: bytes) -> list[EpochEntry]:
 
 
 def _backup(store: Store, name: str) -> list[EpochEntry]:
-    files = [file for other in store.others if other.kind is OtherKind.EPOCH for file in other.files]
-    for file in files:
-        if file.relative == f"{name}.bak":
+    for file in epoch_files(store).values():
+        if file.relative == f"{name}{BACKUP}":
             try:
                 return list(decode_epochs(read_whole(file.path, EPOCH_LIMIT)).entries)
             except StoreError:

@@ -103,7 +103,7 @@ def fence_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
                 for low, high in spans
             ),
         ],
-        write_size=sum(high - low for low, high in spans),
+        write_byte_count=sum(high - low for low, high in spans),
         notices=[_delivered(frames)],
     )
     yield from end_file(scene, file)
@@ -131,8 +131,8 @@ def _lost_units(scene: PlanScene, spans: Sequence[Span]) -> list[Finding]:
         for finding in one_by_one(scene.findings)
         if finding.rule in (RuleName.UNIT_OF_DAMAGED_RECORD, RuleName.UNIT_IN_MISSING_SEGMENT)
         and any(
-            low <= number(finding.found, "first_offset", -1)
-            and number(finding.found, "last_offset", high) < high
+            low <= number(finding.found, "first_physical_offset", -1)
+            and number(finding.found, "last_physical_offset", high) < high
             for low, high in spans
         )
     ]
@@ -219,7 +219,7 @@ def end_file(scene: PlanScene, file: MappedFile) -> Iterator[Action]:
         why,
         arguments=BlankPlace(base + pos),
         preconditions=[scene.extent(file.relative, pos, end)] if pos < end else [],
-        write_size=BLANK_HEADER_SIZE,
+        write_byte_count=BLANK_HEADER_SIZE,
         notices=[notice("file-ends-early", 1)] if tails else [],
     )
 
@@ -256,7 +256,7 @@ def fence_missing_files(scene: PlanScene, following: MappedFile, finding: Findin
             arguments=FencedFile(start, end, size, timestamp, str(store.dialect.version)),
             preconditions=[] if moved else [Extent(name, 0, None, None)],
             losses=losses_of(inside),
-            write_size=size,
+            write_byte_count=size,
             notices=[notice("file-made-up", 1), _delivered(inside)],
         )
     yield from index_follows(scene)

@@ -72,7 +72,7 @@ def _actions(scene: PlanScene, reader: FileReader, finding: Finding, start: int,
                 rules=(finding.rule,),
                 preconditions=(scene.extent(file, pos, pos + record.total_size),),
                 gains={"record": 1},
-                write_size=1,
+                write_byte_count=1,
                 notices=(Notice("content-guessed", 1),),
             )
         )

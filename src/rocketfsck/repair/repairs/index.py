@@ -122,7 +122,7 @@ def rebuild_indexes(scene: PlanScene, findings: Sequence[Finding] = ()) -> Itera
         losses=losses,
         gains={"record": records} if records else {},
         notices=[notice("found-by-key-again", records + keys)],
-        write_size=size * max(len(files), 1),
+        write_byte_count=size * max(len(files), 1),
     )
 
 
@@ -144,7 +144,7 @@ def first_wrong(scene: PlanScene, findings: Iterable[Finding]) -> Start | None:
     headers = {file.relative: header for file, header in readable_headers(files)}
     if len(headers) < len(files) or any(header.entry_count == 0 for header in headers.values()):
         return None
-    ends = [headers[file.relative].end_phy_offset for file in files]
+    ends = [headers[file.relative].end_physical_offset for file in files]
     if ends != sorted(ends):
         return None
     number = len(files)
@@ -169,7 +169,7 @@ def _number_of(files: Sequence[IndexFile], headers: dict[str, IndexHeader], find
         or where.physical_offset is None
     ):
         return 0
-    ends = (headers[name].end_phy_offset >= where.physical_offset for name in names)
+    ends = (headers[name].end_physical_offset >= where.physical_offset for name in names)
     return next((number for number, behind in enumerate(ends) if behind), len(files))
 
 
@@ -180,7 +180,7 @@ def _first_offsets(scene: PlanScene, file: IndexFile, headers: dict[str, IndexHe
             entry = read_entry(reader, 1, scene.store.geometry.slot_count)
     except StoreError:
         return -1, -1
-    return headers[file.relative].begin_phy_offset, entry.physical_offset if entry is not None else 0
+    return headers[file.relative].begin_physical_offset, entry.physical_offset if entry is not None else 0
 
 
 def _asks(rule: str) -> bool:
@@ -212,7 +212,7 @@ def plan_rebuild(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Acti
             "rebuild links, slots and header from the file's own entries",
             found,
             preconditions=whole_file(scene, name),
-            write_size=file.size,
+            write_byte_count=file.size,
         )
 
 
@@ -290,7 +290,7 @@ def plan_header(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
                 empty_entry0="entry0" in values,
             ),
             preconditions=[scene.extent(name, 0, min(INDEX_HEADER_SIZE, file.size))],
-            write_size=INDEX_HEADER_SIZE,
+            write_byte_count=INDEX_HEADER_SIZE,
         )
 
 

@@ -83,7 +83,7 @@ def set_offsets(scene: PlanScene, findings: Sequence[Finding], *, gained: bool =
                 for finding in found
             ],
             gains={"record": len(places)} if gained else {},
-            write_size=8 * len(places),
+            write_byte_count=8 * len(places),
         )
 
 

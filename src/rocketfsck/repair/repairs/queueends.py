@@ -57,7 +57,7 @@ def planned_log_end(scene: PlanScene) -> int | None:
             if not goes_on_after(scene, file):
                 cuts.append((file.start_offset or 0) + (finding.where.start or 0))
         elif finding.rule == RuleName.UNIT_BEYOND_LOG:
-            cuts.append(number(finding.found, "log_end", -1))
+            cuts.append(number(finding.found, "log_end_offset", -1))
     return min((cut for cut in cuts if cut >= 0), default=None)
 
 
@@ -116,7 +116,7 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
                     valid=False,
                 )
             ],
-            write_size=sum(min(file.size, file.allocated_size) for file in files),  # a hole stays one
+            write_byte_count=sum(min(file.size, file.allocated_size) for file in files),  # a hole stays one
             notices=[notice("committed-beyond", committed_behind(scene, new_end(queue, first)))],
         )
     yield from delay_follows(scene, ends)
@@ -208,7 +208,7 @@ def plan_zero_units(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
                     valid=False,
                 )
             ],
-            write_size=sum(min(file.size, file.allocated_size) for file in files),  # a hole stays one
+            write_byte_count=sum(min(file.size, file.allocated_size) for file in files),  # a hole stays one
             notices=[notice("committed-beyond", committed_behind(scene, new_end(queue, first)))],
         )
     if any(queue_of(finding) in rebuilt for finding in one_by_one(findings)):

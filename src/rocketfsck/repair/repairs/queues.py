@@ -120,7 +120,8 @@ def rebuild_queues(scene: PlanScene) -> Iterator[Action]:
         preconditions=[*files_of_queues(scene, queues), *_log_end(scene)],
         losses=losses,
         gains={"record": count} if count else {},
-        write_size=_size_of(scene.store, queues) or len(names) * scene.store.geometry.consumequeue_file_size,
+        write_byte_count=_size_of(scene.store, queues)
+        or len(names) * scene.store.geometry.consumequeue_file_size,
         notices=[
             notice("consumable-again", count),
             notice("renumbered", _renumbered(asked)),
@@ -147,7 +148,7 @@ def _note(names: set[Name], every: bool, queues: Sequence[ConsumeQueue]) -> str:
 def _told_levels(scene: PlanScene) -> str | None:
     """`messageDelayLevel` as the units of the schedule topic tell it; None: nothing else than is known."""
     told = {
-        number(finding.found, "level"): number(finding.found, "delay")
+        number(finding.found, "level"): number(finding.found, "delay_ms")
         for finding in one_by_one(scene.findings)
         if finding.rule == RuleName.DELAY_LEVELS_INFERRED
     }
@@ -292,8 +293,9 @@ def _is_among(finding: Finding, lost: Finding) -> bool:
     """Whether the record of a finding is one of those that another finding says have no unit."""
     offset = finding.where.physical_offset or 0
     first = lost.where.physical_offset
-    low = number(lost.found, "first_offset") if first is None else first
-    return queue_of(finding) == queue_of(lost) and low <= offset <= number(lost.found, "last_offset", offset)
+    low = number(lost.found, "first_physical_offset") if first is None else first
+    high = number(lost.found, "last_physical_offset", offset)
+    return queue_of(finding) == queue_of(lost) and low <= offset <= high
 
 
 def _places(action: Action) -> set[str]:

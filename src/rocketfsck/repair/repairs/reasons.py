@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rocketfsck.formats.dialect import NEWEST_NAME
 from rocketfsck.rulenames import RuleName
 
 _OWN = "the producer sent the record like this, or its former content is unknown; brokers read on after it"
@@ -48,7 +49,15 @@ _DATABASE = (
     "rocketfsck rebuild consumequeue --into DIRECTORY"
 )
 
+READS_DIFFER = "two reads of the same bytes differ (ST048), so {repair} cannot know what the store holds"
+NEWER_VERSION = (
+    f"{{repair}} would write for a version newer than {NEWEST_NAME}, the newest that is known; "
+    "--only {repair} forces the repair"
+)
 REASONS: Mapping[str, str] = {
+    RuleName.READS_DIFFER: (
+        "nobody knows the bytes while reads of them differ: copy the store and check the copy"
+    ),
     RuleName.SEGMENT_LENGTH: "the bytes after the expected length are not zero: they may be data",
     RuleName.SEGMENT_GAP: (
         "the gap is not a whole number of files, or is too large: copy the missing files back"

@@ -92,7 +92,7 @@ def plan_resize(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Actio
             [other for other in one_by_one(findings) if other.where.file == name],
             arguments=NewSize(size),
             preconditions=whole_file(scene, name),
-            write_size=size,
+            write_byte_count=size,
         )
         if file is not None:
             yield from fence_file(scene, file)

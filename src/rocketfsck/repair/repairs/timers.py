@@ -65,7 +65,7 @@ def plan_wheel(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[Action
             found,
             arguments=WheelPrecision(precision),
             preconditions=[extent for file in (name, *logs) for extent in whole_file(scene, file)],
-            write_size=int(changed) * TIMER_WHEEL_SLOT_SIZE,
+            write_byte_count=int(changed) * TIMER_WHEEL_SLOT_SIZE,
             notices=[notice("timed-again", missing)],
         )
 
@@ -75,7 +75,7 @@ def act_wheel(scene: ActScene, action: Action, arguments: WheelPrecision) -> Non
     store = scene.reopen()
     log = timer_log(store)
     if log is None:
-        raise StoreError("there is no timer log", path=action.target)
+        raise StoreError("the timer log is missing", path=action.target)
     with StreamReader(log) as stream:
         slots = _slots_of(store)
         wanted = expected_slots(store, stream, slots, arguments.precision_ms)

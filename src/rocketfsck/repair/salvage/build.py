@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocketfsck.formats.checkpoint import encode_checkpoint
+from rocketfsck.progress import phase
 from rocketfsck.query.start.verdict import versions_of
 from rocketfsck.repair.apply.startjudge import predict_output
 from rocketfsck.repair.salvage.write import LogWriter
@@ -25,13 +26,11 @@ from rocketfsck.writer.disk.confined import place_at
 if TYPE_CHECKING:
     from rocketfsck.formats.dialect import Version
     from rocketfsck.query.start.verdict import StartVerdict
-    from rocketfsck.repair.salvage.salvage import Salvage, StageProgress
+    from rocketfsck.repair.salvage.salvage import Salvage
     from rocketfsck.verify.report import Report
 
 
-def fill_store(
-    building: Path, salvage: Salvage, progress: StageProgress | None
-) -> tuple[Report, tuple[StartVerdict, ...]]:
+def fill_store(building: Path, salvage: Salvage) -> tuple[Report, tuple[StartVerdict, ...]]:
     """Write everything below a directory; what a check of it finds, and what brokers will do with it.
 
     Raises StoreError.
@@ -44,13 +43,12 @@ def fill_store(
     story = salvage.story
     total = int(story.found["total_size"][story.placement.rows].sum())
 
-    def advance(done: int) -> None:
-        if progress is not None:
-            progress("write", done, total)
-
     version = salvage.version or "4.0.0"  # of fences that need no property CRC
-    with LogWriter(building, story.sources, story.found, story.placement, version) as writer:
-        writer.write(advance)
+    with (
+        phase("writing the commit log", total) as at,
+        LogWriter(building, story.sources, story.found, story.placement, version) as writer,
+    ):
+        writer.write(at)
     if salvage.origin is not None:
         _copy_config(salvage.origin, building)
     store = _open(building, salvage)

@@ -33,14 +33,17 @@ class Fate(IntEnum):
 
 
 FATES: dict[Fate, tuple[str, str]] = {
-    Fate.TAKEN: ("taken", "it is in the new store"),
-    Fate.COPY: ("copy", "the same bytes were taken from elsewhere"),
-    Fate.UNSURE: ("unsure", "its confidence is below what was asked for"),
-    Fate.EARLIER_LIFE: ("earlier-life", "its queue offset was given out again later"),
-    Fate.OVERLAPPED: ("overlapped", "a surer or newer record has its bytes of the log"),
-    Fate.FENCE: ("fence", "a filler record, no message"),
+    Fate.TAKEN: ("taken", "in the new store"),
+    Fate.COPY: ("copy", "the same bytes are taken from another place"),
+    Fate.UNSURE: ("unsure", "the confidence is too low for --min-confidence"),
+    Fate.EARLIER_LIFE: ("earlier-life", "a later record has its queue offset"),
+    Fate.OVERLAPPED: (
+        "overlapped",
+        "a record with higher confidence, or a newer record, has its place in the log",
+    ),
+    Fate.FENCE: ("fence", "a filler record, not a message"),
     Fate.TOO_LARGE: ("too-large", "no file of this size can hold it"),
-    Fate.DAMAGED_COPY: ("damaged-copy", "a sound record was taken that claims the same physical offset"),
+    Fate.DAMAGED_COPY: ("damaged-copy", "a sound record with the same physical offset is taken"),
 }
 """The name of a fate in a ledger, and what it means."""
 

@@ -88,7 +88,7 @@ def _fill(
         blanks.append((low, file_end))
         low = file_end
         if (high - low) // file_size > MAX_FENCED_FILES:
-            return f"there are more than {MAX_FENCED_FILES:,} empty files between {low} and {high}"
+            return f"more than {MAX_FENCED_FILES} empty files would fill the gap between {low} and {high}"
         while high - low >= file_size:
             fences.append((low, low + file_size - BLANK_HEADER_SIZE))
             blanks.append((low + file_size - BLANK_HEADER_SIZE, low + file_size))

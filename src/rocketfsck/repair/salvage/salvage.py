@@ -9,7 +9,7 @@ is told by a check before that. Design, section 5.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,6 +20,7 @@ import numpy as np
 
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.dialect import parse_version
+from rocketfsck.progress import part, phase
 from rocketfsck.repair.carve.carve import Carver, Found
 from rocketfsck.repair.carve.confidence import Confidence, Level, judge
 from rocketfsck.repair.carve.sources import LOG_DIRECTORY, SkippedFile, SourceFile, list_sources
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from rocketfsck.verify.report import Report
 
 LayoutChoice = Literal["auto", "keep", "pack"]
-StageProgress = Callable[[str, int, int], None]
 """What is being done, bytes done and bytes in all."""
 
 LEAST_FILE_SIZE = 4 * min_filler_size()
@@ -89,7 +89,7 @@ class Salvage:
         return {FATES[fate][0]: int(numbers[fate]) for fate in Fate if numbers[fate]}
 
     @property
-    def nothing_size(self) -> int:
+    def nothing_byte_count(self) -> int:
         """Bytes of the sources that are in no record."""
         return sum(gap.end - gap.start for gaps in self.story.gaps for gap in gaps)
 
@@ -101,18 +101,18 @@ class Salvage:
         last = int(taken[-1]) if len(taken) else -1
         return {
             "source_count": len(story.sources),
-            "source_size": sum(source.size for source in story.sources),
+            "source_byte_count": sum(source.size for source in story.sources),
             "skipped_count": len(story.skipped),
             "record_count": len(found),
             "records": self.counts,
-            "taken_size": int(found["total_size"][taken].sum()),
-            "nothing_size": self.nothing_size,
+            "taken_byte_count": int(found["total_size"][taken].sum()),
+            "nothing_byte_count": self.nothing_byte_count,
             "layout": placement.name,
             "layout_note": self.layout_note,
             "commitlog_file_size": placement.file_size,
             "start_offset": placement.start_offset,
             "end_offset": 0 if last < 0 else int(placement.offsets[-1] + found["total_size"][last]),
-            "fence_size": sum(high - low for low, high in placement.fences),
+            "fence_byte_count": sum(high - low for low, high in placement.fences),
             "queue_count": len(story.queues),
             "missing_count": sum(queue.missing_count for queue in story.queues),
             "skipped_by_brokers_count": count_skipped(found, placement),
@@ -132,9 +132,7 @@ class SalvagedStore:
     starts: tuple[StartVerdict, ...] = ()
 
 
-def find_records(
-    paths: Sequence[Path], options: SalvageOptions, *, progress: StageProgress | None = None
-) -> Salvage:
+def find_records(paths: Sequence[Path], options: SalvageOptions) -> Salvage:
     """Carve the paths and decide what of it is taken, and where to.
 
     Raises UsageError for a layout that cannot be and sizes that make no sense, StoreError for what cannot be
@@ -147,13 +145,14 @@ def find_records(
             f"commit log files of {count_of(options.file_size, 'byte')}: the minimum is {LEAST_FILE_SIZE:,}"
         )
     sources, skipped = list_sources(paths)
-    found = carve_all(sources, progress)
+    found = carve_all(sources)
     bases = [-1 if source.base_offset is None else source.base_offset for source in sources]
-    confidence = judge(found, np.array(bases, np.int64))
-    origin = _origin(paths, options.version)
-    file_size = options.file_size or _file_size(sources, origin)
-    fates, placement, note = _place(found, confidence, options, file_size)
-    return finish_story(options, sources, skipped, found, confidence, fates, placement, note, origin)
+    with phase("judging the records"):
+        confidence = judge(found, np.array(bases, np.int64))
+        origin = _origin(paths, options.version)
+        file_size = options.file_size or _file_size(sources, origin)
+        fates, placement, note = _place(found, confidence, options, file_size)
+        return finish_story(options, sources, skipped, found, confidence, fates, placement, note, origin)
 
 
 def finish_story(
@@ -186,19 +185,13 @@ def finish_story(
     return Salvage(options, story, version, note, origin)
 
 
-def carve_all(sources: Sequence[SourceFile], progress: StageProgress | None) -> Found:
+def carve_all(sources: Sequence[SourceFile]) -> Found:
     """Every record of these files. Raises StoreError."""
     carver = Carver()
-    total, done = sum(source.size for source in sources), 0
-    for number, source in enumerate(sources):
-
-        def advance(pos: int, before: int = done) -> None:
-            if progress is not None:
-                progress("carve", before + pos, total)
-
-        with FileReader(source.path) as reader:
-            carver.carve(reader, number, progress=advance)
-        done += source.size
+    with phase("carving records", sum(source.size for source in sources)):
+        for number, source in enumerate(sources):
+            with FileReader(source.path) as reader, part(source.size):
+                carver.carve(reader, number)
     return carver.found
 
 
@@ -241,7 +234,7 @@ def _place(
     found: Found, confidence: Confidence, options: SalvageOptions, file_size: int
 ) -> tuple[Any, Placement, str]:
     """The fates, the places and why the layout is what it is."""
-    note = "asked for"
+    note = "chosen by the user"
     if options.layout != "pack":
         fates = choose(found, confidence, options.level, in_place=True)
         placed = place_kept(found, np.flatnonzero(fates == Fate.TAKEN), file_size)
@@ -273,7 +266,6 @@ def write_store(
     into: Path,
     *,
     ledger_path: Path | None = None,
-    progress: StageProgress | None = None,
 ) -> SalvagedStore:
     """Write the store and its ledger; both appear when they are whole.
 
@@ -281,7 +273,7 @@ def write_store(
     stands in the way.
     """
     if not len(salvage.story.placement.rows):
-        raise UsageError("no usable record was found: nothing to write")
+        raise UsageError("the sources hold no usable record: nothing to write")
     into = Path(os.path.abspath(into))  # noqa: PTH100 - the last part need not exist
     ledger = ledger_path or default_ledger(into)
     done = False
@@ -289,13 +281,13 @@ def write_store(
     try:
         clear_side_file(ledger, into)
         if os.path.lexists(into):
-            raise StoreError("exists; nothing is written over it", path=str(into))
+            raise StoreError("exists, and rocketfsck does not overwrite it", path=str(into))
         if os.path.lexists(ledger):
-            text = "exists without its store; nothing is written over it: move it away and try again"
+            text = "exists without its store: move it away and try again"
             raise StoreError(text, path=str(ledger))
         side = SideFile(ledger, "utf-8")
         with building_directory(into, replace=False, sync=salvage.options.sync) as building:
-            report, starts = fill_store(building, salvage, progress)
+            report, starts = fill_store(building, salvage)
             head = {**salvage.head(), "into": os.fspath(into)}
             side.stream.writelines(line + "\n" for line in ledger_lines(salvage.story, head))
             side.complete(sync=True)

@@ -8,7 +8,7 @@ Reference 2.1, 2.7, 2.8, 2.10.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from rocketfsck.formats.magic import BORN_HOST_V6, STORE_HOST_V6
 from rocketfsck.formats.places import IPV6_GROWTH, PHYSICAL_OFFSET_AT, PREPARED_OFFSET_AT
 from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE
 from rocketfsck.formats.record import Blank, encode_blank
+from rocketfsck.progress import Phase
 from rocketfsck.repair.carve.carve import Found, crcs_of
 from rocketfsck.repair.carve.sources import SourceFile
 from rocketfsck.repair.log.filler import filler_records
@@ -62,8 +63,8 @@ class LogWriter(Closing):
         self._readers.close()
         self._close()
 
-    def write(self, progress: Callable[[int], None] | None = None) -> None:
-        """Write all files; `progress` is told the bytes of records written so far."""
+    def write(self, told: Phase) -> None:
+        """Write all files; `told` counts the bytes of records."""
         fileops.make_directory(place_at(self.directory))
         placement, found = self.placement, self.found
         rows, offsets = placement.rows, placement.offsets
@@ -75,8 +76,7 @@ class LogWriter(Closing):
                 upto = at + max(int(np.searchsorted(ahead, COPY_SIZE, side="right")), 1)
                 self._copy(rows[at:upto], offsets[at:upto])
                 at = upto
-                if progress is not None:
-                    progress(self.written_size)
+                told.at(self.written_size)
         for low, high in placement.fences:
             self._fence(low, high)
         for low, high in placement.blanks:

@@ -589,7 +589,10 @@ def scan_records(
         raise ValueError(f"bytes {start}:{end} of a buffer of {buffer.size}")
     external = crc.chosen()
     if external is None:
-        raise RuntimeError("no CRC-32 that works here; ROCKETFSCK_KERNELS=plain does without compiled code")
+        raise RuntimeError(
+            "compiled code has no CRC-32 that works here; set ROCKETFSCK_KERNELS=plain to run "
+            "without compiled code"
+        )
     scratch, scratch_address = _scratch_of(batch)
     address = buffer.ctypes.data
     while True:

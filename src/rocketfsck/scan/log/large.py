@@ -100,7 +100,8 @@ def append_large_record(
         record.pos,
         base_offset,
         file_size,
-        replace(options, read_bodies=False, in_entries=False),
+        # a record as short as a head is whole in `compact`, with its body
+        replace(options, read_bodies=options.read_bodies and not record.body_size, in_entries=False),
         batch,
         table,
     )

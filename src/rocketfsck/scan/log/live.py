@@ -37,6 +37,14 @@ class LiveScan:
         self._newest: int | None = None
         self._recent: list[int] = []
 
+    def copy(self) -> LiveScan:
+        """The same state, for a walk that continues from the end of the last batch."""
+        other = LiveScan()
+        other.end_pos, other.stale_pos, other.damaged = self.end_pos, self.stale_pos, self.damaged
+        other._gap_pos, other._newest, other._recent = self._gap_pos, self._newest, self._recent
+        other._tracker = self._tracker.copy()
+        return other
+
     def batches(
         self,
         reader: FileReader,
@@ -63,14 +71,19 @@ class LiveScan:
         *,
         compiled: bool = False,
         past_end: bool = False,
+        start: int = 0,
+        start_base: int | None = None,
     ) -> Iterator[RecordBatch | Region]:
         """Yield the batches as `batches` does, and every region when it is known what it is.
 
         With `past_end` the walk goes on behind the live records, and the batches are whole: what stands at
-        `stale_pos` or behind it is not live.
+        `stale_pos` or behind it is not live. A walk goes on at `start`, where the last batch ended of the
+        walk that this state is of; `start_base` is what its records counted their physicalOffset from.
         """
-        run_count = 0
-        for found in scan_log_file(reader, base_offset, options, table, compiled=compiled):
+        run_count = 1 if start else 0
+        for found in scan_log_file(
+            reader, base_offset, options, table, compiled=compiled, start=start, start_base=start_base
+        ):
             if isinstance(found, Region):
                 run_count = 0
                 if self.stale_pos is None:

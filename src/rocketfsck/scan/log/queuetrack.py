@@ -54,6 +54,13 @@ class QueueTracker:
         self.count: Longs = np.zeros(0, np.int64)
         self.first_physical: Longs = np.zeros(0, np.int64)
 
+    def copy(self) -> QueueTracker:
+        """The same state, which changes no more with this one."""
+        other = QueueTracker()
+        for name in self.__slots__:
+            setattr(other, name, getattr(self, name).copy())
+        return other
+
     def look_at(self, batch: RecordBatch, queue_count: int) -> QueueRows:
         """`look` at the records of a batch that go into a queue: normal and committed ones."""
         kind = batch["sys_flag"] & TRANSACTION_MASK

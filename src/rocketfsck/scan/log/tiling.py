@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rocketfsck.formats.magic import MIN_RECORD_SIZE
+from rocketfsck.progress import moved_to
 from rocketfsck.scan.columns import RecordBatch, new_batch
 from rocketfsck.scan.log.large import append_large_record, read_large_record
 from rocketfsck.scan.log.regions import REASON_OF_STOP, Region, RegionKind
@@ -72,6 +73,8 @@ def scan_log_file(
     batch: RecordBatch | None = None,
     source: ReadAhead | None = None,
     jobs: int = 1,
+    start: int = 0,
+    start_base: int | None = None,
 ) -> Generator[RecordBatch | Region, None, None]:
     """Yield the batches of every run of records, and after each run its region and those up to the next.
 
@@ -79,7 +82,9 @@ def scan_log_file(
     file exactly. **The batch is reused**: its rows are good only until the next step of the iteration;
     `batch.run` is the `run` of the region that they belong to. `compiled` says whether to use the kernels
     (worth it from some 12 MiB on, see `jit.compiled_wanted`). `batch` and `source` let a caller that scans
-    many files reuse the memory or choose its size. `jobs` are the threads that a large file's first run is
+    many files reuse the memory or choose its size. Regions tile the file from the position `start` on, where
+    a record begins or the log ends; `start_base` is what the records in front of it counted their
+    physicalOffset from, if not the file's own. `jobs` are the threads that a large file's first run is
     scanned with, if by kernels (`scan.threads.shared`): then it is not always the same object. Batches end
     where they are full, and at the ends of pieces, however many threads there are. Raises StoreError when
     bytes cannot be read.
@@ -89,7 +94,7 @@ def scan_log_file(
     file_size = max(options.file_size, reader.size)
     with source or ReadAhead(reader) as window:
         ground = Ground(reader, window, base_offset, file_size, in_entries=options.in_entries)
-        run_number, other_base, pos = 0, base_offset, 0
+        run_number, other_base, pos = 0, base_offset if start_base is None else start_base, start
         while pos < reader.size:
             count, stop, start = 0, Stop.BATCH_FULL, pos
             if compiled and jobs > 1 and pos == 0 and not options.in_entries:
@@ -98,6 +103,7 @@ def scan_log_file(
                     start = int(found.records["pos"][last]) + int(found.records["total_size"][last])
                     other_base = int(found.records["physical_offset"][last]) - int(found.records["pos"][last])
                     count += found.record_count
+                    moved_to(start)
                     yield found
             rows.begin(run_number)
             window.move_to(start)
@@ -110,6 +116,7 @@ def scan_log_file(
                     last = rows.record_count - 1
                     other_base = int(rows.records["physical_offset"][last]) - int(rows.records["pos"][last])
                     count += rows.record_count
+                    moved_to(window.file_pos + window.start)
                     yield rows
                     rows.begin(run_number)
                 elif stop == Stop.BATCH_FULL:
@@ -121,6 +128,7 @@ def scan_log_file(
             pos = end
             if stop != Stop.LIMIT:
                 for region in ground.between(pos, stop, other_base):
+                    moved_to(region.end)
                     yield region
                     pos = region.end
 

@@ -18,13 +18,16 @@ import re
 import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from rocketfsck import caches
 from rocketfsck.errors import UsageError
 from rocketfsck.scan.machine.crc import chosen
 
@@ -59,17 +62,20 @@ def mode_of(variable: str, *others: str) -> str:
     """
     mode = os.environ.get(variable) or "auto"
     if mode not in (*others, "auto"):
-        raise UsageError(f"{variable} is {mode!r}; it can be {', '.join(others)} or auto")
+        raise UsageError(f"{variable} is {mode!r}; possible values are {', '.join(others)} and auto")
     return mode
 
 
 @cache
 def _is_warm() -> bool:
     """Whether this user has compiled kernels before, by what the cache looks like from outside."""
-    try:
-        return any(True for _ in _cache_root().glob("kernels-*/*"))
-    except (OSError, RuntimeError):
-        return False
+    for root in cache_roots(make=False):
+        try:
+            if next(root.glob("kernels-*/*"), None) is not None:
+                return True
+        except OSError:
+            continue
+    return False
 
 
 def _can_compile() -> bool:
@@ -129,22 +135,26 @@ def in_form(function: Function, compiled: bool) -> Function:
 def cache_directory() -> Path | None:
     """Where this user's compiled kernels are kept, None where nothing can or should be kept.
 
-    ROCKETFSCK_CACHE_DIR, else $XDG_CACHE_HOME/rocketfsck, else ~/.cache/rocketfsck; below it a directory
-    for this very set of kernels.
+    A directory for this very set of kernels, below the first of `cache_roots` that will do.
     """
+    name = f"kernels-{_content_key()}"
+    return next(
+        (found for root in cache_roots(make=True) if (found := _usable(root / name)) is not None), None
+    )
+
+
+def _usable(directory: Path) -> Path | None:
+    """The directory, which is made if need be; None where it cannot be used, or others can write to it."""
     try:
-        directory = _cache_root() / f"kernels-{_content_key()}"
         if not directory.is_dir():
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             _forget_old(directory.parent)
         found = directory.stat()
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
             return None
-        if not os.access(directory, os.W_OK | os.X_OK):
-            return None
-    except (OSError, RuntimeError):  # no home directory is a RuntimeError
+        return directory if os.access(directory, os.W_OK | os.X_OK) else None
+    except OSError:
         return None
-    return directory
 
 
 def _forget_old(root: Path) -> None:
@@ -155,12 +165,36 @@ def _forget_old(root: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _cache_root() -> Path:
-    given = os.environ.get("ROCKETFSCK_CACHE_DIR")
-    if given:
-        return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "rocketfsck"
+def cache_roots(*, make: bool) -> Iterator[Path]:
+    """The places for a cache, best first; ROCKETFSCK_CACHE_DIR alone, where it names one.
+
+    $NUMBA_CACHE_DIR/rocketfsck, the user's cache (`rocketfsck.caches`), and rocketfsck-UID in the system's
+    directory for temporary files. Anybody could make that last one, so it counts only where it is a
+    directory, this user's own, that nobody else may look into; `make` says whether to make it.
+    """
+    usual = caches.cache_directory()
+    if os.environ.get(caches.VARIABLE):
+        assert usual is not None
+        yield usual
+        return
+    if base := os.environ.get("NUMBA_CACHE_DIR"):
+        yield Path(base) / "rocketfsck"
+    if usual is not None:
+        yield usual
+    with suppress(RuntimeError):  # no home directory
+        if (home := Path.home() / ".cache" / "rocketfsck") != usual:
+            yield home
+    own = Path(tempfile.gettempdir()) / f"rocketfsck-{os.geteuid()}"
+    try:
+        if make:
+            with suppress(FileExistsError):
+                own.mkdir(mode=0o700)
+        found = own.lstat()
+    except OSError:
+        return
+    mine = found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
+    if stat.S_ISDIR(found.st_mode) and mine:
+        yield own
 
 
 def _sources(folder: Traversable) -> Iterator[tuple[str, bytes]]:

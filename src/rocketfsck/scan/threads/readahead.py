@@ -34,6 +34,7 @@ class ReadAhead(Closing):
     """
 
     __slots__ = (
+        "_ahead",
         "_at",
         "_buffers",
         "_free",
@@ -79,6 +80,7 @@ class ReadAhead(Closing):
         self.buffer: NDArray[np.uint8] = self._buffers[0]
         self.file_pos = -self.front_size
         self._low = self.start = self.end = self.front_size  # what is below `_low` is not the file's
+        self._ahead = 1  # buffers that may be under way: a walk that ends at once reads little in vain
         self._next = 0  # position of the first byte not asked for yet
         self._pending: deque[tuple[int, int, Future[None]]] = deque()  # size, buffer
         self._pool = ThreadPoolExecutor(1, "rocketfsck-read") if threaded else None
@@ -134,6 +136,7 @@ class ReadAhead(Closing):
             self._read(number, pos, size)
             return number, size
         self._read_ahead()
+        self._ahead *= 2
         size, number, future = self._pending[0]
         try:
             if future.cancel():
@@ -150,6 +153,8 @@ class ReadAhead(Closing):
     def _read_ahead(self) -> None:
         """Have the thread read into all free buffers, where there is one."""
         while self._pool is not None and self._free and self._next < self.size:
+            if len(self._pending) >= self._ahead:
+                return
             number, size = self._free.pop(), min(self.buffer_size, self.size - self._next)
             future = self._pool.submit(self._read, number, self._next, size)
             self._pending.append((size, number, future))

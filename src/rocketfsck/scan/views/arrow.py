@@ -1,13 +1,12 @@
 """Columns as Arrow record batches; pyarrow is imported when asked for.
 
 The numbers are copied out of the reused batches, so a record batch is the receiver's own. Of a record there
-are the columns of the scan under their own names (`columns.RECORD_DTYPES`) and those below; units and entries
-have the fields of their layouts (reference 3.1, 3.7, 4.1) with names in the same manner: `tags_code`.
+are the columns of the scan (`columns.RECORD_DTYPES`, some under other names) and those below; units and
+entries have the fields of their layouts (reference 3.1, 3.7, 4.1) as `formats.names` shows them.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from rocketfsck.formats.javatext import java_decode
 from rocketfsck.formats.magic import BORN_HOST_V6, IPV4_HOST_SIZE, IPV6_HOST_SIZE, STORE_HOST_V6
+from rocketfsck.formats.names import shown_name, shown_unit_name
 from rocketfsck.formats.places import BORN_HOST_AT, store_host_place
 from rocketfsck.scan.columns import RECORD_DTYPES, RecordBatch
 from rocketfsck.scan.queues import QueueTable
@@ -114,8 +114,18 @@ FURTHER_COLUMNS: dict[str, Callable[[LogBatch], pa.Array]] = {
 }
 """Columns that are given when they are asked for by name."""
 
-ALL_COLUMNS = (*FILE_COLUMNS, *RECORD_DTYPES, *FURTHER_COLUMNS)
+_SCANNED_NAMES = {"size": "total_size", "batch_count": "batch_size", "inner_base_offset": "inner_base"}
+_SHOWN_NAMES = {name: shown for shown, name in _SCANNED_NAMES.items()}
+SCAN_COLUMNS = tuple(_SHOWN_NAMES.get(name, name) for name in RECORD_DTYPES)
+"""The columns of the scan, under the names that are shown."""
+
+ALL_COLUMNS = (*FILE_COLUMNS, *SCAN_COLUMNS, *FURTHER_COLUMNS)
 _MADE = FILE_COLUMNS | FURTHER_COLUMNS
+
+
+def scanned_name(column: str) -> str:
+    """The scan's name of a column that is shown under this one."""
+    return _SCANNED_NAMES.get(column, column)
 
 
 def records_to_arrow(rows: LogBatch, columns: Sequence[str]) -> pa.RecordBatch:
@@ -125,7 +135,10 @@ def records_to_arrow(rows: LogBatch, columns: Sequence[str]) -> pa.RecordBatch:
     """
     import pyarrow as pa
 
-    arrays = [_MADE[name](rows) if name in _MADE else _array(rows.batch[name].copy()) for name in columns]
+    arrays = [
+        _MADE[name](rows) if name in _MADE else _array(rows.batch[scanned_name(name)].copy())
+        for name in columns
+    ]
     return pa.record_batch(arrays, names=list(columns))
 
 
@@ -140,7 +153,7 @@ def units_to_arrow(
 
     numbers = np.arange(index, index + len(units), dtype=np.int64)
     head = {"index": _array(numbers), "kind": _dictionary(kinds.astype(np.int32), list(kind_names))}
-    return _of_layout(head, UNIT if kind == "file" else BATCH_UNIT, units)
+    return _of_layout(head, UNIT if kind == "file" else BATCH_UNIT, units, shown_unit_name)
 
 
 def entries_to_arrow(first: int, entries: NDArray[Any]) -> pa.RecordBatch:
@@ -151,16 +164,17 @@ def entries_to_arrow(first: int, entries: NDArray[Any]) -> pa.RecordBatch:
     return _of_layout({"entry": _array(numbers)}, ENTRY, entries)
 
 
-def _of_layout(head: dict[str, pa.Array], layout: Layout, rows: NDArray[Any]) -> pa.RecordBatch:
-    """`head` and the fields of a layout, native and named like columns."""
+def _of_layout(
+    head: dict[str, pa.Array],
+    layout: Layout,
+    rows: NDArray[Any],
+    shown: Callable[[str], str] = shown_name,
+) -> pa.RecordBatch:
+    """`head` and the fields of a layout, native and under the names that are shown."""
     import pyarrow as pa
 
-    fields = {_column_name(name): _array(_native(rows[name])) for name in layout.dtype().names or ()}
+    fields = {shown(name): _array(_native(rows[name])) for name in layout.dtype().names or ()}
     return pa.record_batch(list((head | fields).values()), names=list(head | fields))
-
-
-def _column_name(field: str) -> str:
-    return re.sub("(?<=[a-z])[A-Z]", lambda found: "_" + found[0].lower(), field)
 
 
 def _native(column: NDArray[Any]) -> NDArray[Any]:

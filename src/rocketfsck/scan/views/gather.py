@@ -69,7 +69,7 @@ def offsets_of(buffer: Bytes, starts: Longs, sizes: Longs) -> Words:
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     if offsets[-1] >= 1 << 31:
-        raise ValueError(f"{offsets[-1]} bytes are too many for one column")
+        raise ValueError(f"{offsets[-1]:,} bytes are too many for one column")
     return offsets.astype(np.int32)
 
 

@@ -105,7 +105,7 @@ def compaction_unit(job: Job) -> None:
     may_also=rules(RuleName.COMPACTION_RECORD_WITHOUT_UNIT),
 )
 def compaction_link(job: Job) -> None:
-    """A unit of a compacted log leads into the middle of a record."""
+    """A unit of a compacted log points into the middle of a record."""
     scene = _scene(job)
     row = _row(job, scene)
     inside = int(scene.units["offset"][row]) + 1 + job.rng.randrange(int(scene.units["size"][row]) - 1)
@@ -114,7 +114,7 @@ def compaction_link(job: Job) -> None:
 
 @damage(None, causes=(RuleName.COMPACTION_ORDER,), needs=COMPACTED, may_also=_OF_RECORD)
 def compaction_order(job: Job) -> None:
-    """Queue offsets of a compacted log's units fall."""
+    """Queue offsets decrease in a compacted log's units."""
     scene = _scene(job)
     row = _row(job, scene)
     before = int(scene.units["msgBaseOffset"][row - 1])
@@ -138,7 +138,7 @@ def compaction_body(job: Job) -> None:
     row = _row(job, scene)
     log = job.log(scene.log)
     number = log.by_pos.get(scene.place(row))
-    job.need(number is not None, "compacted message where its unit leads")
+    job.need(number is not None, "compacted message where its unit points")
     found = log.record(number or 0)
     job.need(found.body_size > 0, "compacted message with a body")
     pos = found.body_pos + job.rng.randrange(found.body_size)
@@ -149,7 +149,7 @@ def compaction_body(job: Job) -> None:
 
 @damage(None, causes=(RuleName.COMPACTION_RECORD,), needs=COMPACTED, may_also=_OF_RECORD)
 def compaction_record(job: Job) -> None:
-    """A compacted record says that it is somewhere else."""
+    """A compacted record has a wrong physicalOffset."""
     scene = _scene(job)
     row = _row(job, scene)
     pos = scene.place(row) + RECORD_HEADER.offset("physicalOffset")
@@ -171,11 +171,11 @@ def compaction_magic(job: Job) -> None:
 
 @damage(None, causes=(RuleName.COMPACTION_FILE_ALONE,), needs=COMPACTED)
 def compaction_file_missing(job: Job) -> None:
-    """A compacted log's file is gone, or that of its units."""
+    """A file of a compacted log, or of its units, is missing."""
     scene = _scene(job)
     lost, left = job.shuffled((scene.log, scene.units_file))
     job.editor.remove(lost.relative)
-    job.note = f"{lost.relative} is gone"
+    job.note = f"{lost.relative} removed"
     job.promise(RuleName.COMPACTION_FILE_ALONE, Place(left.relative))
 
 
@@ -190,7 +190,7 @@ def compaction_file_short(job: Job) -> None:
     scene = _scene(job)
     size = scene.place(_row(job, scene)) + 1
     job.editor.truncate(scene.log.relative, size)
-    job.note = f"{scene.log.relative} has {size} bytes"
+    job.note = f"{scene.log.relative} cut to {size:,} bytes"
     job.promise(RuleName.COMPACTION_FILE_LENGTH, Place(scene.log.relative))
 
 
@@ -209,7 +209,7 @@ def _positions(job: Job) -> dict[str, int]:
     may_also=rules(RuleName.COMPACTION_KEY_TWICE),
 )
 def compaction_position(job: Job) -> None:
-    """The position of a compaction is behind the queue."""
+    """The position of a compaction is beyond the end of its queue."""
     queue = _scene(job).queue
     value = 1 << 40
     positions = {**_positions(job), position_name(queue.topic, queue.queue_id): value}
@@ -220,22 +220,22 @@ def compaction_position(job: Job) -> None:
 
 @damage(None, causes=(RuleName.COMPACTION_POSITION,), needs=COMPACTED)
 def compaction_position_torn(job: Job) -> None:
-    """The positions of the compaction are cut off."""
+    """The file of compaction positions is cut off."""
     _scene(job)
     _positions(job)
     size = job.editor.size(CHECKPOINT) // 2
     job.editor.truncate(CHECKPOINT, size)
-    job.note = f"{CHECKPOINT} has {size} bytes"
+    job.note = f"{CHECKPOINT} cut to {size:,} bytes"
     job.promise(RuleName.COMPACTION_POSITION, Place(CHECKPOINT))
 
 
 @damage(None, causes=(RuleName.COMPACTION_POSITION,), needs=COMPACTED)
 def compaction_position_missing(job: Job) -> None:
-    """The positions of the compaction are gone, and their copy."""
+    """The file of compaction positions and its copy are missing."""
     _scene(job)
     job.need(_positions(job), "positions of a compaction")
     for file in (CHECKPOINT, f"{CHECKPOINT}.bak"):
         if job.editor.exists(file):
             job.editor.remove(file)
-    job.note = f"{CHECKPOINT} is gone"
+    job.note = f"{CHECKPOINT} removed"
     job.promise(RuleName.COMPACTION_POSITION, Place(CHECKPOINT))

@@ -73,12 +73,12 @@ def _broken(job: Job, name: str, start: int | None) -> None:
 
 @damage("K5", causes=(RuleName.CONFIG_LOST, RuleName.CONFIG_FALLS_BACK), needs=_JSON, may_also=_LOST_CONFIG)
 def config_cut(job: Job) -> None:
-    """A JSON file was written in part."""
+    """A JSON file was written only in part."""
     name = _json_file(job)
     data = job.editor.content(name).rstrip()
     size = 1 + job.rng.randrange(len(data) - 1)
     job.editor.truncate(name, size)
-    job.note = f"{name} cut to {size} bytes"
+    job.note = f"{name} cut to {size:,} bytes"
     _broken(job, name, None)
 
 
@@ -96,7 +96,7 @@ def config_nuls(job: Job) -> None:
 
 @damage("K5", causes=(RuleName.CONFIG_TRAILING_BYTES,), needs=_JSON)
 def config_trailing(job: Job) -> None:
-    """Bytes of a longer text behind a JSON value.
+    """Bytes of a longer text follow a JSON value.
 
     A shorter text was written over the longer one.
     """
@@ -105,13 +105,13 @@ def config_trailing(job: Job) -> None:
     _, end = valid_prefix(data)
     rest = data[-(1 + job.rng.randrange(min(len(data) - 1, 40))) :].strip() or b"}"
     job.editor.replace(name, data[:end] + rest)
-    job.note = f"{len(rest)} bytes behind the value in {name}"
+    job.note = f"{len(rest)} bytes after the value in {name}"
     job.promise(RuleName.CONFIG_TRAILING_BYTES, Place(name, end, end + len(rest)))
 
 
 @damage("K5", causes=(RuleName.CONFIG_MISSING,), needs=_JSON, may_also=_LOST_CONFIG)
 def config_missing(job: Job) -> None:
-    """A JSON file is gone, its .bak is there."""
+    """A JSON file is missing, and its .bak exists."""
     name = _json_file(job)
     backup = f"{name}.bak"
     if not job.editor.exists(backup):
@@ -182,9 +182,9 @@ def _set_offset(
 
 @damage("K6", causes=(RuleName.CONSUMER_OFFSET_AHEAD, RuleName.CONSUMER_OFFSET_OF_LOST_UNITS), needs=_OFFSETS)
 def consumer_offset_ahead(job: Job) -> None:
-    """A group is behind the end of its queue."""
+    """A group's offset is beyond the end of its queue."""
     value, found = _offsets(job)
-    name, queue_id = job.choose(found, "consumer offset of a queue that is there")
+    name, queue_id = job.choose(found, "consumer offset of a queue in the store")
     offset = 1_000_000 + job.rng.randrange(1_000_000)
     rules = RuleName.CONSUMER_OFFSET_AHEAD, RuleName.CONSUMER_OFFSET_OF_LOST_UNITS
     _set_offset(job, value, name, queue_id, offset, *rules)
@@ -194,7 +194,7 @@ def consumer_offset_ahead(job: Job) -> None:
 def consumer_offset_negative(job: Job) -> None:
     """A group has a negative offset."""
     value, found = _offsets(job)
-    name, queue_id = job.choose(found, "consumer offset of a queue that is there")
+    name, queue_id = job.choose(found, "consumer offset of a queue in the store")
     _set_offset(job, value, name, queue_id, -1 - job.rng.randrange(100), RuleName.CONSUMER_OFFSET_NEGATIVE)
 
 
@@ -205,7 +205,7 @@ def consumer_offset_negative(job: Job) -> None:
     may_also=rules(RuleName.RECORD_WITHOUT_UNIT),
 )
 def consumer_offset_of_lost_units(job: Job) -> None:
-    """A group consumed units that are gone."""
+    """A group consumed units that are lost."""
     value, found = _offsets(job)
     good = []
     for name, queue_id in found:
@@ -230,12 +230,12 @@ def consumer_offset_of_lost_units(job: Job) -> None:
     name, queue_id, last = job.choose(good, "consumer offset of a queue with units")
     job.editor.write(last.file.relative, last.start, bytes(last.end - last.start))
     _set_offset(job, value, name, queue_id, last.index + 1, RuleName.CONSUMER_OFFSET_OF_LOST_UNITS)
-    job.note += ", whose last unit is gone"
+    job.note += ", whose last unit is lost"
 
 
 @damage("K6", causes=(RuleName.DELAY_OFFSET_RANGE,), needs="delayOffset.json")
 def delay_offset(job: Job) -> None:
-    """A delay level is further than its queue."""
+    """A delay level's offset is beyond the end of its queue."""
     job.need(job.editor.exists(DELAY_OFFSETS) and job.is_free(DELAY_OFFSETS), DELAY_OFFSETS)
     value = _parsed(job, DELAY_OFFSETS)
     table = value.get("offsetTable") if isinstance(value, dict) else None

@@ -49,7 +49,7 @@ def _manifest(job: Job) -> StoreFile:
 
 @damage(None, causes=(RuleName.DATABASE_FILE_MISSING,), needs=DATABASE, may_also=_UNREAD)
 def database_current_missing(job: Job) -> None:
-    """CURRENT of a database of consume queues is gone."""
+    """CURRENT of a database of consume queues is missing."""
     file = f"{_database(job).relative}/{CURRENT}"
     job.editor.remove(file)
     job.note = f"{file} removed"
@@ -58,7 +58,7 @@ def database_current_missing(job: Job) -> None:
 
 @damage(None, causes=(RuleName.DATABASE_FILE_DAMAGED,), needs=DATABASE, may_also=_UNREAD)
 def database_current_flipped(job: Job) -> None:
-    """CURRENT of a database of consume queues names no manifest."""
+    """CURRENT of a database of consume queues does not name a manifest."""
     file = f"{_database(job).relative}/{CURRENT}"
     job.editor.write(file, 0, b"m")
     job.note = f"{file} begins with m"
@@ -67,7 +67,7 @@ def database_current_flipped(job: Job) -> None:
 
 @damage(None, causes=(RuleName.DATABASE_FILE_MISSING,), needs=DATABASE, may_also=_UNREAD)
 def database_manifest_missing(job: Job) -> None:
-    """The manifest of a database of consume queues is gone."""
+    """The manifest of a database of consume queues is missing."""
     file = _manifest(job).relative
     job.editor.remove(file)
     job.note = f"{file} removed"
@@ -80,17 +80,17 @@ def database_manifest_cut(job: Job) -> None:
     file = _manifest(job)
     size = 1 + job.rng.randrange(6)
     job.editor.truncate(file.relative, size)
-    job.note = f"{file.relative} has {size} bytes"
+    job.note = f"{file.relative} cut to {size:,} bytes"
     job.promise(RuleName.DATABASE_FILE_DAMAGED, Place(file.relative))
 
 
 @damage(None, causes=(RuleName.DATABASE_FILE_DAMAGED,), needs=DATABASE, may_also=_UNREAD)
 def database_manifest_flipped(job: Job) -> None:
-    """A bit of the manifest of a database of consume queues is flipped."""
+    """One bit of the manifest of a database of consume queues is flipped."""
     file = _manifest(job)
     pos = job.rng.randrange(7, file.size)
     job.flip_bit(file.relative, pos)
-    job.note = f"a bit of byte {pos} of {file.relative}"
+    job.note = f"one bit of byte {pos} of {file.relative}"
     job.promise(RuleName.DATABASE_FILE_DAMAGED, Place(file.relative))
 
 
@@ -100,7 +100,7 @@ def _table(job: Job) -> StoreFile:
 
 @damage(None, causes=(RuleName.DATABASE_FILE_MISSING,), needs=DATABASE, may_also=_UNREAD)
 def database_table_missing(job: Job) -> None:
-    """A table of a database of consume queues is gone."""
+    """A table of a database of consume queues is missing."""
     file = _table(job).relative
     job.editor.remove(file)
     job.note = f"{file} removed"
@@ -113,13 +113,13 @@ def database_table_cut(job: Job) -> None:
     file = _table(job)
     size = job.rng.randrange(file.size)
     job.editor.truncate(file.relative, size)
-    job.note = f"{file.relative} has {size} bytes"
+    job.note = f"{file.relative} cut to {size:,} bytes"
     job.promise(RuleName.DATABASE_FILE_DAMAGED, Place(file.relative))
 
 
 @damage(None, causes=(RuleName.DATABASE_FILE_MISSING,), needs=DATABASE, may_also=_UNREAD)
 def database_log_missing(job: Job) -> None:
-    """The WAL of a database of consume queues is gone."""
+    """The WAL of a database of consume queues is missing."""
     logs = _files(_database(job), ".log")
     job.need(len(logs) == 1, "RocksDB of consume queues with one WAL")
     job.editor.remove(logs[0].relative)

@@ -118,7 +118,7 @@ def derive_log(job: Job, log: LogScene, hits: Sequence[Hit]) -> str:
         job.promise(BLANK, Place(log.file.relative, log.blank_pos, log.size), touches=True)
     behind = [(max(low, log.live_end), high) for low, high in runs if high > log.live_end]
     if behind and log.blank_pos is not None:
-        reasons.append("what stands behind a BLANK means nothing")
+        reasons.append("bytes after a BLANK have no meaning")
     elif behind:
         place = Place(log.file.relative, behind[0][0], behind[-1][1])
         job.promise(TAIL, place, touches=True)
@@ -163,7 +163,7 @@ def _derive_record(job: Job, log: LogScene, record: LogRecord, runs: Sequence[tu
         if name in hit and any(job.editor.read(record.file.relative, port, port + 2)):
             job.promise(RuleName.RECORD_HOST_PORT, place, touches=True)
             return ""
-    return f"no rule sees every change of {', '.join(sorted(hit))}"
+    return f"no rule can detect every change of {', '.join(sorted(hit))}"
 
 
 def _derive_empty_file(job: Job, log: LogScene) -> str:
@@ -179,7 +179,7 @@ def _derive_lost_end(job: Job, record: LogRecord) -> str:
     """Nothing is left of the log from this record on: only what refers to it can tell."""
     unit = job.unit_of(record)
     if unit is None:
-        return "the end of the log is zeros, and no unit points there"
+        return "the end of the log is zeros, and units point elsewhere"
     job.promise(RuleName.UNIT_BEYOND_LOG, Place(topic=unit.queue.topic, queue_id=unit.queue.queue_id))
     return ""
 
@@ -250,7 +250,7 @@ def derive_queue(job: Job, scene: QueueScene, file: str, hits: Sequence[Hit]) ->
                 touches=True,
             )
         else:
-            reasons.append("a delivery time is compared with those of the other units")
+            reasons.append("a check compares a delivery time only with those of the other units")
     return _why(job, reasons)
 
 
@@ -344,14 +344,14 @@ def _derive_header(job: Job, index: IndexScene, runs: Sequence[tuple[int, int]])
         if name.endswith("PhyOffset") or job.record_at(int(index.offsets[number])) is not None:
             job.promise(RuleName.INDEX_HEADER_RANGE, Place(index.file.relative, start, start + 8))
         else:
-            reasons.append(f"the record that {name} is of is not in the log")
+            reasons.append(f"the record of {name} is not in the log")
     start = HEADER.offset("hashSlotCount")
     if _overlaps(runs, start, start + 4):
         value = int.from_bytes(job.editor.read(index.file.relative, start, start + 4), "big", signed=True)
         if not len(distinct(index.slot_of[1:])) <= value <= index.used:
             job.promise(RuleName.INDEX_SLOT_COUNT, Place(index.file.relative, start, start + 4))
         else:
-            reasons.append("hashSlotCount is still between used slots and puts")
+            reasons.append("hashSlotCount is still between the numbers of used slots and of puts")
     return reasons
 
 
@@ -394,7 +394,7 @@ def _derive_entry(job: Job, index: IndexScene, entry: int, runs: Sequence[tuple[
     if known and entry > 1 and abs(value - int(index.entries["timeDiff"][entry])) > TIME_TOLERANCE:
         job.promise(RuleName.ENTRY_TIME, Place(place.file, place.start, place.end), touches=True)
         return ""
-    return "a timeDiff that may be rounding, or of a record that is not in the log"
+    return "the timeDiff may be a rounding, or its record is not in the log"
 
 
 def derive_checkpoint(job: Job, hits: Sequence[Hit]) -> str:
@@ -412,7 +412,7 @@ def derive_checkpoint(job: Job, hits: Sequence[Hit]) -> str:
             job.promise(RuleName.CHECKPOINT_NEGATIVE, Place(file, start, start + 8))
     if not any(data[:16]) and _overlaps(runs, 0, 16):
         job.promise(RuleName.CHECKPOINT_ZERO, Place(file, 0, 16))
-    return _why(job, ["a time or an offset that is still plausible"])
+    return _why(job, ["the time or offset is still plausible"])
 
 
 def derive_config(job: Job, file: str) -> str:
@@ -427,7 +427,7 @@ def derive_config(job: Job, file: str) -> str:
             )
             return ""
         if not job.editor.exists(file.removesuffix(_BACKUP)):
-            return "there is only this .bak"
+            return "only this .bak exists"
         job.promise(RuleName.CONFIG_BACKUP_DAMAGED, Place(file))
         return ""
     return "the text still parses"

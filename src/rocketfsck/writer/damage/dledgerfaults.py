@@ -18,7 +18,7 @@ from rocketfsck.writer.damage.job import Job
 from rocketfsck.writer.damage.model import Place, damage
 from rocketfsck.writer.damage.related import RECORD_CHANGED, TAIL_LOST, rules
 
-NODE = "a log of DLedger's"
+NODE = "a DLedger log"
 _WALKED = 5000
 _OF_ENTRY = rules(
     RuleName.DLEDGER_INDEX_ENTRY,
@@ -64,7 +64,7 @@ def _index(job: Job) -> MappedFile:
         if other.kind is OtherKind.DLEDGER_INDEX and other.relative == f"{directory}/index"
         for file in (other.mapped_files.files if other.mapped_files is not None else ())
     ]
-    job.need(files and job.is_free(files[0].relative), "free index of DLedger's")
+    job.need(files and job.is_free(files[0].relative), "free DLedger index")
     return files[0]
 
 
@@ -72,7 +72,7 @@ def _entry(job: Job) -> _Entry:
     """One of the entries in the first data file, neither the first one nor the last."""
     index = _index(job)
     data = next(file for file in job.store.commitlog.files if file.in_entries)
-    job.need(job.is_free(data.relative), "free data file of DLedger's")
+    job.need(job.is_free(data.relative), "free DLedger data file")
     found: list[_Entry] = []
     pos = 0
     while len(found) < _WALKED and pos + ENTRY_HEADER_SIZE <= data.size:
@@ -82,7 +82,7 @@ def _entry(job: Job) -> _Entry:
             break
         found.append(_Entry(data, pos, values, index, unit_pos))
         pos += values["size"]
-    return job.choose(found[2:-2], "entry in the middle of DLedger's log")
+    return job.choose(found[2:-2], "entry in the middle of the DLedger log")
 
 
 def _set(job: Job, layout: Layout, file: str, pos: int, name: str, value: int) -> None:
@@ -100,42 +100,42 @@ def _set_header(job: Job, name: str, value: int) -> _Entry:
 
 @damage("H4", causes=(RuleName.DLEDGER_ENTRY_PLACE,), needs=NODE, may_also=_OF_ENTRY)
 def dledger_entry_place(job: Job) -> None:
-    """An entry of DLedger's says that it is elsewhere."""
+    """A DLedger entry has a wrong position."""
     entry = _set_header(job, "pos", 1 + job.rng.randrange(1 << 40))
     job.promise(RuleName.DLEDGER_ENTRY_PLACE, entry.header_place)
 
 
 @damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_ENTRY)
 def dledger_entry_term(job: Job) -> None:
-    """An entry of DLedger's is of another term than its unit says."""
+    """A DLedger entry has another term than its unit."""
     entry = _set_header(job, "term", 1000 + job.rng.randrange(1 << 20))
     job.promise(RuleName.DLEDGER_INDEX_ENTRY, entry.unit_place)
 
 
 @damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_ENTRY)
 def dledger_entry_number(job: Job) -> None:
-    """An entry of DLedger's has another number than its unit says."""
+    """A DLedger entry has another number than its unit."""
     entry = _set_header(job, "index", (1 << 40) + job.rng.randrange(1 << 20))
     job.promise(RuleName.DLEDGER_INDEX_ENTRY, entry.unit_place)
 
 
 @damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_ENTRY)
 def dledger_entry_size(job: Job) -> None:
-    """The size of an entry of DLedger's is not that of its body."""
+    """A DLedger entry states another size than its body has."""
     entry = _set_header(job, "size", 1 + job.rng.randrange(ENTRY_HEADER_SIZE - 1))
     job.promise(RuleName.DLEDGER_INDEX_ENTRY, entry.unit_place)
 
 
 @damage("H4", causes=(RuleName.DLEDGER_UNUSED_FIELD,), needs=NODE)
 def dledger_entry_crc(job: Job) -> None:
-    """A field of an entry that no version writes is not zero."""
+    """A DLedger entry's field that every version leaves zero has a value."""
     entry = _set_header(job, "bodyCrc", 1 + job.rng.randrange(1 << 30))
     job.promise(RuleName.DLEDGER_UNUSED_FIELD, entry.header_place)
 
 
 @damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_ENTRY)
 def dledger_unit_place(job: Job) -> None:
-    """A unit of DLedger's index leads to a place where no entry begins."""
+    """A unit of the DLedger index points to a place where no entry begins."""
     entry = _entry(job)
     place = entry.values["pos"] + 1 + job.rng.randrange(ENTRY_HEADER_SIZE)
     _set(job, DLEDGER_INDEX, entry.index.relative, entry.unit_pos, "pos", place)
@@ -144,7 +144,7 @@ def dledger_unit_place(job: Job) -> None:
 
 @damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_ENTRY)
 def dledger_unit_size(job: Job) -> None:
-    """A unit of DLedger's index has another size than its entry."""
+    """A unit of the DLedger index has another size than its entry."""
     entry = _entry(job)
     value = entry.values["size"] + 1 + job.rng.randrange(1 << 20)
     _set(job, DLEDGER_INDEX, entry.index.relative, entry.unit_pos, "size", value)
@@ -153,28 +153,28 @@ def dledger_unit_size(job: Job) -> None:
 
 @damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_ENTRY)
 def dledger_unit_empty(job: Job) -> None:
-    """A unit in the middle of DLedger's index is zero."""
+    """A unit in the middle of the DLedger index is zero."""
     entry = _entry(job)
     job.editor.write(entry.index.relative, entry.unit_pos, bytes(INDEX_UNIT_SIZE))
-    job.note = f"unit {entry.values['index']} of DLedger's index is zero"
+    job.note = f"unit {entry.values['index']} of the DLedger index is zero"
     job.promise(RuleName.DLEDGER_INDEX_ENTRY, entry.unit_place)
 
 
 @damage("H4", causes=(RuleName.RECORD_BODY_CRC,), needs=NODE, may_also=RECORD_CHANGED)
 def dledger_record_body(job: Job) -> None:
-    """One bit of the body of a record in an entry of DLedger's is another."""
+    """One bit of a record's body in a DLedger entry is flipped."""
     record = job.record(
         "record with a body in an entry", lambda log, item: log.file.in_entries and item.body_size
     )
     pos = record.body_pos + job.rng.randrange(record.body_size)
     job.flip_bit(record.file.relative, pos)
-    job.note = f"a bit at byte {pos} of {record.file.relative}, in a body"
+    job.note = f"one bit of byte {pos} of {record.file.relative}, in a body"
     job.promise(RuleName.RECORD_BODY_CRC, job.record_place(record))
 
 
 @damage("H4", causes=(RuleName.SEGMENT_LENGTH,), needs=NODE, may_also=_OF_LOST)
 def dledger_data_short(job: Job) -> None:
-    """A data file of DLedger's ends within an entry."""
+    """A DLedger data file ends within an entry."""
     entry = _entry(job)
     size = entry.pos + 1 + job.rng.randrange(entry.values["size"] - 1)
     size -= size % 1024 == 0  # a whole number of KiB would pass for a setting
@@ -185,10 +185,10 @@ def dledger_data_short(job: Job) -> None:
 
 @damage("H4", causes=(RuleName.DLEDGER_INDEX_ENTRY,), needs=NODE, may_also=_OF_LOST)
 def dledger_data_missing(job: Job) -> None:
-    """The only data file of DLedger's is gone."""
+    """The only DLedger data file is missing."""
     index, entry = _index(job), _entry(job)
     files = [file for file in job.store.commitlog.files if file.in_entries]
-    job.need(len(files) == 1, "single data file of DLedger's")
+    job.need(len(files) == 1, "single DLedger data file")
     job.editor.remove(entry.data.relative)
     job.note = f"{entry.data.relative} removed"
     job.promise(RuleName.DLEDGER_INDEX_ENTRY, Place(index.relative, 0, INDEX_UNIT_SIZE))
@@ -196,17 +196,17 @@ def dledger_data_missing(job: Job) -> None:
 
 @damage("H4", causes=(RuleName.DLEDGER_RANGE,), needs=NODE, may_also=_OF_ENTRY)
 def dledger_index_tail(job: Job) -> None:
-    """The index of DLedger's ends before its log."""
+    """The DLedger index ends before its log."""
     entry = _entry(job)
     size = job.editor.used_size(entry.index.relative) - entry.unit_pos
     job.editor.write(entry.index.relative, entry.unit_pos, bytes(size))
-    job.note = f"DLedger's index is zero from unit {entry.values['index']} on"
+    job.note = f"the DLedger index is zero from unit {entry.values['index']} on"
     job.promise(RuleName.DLEDGER_RANGE, entry.header_place)
 
 
 @damage("H4", causes=(RuleName.DLEDGER_RANGE,), needs=NODE, may_also=_OF_ENTRY)
 def dledger_index_missing(job: Job) -> None:
-    """The index of DLedger's is gone."""
+    """The DLedger index is missing."""
     file = _index(job)
     job.editor.remove(file.relative)
     job.note = f"{file.relative} removed"
@@ -215,23 +215,23 @@ def dledger_index_missing(job: Job) -> None:
 
 def _state(job: Job, name: str) -> str:
     file = f"{_directory(job)}/{name}"
-    job.need(job.editor.exists(file) and job.is_free(file), f"free {name} of DLedger's")
+    job.need(job.editor.exists(file) and job.is_free(file), f"free {name} of DLedger")
     return file
 
 
 @damage("H4", causes=(RuleName.DLEDGER_STATE,), needs=NODE)
 def dledger_checkpoint_ahead(job: Job) -> None:
-    """checkpoint of DLedger's says that more entries were agreed on than there are."""
+    """DLedger's checkpoint counts more agreed entries than exist."""
     file = _state(job, "checkpoint")
     data = f"committedIndex={(1 << 40) + job.rng.randrange(1 << 20)}\nendIndex=1\n".encode()
     job.editor.replace(file, data)
-    job.note = f"{file} names an entry that is not there"
+    job.note = f"{file} names an entry that does not exist"
     job.promise(RuleName.DLEDGER_STATE, Place(file, 0, len(data)))
 
 
 @damage("H4", causes=(RuleName.DLEDGER_STATE,), needs=NODE)
 def dledger_checkpoint_missing(job: Job) -> None:
-    """checkpoint of DLedger's is gone."""
+    """DLedger's checkpoint is missing."""
     file = _state(job, "checkpoint")
     job.editor.remove(file)
     job.note = f"{file} removed"
@@ -240,7 +240,7 @@ def dledger_checkpoint_missing(job: Job) -> None:
 
 @damage("H4", causes=(RuleName.DLEDGER_STATE,), needs=NODE)
 def dledger_term_text(job: Job) -> None:
-    """currterm of DLedger's holds no number."""
+    """DLedger's currterm holds no number."""
     file = _state(job, "currterm")
     data = b"voteLeader=n0\ncurrTerm=\x00\x00\n"
     job.editor.replace(file, data)

@@ -47,7 +47,7 @@ class Editor:
     def content(self, file: str) -> bytes:
         """All bytes of a small file; DamageError for one of more than MAX_CONTENT_SIZE."""
         if self.size(file) > MAX_CONTENT_SIZE:
-            raise DamageError(f"{file} has more than {MAX_CONTENT_SIZE >> 20} MiB: too large to be damaged")
+            raise DamageError(f"{file} has more than {MAX_CONTENT_SIZE >> 20} MiB: the limit for damage")
         return self.read(file, 0, MAX_CONTENT_SIZE)
 
     def used_size(self, file: str) -> int:
@@ -59,7 +59,7 @@ class Editor:
         """Overwrite bytes; the file does not grow."""
         end = pos + len(data)
         if not 0 <= pos <= end <= self.size(file):
-            raise StoreError("a write behind the end", path=file, offset=pos)
+            raise StoreError("a write after the end", path=file, offset=pos)
         before = self.read(file, pos, end)
         descriptor, status = self._open(file)
         try:
@@ -161,7 +161,7 @@ class Editor:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or (status.st_nlink > 1 and not self._shared):
             os.close(descriptor)
-            raise StoreError("is no file of the copy alone", path=file)
+            raise StoreError("is not a regular file of the copy alone (a link or a special file)", path=file)
         return descriptor, status
 
     def _keep_times(self, file: str, status: os.stat_result) -> None:

@@ -79,7 +79,7 @@ def _place(job: Job, size: int, align: int) -> tuple[str, str, int]:
     pos = job.number("at", 0, 0) if at is not None else _seeded(job, name, length)
     pos -= pos % align
     if pos >= length:
-        raise DamageError(f"{name} has {length} bytes; byte {pos} is not among them")
+        raise DamageError(f"{name} has {length:,} bytes and no byte {pos}")
     job.need(job.is_free(name, pos, min(pos + size, length)), "free place there")
     return area, name, pos
 
@@ -94,7 +94,7 @@ def _seeded(job: Job, name: str, length: int) -> int:
 def _derive(job: Job, area: str, name: str, hits: Sequence[Hit]) -> None:
     """Say what the hits must cause; the scenes were read before the first write."""
     if not any(hit.runs() for hit in hits):
-        job.unseen = "the bytes are the same as before"
+        job.unseen = "the damage would leave the bytes as they are"
     elif area == "commitlog":
         job.also(*ANY_LOG)
         file = next(file for file in job.store.commitlog.files if file.relative == name)
@@ -169,7 +169,7 @@ def _hit(job: Job, area: str, name: str, changes: Sequence[tuple[int, bytes]]) -
 
 @damage(None, causes=_CAUSES, needs=_ANY, options={**_OPTIONS, "bit": "which bit, from 0"})
 def bit_flip(job: Job) -> None:
-    """One bit somewhere is another."""
+    """One bit somewhere is flipped."""
     area, name, pos = _place(job, 1, 1)
     byte = job.editor.read(name, pos, pos + 1)[0]
     bit = job.number("bit", job.rng.randrange(8), 0, 7)
@@ -180,7 +180,7 @@ def bit_flip(job: Job) -> None:
 def _zero(job: Job, size: int) -> None:
     area, name, pos = _place(job, size, size)
     count = min(size, job.editor.size(name) - pos)
-    job.note = f"{count} bytes of {name} from byte {pos} on are zeros"
+    job.note = f"{count:,} bytes of {name} from byte {pos} on are zeros"
     _hit(job, area, name, [(pos, bytes(count))])
 
 
@@ -192,24 +192,24 @@ def zero_sector(job: Job) -> None:
 
 @damage(None, causes=_CAUSES, needs=_ANY, options=_OPTIONS)
 def zero_page(job: Job) -> None:
-    """A page of 4096 bytes reads as zeros."""
+    """A page of 4,096 bytes reads as zeros."""
     _zero(job, PAGE_SIZE)
 
 
 @damage(None, causes=_CAUSES, needs=_ANY, options=_OPTIONS)
 def torn_write(job: Job) -> None:
-    """Of a page only the first sectors were written."""
+    """Only the first sectors of a page were written."""
     area, name, pos = _place(job, PAGE_SIZE, PAGE_SIZE)
     kept = SECTOR_SIZE * (1 + job.rng.randrange(PAGE_SIZE // SECTOR_SIZE - 1))
     count = min(PAGE_SIZE, job.editor.size(name) - pos) - kept
     job.need(count > 0, "page of several sectors there")
-    job.note = f"of the page at byte {pos} of {name} only {kept} bytes were written"
+    job.note = f"only the first {kept:,} bytes of the page at byte {pos} of {name} were written"
     _hit(job, area, name, [(pos + kept, bytes(count))])
 
 
 @damage(None, causes=_CAUSES, needs=_ANY, options=_OPTIONS)
 def swapped_pages(job: Job) -> None:
-    """Two pages of a file changed places."""
+    """Two pages of a file are swapped."""
     area, name, pos = _place(job, PAGE_SIZE, PAGE_SIZE)
     pages = job.editor.size(name) // PAGE_SIZE
     others = [
@@ -220,5 +220,5 @@ def swapped_pages(job: Job) -> None:
     job.need(pos // PAGE_SIZE < pages, "second page in that file")
     other = job.choose(others, "second page in that file")
     first, second = (job.editor.read(name, at, at + PAGE_SIZE) for at in (pos, other))
-    job.note = f"the pages at bytes {pos} and {other} of {name} changed places"
+    job.note = f"the pages at bytes {pos} and {other} of {name} are swapped"
     _hit(job, area, name, [(pos, second), (other, first)])

@@ -100,7 +100,7 @@ def self_loop(job: Job) -> None:
 
 @damage("I3", causes=(RuleName.INDEX_CHAIN_CROSS_LINK,), needs="an index chain of 2 entries", may_also=CHAINS)
 def cross_link(job: Job) -> None:
-    """A chain leads into another slot's."""
+    """A chain leads into the chain of another slot."""
     index, slot, chain = _chain(job, 2)
     pairs = [
         (entry, other)
@@ -117,10 +117,10 @@ def cross_link(job: Job) -> None:
     "I3", causes=(RuleName.INDEX_CHAIN_NOT_DECREASING,), needs="an index chain of 2 entries", may_also=CHAINS
 )
 def not_decreasing(job: Job) -> None:
-    """An entry names a later one as the previous."""
+    """An entry names a later entry as the previous one."""
     index, slot, chain = _chain(job, 2)
     entries = [entry for entry in chain if entry < index.used]
-    entry = job.choose(entries, "entry with another behind it")
+    entry = job.choose(entries, "entry that another follows")
     _set_link(job, index, entry, entry + 1 + job.rng.randrange(index.used - entry))
     job.promise(RuleName.INDEX_CHAIN_NOT_DECREASING, index.entry_place(entry, slot=True))
     assert slot >= 0
@@ -130,7 +130,7 @@ def not_decreasing(job: Job) -> None:
     "I3", causes=(RuleName.INDEX_CHAIN_OUT_OF_RANGE,), needs="an index chain of 2 entries", may_also=CHAINS
 )
 def out_of_range(job: Job) -> None:
-    """An entry names one that is not there."""
+    """An entry names an entry that does not exist."""
     index, _, chain = _chain(job, 2)
     entry = job.choose(chain, "entry")
     value = job.choose((-1 - job.rng.randrange(1000), INT32_MAX, index.entry_count + 5), "value")
@@ -145,7 +145,7 @@ def out_of_range(job: Job) -> None:
     may_also=CHAINS,
 )
 def orphan(job: Job) -> None:
-    """A chain passes an entry over."""
+    """A chain skips an entry."""
     index, _, chain = _chain(job, 3)
     number = job.rng.randrange(len(chain) - 2)
     _set_link(job, index, chain[number], chain[number + 2])
@@ -237,7 +237,7 @@ def entry_hash_negative(job: Job) -> None:
     | rules(RuleName.ENTRY_TIME, RuleName.INDEX_HEADER_RANGE, RuleName.INDEX_FILE_ORDER),
 )
 def entry_order(job: Job) -> None:
-    """Two neighbouring entries changed their offsets."""
+    """Two neighbouring entries have each other's offsets."""
     index = job.index_file("index file with entries of several records", lambda item: _is_free(job, item))
     pairs = [
         entry
@@ -279,7 +279,7 @@ def _geometry_is_told(job: Job) -> bool:
     | rules(RuleName.INDEX_SLOT_COUNT, RuleName.INDEX_SLOT_COUNT_KIND, RuleName.INDEX_HEADER_RANGE),
 )
 def index_count_low(job: Job) -> None:
-    """indexCount is less than the entries that are there."""
+    """indexCount is less than the number of entries."""
     job.need(_geometry_is_told(job), "second index file: alone its indexCount tells the geometry")
     index = _header(job, "index file with several entries", 3)
     lost = 1 + job.rng.randrange(min(index.used - 2, 5))
@@ -295,7 +295,7 @@ def index_count_low(job: Job) -> None:
     may_also=rules(RuleName.INDEX_FILE_DOOMED),
 )
 def index_count_high(job: Job) -> None:
-    """indexCount is more than the entries that are there."""
+    """indexCount is more than the number of entries."""
     job.need(_geometry_is_told(job), "second index file: alone its indexCount tells the geometry")
     index = job.index_file(
         "index file that is not full", lambda item: _is_free(job, item) and item.used + 2 < item.last_entry
@@ -306,7 +306,7 @@ def index_count_high(job: Job) -> None:
 
 @damage("I6", causes=(RuleName.INDEX_SLOT_COUNT,), needs=_ONE_FILE)
 def hash_slot_count(job: Job) -> None:
-    """hashSlotCount is no count of puts or slots."""
+    """hashSlotCount counts neither puts nor slots."""
     index = _header(job, "index file with entries")
     value = index.used + 1 + job.rng.randrange(1000)
     job.promise(RuleName.INDEX_SLOT_COUNT, _set_header(job, index, "hashSlotCount", value))
@@ -314,11 +314,11 @@ def hash_slot_count(job: Job) -> None:
 
 @damage("I6", causes=(RuleName.INDEX_HEADER_RANGE,), needs=_ONE_FILE, may_also=_HEADER_MAY)
 def header_range(job: Job) -> None:
-    """A time or offset of the header is another.
+    """A time or offset of the header is wrong.
 
-    The value is not that of the first or last entry.
+    The value differs from that of the first or last entry.
     """
-    index = _header(job, "index file with entries whose records are there")
+    index = _header(job, "index file with entries whose records exist")
     first = job.record_at(int(index.offsets[1]))
     last = job.record_at(int(index.offsets[index.used]))
     fields = ["beginPhyOffset"]
@@ -327,7 +327,12 @@ def header_range(job: Job) -> None:
     field = job.choose(fields, "field")
     names = ("beginTimestamp", "endTimestamp", "beginPhyOffset", "endPhyOffset")
     header = index.header
-    values = (header.begin_timestamp, header.end_timestamp, header.begin_phy_offset, header.end_phy_offset)
+    values = (
+        header.begin_timestamp,
+        header.end_timestamp,
+        header.begin_physical_offset,
+        header.end_physical_offset,
+    )
     value = dict(zip(names, values, strict=True))[field]
     for record in (first, last):
         if record is not None:
@@ -343,7 +348,7 @@ def header_range(job: Job) -> None:
 def entry_zero(job: Job) -> None:
     """Entry 0 is not zero.
 
-    No entry is ever put at 0.
+    Brokers put no entry at 0.
     """
     index = _header(job, "index file with entries")
     _set_field(job, index, 0, "timeDiff", _INT.pack(1 + job.rng.randrange(1 << 20)))
@@ -352,7 +357,7 @@ def entry_zero(job: Job) -> None:
 
 @damage("I7", causes=(RuleName.ENTRY_TIME,), needs=_ONE_FILE)
 def time_diff(job: Job) -> None:
-    """An entry's timeDiff is another."""
+    """An entry's timeDiff is wrong."""
     index, entry = _entry(job, 2)
     seconds = int(index.entries["timeDiff"][entry]) + 3600 + job.rng.randrange(3600)
     _set_field(job, index, entry, "timeDiff", _INT.pack(seconds))
@@ -424,7 +429,7 @@ def entry_key(job: Job) -> None:
     ),
 )
 def entry_beyond(job: Job) -> None:
-    """The last entry points behind the log."""
+    """The last entry points beyond the log."""
     used = [index for index in (job.index(file) for file in job.store.indexes) if index.used]
     job.need(used and used[-1].sound and _is_free(job, used[-1]), "sound newest index file")
     index = used[-1]
@@ -435,7 +440,7 @@ def entry_beyond(job: Job) -> None:
 
 @damage("I2", causes=(RuleName.INDEX_AHEAD_OF_LOG, RuleName.INDEX_HEADER_RANGE), needs=_ONE_FILE)
 def index_ahead(job: Job) -> None:
-    """The newest index file says that it reaches behind the log."""
+    """The newest index file names an end beyond the log."""
     newest = [job.index(file) for file in job.store.indexes]
     used = [index for index in newest if index.used]
     job.need(used and used[-1].sound and _is_free(job, used[-1]), "sound newest index file")
@@ -470,7 +475,7 @@ def entry_duplicate(job: Job) -> None:
     if job.store.dialect.counts_entries_in_hash_slot_count:
         _set_header(job, index, "hashSlotCount", index.header.hash_slot_count + 1)
     start = index.pos_of(number - 1)
-    job.note = f"entry {number} of {index.file.relative} repeats the one before"
+    job.note = f"entry {number} of {index.file.relative} repeats the entry before"
     place = Place(index.file.relative, start, start + 2 * ENTRY_SIZE)
     job.promise(RuleName.ENTRY_DUPLICATE, place, touches=True)
 
@@ -494,13 +499,13 @@ def index_truncated(job: Job) -> None:
     job.need(len(job.store.indexes) > 1, "second index file")
     whole = [index.whole for index in map(job.index, job.store.indexes)]
     index = job.index_file(
-        "index file with entries beside others of its length",
+        "index file with entries and others of the same length",
         lambda item: _is_free(job, item) and item.used > 2 and sum(whole) > 1,
     )
     low, high = index.pos_of(2), index.pos_of(index.used)
     size = low + job.rng.randrange(max(high - low, 1))
     job.editor.truncate(index.file.relative, size)
-    job.note = f"{index.file.relative} cut to {size} bytes"
+    job.note = f"{index.file.relative} cut to {size:,} bytes"
     full = job.store.geometry.index_file_size
     job.promise(RuleName.INDEX_LENGTH, Place(index.file.relative, size, full))
 
@@ -512,7 +517,7 @@ def index_truncated(job: Job) -> None:
     may_also=rules(RuleName.INDEX_FILE_DOOMED, RuleName.INDEX_AHEAD_OF_LOG, RuleName.CHECKPOINT_INDEX_TIME),
 )
 def names_swapped(job: Job) -> None:
-    """Two index files have each other's name."""
+    """Two index files have each other's names."""
     files = [file for file in job.store.indexes if file.created is not None]
     pairs = [
         (first, second)
@@ -530,15 +535,15 @@ def names_swapped(job: Job) -> None:
     job.editor.rename(first.relative, aside)
     job.editor.rename(second.relative, first.relative)
     job.editor.rename(aside, second.relative)
-    job.note = f"{first.relative} and {second.relative} changed names"
+    job.note = f"{first.relative} and {second.relative} have each other's names"
     job.promise(RuleName.INDEX_FILE_ORDER, Place(second.relative, 16, 24))
 
 
 @damage("I9", causes=(RuleName.INDEX_NAME,), needs="an index file", may_also=rules(RuleName.INDEX_EMPTY_MANY))
 def strange_name(job: Job) -> None:
-    """An index file whose name is no time.
+    """The name of an index file is no time.
 
-    The name is a number, but no time.
+    The name is a number that no date and time gives.
     """
     job.need(job.store.indexes, "index file")
     last = job.store.indexes[-1]
@@ -551,7 +556,7 @@ def strange_name(job: Job) -> None:
 
 @damage("I4", causes=(RuleName.INDEX_EMPTY_MANY, RuleName.INDEX_EMPTY), needs="an index file")
 def empty_files(job: Job) -> None:
-    """Three empty index files.
+    """Three index files are empty.
 
     A broker made the files and never mapped them.
     """
@@ -573,7 +578,7 @@ def empty_files(job: Job) -> None:
     may_also=ENTRIES_LOST | rules(RuleName.INDEX_FILE_ORDER, RuleName.INDEX_AHEAD_OF_LOG),
 )
 def index_lost(job: Job) -> None:
-    """One of several index files is gone."""
+    """One of several index files is missing."""
     job.need(len(job.store.indexes) > 1, "second index file")
 
     def alone(index: IndexScene) -> bool:
@@ -602,7 +607,7 @@ def _first_lost(job: Job, index: IndexScene) -> int | None:
 
 @damage("I1", causes=(RuleName.INDEX_GONE,), needs="an index file", alone=True)
 def index_gone(job: Job) -> None:
-    """There is no index file."""
+    """All index files are missing."""
     job.index_file(
         "index file whose records are in the log",
         lambda item: job.record_at(int(item.offsets[item.used])) is not None,

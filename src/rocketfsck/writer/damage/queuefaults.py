@@ -72,7 +72,7 @@ def _known(job: Job, topic: str, *, others: bool) -> RuleName:
     may_also=QUEUE_LOST,
 )
 def missing_queue(job: Job) -> None:
-    """The directory of one queue is gone."""
+    """The directory of one queue is missing."""
     queue = job.choose(_candidates(job), "queue with records in the log")
     others = any(item.topic == queue.topic and item is not queue for item in job.store.queues)
     job.editor.remove_tree(queue_directory(queue))
@@ -93,7 +93,7 @@ def _has_addresses(job: Job, queue: ConsumeQueue) -> bool:
     may_also=QUEUE_LOST,
 )
 def missing_topic(job: Job) -> None:
-    """All queues of a topic are gone."""
+    """All queues of a topic are missing."""
     candidates = _candidates(job)
     topics = list(dict.fromkeys(queue.topic for queue in candidates))
     whole = [
@@ -117,7 +117,7 @@ def missing_topic(job: Job) -> None:
     alone=True,
 )
 def missing_all_queues(job: Job) -> None:
-    """Every consume queue is gone."""
+    """All consume queues are missing."""
     candidates = _candidates(job)
     job.need(candidates, "consume queue with records in the log")
     job.editor.remove_tree("consumequeue")
@@ -132,9 +132,9 @@ def missing_all_queues(job: Job) -> None:
     needs="a commit log",
 )
 def ghost_queue(job: Job) -> None:
-    """A queue of an unknown topic that points to no record.
+    """A queue belongs to an unknown topic and points to no record.
 
-    The topic is not configured, and none of the units points into the log.
+    topics.json does not have the topic, and all units point outside the log.
     """
     topics = configured_topics(job)
     directory = f"consumequeue/{GHOST}/0"
@@ -164,11 +164,11 @@ def ghost_queue(job: Job) -> None:
     may_also=QUEUE_LOST,
 )
 def missing_queue_ext_left(job: Job) -> None:
-    """A queue is gone, its extension is left."""
+    """A queue is missing, and its extension is left."""
     queues = [queue for queue in _candidates(job) if queue.ext is not None and queue.ext.files]
     queue = job.choose(queues, "queue with an extension")
     job.editor.remove_tree(queue_directory(queue))
-    job.note = f"{queue_directory(queue)} removed, its extension left"
+    job.note = f"{queue_directory(queue)} removed, and its extension kept"
     place = Place(
         f"consumequeue_ext/{queue.topic}/{queue.queue_id}", topic=queue.topic, queue_id=queue.queue_id
     )
@@ -183,7 +183,7 @@ def missing_queue_ext_left(job: Job) -> None:
     may_also=rules(RuleName.EXT_ADDRESS_DANGLING),
 )
 def ext_missing(job: Job) -> None:
-    """The extension of a queue is gone."""
+    """The extension of a queue is missing."""
     queues = [queue for queue in job.store.queues if queue.ext is not None and queue.ext.files]
     free = [
         queue for queue in queues if job.is_free(f"{queue_directory(queue)}/") and _has_addresses(job, queue)
@@ -247,9 +247,9 @@ def kind_attribute(job: Job) -> None:
 
 @damage("Q10", causes=(RuleName.QUEUE_ID_NAME,), needs="a consume queue")
 def queue_id_name(job: Job) -> None:
-    """A queue directory whose name is no queueId.
+    """The name of a queue directory is no queueId.
 
-    The directory is one of those of a topic.
+    The directory is in that of a topic.
     """
     queue = job.choose(list(job.store.queues), "consume queue")
     name = f"{queue_directory(queue).rpartition('/')[0]}/0{queue.queue_id}"

@@ -49,7 +49,7 @@ class QueueScene:
         self.files = [file for file in queue.files if file.start_offset is not None]
         if sum(file.size for file in self.files) > MAX_QUEUE_SIZE:
             raise DamageError(
-                f"{queue_directory(queue)} has more than {MAX_QUEUE_SIZE >> 20} MiB: too large to be damaged"
+                f"{queue_directory(queue)} has more than {MAX_QUEUE_SIZE >> 20} MiB: the limit for damage"
             )
         parts = []
         for file in self.files:

@@ -96,7 +96,7 @@ def _change_property(job: Job, what: str, name: str, wanted: Trait, rule: RuleNa
 def torn_tail(job: Job) -> None:
     """The last record was written in part.
 
-    What is missing are zeros, from somewhere before its properties on.
+    Zeros replace its end, from a byte before its properties on.
     """
     log = job.last_log()
     record = log.record(-1)
@@ -127,7 +127,7 @@ def torn_tail(job: Job) -> None:
     ),
 )
 def properties_torn(job: Job) -> None:
-    """Zeros at the end of the last record's properties."""
+    """The last record's properties end in zeros."""
     log = job.last_log()
     record = log.record(-1)
     job.need(log.tail_is_sound, "record at its end that no BLANK follows")
@@ -144,7 +144,7 @@ def properties_torn(job: Job) -> None:
     may_also=RECORD_LOST,
 )
 def boundary_lost(job: Job) -> None:
-    """A record's first bytes are message text."""
+    """The first bytes of a record are message text."""
     record = job.record("record between two others", _is_inner)
     job.editor.write(record.file.relative, record.pos, _LOST_TEXT)
     _changed(job, record, "the first 8 bytes", RuleName.LOG_BOUNDARY_LOST)
@@ -164,7 +164,7 @@ def boundary_lost(job: Job) -> None:
     ),
 )
 def blank_early(job: Job) -> None:
-    """A BLANK in the middle of a file hides the records behind it.
+    """A BLANK in the middle of a file hides the records after it.
 
     The BLANK takes the place of a record.
     """
@@ -181,14 +181,14 @@ def blank_early(job: Job) -> None:
 @damage(
     "C3",
     causes=(RuleName.STALE_TAIL,),
-    needs="room behind the last record",
+    needs="room after the last record",
     options={"count": "how many records"},
 )
 def stale_tail(job: Job) -> None:
-    """Records of an earlier life behind the end of the log."""
+    """Old records follow the end of the log."""
     log = job.last_log()
-    job.need(log.tail_is_sound, "room behind its last record")
-    job.need(job.is_free(log.file.relative, log.live_end), "room behind its last record")
+    job.need(log.tail_is_sound, "room after its last record")
+    job.need(job.is_free(log.file.relative, log.live_end), "room after its last record")
     count = min(job.number("count", 1 + job.rng.randrange(4)), len(log))
     newest = int(log.column("store_timestamp").max())
     pos, copies = log.live_end, b""
@@ -204,30 +204,30 @@ def stale_tail(job: Job) -> None:
             data[-PROPERTY_CRC_SIZE:] = property_crc_trailer(crc_of_properties(bytes(data)))
         copies += bytes(data)
     repeated = any(_takes_place(log.record(number)) for number in range(len(log) - count, len(log)))
-    job.need(repeated and pos + len(copies) + 8 <= log.size, "room behind its last record")
+    job.need(repeated and pos + len(copies) + 8 <= log.size, "room after its last record")
     job.editor.write(log.file.relative, pos, copies)
     end = pos + len(copies)
     start_offset = log.file.start_offset or 0
-    job.note = f"{count} old records behind the end at {start_offset + pos}"
+    job.note = f"{count} old records after the end at {start_offset + pos}"
     job.promise(RuleName.STALE_TAIL, Place(log.file.relative, pos, end, start_offset + pos))
 
 
 @damage(
     "C3",
     causes=(RuleName.BYTES_BEHIND_END,),
-    needs="room behind the last record",
+    needs="room after the last record",
     options={"size": "how many bytes"},
 )
 def garbage_tail(job: Job) -> None:
-    """Bytes that are no record behind the end of the log."""
+    """Bytes that are no record follow the end of the log."""
     log = job.last_log()
     size = job.number("size", 200, 1, 1 << 20)
     gap = 64 + job.rng.randrange(64)
     pos = log.live_end + gap
-    job.need(log.tail_is_sound and pos + size <= log.size, "room behind its last record")
-    job.need(job.is_free(log.file.relative, log.live_end), "room behind its last record")
+    job.need(log.tail_is_sound and pos + size <= log.size, "room after its last record")
+    job.need(job.is_free(log.file.relative, log.live_end), "room after its last record")
     job.editor.write(log.file.relative, pos, bytes(job.rng.randrange(1, 128) for _ in range(size)))
-    job.note = f"{size} bytes of garbage {gap} bytes behind the end of the log"
+    job.note = f"{size:,} bytes of garbage, {gap:,} bytes after the end of the log"
     place = Place(log.file.relative, pos, pos + size, (log.file.start_offset or 0) + pos)
     job.promise(RuleName.BYTES_BEHIND_END, place)
 
@@ -239,7 +239,7 @@ def garbage_tail(job: Job) -> None:
     may_also=RECORD_CHANGED,
 )
 def physical_offset(job: Job) -> None:
-    """A record says that it stands elsewhere."""
+    """A record has a wrong physicalOffset."""
     record = job.record("record between two others", _is_inner)
     stated = record.physical_offset + 4096 * (1 + job.rng.randrange(100))
     _change_number(job, record, "physicalOffset", stated, RuleName.RECORD_PHYSICAL_OFFSET)
@@ -247,16 +247,16 @@ def physical_offset(job: Job) -> None:
 
 @damage("C4", causes=(RuleName.RECORD_BODY_CRC,), needs="a record with a body", may_also=RECORD_CHANGED)
 def body_flip(job: Job) -> None:
-    """One bit of a body is another."""
+    """One bit of a body is flipped."""
     record = job.record("record with a body", lambda _, item: item.body_size > 0)
     pos = record.body_pos + job.rng.randrange(record.body_size)
     job.flip_bit(record.file.relative, pos)
-    _changed(job, record, f"a bit at byte {pos}, in the body", RuleName.RECORD_BODY_CRC)
+    _changed(job, record, f"one bit of byte {pos}, in the body", RuleName.RECORD_BODY_CRC)
 
 
 @damage("C4", causes=(RuleName.RECORD_BODY_CRC,), needs="a record with a body", may_also=RECORD_CHANGED)
 def body_crc(job: Job) -> None:
-    """A record's bodyCRC is another."""
+    """A record's bodyCRC is wrong."""
     record = job.record("record with a body", lambda _, item: item.body_size > 0)
     start, end = record.spans()["bodyCRC"]
     crc = int.from_bytes(job.editor.read(record.file.relative, start, end), "big")
@@ -271,7 +271,7 @@ def body_crc(job: Job) -> None:
     may_also=rules(RuleName.RECORD_PROPERTIES_SHAPE),
 )
 def property_crc(job: Job) -> None:
-    """A digit of a record's property CRC is another."""
+    """One digit of a record's property CRC is wrong."""
     record = job.record("record with a property CRC", lambda _, item: item.traits & Trait.PROPERTY_CRC)
     pos = record.end - 11 + job.rng.randrange(9)
     digit = job.editor.read(record.file.relative, pos, pos + 1)[0]
@@ -286,7 +286,7 @@ def property_crc(job: Job) -> None:
     may_also=RECORD_LOST,
 )
 def record_malformed(job: Job) -> None:
-    """A bodyLength contradicts its totalSize."""
+    """A record's bodyLength contradicts its totalSize."""
     record = job.record(
         "record between two others with a body", lambda log, item: _is_inner(log, item) and item.body_size > 0
     )
@@ -297,7 +297,7 @@ def record_malformed(job: Job) -> None:
 
 @damage("C10", causes=(RuleName.RECORD_SYS_FLAG,), needs="a record", may_also=RECORD_CHANGED)
 def sys_flag(job: Job) -> None:
-    """A sysFlag with a bit that no version knows."""
+    """A sysFlag has a bit that no version uses."""
     record = job.record("record")
     _change_number(
         job, record, "sysFlag", record.sys_flag | 1 << (11 + job.rng.randrange(8)), RuleName.RECORD_SYS_FLAG
@@ -306,7 +306,7 @@ def sys_flag(job: Job) -> None:
 
 @damage("C10", causes=(RuleName.RECORD_HOST_PORT,), needs="a record", may_also=RECORD_CHANGED)
 def host_port(job: Job) -> None:
-    """A port above 65535."""
+    """A port is above 65535."""
     record = job.record("record")
     _, end = record.spans()["bornHost"]
     job.editor.write(record.file.relative, end - 4, struct.pack(">i", 65536 + job.rng.randrange(1 << 20)))
@@ -320,7 +320,7 @@ def host_port(job: Job) -> None:
     may_also=RECORD_CHANGED,
 )
 def negative_field(job: Job) -> None:
-    """A negative preparedTransactionOffset."""
+    """A record's preparedTransactionOffset is negative."""
     record = job.record("record of no transaction", lambda _, item: item.transaction == TRANSACTION_NOT)
     _change_number(
         job,
@@ -338,7 +338,7 @@ def negative_field(job: Job) -> None:
     may_also=RECORD_CHANGED | KEYS_CHANGED | MOVED,
 )
 def topic_character(job: Job) -> None:
-    """A control character in a record's topic."""
+    """A record's topic has a control character."""
     record = job.record("record", lambda _, item: item.topic_size > 1 and _is_plain(item))
     pos = record.topic_pos + job.rng.randrange(record.topic_size)
     job.editor.write(record.file.relative, pos, bytes([1 + job.rng.randrange(31)]))
@@ -401,9 +401,9 @@ def compressed_flag(job: Job) -> None:
     may_also=RECORD_CHANGED,
 )
 def prepared_missing(job: Job) -> None:
-    """A committed message names no half message."""
+    """A committed message does not name its half message."""
     record = job.record(
-        "committed transaction whose half message is there",
+        "committed transaction whose half message exists",
         lambda _, item: (
             item.transaction == TRANSACTION_COMMIT and job.record_at(item.prepared_transaction_offset)
         ),
@@ -432,7 +432,7 @@ def prepared_missing(job: Job) -> None:
 def time_back(job: Job) -> None:
     """A storeTimestamp is an hour ahead.
 
-    Time goes back behind it.
+    The records after it have earlier times.
     """
 
     def alone(log: LogScene, record: LogRecord) -> bool:

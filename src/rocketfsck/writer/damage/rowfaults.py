@@ -21,6 +21,7 @@ from rocketfsck.store.model import Other, StoreFile
 from rocketfsck.store.rocks.families import DEFAULT, databases_of
 from rocketfsck.store.rocks.reading import read_rows
 from rocketfsck.store.rocks.rowpipe import row_pipe
+from rocketfsck.store.scratch import scratch_parent
 from rocketfsck.writer.damage.databasefaults import DATABASE
 from rocketfsck.writer.damage.job import Job
 from rocketfsck.writer.damage.model import Place, damage
@@ -55,7 +56,7 @@ def _rows(job: Job, names: Collection[str], what: str) -> _Rows:
 def _write(job: Job, rows: _Rows) -> None:
     """Put a database with these rows into the place of the one that is there."""
     directory = rows.other.relative
-    with tempfile.TemporaryDirectory(prefix="rocketfsck-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="rocketfsck-", dir=scratch_parent()) as scratch:
         target = Path(scratch) / "made"
         with row_pipe(target, tuple(rows.families)) as pipe:
             for family, pairs in rows.families.items():
@@ -94,7 +95,7 @@ def _is_unit(key: bytes, value: bytes) -> bool:
 
 @damage(None, causes=(RuleName.INDEX_ROW_MISSING, RuleName.INDEX_ROW_DANGLING), needs=MESSAGES)
 def database_index_row(job: Job) -> None:
-    """The index row of a key is that of another key."""
+    """The index row of a key belongs to another key."""
     rows = _rows(job, ("rocksdbstore",), "RocksDB with an index")
     index = rows.families[DEFAULT]
     keys = [key for key in sorted(index) if _is_index_key(key)]
@@ -123,7 +124,7 @@ def _is_index_key(key: bytes) -> bool:
     may_also=rules(RuleName.DATABASE_CONFIG, RuleName.DATABASE_UNREADABLE),
 )
 def database_log_torn(job: Job) -> None:
-    """The WAL of a database ends in the midst of its last record."""
+    """The WAL of a database ends within its last record."""
     logs = [
         (file, ends)
         for other in databases_of(job.store)
@@ -134,7 +135,7 @@ def database_log_torn(job: Job) -> None:
     file, ends = job.choose(logs, WAL.removeprefix("a "))
     size = ends[-1] - 1 - job.rng.randrange(6)
     job.editor.truncate(file.relative, size)
-    job.note = f"{file.relative} has {size} bytes, and its last record ends at {ends[-1]}"
+    job.note = f"{file.relative} cut to {size:,} bytes, {ends[-1]:,} of them whole records"
     job.promise((RuleName.DATABASE_FILE_DAMAGED, RuleName.DATABASE_LOG_CUT), Place(file.relative))
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.progress import phase
 from rocketfsck.store.model import Store
 from rocketfsck.store.opening import open_store
 from rocketfsck.store.reading import FileReader, named_errors
@@ -62,9 +63,9 @@ def damage_store(
     """
     chosen = [_parse(text) for text in faults]
     if not chosen:
-        raise DamageError("no fault is named")
+        raise DamageError("name a fault")
     if len(chosen) > 1 and (alone := next((item for item, _ in chosen if item.alone), None)):
-        raise DamageError(f"{alone.name} leaves nothing that another fault could be told by")
+        raise DamageError(f"{alone.name} hides the effects of every other fault: name it alone")
     origin = Path(source).absolute()
     store = open_store(origin, version=version, broker_conf=broker_conf)
     if not all(path.is_relative_to(origin) for path in store.commitlog.directories):
@@ -72,16 +73,16 @@ def damage_store(
     opening = _Opening(version, broker_conf)
     if in_place:
         if target is not None:
-            raise UsageError("in place there is no other target")
+            raise UsageError("--in-place changes the store itself: leave out the target")
         if store.live.locked is not False:
-            raise StoreError(f"a broker may be at work here: {store.live.how}", path=str(origin))
+            raise StoreError(f"a broker may be running here: {store.live.how}", path=str(origin))
         acts = _run(origin, chosen, seed, opening, shared=True)
         report = DamageReport(str(origin), str(origin), seed, acts)
         if write_truth:
             _write_truth(origin, report)
         return report
     if target is None:
-        raise UsageError("no target is given")
+        raise UsageError("name a target")
     place = Path(target).absolute()
     check_apart(origin, place)
     if write_truth and truth_path(place).exists():
@@ -90,7 +91,8 @@ def damage_store(
         named_errors(place, "cannot be written"),
         building_directory(place, replace=False, sync=False) as building,
     ):
-        copy_store(origin, building)
+        with phase("copying the store"):
+            copy_store(origin, building)
         acts = _run(building, chosen, seed, opening)
     report = DamageReport(str(origin), str(place), seed, acts)
     if write_truth:
@@ -187,9 +189,9 @@ def check_apart(source: Path, target: Path) -> None:
     """UsageError unless `target` is a new place outside `source`, and `source` outside it."""
     real_source, real_target = source.resolve(), target.resolve()
     if target.exists() or target.is_symlink():
-        raise UsageError(f"{target} exists; damage is done to a new copy")
+        raise UsageError(f"{target} exists; damage needs a new directory for its copy")
     if real_target.is_relative_to(real_source):
-        raise UsageError(f"{target} is inside the store {source}; nothing is written there")
+        raise UsageError(f"{target} is inside the store {source}; choose a place outside it")
     if not target.parent.is_dir():
         raise UsageError(f"{target.parent} is not a directory")
 
@@ -197,7 +199,7 @@ def check_apart(source: Path, target: Path) -> None:
 def copy_store(source: Path, target: Path) -> None:
     """Copy the tree below `source` into the existing directory `target`.
 
-    Raises StoreError where something cannot be read or written, or directory links lead in a circle.
+    Raises StoreError where something cannot be read or written, or links between directories form a cycle.
     """
     with named_errors(source, "cannot be copied"):
         _copy_directory(os.fspath(source), os.fspath(target), (), 0)
@@ -207,7 +209,7 @@ def _copy_directory(source: str, target: str, above: tuple[tuple[int, int], ...]
     status = os.stat(source)  # noqa: PTH116 - names may be any bytes, and there are many
     identity = (status.st_dev, status.st_ino)
     if identity in above or depth > _MAX_DEPTH:
-        raise StoreError("directory links lead in a circle", path=source)
+        raise StoreError("links between directories form a cycle", path=source)
     with os.scandir(source) as entries:
         listed = sorted(entries, key=lambda entry: entry.name)
     for entry in listed:

@@ -72,7 +72,7 @@ def _lose_inner(job: Job) -> tuple[MappedFile, MappedFile]:
     may_also=SEGMENT_LOST,
 )
 def missing_segment(job: Job) -> None:
-    """A commit log file between two others is gone."""
+    """A commit log file between two others is missing."""
     file, following = _lose_inner(job)
     job.editor.remove(file.relative)
     job.note = f"{file.relative} removed"
@@ -88,7 +88,7 @@ def missing_segment(job: Job) -> None:
 def segment_renamed(job: Job) -> None:
     """A commit log file has a name that is no offset.
 
-    An operator renames a file away like this.
+    An operator who wants to keep a file renames it like this.
     """
     file, following = _lose_inner(job)
     name = f"{file.relative}.old"
@@ -105,7 +105,7 @@ def segment_renamed(job: Job) -> None:
     may_also=ANY_LOG | SEGMENT_LOST | rules(RuleName.QUEUES_OF_ANOTHER_LOG, RuleName.SEGMENT_ALIGNMENT),
 )
 def segment_misnumbered(job: Job) -> None:
-    """The last commit log file has a later one's number.
+    """The last commit log file has the number of a later file.
 
     No file of that number exists.
     """
@@ -131,17 +131,17 @@ def _finished(job: Job) -> list[LogScene]:
     ]
 
 
-@damage("C6", causes=(RuleName.SEGMENT_LENGTH,), needs="room behind the last record")
+@damage("C6", causes=(RuleName.SEGMENT_LENGTH,), needs="room after the last record")
 def short_segment(job: Job) -> None:
-    """The last commit log file was cut behind its records."""
+    """The last commit log file was cut after its records."""
     log = job.last_log()
     low, high = log.live_end + 1, log.size - 1
-    job.need(log.sound and low < high and log.file is job.log_files[-1], "room behind its last record")
-    job.need(job.is_free(log.file.relative, log.live_end), "room behind its last record")
+    job.need(log.sound and low < high and log.file is job.log_files[-1], "room after its last record")
+    job.need(job.is_free(log.file.relative, log.live_end), "room after its last record")
     size = low + job.rng.randrange(high - low)
     size -= size % 1024 == 0  # a whole number of KiB would pass for a setting
     job.editor.truncate(log.file.relative, size)
-    job.note = f"{log.file.relative} cut to {size} bytes"
+    job.note = f"{log.file.relative} cut to {size:,} bytes"
     job.promise(RuleName.SEGMENT_LENGTH, Place(log.file.relative, 0, size))
 
 
@@ -155,7 +155,7 @@ def _next_start(job: Job) -> int:
 
 @damage("C6", causes=(RuleName.SEGMENT_LENGTH, RuleName.EMPTY_LAST_SEGMENT), needs="a commit log file")
 def empty_segment(job: Job) -> None:
-    """A last commit log file of no bytes.
+    """The last commit log file has 0 bytes.
 
     The broker died between making the file and giving it its length.
     """
@@ -173,7 +173,7 @@ def empty_segment(job: Job) -> None:
     options={"in": "commitlog (default) or consumequeue"},
 )
 def stray_file(job: Job) -> None:
-    """A file that is no segment, sorting first."""
+    """A file that is no segment has the first name in its directory."""
     directory = job.options.get("in", "commitlog")
     if directory == "consumequeue":
         queue = job.choose([queue for queue in job.store.queues if queue.files], "consume queue")
@@ -184,7 +184,7 @@ def stray_file(job: Job) -> None:
     size = 1 + job.rng.randrange(6148)
     data = bytes(job.rng.randrange(256) for _ in range(size))
     job.editor.create(name, data, like=job.log_files[0].relative)
-    job.note = f"{name} of {size} bytes"
+    job.note = f"{name} of {size:,} bytes"
     job.promise(RuleName.FOREIGN_FILE, Place(name, 0, size))
 
 
@@ -204,7 +204,7 @@ def segment_twice(job: Job) -> None:
     job.need(not job.editor.exists(SECOND_PATH), "single commit log directory")
     job.editor.create(twin, size=file.size, like=file.relative)
     job.commitlog_paths = ("commitlog", SECOND_PATH)
-    job.note = f"{twin}, all zeros, beside {file.relative}"
+    job.note = f"{twin}, all zeros, in addition to {file.relative}"
     job.promise(RuleName.SEGMENT_TWICE, Place(twin))
 
 
@@ -216,7 +216,7 @@ def segment_twice(job: Job) -> None:
     alone=True,
 )
 def commitlog_gone(job: Job) -> None:
-    """No commit log file is there, but queues are.
+    """Queues exist, but no commit log file.
 
     A disk that is not mounted looks like this.
     """
@@ -237,7 +237,7 @@ def commitlog_gone(job: Job) -> None:
 def never_filled(job: Job) -> None:
     """More empty commit log files than a broker makes in advance.
 
-    Nothing is in the files.
+    The files hold no data.
     """
     start = _next_start(job)
     zeros: list[MappedFile] = []
@@ -284,7 +284,7 @@ def zero_segment(job: Job) -> None:
 
 @damage("C2", causes=(RuleName.BLANK_MISSING,), needs="two commit log files")
 def blank_missing(job: Job) -> None:
-    """The BLANK at the end of a file is gone."""
+    """The BLANK at the end of a file is missing."""
     log = job.choose(
         [log for log in _finished(job) if job.is_free(log.file.relative, log.blank_pos or 0)],
         "commit log file that ends with a BLANK before another",
@@ -297,7 +297,7 @@ def blank_missing(job: Job) -> None:
 
 @damage("C10", causes=(RuleName.BLANK_SIZE,), needs="two commit log files")
 def blank_size(job: Job) -> None:
-    """A BLANK does not say what is left of its file."""
+    """A BLANK states a wrong size for the rest of its file."""
     log = job.choose(
         [
             log
@@ -309,7 +309,7 @@ def blank_size(job: Job) -> None:
     pos, start = log.blank_pos or 0, log.file.start_offset or 0
     wrong = log.size - pos + 1 + job.rng.randrange(1000)
     job.editor.write(log.file.relative, pos, wrong.to_bytes(4, "big"))
-    job.note = f"the BLANK of {log.file.relative} says {wrong} bytes"
+    job.note = f"the BLANK of {log.file.relative} says {wrong:,} bytes"
     job.promise(RuleName.BLANK_SIZE, Place(log.file.relative, pos, pos + 8, start + pos))
 
 
@@ -326,7 +326,7 @@ def blank_size(job: Job) -> None:
     ),
 )
 def first_segment_missing(job: Job) -> None:
-    """The first commit log file is gone, as by expiry."""
+    """The first commit log file is missing, as after expiry."""
     files = job.log_files
     job.need(
         len(files) > 1 and len(job.log(files[1])) and job.is_free("commitlog/"), "second commit log file"

@@ -60,7 +60,7 @@ def checkpoint_zeroed(job: Job) -> None:
 
 @damage("K1", causes=(RuleName.CHECKPOINT_MISSING,), needs=_CP, may_also=_WITH_ABORT)
 def checkpoint_missing(job: Job) -> None:
-    """The checkpoint is gone."""
+    """The checkpoint is missing."""
     _checkpoint(job)
     job.need(job.store.commitlog.files, "commit log")
     job.editor.remove(CHECKPOINT_NAME)
@@ -77,7 +77,7 @@ def checkpoint_negative(job: Job) -> None:
 
 @damage("K1", causes=(RuleName.CHECKPOINT_TAIL,), needs=_CP)
 def checkpoint_tail(job: Job) -> None:
-    """Bytes behind the checkpoint's fields."""
+    """Bytes that are not zero follow the checkpoint's fields."""
     _checkpoint(job)
     start = CHECKPOINT.size + job.rng.randrange(CHECKPOINT_SIZE - CHECKPOINT.size - 16)
     job.editor.write(CHECKPOINT_NAME, start, bytes(1 + job.rng.randrange(255) for _ in range(16)))
@@ -87,11 +87,11 @@ def checkpoint_tail(job: Job) -> None:
 
 @damage("K1", causes=(RuleName.CHECKPOINT_LENGTH,), needs=_CP)
 def checkpoint_short(job: Job) -> None:
-    """The checkpoint is less than a page."""
+    """The checkpoint is shorter than a page."""
     _checkpoint(job)
     size = CHECKPOINT.size + job.rng.randrange(CHECKPOINT_SIZE - CHECKPOINT.size)
     job.editor.truncate(CHECKPOINT_NAME, size)
-    job.note = f"the checkpoint was cut to {size} bytes"
+    job.note = f"the checkpoint cut to {size:,} bytes"
     job.promise(RuleName.CHECKPOINT_LENGTH, Place(CHECKPOINT_NAME, 0, size))
 
 
@@ -122,7 +122,7 @@ def checkpoint_ahead(job: Job) -> None:
 
 @damage("K3", causes=(RuleName.CONFIRM_OFFSET_AHEAD,), needs="a checkpoint with confirmPhyOffset (5.1.1+)")
 def confirm_offset(job: Job) -> None:
-    """confirmPhyOffset is behind the log."""
+    """confirmPhyOffset is beyond the log."""
     _checkpoint(job)
     known = "confirmPhyOffset" in job.store.dialect.checkpoint_fields
     job.need(known and job.log_files, "version with confirmPhyOffset (5.1.1+)")
@@ -149,7 +149,7 @@ def confirm_inside(job: Job) -> None:
     may_also=rules(RuleName.INDEX_FILE_DOOMED, RuleName.RECOVERY_SCANS_ALL),
 )
 def abort_present(job: Job) -> None:
-    """abort is there: the broker was killed."""
+    """The file abort exists: the broker was killed."""
     job.need(job.store.abort is None and not job.editor.exists(ABORT_NAME), "clean stop")
     data = encode_abort(_PID if job.store.dialect.abort_has_pid else None)
     like = job.store.checkpoint.relative if job.store.checkpoint is not None else None
@@ -178,11 +178,11 @@ def _put_epochs(job: Job, rule: RuleName, note: str, first: EpochEntry, second: 
 
 @damage("H3", causes=(RuleName.EPOCH_DAMAGED,), needs=_LOG)
 def epoch_damaged(job: Job) -> None:
-    """The epoch file's CRC does not fit."""
+    """The epoch file's CRC is wrong."""
     data = _epochs(job, [EpochEntry(1, job.log_start)])
     first, crc, rest = data.split(b"\n", 2)
     job.editor.create(EPOCHS, b"\n".join((first, str(int(crc) ^ 1 or 2).encode(), rest)))
-    job.note = "the epoch file's CRC is another"
+    job.note = "the epoch file's CRC changed"
     job.promise(RuleName.EPOCH_DAMAGED, Place(EPOCHS, len(first) + 1))
 
 
@@ -195,7 +195,7 @@ def epoch_order(job: Job) -> None:
 
 @damage("H3", causes=(RuleName.EPOCH_RANGE,), needs=_LOG)
 def epoch_range(job: Job) -> None:
-    """An epoch starts behind the log."""
+    """An epoch starts beyond the log."""
     beyond = job.log_end + 1 + job.rng.randrange(1 << 30)
     first, second = EpochEntry(1, job.log_start), EpochEntry(2, beyond)
     _put_epochs(job, RuleName.EPOCH_RANGE, f"epoch 2 starts at {beyond}", first, second)
@@ -213,11 +213,11 @@ def epoch_boundary(job: Job) -> None:
 
 @damage("H3", causes=(RuleName.IDENTITY_DAMAGED,), needs=_LOG)
 def identity_damaged(job: Job) -> None:
-    """brokerIdentity ends in a line end, which no broker takes."""
+    """brokerIdentity ends in a line break, which brokers reject."""
     job.need(job.log_files and not job.editor.exists(IDENTITY), "commit log without a brokerIdentity")
     data = b"DefaultCluster#broker-a#1\n"
     job.editor.create(IDENTITY, data)
-    job.note = "brokerIdentity ends in a line end"
+    job.note = "brokerIdentity ends in a line break"
     job.promise(RuleName.IDENTITY_DAMAGED, Place(IDENTITY, 0, len(data)))
 
 
@@ -235,9 +235,9 @@ def _timer(job: Job, size: int) -> None:
 
 @damage("H5", causes=(RuleName.TIMER_CHECK_RANGE,), needs="anything")
 def timer_check(job: Job) -> None:
-    """timercheck names a time that has not come.
+    """timercheck names a time in the future.
 
-    The timer has read up to the year 2100.
+    By the file the timer has read up to the year 2100.
     """
     _timer(job, TIMER_CHECK_SIZE)
     job.note = "timercheck says that slots were read up to the year 2100"
@@ -248,8 +248,8 @@ def timer_check(job: Job) -> None:
     "H5", causes=(RuleName.TIMER_CHECK_LENGTH,), needs="anything", may_also=rules(RuleName.TIMER_CHECK_RANGE)
 )
 def timer_check_short(job: Job) -> None:
-    """timercheck is less than a page."""
+    """timercheck is shorter than a page."""
     size = TIMER_CHECK.size + job.rng.randrange(1000)
     _timer(job, size)
-    job.note = f"timercheck has {size} bytes"
+    job.note = f"timercheck cut to {size:,} bytes"
     job.promise(RuleName.TIMER_CHECK_LENGTH, Place(TIMER_CHECK_NAME, 0, size))

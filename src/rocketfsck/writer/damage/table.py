@@ -30,7 +30,7 @@ def build_table(damages: Iterable[Damage]) -> Mapping[str, Damage]:
     table: dict[str, Damage] = {}
     for damage in damages:
         if damage.name in table:
-            raise ValueError(f"two faults are called {damage.name}")
+            raise ValueError(f"two faults have the name {damage.name}")
         table[damage.name] = damage
     return MappingProxyType(table)
 
@@ -64,5 +64,5 @@ def find_damage(name: str) -> Damage:
     if damage is None:
         near = get_close_matches(name, DAMAGES, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise DamageError(f"no fault is called {name!r}{hint}")
+        raise DamageError(f"no fault has the name {name!r}{hint}")
     return damage

@@ -111,7 +111,7 @@ def tiered_unit(job: Job) -> None:
 
 @damage(None, causes=(RuleName.TIERED_UNIT,), needs=TIERED, may_also=rules(RuleName.TIERED_SEGMENT_TIME))
 def tiered_link(job: Job) -> None:
-    """A unit of tiered storage leads into the middle of a record."""
+    """A unit of tiered storage points into the middle of a record."""
     scene = _scene(job)
     row = _row(job, scene)
     inside = int(scene.units["offset"][row]) + 1 + job.rng.randrange(int(scene.units["size"][row]) - 1)
@@ -125,7 +125,7 @@ def tiered_units_cut(job: Job) -> None:
     scene = _scene(job)
     size = _row(job, scene) * UNIT_SIZE + 7
     job.editor.truncate(scene.units_file.relative, size)
-    job.note = f"{scene.units_file.relative} has {size} bytes"
+    job.note = f"{scene.units_file.relative} cut to {size:,} bytes"
     job.promise(RuleName.TIERED_SEGMENT_SHORT, Place(scene.units_file.relative, size, scene.units_file.size))
     job.promise(RuleName.TIERED_RECORD_WITHOUT_UNIT, Place(scene.log.relative))
 
@@ -137,7 +137,7 @@ def tiered_body(job: Job) -> None:
     row = _row(job, scene)
     log = job.log(scene.log)
     number = log.by_pos.get(scene.place(row))
-    job.need(number is not None, "message where its unit leads")
+    job.need(number is not None, "message where its unit points")
     found = log.record(number or 0)
     job.need(found.body_size > 0, "message with a body")
     pos = found.body_pos + job.rng.randrange(found.body_size)
@@ -148,7 +148,7 @@ def tiered_body(job: Job) -> None:
 
 @damage(None, causes=(RuleName.TIERED_RECORD,), needs=TIERED, may_also=_OF_RECORD)
 def tiered_record(job: Job) -> None:
-    """A record in tiered storage says that it is somewhere else."""
+    """A record in tiered storage has a wrong physicalOffset."""
     scene = _scene(job)
     row = _row(job, scene)
     _set(job, scene.log.relative, scene.place(row), RECORD_HEADER, "physicalOffset", 1 << 40)
@@ -179,11 +179,11 @@ def tiered_flag(job: Job) -> None:
 
 @damage(None, causes=(RuleName.TIERED_SEGMENT_MISSING,), needs=TIERED, may_also=_OF_FILE)
 def tiered_segment_missing(job: Job) -> None:
-    """A segment of tiered storage is gone."""
+    """A segment of tiered storage is missing."""
     scene = _scene(job)
     lost = job.shuffled((scene.log, scene.units_file))[0]
     job.editor.remove(lost.relative)
-    job.note = f"{lost.relative} is gone"
+    job.note = f"{lost.relative} removed"
     job.promise(RuleName.TIERED_SEGMENT_MISSING, Place(lost.relative))
 
 
@@ -193,7 +193,7 @@ def tiered_segment_cut(job: Job) -> None:
     scene = _scene(job)
     size = scene.place(_row(job, scene)) + 50
     job.editor.truncate(scene.log.relative, size)
-    job.note = f"{scene.log.relative} has {size} bytes"
+    job.note = f"{scene.log.relative} cut to {size:,} bytes"
     job.promise(RuleName.TIERED_SEGMENT_SHORT, Place(scene.log.relative, size, scene.log.size))
 
 
@@ -222,7 +222,7 @@ def tiered_index_header(job: Job) -> None:
 
 @damage(None, causes=(RuleName.TIERED_INDEX_SLOT,), needs=TIERED, may_also=_OF_ITEM)
 def tiered_index_slot(job: Job) -> None:
-    """A slot of an index segment leads to the wrong items."""
+    """A slot of an index segment points to the wrong items."""
     file, slots, _ = _index(job)
     slot = job.rng.randrange(slots)
     start = TIERED_INDEX_HEADER.size + slot * TIERED_COMPACTED_SLOT.size
@@ -232,7 +232,7 @@ def tiered_index_slot(job: Job) -> None:
 
 @damage(None, causes=(RuleName.TIERED_INDEX_ITEM,), needs=TIERED, may_also=_OF_ITEM)
 def tiered_index_item(job: Job) -> None:
-    """An item of an index segment leads to the wrong place."""
+    """An item of an index segment points to the wrong place."""
     file, _, start = _index(job)
     item = job.rng.randrange((file.size - start) // TIERED_COMPACTED_ITEM.size)
     pos = start + item * TIERED_COMPACTED_ITEM.size
@@ -247,17 +247,17 @@ def tiered_metadata_cut(job: Job) -> None:
     job.need(job.editor.exists(METADATA) and job.is_free(METADATA), "tieredStoreMetadata.json")
     size = job.editor.size(METADATA) // 2
     job.editor.truncate(METADATA, size)
-    job.note = f"{METADATA} has {size} bytes"
+    job.note = f"{METADATA} cut to {size:,} bytes"
     job.promise(RuleName.TIERED_METADATA, Place(METADATA))
 
 
 @damage(None, causes=(RuleName.TIERED_METADATA,), needs=TIERED)
 def tiered_metadata_missing(job: Job) -> None:
-    """The metadata of tiered storage is gone, and its copy."""
+    """The metadata of tiered storage and its copy are missing."""
     _scene(job)
     job.need(job.editor.exists(METADATA) and job.is_free(METADATA), "tieredStoreMetadata.json")
     for file in (METADATA, f"{METADATA}.bak"):
         if job.editor.exists(file):
             job.editor.remove(file)
-    job.note = f"{METADATA} is gone"
+    job.note = f"{METADATA} removed"
     job.promise(RuleName.TIERED_METADATA, Place(METADATA))

@@ -126,11 +126,11 @@ def _set_unit(job: Job, scene: _Scene, row: int, name: str, value: int, rule: Ru
 
 @damage("H5", causes=(RuleName.TIMER_WHEEL_LENGTH,), needs=TIMERS)
 def timer_wheel_short(job: Job) -> None:
-    """The timer wheel has lost its last slots."""
+    """The timer wheel lacks its last slots."""
     scene = _scene(job)
     size = TIMER_WHEEL_SIZE - TIMER_WHEEL_SLOT_SIZE * (1 + job.rng.randrange(1000))
     job.editor.truncate(scene.wheel.relative, size)
-    job.note = f"{scene.wheel.relative} has {size} bytes"
+    job.note = f"{scene.wheel.relative} cut to {size:,} bytes"
     job.promise(RuleName.TIMER_WHEEL_LENGTH, Place(scene.wheel.relative, 0, size))
 
 
@@ -145,7 +145,7 @@ def timer_slot_time(job: Job) -> None:
 
 @damage("H5", causes=(RuleName.TIMER_SLOT_POSITION,), needs=TIMERS)
 def timer_slot_position(job: Job) -> None:
-    """A timer slot leads behind the timer log."""
+    """A timer slot points beyond the timer log."""
     scene = _scene(job)
     number = _slot(job, scene)
     _set_slot(job, scene, number, "lastPos", _FAR, RuleName.TIMER_SLOT_POSITION)
@@ -153,7 +153,7 @@ def timer_slot_position(job: Job) -> None:
 
 @damage("H5", causes=(RuleName.TIMER_SLOT_COUNT,), needs=TIMERS)
 def timer_slot_count(job: Job) -> None:
-    """A timer slot counts messages that it does not have."""
+    """A timer slot counts more messages than it has."""
     scene = _scene(job)
     number = _slot(job, scene)
     value = int(scene.slots["num"][number]) + 1 + job.rng.randrange(100)
@@ -185,7 +185,7 @@ def timer_unit_zeros(job: Job) -> None:
 def timer_unit_size(job: Job) -> None:
     """A timer unit states another size.
 
-    A start that comes upon it cuts the timer log there.
+    A start that reads it cuts the timer log there.
     """
     scene = _scene(job)
     row = _unit(job, scene, lambda row: 0 < row < len(scene.pos) - 1)
@@ -195,9 +195,9 @@ def timer_unit_size(job: Job) -> None:
 
 @damage("H5", causes=(RuleName.TIMER_UNIT_LINK,), needs=TIMERS)
 def timer_unit_link(job: Job) -> None:
-    """The link of a timer unit leads back to the unit itself.
+    """A timer unit names itself as the previous one.
 
-    A broker that comes to the slot reads until it has no memory left.
+    A broker that reads the slot runs out of memory.
     """
     scene = _scene(job)
     row = _unit(job, scene, lambda row: scene.waiting[row])
@@ -208,7 +208,7 @@ def timer_unit_link(job: Job) -> None:
     "H5", causes=(RuleName.TIMER_UNIT_RECORD,), needs=TIMERS, may_also=rules(RuleName.TIMER_NOT_SCHEDULED)
 )
 def timer_unit_record(job: Job) -> None:
-    """A timer unit leads to a record behind the commit log."""
+    """A timer unit points beyond the commit log."""
     scene = _scene(job)
     row = _unit(job, scene, lambda row: scene.waiting[row])
     _set_unit(job, scene, row, "offsetPy", _FAR, RuleName.TIMER_UNIT_RECORD)
@@ -252,18 +252,18 @@ def timer_log_short(job: Job) -> None:
     log = timer_log(job.store)
     job.need(log is not None and file == log.files[-1].relative, "timer unit in the last file")
     job.editor.truncate(file, start)
-    job.note = f"{file} has {start} bytes"
+    job.note = f"{file} cut to {start:,} bytes"
     job.promise(RuleName.TIMER_CHECK_RANGE, Place("config/timercheck"))
 
 
 def _gone(job: Job, file: str) -> None:
-    job.note = f"{file} is gone"
+    job.note = f"{file} removed"
     job.promise(RuleName.TIMER_FILE_MISSING, Place(file))
 
 
 @damage("H5", causes=(RuleName.TIMER_FILE_MISSING,), needs=TIMERS)
 def timer_log_missing(job: Job) -> None:
-    """The timer log is gone."""
+    """The timer log is missing."""
     _scene(job)
     job.need(job.is_free("timerlog/"), "free timer log")
     job.editor.remove_tree("timerlog")
@@ -272,7 +272,7 @@ def timer_log_missing(job: Job) -> None:
 
 @damage("H5", causes=(RuleName.TIMER_FILE_MISSING,), needs=TIMERS)
 def timer_wheel_missing(job: Job) -> None:
-    """The timer wheel is gone, and with it its snapshots."""
+    """The timer wheel and its snapshots are missing."""
     _scene(job)
     for file in wheel_files(job.store):
         job.need(job.is_free(file.relative), "free timer wheel")
@@ -282,7 +282,7 @@ def timer_wheel_missing(job: Job) -> None:
 
 @damage("H5", causes=(RuleName.TIMER_FILE_MISSING,), needs=TIMERS)
 def timer_check_missing(job: Job) -> None:
-    """The progress file of the timers is gone."""
+    """The progress file of the timers is missing."""
     _scene(job)
     for file in ("config/timercheck", "config/timercheck.bak"):
         if job.editor.exists(file):

@@ -132,7 +132,7 @@ def _room(job: Job, count: int) -> QueueScene:
     options={"count": "how many units"},
 )
 def dangling_tail(job: Job) -> None:
-    """Units behind the last one point behind the log."""
+    """Units after the last one point beyond the log."""
     count = job.number("count", 1 + job.rng.randrange(4), 1, 1000)
     scene = _room(job, count)
     first = scene.unit(scene.end_index)
@@ -140,7 +140,7 @@ def dangling_tail(job: Job) -> None:
     size = 100 + job.rng.randrange(200)
     for number in range(count):
         _write(job, scene.unit(scene.end_index + number), end + number * size, size, 0)
-    _told(job, first, f"{count} units behind the last one")
+    _told(job, first, f"{count} units after the last one")
     job.rely(job.last_log().file.relative, job.last_log().live_end)
     job.promise(RuleName.UNIT_BEYOND_LOG, unit_place(first, count, end))
 
@@ -152,9 +152,9 @@ def dangling_tail(job: Job) -> None:
     may_also=UNITS_LOST | rules(RuleName.UNIT_GHOST, RuleName.UNIT_SHIFTED, RuleName.UNIT_OF_DAMAGED_RECORD),
 )
 def unit_order(job: Job) -> None:
-    """A unit repeats the one before it.
+    """A unit repeats the unit before it.
 
-    Both units point to one record.
+    Both units point to the same record.
     """
     unit, record = _unit(
         job,
@@ -192,9 +192,9 @@ def unit_ghost(job: Job) -> None:
     may_also=UNITS_LOST | rules(RuleName.UNIT_GHOST),
 )
 def units_stale(job: Job) -> None:
-    """An old unit behind the end of a queue.
+    """An old unit follows the end of a queue.
 
-    An empty unit parts it from the queue.
+    An empty unit is between the two.
     """
     scene = _room(job, 2)
     old = scene.unit(scene.end_index - 1)
@@ -227,7 +227,7 @@ def queue_hole(job: Job) -> None:
     may_also=UNITS_LOST,
 )
 def queue_shift(job: Job) -> None:
-    """A unit is missing and the later ones moved up."""
+    """A unit is missing, and the later units moved up."""
 
     def fits(unit: Unit, scene: QueueScene, record: LogRecord) -> bool:
         rest = [scene.unit(index) for index in range(unit.index + 1, scene.end_index)]
@@ -239,12 +239,12 @@ def queue_shift(job: Job) -> None:
             and all(_record_of(job, item) for item in rest)
         )
 
-    unit, record = _unit(job, "unit with others behind it in the last file", fits)
+    unit, record = _unit(job, "unit that others follow in the last file", fits)
     scene = job.queue(unit.queue)
     end = scene.unit(scene.end_index - 1).end
     data = job.editor.read(unit.file.relative, unit.end, end)
     job.editor.write(unit.file.relative, unit.start, data + bytes(unit.end - unit.start))
-    _told(job, unit, "the unit removed, the later ones moved")
+    _told(job, unit, "the unit removed, the later units moved up")
     following = scene.unit(unit.index + 1)
     job.promise(RuleName.UNIT_SHIFTED, replace(unit_place(unit, 1, following.offset), end=None))
     job.promise(RuleName.RECORD_WITHOUT_UNIT, _without_unit(unit, record))
@@ -262,7 +262,7 @@ def _record_of(job: Job, unit: Unit) -> bool:
     may_also=UNITS_LOST,
 )
 def pre_blank_misplaced(job: Job) -> None:
-    """A pre-blank unit in the middle."""
+    """A pre-blank unit is in the middle of a queue."""
     unit, record = _unit(job, "unit between two others", _is_inside)
     job.editor.write(unit.file.relative, unit.start, PRE_BLANK_UNIT)
     _lost(job, unit, record, "the unit", RuleName.PRE_BLANK_MISPLACED, None)
@@ -275,7 +275,7 @@ def pre_blank_misplaced(job: Job) -> None:
     may_also=UNITS_LOST,
 )
 def partial_unit(job: Job) -> None:
-    """A last file that was cut within a unit."""
+    """The last file of a queue was cut within a unit."""
 
     def fits(unit: Unit, scene: QueueScene, record: LogRecord) -> bool:
         sizes = [file.size for queue in job.store.queues for file in queue.files]
@@ -291,7 +291,7 @@ def partial_unit(job: Job) -> None:
     offset_end = 8 - len(unit.offset.to_bytes(8, "big").lstrip(b"\0")) + 1
     size = unit.start + offset_end + job.rng.randrange(20 - offset_end)
     job.editor.truncate(unit.file.relative, size)
-    _told(job, unit, f"{unit.file.relative} cut to {size} bytes, within the unit")
+    _told(job, unit, f"{unit.file.relative} cut to {size:,} bytes, within the unit")
     place = Place(unit.file.relative, unit.start, size, topic=unit.queue.topic, queue_id=unit.queue.queue_id)
     job.promise(RuleName.UNIT_PARTIAL, place)
     job.promise(RuleName.SEGMENT_LENGTH, replace(place, start=0))
@@ -305,7 +305,7 @@ def partial_unit(job: Job) -> None:
     may_also=rules(RuleName.CONSUMER_OFFSET_OF_LOST_UNITS),
 )
 def empty_last_file(job: Job) -> None:
-    """A further file of a queue, all zeros."""
+    """A queue has a further file, all zeros."""
     scene = _room(job, 0)
     last = scene.files[-1]
     start = (last.start_offset or 0) + last.size
@@ -324,7 +324,7 @@ def empty_last_file(job: Job) -> None:
     may_also=UNITS_LOST,
 )
 def unit_invalid(job: Job) -> None:
-    """A unit with a negative size."""
+    """A unit has a negative size."""
     unit, record = _unit(job, "unit between two others", _is_inside)
     _write(job, unit, unit.offset, -1 - job.rng.randrange(1 << 20), unit.tags_code)
     _lost(job, unit, record, "the size of the unit", RuleName.UNIT_INVALID, unit.offset)
@@ -332,7 +332,7 @@ def unit_invalid(job: Job) -> None:
 
 @damage("Q11", causes=(RuleName.UNIT_SIZE,), needs="a unit")
 def wrong_size(job: Job) -> None:
-    """A unit says another size than its record."""
+    """A unit has another size than its record."""
     unit, record = _unit(job, "unit")
     size = record.total_size + 1 + job.rng.randrange(500)
     _write(job, unit, unit.offset, size, unit.tags_code)
@@ -352,7 +352,7 @@ def wrong_tags(job: Job) -> None:
 def wrong_delivery(job: Job) -> None:
     """A delayed message's unit has another delivery time.
 
-    The time is not the one that the level of the message gives.
+    The level of the message gives another time.
     """
 
     def common(unit: Unit, scene: QueueScene, record: LogRecord) -> bool:
@@ -372,7 +372,7 @@ def wrong_delivery(job: Job) -> None:
     may_also=rules(RuleName.BATCH_UNIT_CONTENT, RuleName.RECORD_WITHOUT_UNIT, RuleName.UNIT_GHOST),
 )
 def batch_base(job: Job) -> None:
-    """A batch unit's base does not follow the one before."""
+    """The base of a batch unit does not follow the unit before."""
     unit, _ = _batch_unit(job)
     base = unit.base + 1 + job.rng.randrange(5)
     start = unit.start + BATCH_UNIT.offset("msgBaseOffset")
@@ -415,7 +415,7 @@ def _ext_unit(job: Job) -> tuple[Unit, LogRecord, MappedFile, int]:
     may_also=rules(RuleName.EXT_UNIT_CONTENT),
 )
 def ext_dangling(job: Job) -> None:
-    """An extension address behind the extension files."""
+    """A unit has an address beyond the extension files."""
     unit, _, file, _ = _ext_unit(job)
     end = (file.start_offset or 0) + 100 * file.size
     _write(job, unit, unit.offset, unit.size, ext_address(end))
@@ -430,7 +430,7 @@ def ext_dangling(job: Job) -> None:
     & rules(RuleName.EXT_ADDRESS_DANGLING, RuleName.EXT_UNIT_MALFORMED, RuleName.EXT_UNIT_ORPHAN),
 )
 def ext_malformed(job: Job) -> None:
-    """An extension unit with an impossible size."""
+    """An extension unit has an impossible size."""
     unit, _, file, pos = _ext_unit(job)
     job.editor.write(file.relative, pos, b"\0\5")
     _changed(job, unit, "the size of the extension unit", RuleName.EXT_ADDRESS_DANGLING)
@@ -438,9 +438,9 @@ def ext_malformed(job: Job) -> None:
 
 @damage("Q9", causes=(RuleName.EXT_UNIT_CONTENT,), needs="a unit with an extension")
 def ext_content(job: Job) -> None:
-    """An extension unit of another message.
+    """An extension unit belongs to another message.
 
-    Its storeTimestamp is another.
+    The unit's storeTimestamp is wrong.
     """
     unit, record, file, pos = _ext_unit(job)
     start = pos + EXT_UNIT.offset("msgStoreTime")

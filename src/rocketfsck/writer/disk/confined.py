@@ -70,7 +70,7 @@ class Root(Closing):
     def place_of(self, path: str) -> Place:
         """The place of a full path below the root; UsageError for one that is not."""
         if not self.holds(path):
-            raise UsageError(f"{path!a} is not below {self.path!a}: nothing is written there")
+            raise UsageError(f"{path!a} is outside {self.path!a}: rocketfsck does not write there")
         return Place(self, path[len(self.path) :].lstrip("/"))
 
 
@@ -89,7 +89,9 @@ class Place:
         if any(part in ("", ".", "..") or "\0" in part for part in parts):
             raise UsageError(f"{self.name!a} is not the name of a file below {self.root.path!a}")
         if self.root.only is not None and parts and parts[0] not in self.root.only:
-            raise UsageError(f"{self.name!a} in {self.root.path!a} is not ours to change")
+            raise UsageError(
+                f"{self.name!a} in {self.root.path!a} is outside of what this command may change"
+            )
 
     def __truediv__(self, name: str) -> Place:
         return Place(self.root, f"{self.name}/{name}" if self.name else name)
@@ -132,7 +134,7 @@ def place_at(path: str | os.PathLike[str]) -> Place:
         roots = list(_roots)
     holding = [root for root in roots if root.holds(text)]
     if not holding:
-        raise UsageError(f"{text!a} is in no directory that was opened for writing")
+        raise UsageError(f"{text!a} is outside the directories opened for writing")
     return max(holding, key=lambda root: len(root.path)).place_of(text)
 
 

@@ -62,12 +62,20 @@ def exists(place: Place) -> bool:
 
 def is_directory(place: Place) -> bool:
     """Whether there is a directory, and not only a link to one."""
-    return exists(place) and stat.S_ISDIR(status_of(place).st_mode)
+    return stat.S_ISDIR(_mode_of(place))
 
 
 def is_file(place: Place) -> bool:
     """Whether there is a regular file, and not only a link to one."""
-    return exists(place) and stat.S_ISREG(status_of(place).st_mode)
+    return stat.S_ISREG(_mode_of(place))
+
+
+def _mode_of(place: Place) -> int:
+    """The mode of what has this name; 0 for nothing."""
+    try:
+        return status_of(place).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
 
 
 def list_names(place: Place) -> list[str]:
@@ -167,6 +175,18 @@ def write_new(place: Place, data: bytes, mode: int = 0o666) -> None:
         unlink(place)
     create(place, 0, mode)
     write(place, 0, data)
+
+
+def append(place: Place, data: bytes, mode: int = 0o666) -> None:
+    """Write behind the end of a file, durably; it is made if it is not there yet."""
+    _before("append", place)
+    descriptor = open_file(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode)
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def open_part(place: Place) -> int:

@@ -79,11 +79,12 @@ def _publish(building: Place, target: Place, aside: Place, *, replace: bool) -> 
     fileops.rename(building, target)
 
 
-def clear_leftovers(target: Path) -> None:
+def clear_leftovers(target: Path) -> tuple[str, ...]:
     """Remove what a killed process left that built at this place; put back what it was to replace.
 
-    What a living process builds stays. Raises OSError.
+    Gives the names of what it removed. What a living process builds stays. Raises OSError.
     """
+    removed = []
     for shelf, name in _leftovers(target):
         place = shelf / name
         if not fileops.is_directory(place):
@@ -93,6 +94,8 @@ def clear_leftovers(target: Path) -> None:
             fileops.rename(mine / name, mine / target.name)
         else:
             fileops.remove_tree(place)
+            removed.append(name)
+    return tuple(removed)
 
 
 class SideFile:

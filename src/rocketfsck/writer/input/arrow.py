@@ -75,7 +75,7 @@ def _row(row: dict[str, Any], schema: pa.Schema, own: bool, source: MessageSourc
             try:
                 row[name] = json.loads(value)
             except ValueError:
-                raise InputError(source.place, name, "no JSON") from None
+                raise InputError(source.place, name, "not JSON") from None
         elif pa.types.is_map(kind):
             row[name] = _pairs(value, in_order=row.get("kind") == "record")
     return row

@@ -50,7 +50,7 @@ def integer(least: int, most: int) -> Convert:
         if type(value) is not int:
             raise ValueError(f"{_shown(value)} is not a whole number")
         if not least <= value <= most:
-            raise ValueError(f"{_shown(value)} is not in {least} .. {most}")
+            raise ValueError(f"{_shown(value)} must be {least} to {most}")
         return value
 
     return convert
@@ -104,13 +104,13 @@ def host(value: Any) -> Host:
     if name.startswith("[") and name.endswith("]"):
         name = name[1:-1]
     elif ":" in name:
-        raise ValueError(f"{_shown(value)}: an IPv6 address stands in brackets")
+        raise ValueError(f"{_shown(value)}: an IPv6 address needs brackets")
     try:
         address = ip_address(name).packed
     except ValueError:
         raise ValueError(f"{_shown(value)} is not ADDRESS:PORT") from None
     if not separator or not (port.isascii() and port.isdigit()) or int(port[:9]) > MAX_PORT:
-        raise ValueError(f"{_shown(value)}: the port is not in 0 .. {MAX_PORT}")
+        raise ValueError(f"{_shown(value)}: the port must be 0 to {MAX_PORT}")
     return Host(address, int(port))
 
 
@@ -121,7 +121,7 @@ def words(value: Any) -> str:
     listed = [text(item) for item in value]
     for word in listed:
         if " " in word or not word:
-            raise ValueError(f"{_shown(word)} is no single word: spaces separate keys")
+            raise ValueError(f"{_shown(word)} is more than one word: spaces separate keys")
     return " ".join(listed)
 
 
@@ -146,7 +146,7 @@ def properties(value: Any) -> Properties:
 def raw_properties(value: bytes) -> bytes:
     """A properties string, stored as it is."""
     if len(value) > MAX_PROPERTIES_SIZE:
-        raise ValueError(f"{len(value)} bytes: {MAX_PROPERTIES_SIZE} at most")
+        raise ValueError(f"{len(value)} bytes: the limit is {MAX_PROPERTIES_SIZE:,}")
     return value
 
 
@@ -190,7 +190,7 @@ def _item(value: Any, number: int) -> InnerItem:
         if given is None:
             continue
         if target in found:
-            raise ValueError(f"item {number}: {target} is given twice")
+            raise ValueError(f"item {number}: {target} appears twice")
         try:
             found[target] = convert(given)
         except ValueError as error:
@@ -224,7 +224,7 @@ def kind(value: Any) -> str:
 
 def _schema_version(value: Any) -> int:
     if value != SCHEMA_VERSION or type(value) is not int:
-        raise ValueError(f"{_shown(value)}: {SCHEMA_VERSION} is the one that is known")
+        raise ValueError(f"{_shown(value)}: this program reads {SCHEMA_VERSION}")
     return SCHEMA_VERSION
 
 
@@ -236,45 +236,47 @@ def _shown(value: Any) -> str:
 _TIMESTAMP = integer(0, INT64_MAX)
 
 FIELDS: tuple[InputField, ...] = (
-    InputField("topic", text, "where the message goes"),
-    InputField("queueId", integer(0, INT32_MAX), "queue of the topic; default 0"),
+    InputField("topic", text, "topic of the message"),
+    InputField("queue_id", integer(0, INT32_MAX), "queue of the topic; default 0"),
     InputField("body", body_bytes, "the body, text as UTF-8; default empty"),
     InputField("body_b64", base64_bytes, "the body in base64"),
     InputField("body_hex", hex_bytes, "the body in hexadecimal digits"),
     InputField("tags", text, "the property TAGS"),
     InputField("keys", words, "the property KEYS: one text, or a list of words"),
-    InputField("uniqKey", text, "the property UNIQ_KEY"),
+    InputField("unique_key", text, "the property UNIQ_KEY"),
     InputField("properties", properties, "object (the broker's order) or list of pairs (this order)"),
     InputField(
         "properties_b64",
         lambda value: raw_properties(base64_bytes(value)),
-        "the properties string itself, in base64",
+        "the properties string, in base64",
     ),
     InputField(
-        "properties_raw_b64", lambda value: raw_properties(base64_bytes(value)), "the same, as dump names it"
+        "properties_raw_b64",
+        lambda value: raw_properties(base64_bytes(value)),
+        "the same, under the name that dump uses",
     ),
-    InputField("properties_raw", lambda value: raw_properties(body_bytes(value)), "the same, binary"),
-    InputField("flag", integer(INT32_MIN, INT32_MAX), "the producer's own; default 0"),
-    InputField("sysFlag", integer(0, KNOWN_SYS_FLAGS), "compression and other bits; default 0"),
-    InputField("bornTimestamp", _TIMESTAMP, "ms; default: storeTimestamp"),
-    InputField("storeTimestamp", _TIMESTAMP, "ms; default: 1 ms after the message before"),
-    InputField("bornHost", host, "ADDRESS:PORT of the producer; default 127.0.0.1:50000"),
-    InputField("storeHost", host, "ADDRESS:PORT of the broker; default 127.0.0.1:10911"),
-    InputField("reconsumeTimes", integer(0, INT32_MAX), "retry count; default 0"),
-    InputField("preparedTransactionOffset", integer(0, INT64_MAX), "default 0"),
-    InputField("delayLevel", integer(0, INT32_MAX), "the property DELAY; default none"),
-    InputField("multiDispatch", names, "the queues of the property INNER_MULTI_DISPATCH"),
-    InputField("filterBitMap", bit_map, "bit map of the consume queue's ext unit, in base64"),
+    InputField("properties_raw", lambda value: raw_properties(body_bytes(value)), "the same, as binary"),
+    InputField("flag", integer(INT32_MIN, INT32_MAX), "the producer's own flags; default 0"),
+    InputField("sys_flag", integer(0, KNOWN_SYS_FLAGS), "compression and other bits; default 0"),
+    InputField("born_timestamp", _TIMESTAMP, "ms; default: storeTimestamp"),
+    InputField("store_timestamp", _TIMESTAMP, "ms; default: 1 ms after the message before"),
+    InputField("born_host", host, "ADDRESS:PORT of the producer; default 127.0.0.1:50000"),
+    InputField("store_host", host, "ADDRESS:PORT of the broker; default 127.0.0.1:10911"),
+    InputField("reconsume_times", integer(0, INT32_MAX), "retry count; default 0"),
+    InputField("prepared_transaction_offset", integer(0, INT64_MAX), "default 0"),
+    InputField("delay_level", integer(0, INT32_MAX), "the property DELAY; default none"),
+    InputField("multi_dispatch", names, "the queues of the property INNER_MULTI_DISPATCH"),
+    InputField("filter_bit_map", bit_map, "bit map of the consume queue's ext unit, in base64"),
     InputField("items", items, "the messages of a legacy or inner batch"),
-    InputField("kind", kind, "how it is put: normal (the default), half, commit …"),
+    InputField("kind", kind, "kind of message: normal (the default), half, commit …"),
     InputField("schema_version", _schema_version, "1"),
 )
 FIELDS_BY_NAME: Mapping[str, InputField] = {field.name: field for field in FIELDS}
 
 DERIVED = frozenset({
-    "queueOffset", "physicalOffset", "totalSize", "magicCode", "bodyCRC", "bodyLength", "topicLength",
-    "propertiesLength", "transaction", "compression", "faults", "traits", "reason", "file", "start", "end",
-    "offset", "position", "run", "tagsCode", "batchSize", "msgBaseOffset", "keyHashes",
+    "queue_offset", "physical_offset", "size", "magic_code", "body_crc", "body_size", "topic_size",
+    "properties_size", "transaction", "compression", "faults", "traits", "reason", "file", "start", "end",
+    "offset", "position", "run", "tags_code", "batch_count", "msg_base_offset", "key_hashes",
     "topic_b64", "file_b64",
 })  # fmt: skip
 """Fields of dumped records that the store gives anew: known, and not used."""

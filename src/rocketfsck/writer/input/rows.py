@@ -44,7 +44,7 @@ DEFAULT_START_TIME = 1_704_067_200_000
 
 _BODIES = ("body", "body_b64", "body_hex")
 _RAW_PROPERTIES = ("properties_b64", "properties_raw_b64", "properties_raw")
-_SHORTCUTS = (("tags", TAGS), ("keys", KEYS), ("uniqKey", UNIQ_KEY))
+_SHORTCUTS = (("tags", TAGS), ("keys", KEYS), ("unique_key", UNIQ_KEY))
 _HEAD_SIZE = 8
 _ARROW_HEADS = (b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")
 _INNER_BITS = NEED_UNWRAP | INNER_BATCH
@@ -54,16 +54,16 @@ _FIELD_OF_REASON = (
     ("INNER_", "properties"),
     ("DELAY", "properties"),
     ("body", "body"),
-    ("queue_id", "queueId"),
-    ("queue ", "multiDispatch"),
-    ("multi_dispatch", "multiDispatch"),
-    ("a queue stands", "multiDispatch"),
-    ("only normal", "multiDispatch"),
-    ("sys_flag", "sysFlag"),
-    ("born_host", "bornHost"),
-    ("store_host", "storeHost"),
+    ("queue_id", "queue_id"),
+    ("queue ", "multi_dispatch"),
+    ("multi_dispatch", "multi_dispatch"),
+    ("the multi-dispatch", "multi_dispatch"),
+    ("only normal", "multi_dispatch"),
+    ("sys_flag", "sys_flag"),
+    ("born_host", "born_host"),
+    ("store_host", "store_host"),
     ("items", "items"),
-    ("a delayed", "delayLevel"),
+    ("a delayed", "delay_level"),
 )
 """How the writer's reasons begin, and the field that each is about."""
 
@@ -161,7 +161,7 @@ def _message(values: dict[str, Any], place: str, clock: int) -> OutgoingMessage:
     stored = values.get("kind") == AS_STORED
     kind = KINDS[values.get("kind", Kind.NORMAL.value)]
     body = _one_of(values, _BODIES, place)
-    sys_flag = values.get("sysFlag", 0)
+    sys_flag = values.get("sys_flag", 0)
     items = values.get("items", ())
     if stored and sys_flag & _INNER_BITS == _INNER_BITS:
         kind, sys_flag = Kind.INNER_BATCH, sys_flag & ~_INNER_BITS
@@ -169,7 +169,7 @@ def _message(values: dict[str, Any], place: str, clock: int) -> OutgoingMessage:
             items, body = tuple(decode_items(body or b"")), None
         except FormatError as error:
             raise InputError(place, "body", f"no items of an inner batch: {error}") from None
-    time = values.get("storeTimestamp", values.get("bornTimestamp", clock))
+    time = values.get("store_timestamp", values.get("born_timestamp", clock))
     properties = _all_properties(values, place, in_order=stored)
     if stored and kind is Kind.NORMAL and _is_delivered(values["topic"], sys_flag, properties):
         kind = Kind.DELIVERED
@@ -177,27 +177,27 @@ def _message(values: dict[str, Any], place: str, clock: int) -> OutgoingMessage:
         topic=values["topic"],
         body=body or b"",
         store_timestamp=time,
-        queue_id=values.get("queueId", 0),
+        queue_id=values.get("queue_id", 0),
         properties=properties,
         kind=kind,
         flag=values.get("flag", 0),
         sys_flag=sys_flag,
-        born_timestamp=values.get("bornTimestamp"),
-        born_host=values.get("bornHost", DEFAULT_BORN_HOST),
-        store_host=values.get("storeHost", DEFAULT_STORE_HOST),
-        reconsume_times=values.get("reconsumeTimes", 0),
-        prepared_transaction_offset=values.get("preparedTransactionOffset", 0),
+        born_timestamp=values.get("born_timestamp"),
+        born_host=values.get("born_host", DEFAULT_BORN_HOST),
+        store_host=values.get("store_host", DEFAULT_STORE_HOST),
+        reconsume_times=values.get("reconsume_times", 0),
+        prepared_transaction_offset=values.get("prepared_transaction_offset", 0),
         items=items,
-        delay_level=values.get("delayLevel", 0),
-        multi_dispatch=values.get("multiDispatch", ()),
-        filter_bit_map=values.get("filterBitMap", b""),
+        delay_level=values.get("delay_level", 0),
+        multi_dispatch=values.get("multi_dispatch", ()),
+        filter_bit_map=values.get("filter_bit_map", b""),
     )
 
 
 def _one_of(values: Mapping[str, Any], names: tuple[str, ...], place: str) -> Any:
     given = [name for name in names if name in values]
     if len(given) > 1:
-        raise InputError(place, given[1], f"{given[0]} is given, too")
+        raise InputError(place, given[1], f"{given[0]} is also given")
     return values[given[0]] if given else None
 
 
@@ -207,20 +207,20 @@ def _all_properties(values: Mapping[str, Any], place: str, *, in_order: bool) ->
     given: Properties = values.get("properties", {})
     if raw is not None:
         if "properties" in values and not in_order:
-            raise InputError(place, "properties", "the properties string is given, too")
+            raise InputError(place, "properties", "the properties string is also given")
         given = raw
     shortcuts = {name: values[field] for field, name in _SHORTCUTS if field in values}
     if isinstance(given, bytes):
         if shortcuts and not in_order:
             fields = [field for field, _ in _SHORTCUTS if field in values]
-            raise InputError(place, fields[0], "the properties string is given and says it all")
+            raise InputError(place, fields[0], "the properties string is given and has all of them")
         return given
     pairs = tuple(given.items()) if isinstance(given, Mapping) else given
     if in_order:
         return pairs
     for field, name in _SHORTCUTS:
         if name in shortcuts and any(key == name and value != shortcuts[name] for key, value in pairs):
-            raise InputError(place, field, f"{name} is another one in the properties")
+            raise InputError(place, field, f"the properties have another {name}")
     known = {key for key, _ in pairs}
     added = tuple((name, value) for name, value in shortcuts.items() if name not in known)
     return {**dict(pairs), **dict(added)} if isinstance(given, Mapping) else pairs + added
@@ -264,7 +264,7 @@ def _json_rows(stream: IO[bytes], source: MessageSource) -> Iterator[Row]:
             return
         source.number += 1
         if len(line) > MAX_LINE_SIZE:
-            raise InputError(source.place, "", f"more than {MAX_LINE_SIZE} bytes")
+            raise InputError(source.place, "", f"more than {MAX_LINE_SIZE:,} bytes")
         if source.number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")
         if line.strip():
@@ -282,7 +282,7 @@ def _json_row(line: bytes, place: str) -> Row:
     except UnicodeDecodeError as error:
         raise InputError(place, "", f"byte {error.start} is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise InputError(place, "", f"no JSON: {error.msg} at character {error.pos}") from None
+        raise InputError(place, "", f"not JSON: {error.msg} at character {error.pos}") from None
     except RecursionError:
         raise InputError(place, "", "JSON that is nested too deeply") from None
     except ValueError as error:
@@ -297,7 +297,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{_named(twice)}: given twice")
+        raise ValueError(f"{_named(twice)}: appears twice")
     return found
 
 

@@ -143,10 +143,10 @@ def _check_numbers(message: OutgoingMessage) -> None:
     for name, least, most in _RANGES:
         value = getattr(message, name)
         if type(value) is not int or not least <= value <= most:
-            raise MessageError(f"{name} is {value!r}: needs {least} .. {most}")
+            raise MessageError(f"{name} is {value!r}: needs {least} to {most}")
     born = message.born_timestamp
     if born is not None and not INT64_MIN <= born <= INT64_MAX:
-        raise MessageError(f"born_timestamp is {born!r}: needs {INT64_MIN} .. {INT64_MAX}")
+        raise MessageError(f"born_timestamp is {born!r}: needs {INT64_MIN} to {INT64_MAX}")
 
 
 def _check_hosts(message: OutgoingMessage, dialect: Dialect) -> None:
@@ -160,7 +160,9 @@ def _check_hosts(message: OutgoingMessage, dialect: Dialect) -> None:
 def _sys_flag(message: OutgoingMessage) -> int:
     sys_flag = message.sys_flag
     if sys_flag & (NEED_UNWRAP | INNER_BATCH) and message.kind is not Kind.INNER_BATCH:
-        raise MessageError(f"sys_flag {sys_flag:#x} says inner batch, the kind is {message.kind.value}")
+        raise MessageError(
+            f"sys_flag {sys_flag:#x} has the inner batch bit, but the kind is {message.kind.value}"
+        )
     if sys_flag & COMPRESSION_TYPE_MASK and not sys_flag & COMPRESSED:
         raise MessageError(f"sys_flag {sys_flag:#x} has a compression type without the compressed bit")
     if sys_flag & COMPRESSION_TYPE_MASK > 0x300:
@@ -169,7 +171,7 @@ def _sys_flag(message: OutgoingMessage) -> int:
     given = sys_flag & TRANSACTION_MASK
     bits = _TRANSACTION_BITS.get(message.kind, given if message.kind is Kind.NORMAL else TRANSACTION_NOT)
     if given not in (TRANSACTION_NOT, bits):
-        raise MessageError(f"sys_flag {sys_flag:#x} is not that of a {message.kind.value} message")
+        raise MessageError(f"sys_flag {sys_flag:#x} does not fit a {message.kind.value} message")
     return sys_flag & ~TRANSACTION_MASK | bits
 
 
@@ -178,7 +180,7 @@ def _check_name(name: str, what: str) -> bytes:
     if not encoded or name in (".", "..") or "/" in name or "\0" in name:
         raise MessageError(f"{what} {name!r} cannot be a directory's name")
     if len(encoded) > MAX_NAME_SIZE:
-        raise MessageError(f"{what} of {len(encoded)} bytes: {MAX_NAME_SIZE} at most")
+        raise MessageError(f"{what} of {len(encoded)} bytes: the limit is {MAX_NAME_SIZE}")
     return encoded
 
 
@@ -188,10 +190,10 @@ def _topic(topic: str, message: OutgoingMessage, dialect: Dialect) -> tuple[byte
         raise MessageError(f"topic {topic!r} is not text that UTF-8 can hold")
     if utf16_length(topic) <= MAX_TOPIC_SIZE_V1:
         if len(encoded) > MAX_TOPIC_SIZE_V1:
-            raise MessageError(f"topic of {len(encoded)} bytes: its length would be written as negative")
+            raise MessageError(f"topic of {len(encoded)} bytes: the broker would write a negative length")
         return encoded, MAGIC_V1
     if not dialect.v2_allowed or not topic.startswith(RETRY_PREFIX) or message.kind is Kind.LEGACY_BATCH:
-        raise MessageError(f"topic of {utf16_length(topic)} characters: {MAX_TOPIC_SIZE_V1} at most")
+        raise MessageError(f"topic of {utf16_length(topic)} characters: the limit is {MAX_TOPIC_SIZE_V1}")
     assert len(encoded) <= MAX_TOPIC_SIZE_V2
     return encoded, MAGIC_V2
 
@@ -222,7 +224,7 @@ def _plain_draft(message: OutgoingMessage, options: WriteOptions) -> Draft:
         message_count=int(transaction in (TRANSACTION_NOT, TRANSACTION_COMMIT)),
     )
     if message.multi_dispatch and not takes_multi_dispatch(message.topic, options):
-        raise MessageError("multi_dispatch, but this store or this topic is written without it")
+        raise MessageError("multi_dispatch, which the settings of this store or topic exclude")
     _check_inner_properties(draft, options)
     _check_multi_dispatch(draft, options)
     return draft
@@ -261,11 +263,11 @@ def _check_multi_dispatch(draft: Draft, options: WriteOptions) -> None:
         if not name.startswith(LMQ_PREFIX) and options.dialect.version.since("5.3.2"):
             raise MessageError(f"queue {name!r}: {options.dialect.version} dispatches to {LMQ_PREFIX}* only")
         if name in options.batch_topics:
-            raise MessageError(f"queue {name!r} is of a batch topic")
+            raise MessageError(f"queue {name!r} belongs to a batch topic")
         if (name, multi_dispatch_queue_id(name, draft.queue_id)) == (draft.topic, draft.queue_id):
             raise MessageError(f"queue {name!r} is the message's own")
     if len(set(names)) != len(names):
-        raise MessageError("a queue stands twice in the multi-dispatch list")
+        raise MessageError("the multi-dispatch list names a queue twice")
 
 
 def _check_inner_properties(draft: Draft, options: WriteOptions) -> None:
@@ -273,13 +275,13 @@ def _check_inner_properties(draft: Draft, options: WriteOptions) -> None:
     if options.dialect.batch_queues and draft.message.kind is not Kind.INNER_BATCH:
         properties = as_map(draft.properties, options.dialect)
         if INNER_NUM in properties and INNER_BASE in properties:
-            raise MessageError("INNER_NUM and INNER_BASE in a message that is no inner batch")
+            raise MessageError("INNER_NUM and INNER_BASE outside an inner batch")
 
 
 def _half(draft: Draft, options: WriteOptions) -> Draft:
     dialect = options.dialect
     if not dialect.half_topic:
-        raise MessageError(f"{dialect.version} has no half topic: its prepared records stand in the real one")
+        raise MessageError(f"{dialect.version} has no half topic: its prepared records are in the real topic")
     if INNER_MULTI_DISPATCH in as_map(draft.properties, dialect) and options.multi_dispatch:
         raise MessageError("a half message cannot be dispatched to several queues")
     properties = as_map(draft.properties, dialect)
@@ -367,7 +369,7 @@ def _inner_batch(draft: Draft, options: WriteOptions) -> Draft:
     if draft.topic not in options.batch_topics:
         raise MessageError(f"an inner batch, but {draft.topic} is not among the batch topics")
     if len(items) > INT16_MAX:
-        raise MessageError(f"an inner batch of {len(items)} messages: {INT16_MAX} at most")
+        raise MessageError(f"an inner batch of {len(items):,} messages: the limit is {INT16_MAX:,}")
     added = {INNER_NUM: str(len(items))}
     return replace(
         draft,

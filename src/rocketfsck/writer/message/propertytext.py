@@ -91,5 +91,5 @@ def _check_pair(name: str, value: str | None) -> None:
 
 def _checked(data: bytes) -> bytes:
     if len(data) > MAX_PROPERTIES_SIZE:
-        raise MessageError(f"properties of {len(data)} bytes: {MAX_PROPERTIES_SIZE} at most")
+        raise MessageError(f"properties of {len(data)} bytes: the limit is {MAX_PROPERTIES_SIZE:,}")
     return data

@@ -18,6 +18,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.consumequeue import UNIT, UNIT_SIZE
 from rocketfsck.formats.indexfile import ENTRY_SIZE, entry_pos
 from rocketfsck.formats.javatext import INT64_MAX
+from rocketfsck.progress import Phase, phase
 from rocketfsck.scan.build.entries import put_entries
 from rocketfsck.scan.machine.crc import chosen
 from rocketfsck.scan.synth import compiled as kernels
@@ -27,7 +28,7 @@ from rocketfsck.writer.commitlog import CommitLog, make_room
 from rocketfsck.writer.consumequeue import QueueState, put_unit
 from rocketfsck.writer.filesums import crc32, crc32_of_zeros
 from rocketfsck.writer.indexfile import IndexFileState, IndexService, fetch_file, put_key
-from rocketfsck.writer.making import Fill, FillProgress, OnPut, Sums
+from rocketfsck.writer.making import WRITING, Fill, OnPut, Sums
 from rocketfsck.writer.storewriter import StoreWriter
 from rocketfsck.writer.streams import write_at
 from rocketfsck.writer.synth.kernelinput import KernelInput, kernel_input
@@ -38,13 +39,14 @@ KEY_ROWS = 1 << 17
 INDEX_CHUNK_SIZE = 1 << 20
 
 
-def bulk_fill(plan: Plan, size: int | None, limit: int, progress: FillProgress | None = None) -> Fill:
+def bulk_fill(plan: Plan, size: int | None, limit: int) -> Fill:
     """Puts the messages of a plain plan, as `synthesis.story_fill` does."""
 
     def fill(writer: StoreWriter, on_put: OnPut | None) -> Sums:
         assert on_put is None
         bulk = _Bulk(writer, plan, size, limit)
-        bulk.run(progress)
+        with phase(WRITING, size) as at:
+            bulk.run(at)
         return bulk.sums
 
     return fill
@@ -56,7 +58,7 @@ class _Bulk:
     def __init__(self, writer: StoreWriter, plan: Plan, size: int | None, limit: int) -> None:
         external = chosen()
         if external is None:
-            raise StoreError("no CRC-32 works on this machine; set ROCKETFSCK_KERNELS=plain")
+            raise StoreError("the kernels find no CRC-32 on this machine; set ROCKETFSCK_KERNELS=plain")
         self.writer = writer
         self.plan = plan
         self.size = size
@@ -82,7 +84,7 @@ class _Bulk:
         topic, queue_id = divmod(queue, self.plan.mix.queues)
         return self.plan.topics[topic], queue_id
 
-    def run(self, progress: FillProgress | None) -> None:
+    def run(self, at: Phase) -> None:
         """Everything, buffer by buffer."""
         log, options = self.writer.log, self.writer.options
         stop = kernels.STOP_BUFFER
@@ -93,8 +95,7 @@ class _Bulk:
             if stop == kernels.STOP_FILE:
                 self._end_file(int(self.state[kernels.S_NEEDED]))
                 self.state[kernels.S_OFFSET] = log.max_offset
-            if progress is not None:
-                progress(log.max_offset - options.start_offset, self.size)
+            at.at(log.max_offset - options.start_offset)
         if log.stream.last_start is not None:
             self._settle_crc(log.stream.last_start, log.max_offset)
 
@@ -235,7 +236,7 @@ class _Bulk:
         file.header = replace(
             header,
             end_timestamp=int(columns.time[row]),
-            end_phy_offset=int(columns.offset[row]),
+            end_physical_offset=int(columns.offset[row]),
             hash_slot_count=header.hash_slot_count + (count if counts_all else empty),
             index_count=header.index_count + count,
         )

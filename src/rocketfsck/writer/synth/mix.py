@@ -27,16 +27,16 @@ from rocketfsck.writer.synth.draws import MAX_BELOW, ZIPF_TENTHS_LIMIT
 KIND_NAMES: Mapping[str, str] = {
     "normal": "a plain message with keys",
     "delay": "delayed: goes to SCHEDULE_TOPIC_XXXX",
-    "delivered": "delayed before, its time has come",
+    "delivered": "delivered after a delay",
     "transaction": "half message, then commit or rollback and op message; prepared records up to 4.2.0",
     "retry": "goes to %RETRY%group",
     "dlq": "goes to %DLQ%group",
     "batch": "legacy batch, one record an item",
     "inner": "inner batch in a batch topic",
-    "lmq": "dispatched to light queues (LMQ), too",
-    "long": "topic of more than 127 bytes: a V2 record",
+    "lmq": "dispatched to light queues (LMQ) as well",
+    "long": "topic of more than 127 bytes (message V2)",
     "ipv6": "IPv6 hosts",
-    "compressed": "a body in zlib's or zstd's form",
+    "compressed": "a body compressed with zlib or zstd",
     "edge": "odd properties, keys, flags, sizes",
 }
 """Kinds that a version does not have become normal messages."""
@@ -119,7 +119,9 @@ def parse_mix(text: str) -> Mix:
             known = ", ".join((*_PARSERS, *KIND_NAMES))
             raise UsageError(f"{name!r} is not one of {known}")
     if mix.topics * mix.queues > MAX_QUEUES:
-        raise UsageError(f"{mix.topics} topics of {mix.queues} queues: {MAX_QUEUES} queues at most in all")
+        raise UsageError(
+            f"{mix.topics} topics of {mix.queues} queues: the limit is {MAX_QUEUES:,} queues in all"
+        )
     if not any(mix.shares.values()):
         raise UsageError("a mix without any kind of message")
     return mix
@@ -132,7 +134,7 @@ def _number(name: str, value: str, least: int, most: int) -> int:
         raise UsageError(f"{name}={value}: not a number")
     number = int(digits) * scale
     if not least <= number <= most:
-        raise UsageError(f"{name}={value}: needs {least} .. {most}")
+        raise UsageError(f"{name}={value}: needs {least} to {most}")
     return number
 
 
@@ -153,7 +155,7 @@ def _zipf(name: str, value: str) -> int:
     whole, _, tenth = value.partition(".")
     digits = whole + (tenth or "0")
     if not (digits.isascii() and digits.isdigit()) or len(digits) != 2 or int(digits) > ZIPF_TENTHS_LIMIT:
-        raise UsageError(f"{name}={value}: needs 0.0 .. 3.0, one digit behind the point")
+        raise UsageError(f"{name}={value}: needs 0.0 to 3.0, with one decimal")
     return int(digits)
 
 

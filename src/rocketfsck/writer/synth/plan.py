@@ -136,11 +136,11 @@ def _check_sizes(plan: Plan, options: WriteOptions) -> None:
     limit = options.max_message_size
     if plan.dialect.record_limit_spares_properties:
         if body > limit:
-            raise UsageError(f"bodies of {body} bytes: maxMessageSize is {limit}")
+            raise UsageError(f"bodies of {body:,} bytes: maxMessageSize is {limit:,}")
         limit += PROPERTY_ALLOWANCE
     limit = min(limit, options.geometry.commitlog_file_size - BLANK_HEADER_SIZE)
     if largest > limit:
-        raise UsageError(f"records of {largest} bytes: {limit} at most with these settings")
+        raise UsageError(f"records of {largest:,} bytes: the limit with these settings is {limit:,}")
 
 
 def largest_record(plan: Plan) -> int:

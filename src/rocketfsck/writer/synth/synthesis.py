@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from rocketfsck.errors import UsageError
+from rocketfsck.progress import phase
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.writer.input.rows import DEFAULT_START_TIME
-from rocketfsck.writer.making import PROGRESS_EVERY, Fill, FillProgress, Made, OnPut, Sums, make_store
+from rocketfsck.writer.making import PROGRESS_EVERY, WRITING, Fill, Made, OnPut, Sums, make_store
 from rocketfsck.writer.manifest import ManifestLevel
 from rocketfsck.writer.options import WriteOptions
 from rocketfsck.writer.storewriter import StoreWriter, put
@@ -33,7 +34,6 @@ def synthesize(
     start_time: int = DEFAULT_START_TIME,
     manifest: ManifestLevel = ManifestLevel.BRIEF,
     manifest_path: Path | None = None,
-    progress: FillProgress | None = None,
 ) -> Made:
     """Make a store at `path` of made-up messages.
 
@@ -43,14 +43,14 @@ def synthesize(
     """
     options = _settled(options or WriteOptions(), mix)
     if not 0 <= start_time <= MAX_START_TIME:
-        raise UsageError(f"start time {start_time} is not in 0 .. {MAX_START_TIME} ms")
+        raise UsageError(f"start time {start_time} must be 0 to {MAX_START_TIME} ms")
     if size is None and message_count is None:
         message_count = DEFAULT_MESSAGES
     if size is not None and size < 0:
         raise UsageError(f"a size of {size} bytes")
     limit = MAX_MESSAGES if message_count is None else message_count
     if not 0 <= limit <= MAX_MESSAGES:
-        raise UsageError(f"{limit} messages: {MAX_MESSAGES} at most")
+        raise UsageError(f"{limit} messages: the limit is {MAX_MESSAGES:,}")
     plan = make_plan(seed, mix, options, start_time)
     source = {
         "seed": seed,
@@ -60,7 +60,7 @@ def synthesize(
         "mix": mix.document(),
     }
     bulk = is_bulk(plan, options, size, limit, manifest)
-    fill = _bulk_fill(plan, size, limit, progress) if bulk else story_fill(plan, size, limit, progress)
+    fill = _bulk_fill(plan, size, limit) if bulk else story_fill(plan, size, limit)
     return make_store(path, fill, options, source, manifest=manifest, manifest_path=manifest_path)
 
 
@@ -88,27 +88,28 @@ def is_bulk(plan: Plan, options: WriteOptions, size: int | None, limit: int, man
     return plain and compiled_wanted(expected)
 
 
-def story_fill(plan: Plan, size: int | None, limit: int, progress: FillProgress | None = None) -> Fill:
+def story_fill(plan: Plan, size: int | None, limit: int) -> Fill:
     """Puts messages one by one through the writer."""
 
     def fill(writer: StoreWriter, on_put: OnPut | None) -> Sums:
         story = Storyteller(plan, writer.options).tell()
         start = writer.options.start_offset
         message = next(story)
-        while writer.message_count < limit and (size is None or writer.log.max_offset - start < size):
-            records = put(writer, message)
-            if on_put is not None:
-                for record in records:
-                    on_put(record)
-            if progress is not None and writer.message_count % PROGRESS_EVERY == 0:
-                progress(writer.log.max_offset - start, size)
-            message = story.send(records)
+        with phase(WRITING, size) as at:
+            while writer.message_count < limit and (size is None or writer.log.max_offset - start < size):
+                records = put(writer, message)
+                if on_put is not None:
+                    for record in records:
+                        on_put(record)
+                if writer.message_count % PROGRESS_EVERY == 0:
+                    at.at(writer.log.max_offset - start)
+                message = story.send(records)
         return {}
 
     return fill
 
 
-def _bulk_fill(plan: Plan, size: int | None, limit: int, progress: FillProgress | None) -> Fill:
+def _bulk_fill(plan: Plan, size: int | None, limit: int) -> Fill:
     from rocketfsck.writer.synth.bulk import bulk_fill
 
-    return bulk_fill(plan, size, limit, progress)
+    return bulk_fill(plan, size, limit)

@@ -258,7 +258,7 @@ def test_a_gap_in_the_log_stops_a_start_that_waits(tmp_path: Path) -> None:
     log_files(tmp_path)[1].unlink()
     start = again(tmp_path, "4.9.8")
     assert not start.loads
-    assert "the start waits for the dispatcher" in start.refusals[0].reason
+    assert "the start waits forever for the dispatcher" in start.refusals[0].reason
     assert start.dispatch is not None
     assert start.dispatch.skipped[0].start_offset == LOG_SIZE
     assert start.dispatch.skipped[0].stuck
@@ -321,7 +321,7 @@ def test_a_half_record_in_a_file_without_a_blank(tmp_path: Path) -> None:
     first, second = start.dispatch.skipped[:2]
     assert (first.start_offset, first.end_offset) == (end, LOG_SIZE)
     assert (second.start_offset, second.end_offset) == (LOG_SIZE, LOG_SIZE + size + 1)
-    assert "ahead" in second.why
+    assert "further" in second.why
 
 
 def test_an_index_that_cannot_be_loaded(tmp_path: Path) -> None:
@@ -420,8 +420,8 @@ def test_notes_tell_what_is_left_out(tmp_path: Path) -> None:
 def test_a_running_broker_is_noted(tmp_path: Path) -> None:
     store = grown(tmp_path, 3)
     running = replace(store, live=LiveState(LockState.HELD, "a test", 1))
-    assert any("at work" in note for note in simulate_start(running, "5.3.3").notes)
-    assert not any("at work" in note for note in simulate_start(store, "5.3.3").notes)
+    assert any("a broker is running" in note for note in simulate_start(running, "5.3.3").notes)
+    assert not any("a broker is running" in note for note in simulate_start(store, "5.3.3").notes)
 
 
 def test_a_commit_log_alone(tmp_path: Path) -> None:

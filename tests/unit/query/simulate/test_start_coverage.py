@@ -71,7 +71,7 @@ def test_a_queue_database_that_is_not_read_here(tmp_path: Path, monkeypatch: pyt
     for module in ("query.start.databases", "store.rocks.lifting"):
         monkeypatch.setattr(f"rocketfsck.{module}.why_not_readable", lambda _: "nobody knows how")
     (reason,) = reasons(reopen(tmp_path), "5.5.0")
-    assert reason == "its consume queues are in RocksDB, and nobody knows how"
+    assert reason == "the consume queues are in RocksDB, and nobody knows how"
 
 
 def test_a_log_of_dledger_is_known_by_its_files(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_commit_log_in_other_directories_is_not_called_lost(tmp_path: Path) ->
     (tmp_path / "store/disk2").mkdir()
     plain = open_store(tmp_path / "store", version="5.3.3")
     (reason,) = reasons(plain)
-    assert "disk1 may be its commit log" in reason
+    assert "disk1 may be the commit log" in reason
     assert "disk2" not in reason
     told = open_store(tmp_path / "store", version="5.3.3", commitlog_paths=[tmp_path / "store/disk1"])
     assert simulate_start(told, "5.3.3").max_offset == simulate_start(replace(told), "5.3.3").max_offset > 0

@@ -90,7 +90,7 @@ def test_what_is_not_covered_says_why(real_dir: Directory) -> None:
         (True, True, False),
         (False, False, False),
     ]
-    assert "its node is n1, and the store has dledger-n0" in found[1].reason
+    assert "broker.conf names the node n1, but the store has dledger-n0" in found[1].reason
 
 
 def test_a_refusal_has_its_reason(tmp_path: Path) -> None:
@@ -98,7 +98,9 @@ def test_a_refusal_has_its_reason(tmp_path: Path) -> None:
     (store.root / "commitlog/stray").write_bytes(b"12345")
     (found,) = predict_starts(reopen(tmp_path), [(parse_version("5.3.3"),)])
     assert not found.loads and not found.harmless
-    assert found.reason.startswith("commitlog/stray: 5 length not matched")
+    assert found.file == "commitlog/stray"
+    assert found.reason.startswith("5 length not matched")
+    assert found.obstacle == f"{found.file}: {found.reason}"
 
 
 @pytest.mark.parametrize("name", COMPARED)
@@ -121,8 +123,8 @@ def test_more_of_anything_is_worse(name: str) -> None:
 
 
 def test_a_new_refusal_is_worse_and_an_old_one_is_not() -> None:
-    refused = replace(FINE, loads=False, reason="a: 3 length not matched")
-    assert worse(FINE, refused) == ("is refused (a: 3 length not matched)",)
+    refused = replace(FINE, loads=False, file="a", reason="3 length not matched")
+    assert worse(FINE, refused) == ("does not start (a: 3 length not matched)",)
     assert worse(refused, refused) == ()
     assert worse(refused, replace(FINE, cut_count=9)) == ()
     unknown = replace(FINE, covered=False, loads=False)
@@ -132,7 +134,7 @@ def test_a_new_refusal_is_worse_and_an_old_one_is_not() -> None:
 def test_fewer_messages_in_reach_are_worse_but_for_those_given_up() -> None:
     fewer = replace(FINE, reached_count=90)
     (reason,) = worse(FINE, fewer, 9)
-    assert reason == "leaves 10 messages fewer within the reach of consumers than before"
+    assert reason == "leaves consumers 10 messages fewer than before"
     assert worse(FINE, fewer, 10) == worse(fewer, FINE) == ()
 
 

@@ -123,7 +123,7 @@ def test_from_an_offset_in_front_of_all_files(tmp_path: Path) -> None:
     store = _store(tmp_path, 8)
     built = build_index(store, tmp_path / "built", from_offset=records(store)[3][0])
     assert built.entry_count == 5
-    assert built.files[0].begin_phy_offset == records(store)[3][0]
+    assert built.files[0].begin_physical_offset == records(store)[3][0]
 
 
 def test_from_an_offset_behind_the_log(tmp_path: Path) -> None:

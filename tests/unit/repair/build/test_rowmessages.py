@@ -79,7 +79,7 @@ def test_what_cannot_be_copied_is_said(root: Path, tmp_path: Path) -> None:
     assert (rows.lost, rows.kept_counts) == (("timer",), {})
     (note,) = rows.notes
     assert f"the rows of timer are lost ({root}/rocksdbstore: " in note
-    assert note.endswith("and delivers once more what it delivered")
+    assert note.endswith("and delivers messages a second time")
     made = rows_of(database_of(replaced(root, tmp_path / "built"), DATABASE))
     assert made == {"default": before["default"], "timer": {}, "trans": {}}
 

@@ -18,6 +18,7 @@ import pytest
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.checkpoint import decode_checkpoint
 from rocketfsck.formats.innerbatch import InnerItem
+from rocketfsck.progress import State, watched
 from rocketfsck.repair.build import resumable
 from rocketfsck.repair.build.index import IndexBuilder
 from rocketfsck.repair.build.queueend import queue_end
@@ -25,7 +26,9 @@ from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
 from rocketfsck.store.model import Store
 from rocketfsck.writer import Kind, OutgoingMessage
+from rocketfsck.writer.disk import fileops
 
+from tests.reported import reported
 from tests.unit.repair.build.making import START, change_log, files, make_store, message, records, reopen
 
 AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext", "index")
@@ -35,6 +38,29 @@ SAVING = RebuildOptions(queues=True, index=True, sync=False, save_seconds=0.0)
 
 def _store(folder: Path, count: int = 90, **more: Any) -> Store:
     return make_store(folder, [message(number, queue_id=number % 2) for number in range(count)], **more)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_what_root_builds_belongs_to_the_owner_of_the_store(
+    tmp_path: Path, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = _store(tmp_path)
+    os.chown(store.root, 12345, 23456)
+    rebuild_store(store, built, BOTH)
+    made = [built, *built.rglob("*")]
+    assert len(made) > 6
+    assert {(path.stat().st_uid, path.stat().st_gid) for path in made} == {(12345, 23456)}
+    shutil.rmtree(built)
+
+    os.chown(store.root, os.geteuid(), os.getegid())
+    asked: list[object] = []
+    monkeypatch.setattr(fileops, "set_owner", lambda *given: asked.append(given))
+    rebuild_store(store, built, BOTH)
+    assert not asked  # all of it is root's as it is made
+    shutil.rmtree(built)
+    tmp_path.chmod(0o2755)  # what is made here gets the group of the directory
+    rebuild_store(store, built, BOTH)
+    assert len(asked) == len(made)
 
 
 def _left(folder: Path) -> list[str]:
@@ -86,7 +112,7 @@ def test_wanted_queues(tmp_path: Path, built: Path) -> None:
 def test_nothing_is_written_over(tmp_path: Path, built: Path) -> None:
     store = _store(tmp_path, 5)
     built.mkdir()
-    with pytest.raises(UsageError, match="exists; nothing is written over"):
+    with pytest.raises(UsageError, match="exists, and rocketfsck does not overwrite it"):
         rebuild_store(store, built, BOTH)
     built.rmdir()
     built.symlink_to(tmp_path / "nowhere")
@@ -104,7 +130,7 @@ def test_options_that_do_not_fit(tmp_path: Path, built: Path) -> None:
     store = _store(tmp_path, 5, consumequeue_ext=True)
     with pytest.raises(UsageError, match="consumequeue_ext"):
         rebuild_store(store, built, RebuildOptions(queues=True, only_missing=True))
-    with pytest.raises(UsageError, match="not both"):
+    with pytest.raises(UsageError, match="choose one"):
         rebuild_store(store, built, RebuildOptions(index=True, only_missing=True, from_offset=5))
     assert _left(tmp_path) == []
 
@@ -142,10 +168,11 @@ def test_a_second_run_goes_on(
         with pytest.raises(StoreError, match="disk full"):
             rebuild_store(store, built, SAVING)
     assert _left(tmp_path) == [".built.rebuilding"]
-    seen: list[int] = []
-    done = rebuild_store(store, built, SAVING, lambda read, _: seen.append(read))
+    seen: list[tuple[int, int]] = []
+    with reported("reading the commit log", seen):
+        done = rebuild_store(store, built, SAVING)
     assert done.resumed
-    assert min(seen) >= number * 4096
+    assert min(seen)[0] >= number * 4096
     assert files(built, AREAS) == files(store.root, AREAS)
     assert done.queues is not None
     assert done.index is not None
@@ -232,7 +259,7 @@ def test_two_at_once(tmp_path: Path, built: Path) -> None:
     descriptor = os.open(work, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        with pytest.raises(StoreError, match="another process builds here"):
+        with pytest.raises(StoreError, match="another process is building here"):
             rebuild_store(store, built, BOTH)
     finally:
         os.close(descriptor)
@@ -242,11 +269,12 @@ def test_two_at_once(tmp_path: Path, built: Path) -> None:
 def test_a_directory_made_meanwhile_stays(tmp_path: Path, built: Path) -> None:
     store = _store(tmp_path, 5)
 
-    def progress(_done: int, _total: int) -> None:
-        built.mkdir(exist_ok=True)
+    def make(now: State | None) -> None:
+        if now is not None and now.done:
+            built.mkdir(exist_ok=True)
 
-    with pytest.raises(UsageError, match="was made meanwhile"):
-        rebuild_store(store, built, BOTH, progress)
+    with watched(make), pytest.raises(UsageError, match="was created by another program"):
+        rebuild_store(store, built, BOTH)
     assert list(built.iterdir()) == []
 
 

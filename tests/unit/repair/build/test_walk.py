@@ -21,6 +21,7 @@ from rocketfsck.scan.threads import pieces
 from rocketfsck.store.model import Store
 from rocketfsck.store.reading import FileReader
 
+from tests.reported import reported
 from tests.unit.repair.build.making import (
     LOG_FILE_SIZE,
     START,
@@ -207,7 +208,8 @@ def test_going_on_behind_files_that_are_done(tmp_path: Path) -> None:
 def test_progress_ends_at_the_whole(tmp_path: Path, compiled: bool) -> None:
     store = _store(tmp_path)
     seen: list[tuple[int, int]] = []
-    walk_log(store, units=Taken(), compiled=compiled, jobs=2, progress=lambda *told: seen.append(told))
+    with reported("reading the commit log", seen):
+        walk_log(store, units=Taken(), compiled=compiled, jobs=2)
     assert seen[-1] == (store.commitlog.size, store.commitlog.size)
     assert seen == sorted(seen)
 

@@ -57,7 +57,7 @@ def units(scene: PlanScene, findings: Sequence[Finding]) -> Iterable[Action]:
             tuple(finding.fingerprint for finding in same),
             tuple({finding.rule for finding in same}),
             (scene.extent(file),),
-            write_size=6_000_000,
+            write_byte_count=6_000_000,
             notices=(Notice("renumbered", 1),),
         )
 

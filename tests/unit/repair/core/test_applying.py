@@ -31,6 +31,7 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.run import check_store
 from rocketfsck.writer.disk import fileops
 
+from tests.reported import reported
 from tests.unit.repair.core.plans import REPAIRS, plan_of, snapshot
 
 MODES = pytest.mark.parametrize("in_place", [False, True], ids=["beside", "in-place"])
@@ -55,9 +56,8 @@ def test_apply_corrects_and_undo_gives_back(damaged: Path, in_place: bool) -> No
     before = snapshot(damaged)
     plan = plan_of(damaged)
     calls: list[tuple[int, int]] = []
-    report = apply_plan(
-        plan, in_place=in_place, repairs=REPAIRS, progress=lambda done, total: calls.append((done, total))
-    )
+    with reported("checking the repaired store: checking the files", calls):
+        report = apply_plan(plan, in_place=in_place, repairs=REPAIRS)
     assert report.published and not report.finished and report.problem == ""
     assert report.exit_code == 1 and calls
     assert report.left == report.unmet == report.fresh == ()
@@ -130,7 +130,7 @@ def test_a_report_that_was_spoilt(damaged: Path) -> None:
     plan = plan_of(damaged)
     report = apply_plan(plan, repairs=REPAIRS)
     (Path(report.kept) / "result.json").write_text("{}")
-    with pytest.raises(StoreError, match="no report of a repair"):
+    with pytest.raises(StoreError, match="not a report of a repair"):
         apply_plan(plan, repairs=REPAIRS)
     undo(damaged)
 
@@ -160,7 +160,7 @@ def test_a_plan_without_actions_does_nothing(damaged: Path) -> None:
         ({"preconditions": (Extent("gone", 0, None, "00"),)}, "'gone' cannot be read"),
         ({"preconditions": (Extent("checkpoint", 0, 1 << 40, "00"),)}, "cannot be read"),
         ({"preconditions": (Extent("checkpoint", 0, None, None),)}, "'checkpoint' exists now"),
-        ({"write_size": 1 << 62}, "the repair needs"),
+        ({"write_byte_count": 1 << 62}, "the repair needs"),
     ],
 )
 def test_a_store_that_is_not_as_planned_is_left_alone(
@@ -179,7 +179,7 @@ def test_a_plan_that_leads_elsewhere_is_refused(damaged: Path, file: str) -> Non
         apply_plan(only(plan_of(damaged), preconditions=(Extent(file, 0, 1, "00"),)), repairs=REPAIRS)
     with pytest.raises(UsageError):
         apply_plan(only(plan_of(damaged), target=file, preconditions=()), repairs=REPAIRS)
-    with pytest.raises(UsageError, match="which is no repair"):
+    with pytest.raises(UsageError, match="no repair has this name"):
         apply_plan(only(plan_of(damaged), name="rm"), repairs=REPAIRS)
     assert beside(damaged) == set()
 

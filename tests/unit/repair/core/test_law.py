@@ -334,7 +334,7 @@ def test_delay_levels_of_its_own_raise_nothing_new(tmp_path: Path) -> None:
     store = open_store(root)
     report = check(store)
     assert "XR008" not in report.counts or not report.counts["XR008"]
-    assert [finding.found["delay"] for finding in report.findings if finding.rule == "XR009"] == [38_000]
+    assert [finding.found["delay_ms"] for finding in report.findings if finding.rule == "XR009"] == [38_000]
     done = apply_plan(make_plan(store, report))
     assert done.published and done.exit_code == 1 and "XR008" not in done.after
 

@@ -63,7 +63,7 @@ def test_preen_only_and_except(damaged: Path) -> None:
     assert any("other repairs" in item.reason for item in only.unanswered)
     assert {action.name for action in plan_of(damaged, except_=["rebuild-queue"]).actions} == {"move-stray"}
     for option in ("only", "except_"):
-        with pytest.raises(UsageError, match="no repair is called 'cut'; there are move"):
+        with pytest.raises(UsageError, match="no repair has the name 'cut'; the names are move"):
             plan_of(damaged, **{option: ["cut"]})
 
 
@@ -95,10 +95,12 @@ def _table(actions: Sequence[Action]) -> dict[str, Row]:
 def test_the_same_action_is_planned_once_and_bugs_are_told(damaged: Path) -> None:
     store = open_store(damaged)
     report = check_store(store, CheckOptions(jobs=1))
-    one = Action("move-stray", "f", "", why=("b",), write_size=3, preconditions=(Extent("f", 0, 5, ""),))
-    two = replace(one, why=("a", "b"), write_size=9, notices=(Notice("renumbered", 1),))
+    one = Action(
+        "move-stray", "f", "", why=("b",), write_byte_count=3, preconditions=(Extent("f", 0, 5, ""),)
+    )
+    two = replace(one, why=("a", "b"), write_byte_count=9, notices=(Notice("renumbered", 1),))
     (action,) = make_plan(store, report, repairs=_table([one, two])).actions
-    assert action.why == ("a", "b") and action.write_size == 9 and not action.preen
+    assert action.why == ("a", "b") and action.write_byte_count == 9 and not action.preen
     assert action.preconditions == one.preconditions
     with pytest.raises(AssertionError, match="two actions move-stray overlap in 'f'"):
         make_plan(store, report, repairs=_table([one, replace(one, arguments=NewSize(1))]))

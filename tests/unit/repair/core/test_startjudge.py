@@ -11,7 +11,7 @@ import pytest
 
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.repair import apply_lines
-from rocketfsck.cli.show.start import bad_count, verdict_lines, verdict_text
+from rocketfsck.cli.show.start import bad_count, comparison_lines, verdict_lines, verdict_text
 from rocketfsck.query.start.verdict import StartVerdict
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.results import ApplyReport
@@ -47,7 +47,7 @@ def test_a_repair_that_starts_worse_is_not_published(damaged: Path, in_place: bo
     report = apply_plan(plan, repairs=with_act(spoil), in_place=in_place, check=check)
     assert not report.published and report.exit_code == 4 and report.kept == ""
     if not check:
-        assert "would start worse than before: it is refused (commitlog/more: 5 length" in report.problem
+        assert "would start worse than before: it does not start (commitlog/more: 5 length" in report.problem
         assert any(item.worse for item in report.starts)
         assert ApplyReport.from_json(json.loads(json.dumps(report.to_json()))) == report
         text = "\n".join(apply_lines(report, Palette(False), 100))
@@ -98,7 +98,7 @@ def test_settings_decide(tmp_path: Path) -> None:
     (item,) = compare_starts(store, store, (), conf=conf)
     assert item.before is not None
     assert not item.before.covered and not item.after.covered and item.worse == ()
-    assert verdict_text(item.after).startswith("is not covered: ")
+    assert verdict_text(item.after).startswith("cannot be predicted: ")
 
 
 def test_the_settings_that_decide_are_those_of_the_plan_and_of_the_apply(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_parts_that_were_rebuilt_are_judged_in_their_place(tmp_path: Path) -> No
     damaged = reopen(tmp_path)
     (alone,) = predict_rebuilt(damaged, built, queues=False, index=True, checkpoint=True)
     (whole,) = predict_rebuilt(damaged, built, queues=True, index=True, checkpoint=True)
-    assert not alone.loads and "consumequeue/Order/0/bad" in alone.reason
+    assert not alone.loads and "consumequeue/Order/0/bad" in alone.obstacle
     assert whole.harmless
     assert bad_count([alone, whole]) == 1
     assert list(verdict_lines([whole])) == ["start of a broker (predicted), 5.3.3: starts"]
@@ -137,15 +137,30 @@ def test_verdicts_in_words() -> None:
     assert verdict_text(FINE) == "starts and loses nothing"
     many = replace(FINE, queues_destroyed=True, cut_count=1, lost_count=2000, deleted_file_count=3)
     assert verdict_text(many) == (
-        "starts; all consume queues are deleted; 1 message is cut off the log; "
-        "2,000 messages are lost to consumers; 3 files are deleted"
+        "starts; deletes all consume queues; cuts 1 message off the log; "
+        "hides 2,000 messages from consumers; deletes 3 files"
     )
     others = [replace(FINE, alike=("5.2.0", "5.3.0", "5.3.1")), replace(FINE, alike=("4.9.8",)), many]
     assert list(verdict_lines([FINE, *others])) == [
-        "start of a broker (predicted), 4.9.8, 5.2.0 to 5.3.3: starts and loses nothing",
         f"start of a broker (predicted), 5.3.2 to 5.3.3: {verdict_text(many)}",
+        "start of a broker (predicted), 4.9.8, 5.2.0 to 5.3.3: starts and loses nothing",
     ]
     item = StartComparison(FINE, replace(FINE, cut_count=4), ("cuts 4",))
     assert start_problem([StartComparison(None, FINE), item]) == (
         "a broker of version 5.3.3 would start worse than before: it cuts 4"
     )
+
+
+def test_versions_are_grouped_by_what_they_do_now() -> None:
+    """As in the verdict: the worst first, and no version apart because only its start before is known."""
+    new = replace(FINE, version="5.3.4", alike=("5.3.4",))
+    cut = replace(new, cut_count=3)
+    refused = replace(FINE, version="5.3.1", alike=("5.3.1",), loads=False, file="a", reason="no")
+    items = [StartComparison(None, FINE), StartComparison(cut, new), StartComparison(refused, refused)]
+    assert list(comparison_lines(items, Palette(False), 100))[2:] == [
+        "  5.3.1: does not start: a: no",
+        "  5.3.2 to 5.3.4: starts and loses nothing",
+        "    before the repair, 5.3.4: starts; cuts 3 messages off the log",
+    ]
+    worse = [StartComparison(new, cut, ("cuts 3 messages",))]
+    assert list(comparison_lines(worse, Palette(False), 100))[-1] == "    worse than before: cuts 3 messages"

@@ -32,7 +32,7 @@ def test_what_is_computed_is_what_a_broker_wrote(name: str, patient: Patients) -
         written.index_msg_timestamp,
     )
     if "confirmPhyOffset" in store.dialect.checkpoint_fields:
-        assert made.confirm_phy_offset == written.confirm_phy_offset
+        assert made.confirm_physical_offset == written.confirm_physical_offset
     end = read_log_end(store)
     assert end is not None and made.physic_msg_timestamp == end.store_timestamp
 
@@ -46,7 +46,7 @@ def test_without_anything_everything_is_zero(patient: Patients) -> None:
     store = sick.open()
     assert last_in_queues(store, None) is None and index_timestamp(store) == 0
     made = build_checkpoint(store)
-    assert (made.physic_msg_timestamp, made.logics_msg_timestamp, made.confirm_phy_offset) == (0, 0, 0)
+    assert (made.physic_msg_timestamp, made.logics_msg_timestamp, made.confirm_physical_offset) == (0, 0, 0)
 
 
 def test_a_master_flushed_offset_behind_the_log_goes(patient: Patients) -> None:

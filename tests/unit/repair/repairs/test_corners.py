@@ -67,7 +67,7 @@ def test_nothing_derived_is_touched_while_the_log_is_another_one(rule: str, pati
     found = [
         Finding(rule, Where("commitlog")),
         Finding("XR001", place),
-        Finding("XR004", place, {"log_end": 10}),
+        Finding("XR004", place, {"log_end_offset": 10}),
         Finding("XR022", Where("index/20261120140457906")),
         Finding("CP011", Where("checkpoint", 0, 8)),
     ]

@@ -120,7 +120,7 @@ def test_the_act_refuses_a_log_that_changed(timers: Patient) -> None:
     timers.tree = None
     timers.area = timers.area.with_name("area-without")
     timers.file(LOG).unlink()
-    with pytest.raises(StoreError, match="no timer log"):
+    with pytest.raises(StoreError, match="timer log is missing"):
         timers.act(action)
 
 

@@ -15,11 +15,14 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.host import Host
 from rocketfsck.formats.magic import MAGIC_V1, MAGIC_V2
 from rocketfsck.formats.record import Record, encode_record, make_record
+from rocketfsck.progress import part, phase
 from rocketfsck.repair.carve import carve
 from rocketfsck.repair.carve.carve import Carver, Found
 from rocketfsck.repair.carve.sources import list_sources
 from rocketfsck.scan.columns import Fault
 from rocketfsck.store.reading import FileReader
+
+from tests.reported import reported
 
 HOST = Host(bytes([10, 0, 0, 1]), 10911)
 V6 = Host(bytes(range(16)), 10911)
@@ -86,8 +89,8 @@ def test_records_of_every_kind(kernels: str, tmp_path: Path) -> None:
 def test_what_is_put_in_is_found(tmp_path_factory: pytest.TempPathFactory, parts: list[bytes | int]) -> None:
     pieces = [part if isinstance(part, bytes) else record(part, bytes(part)) for part in parts]
     data, starts = b"", []
-    for piece, part in zip(pieces, parts, strict=True):
-        if isinstance(part, int):
+    for piece, size in zip(pieces, parts, strict=True):
+        if isinstance(size, int):
             starts.append(len(data))
         data += piece
     found = carved(tmp_path_factory.mktemp("carve") / "file", data)
@@ -149,12 +152,12 @@ def test_holes_are_passed_over(tmp_path: Path) -> None:
         stream.write(second)
         stream.truncate(1 << 36)  # 64 GiB: reading it would take minutes
     carver = Carver()
-    told: list[int] = []
-    with FileReader(path) as reader:
-        carver.carve(reader, 5, progress=told.append)
+    told: list[tuple[int, int]] = []
+    with reported("carving", told), phase("carving", 1 << 36), FileReader(path) as reader, part(1 << 36):
+        carver.carve(reader, 5)
     assert carver.found["pos"].tolist() == [0, 64 << 20]
     assert set(carver.found["source"].tolist()) == {5}
-    assert told == sorted(told)
+    assert told == sorted(told) and any(64 << 20 < done < 1 << 36 for done, _ in told)
 
 
 def test_nested_frames_are_not_searched_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +230,7 @@ class TestSources:
             ("file", "the same file as another"),
             ("other", "the same file as another"),
             ("link", "a symbolic link"),
-            ("fifo", "no regular file"),
+            ("fifo", "not a regular file"),
         }
 
     def test_what_cannot_be_read_is_an_error(self, tmp_path: Path) -> None:

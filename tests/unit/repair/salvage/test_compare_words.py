@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from rocketfsck.store import open_store
 from rocketfsck.store.reading import FileReader
 
 from tests.conftest import Directory
+from tests.reported import reported
 
 COPY = Copy(100, b"T\x1b", 1, 7, 1_700_000_000_000, valid=True)
 A = Side(Path("/a"), 0, 5000, 1_700_000_000_000)
@@ -38,8 +40,8 @@ def lines(**more: object) -> list[str]:
         "a": A,
         "b": B,
         "common": (0, 5000),
-        "equal_size": 4000,
-        "unlike_size": 1000,
+        "equal_byte_count": 4000,
+        "unlike_byte_count": 1000,
         "different": (),
         "different_count": 0,
         "lacks": (),
@@ -54,7 +56,7 @@ def test_one_side_without_a_record() -> None:
     assert "  B: no record begins here" in said
     assert any("T\\x1b/1, queue offset 7" in line and line.endswith("valid") for line in said)
     assert not any("bytes that differ" in line for line in said)
-    assert said[-1] == "Result: they differ."
+    assert said[-1] == "Result: the stores differ."
 
 
 def test_many_queues_are_cut() -> None:
@@ -69,7 +71,7 @@ def test_many_queues_are_cut() -> None:
 
 def test_the_same() -> None:
     said = lines()
-    assert "No record differs in it." in said
+    assert "All records in the common range are the same." in said
     assert said[-1] == "Result: both hold the same records."
     assert "   physical offsets 0 to 0 (0 B)" in said
 
@@ -78,12 +80,15 @@ def test_names_that_are_no_utf8_in_json() -> None:
     comparison = Comparison(A, B, None, 0, 0, (), 0, (Lack("A", b"\xff", 0, 1, 0, 0),), None)
     assert comparison_json(comparison)["lacks"][0]["topic_b64"] == "/w=="
     assert comparison.first_divergence is None
+    assert comparison_json(comparison)["first_different_offset"] is None
+    different = (Different(40, COPY, None, None, None),)
+    assert comparison_json(replace(comparison, different=different))["first_different_offset"] == 40
 
 
 def test_an_offset_that_no_file_holds(store_dir: Directory) -> None:
     with LogBytes(files_of(open_store(store_dir("4.9.8-basic")))) as log:
         assert log.reader_at(0)[1] == 0
-        with pytest.raises(UsageError, match="holds the offset"):
+        with pytest.raises(UsageError, match="with the offset"):
             log.reader_at(1 << 40)
 
 
@@ -110,11 +115,12 @@ def test_a_hole_in_the_files_ends_what_is_safe(store_dir: Directory, store_copy:
     missing = sorted((copy / "commitlog").iterdir())[1]
     missing.unlink()
     told: list[tuple[int, int]] = []
-    comparison = compare_stores(source, open_store(copy), progress=lambda *words: told.append(words))
+    with reported("comparing the commit logs", told):
+        comparison = compare_stores(source, open_store(copy))
     assert comparison.resume_offset == int(missing.name)
     assert {lack.side for lack in comparison.lacks} == {"A"}
     assert all(different.b is None for different in comparison.different)
-    assert told[-1][0] == told[-1][1] == comparison.equal_size
+    assert told[-1][0] == told[-1][1] == comparison.equal_byte_count
 
 
 def test_what_does_not_fit_one_log_is_refused(store_dir: Directory) -> None:

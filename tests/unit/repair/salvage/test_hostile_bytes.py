@@ -89,4 +89,4 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> Non
     source.write_bytes(data)
     salvage = find_records([source], SalvageOptions(file_size=FILE_SIZE))
     assert salvage.counts == {}
-    assert salvage.nothing_size == len(data)
+    assert salvage.nothing_byte_count == len(data)

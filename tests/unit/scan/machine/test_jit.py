@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,81 @@ def test_an_import_that_fails_at_parsing_is_tried_once_more(monkeypatch: pytest.
     failures += [SystemError(), SystemError()]
     with pytest.raises(SystemError):
         import_parsed("numpy.ma")
+
+
+NOTICED = """
+from rocketfsck.progress import phase, watched
+seen = []
+with watched(lambda now: seen.append(now.phase if now is not None else "")), phase("working"):
+    exec(CHECK)
+from rocketfsck.scan.machine import compiler
+print([name for name in dict.fromkeys(seen) if name.startswith("compiling")], compiler.unkept)
+"""
+
+
+def noticed(**environment: str) -> tuple[str, str]:
+    """The directory that a run kept its kernels in, and what it said of compiling them."""
+    first, second = run(f"CHECK = {CHECK!r}{NOTICED}", **environment).splitlines()
+    return first.split(maxsplit=1)[1], second
+
+
+def homeless(tmp_path: Path) -> dict[str, str]:
+    """The environment of a user whose home directory cannot be written, whoever runs the tests."""
+    (tmp_path / "file").touch()
+    (tmp_path / "tmp").mkdir(exist_ok=True)
+    names = ("ROCKETFSCK_CACHE_DIR", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
+    return {"HOME": str(tmp_path / "file"), "TMPDIR": str(tmp_path / "tmp"), **dict.fromkeys(names, "")}
+
+
+def test_without_a_home_kernels_are_compiled_once_all_the_same(tmp_path: Path) -> None:
+    environment = homeless(tmp_path)
+    own = tmp_path / "tmp" / f"rocketfsck-{os.geteuid()}"
+    directory, said = noticed(**environment)
+    assert Path(directory).parent == own and own.stat().st_mode & 0o777 == 0o700
+    assert said == "['compiling kernels, once (some seconds)'] []"
+    assert noticed(**environment) == (directory, "[] []")
+
+
+@pytest.mark.parametrize("hostile", ["link", "mode", "file"])
+def test_a_place_that_somebody_else_prepared_is_not_used(tmp_path: Path, hostile: str) -> None:
+    environment = homeless(tmp_path)
+    own = tmp_path / "tmp" / f"rocketfsck-{os.geteuid()}"
+    (tmp_path / "theirs").mkdir(mode=0o700)
+    if hostile == "link":
+        own.symlink_to(tmp_path / "theirs")
+    elif hostile == "mode":
+        own.mkdir()
+        own.chmod(0o770)
+    else:
+        own.touch()
+    directory, said = noticed(**environment)
+    assert directory == "None" and not list((tmp_path / "theirs").iterdir())
+    assert said == "['compiling kernels (some seconds; no directory keeps them)'] ['hashed']"
+
+
+def test_a_place_that_somebody_else_owns_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in homeless(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    user = os.geteuid()
+    mine = tmp_path / "tmp" / f"rocketfsck-{user}"
+    assert list(jit.cache_roots(make=True))[1:] == [mine]
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    mine.rename(mine.with_name(f"rocketfsck-{user + 1}"))
+    assert list(jit.cache_roots(make=True))[1:] == []
+    (mine.with_name(f"rocketfsck-{user + 1}") / "kernels-1").mkdir(mode=0o700)
+    assert jit._usable(mine.with_name(f"rocketfsck-{user + 1}") / "kernels-1") is None
+
+
+def test_the_places_come_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in homeless(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "/numba")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
+    monkeypatch.setenv("HOME", "/home/user")
+    known = [Path("/numba/rocketfsck"), Path("/xdg/rocketfsck"), Path("/home/user/.cache/rocketfsck")]
+    assert list(jit.cache_roots(make=False)) == known, "asking makes nothing"
+    assert list(jit.cache_roots(make=True)) == [*known, tmp_path / "tmp" / f"rocketfsck-{os.geteuid()}"]
+    monkeypatch.setenv("ROCKETFSCK_CACHE_DIR", "/only")
+    assert list(jit.cache_roots(make=True)) == [Path("/only")]

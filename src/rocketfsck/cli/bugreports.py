@@ -1,0 +1,203 @@
+"""What `bugreport` puts into its archive, as data, and the text that explains it."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Literal
+
+from rocketfsck import __version__
+from rocketfsck.verify.finding import Finding, SeverityName
+from rocketfsck.verify.report import Report
+from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.writer.mask.names import Pseudonyms
+from rocketfsck.writer.mask.tree import masked_path
+
+PACKAGES = (
+    "click", "construct", "isal", "llvmlite", "lz4", "msgspec", "numba", "numpy", "pyarrow",
+    "rocksdict", "zstandard",
+)  # fmt: skip
+Place = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BugFinding:
+    """A finding without its text and facts, which may hold names. `file` and `topic` are pseudonyms.
+
+    `kept` says whether the masked copy has the same finding; None where there is no copy.
+    """
+
+    rule: str
+    slug: str
+    severity: SeverityName
+    file: str
+    start: int | None
+    end: int | None
+    physical_offset: int | None
+    topic: str | None
+    queue_id: int | None
+    queue_offset: int | None
+    slot: int | None
+    entry: int | None
+    count: int
+    kept: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A part of the store that is not in the copy, and why."""
+
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BugReport:
+    """The document `about.json` of an archive.
+
+    `command` is the command line with STORE for the store. `findings` are those of the store (or those that
+    `--finding` named), `new_count` counts findings that only the copy has. `dropped_file_count` files of the
+    copy went because the findings do not need them. Without a copy `why_no_copy` says
+    why there is none.
+    """
+
+    schema_version: int
+    kind: Literal["rocketfsck.bugreport"]
+    version: str
+    python: str
+    platform: str
+    packages: Mapping[str, str]
+    command: tuple[str, ...]
+    level: str
+    dialect: str
+    versions: tuple[str, ...]
+    dialect_given: bool
+    geometry: Mapping[str, int]
+    geometry_sources: Mapping[str, str]
+    byte_count: int
+    start_offset: int | None
+    end_offset: int | None
+    counts: Mapping[str, int]
+    findings: tuple[BugFinding, ...]
+    kept_count: int
+    new_count: int
+    copied_file_count: int
+    dropped_file_count: int
+    left_out: tuple[LeftOut, ...]
+    why_no_copy: str
+
+
+def package_versions() -> dict[str, str]:
+    """The versions of what rocketfsck uses and is installed."""
+    found: dict[str, str] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def place_of(finding: Finding, names: Pseudonyms | None, strays: frozenset[str]) -> Place:
+    """What makes two findings the same one: rule, place and count; with `names` as it is in the copy."""
+    where = finding.where
+    file, topic = where.file, where.topic
+    if names is not None:
+        file = masked_path(file, names, strays)
+        topic = None if topic is None else names.name(topic)
+    numbers = (where.start, where.end, where.physical_offset, where.queue_id, where.queue_offset)
+    return (finding.rule, file, topic, *numbers, where.slot, where.entry, finding.count)
+
+
+def bug_findings(
+    findings: Iterable[Finding], names: Pseudonyms, strays: frozenset[str], copied: frozenset[Place] | None
+) -> tuple[BugFinding, ...]:
+    """Findings of the store as the archive has them; `copied` are the places of those of the copy."""
+    found = []
+    for finding in findings:
+        place = place_of(finding, names, strays)
+        where, rule = finding.where, RULES[finding.rule]
+        found.append(
+            BugFinding(
+                rule=finding.rule,
+                slug=rule.slug,
+                severity=rule.severity.word,
+                file=str(place[1]),
+                start=where.start,
+                end=where.end,
+                physical_offset=where.physical_offset,
+                topic=None if where.topic is None else str(place[2]),
+                queue_id=where.queue_id,
+                queue_offset=where.queue_offset,
+                slot=where.slot,
+                entry=where.entry,
+                count=finding.count,
+                kept=None if copied is None else place in copied,
+            )
+        )
+    return tuple(found)
+
+
+def bug_report(
+    report: Report,
+    findings: tuple[BugFinding, ...],
+    *,
+    command: tuple[str, ...],
+    new_count: int,
+    copied_file_count: int,
+    dropped_file_count: int,
+    left_out: Iterable[tuple[str, str]],
+    why_no_copy: str,
+) -> BugReport:
+    """The document of an archive, of a report on the store."""
+    store = report.store
+    return BugReport(
+        schema_version=1,
+        kind="rocketfsck.bugreport",
+        version=__version__,
+        python=sys.version.split()[0],
+        platform=platform.platform(),
+        packages=package_versions(),
+        command=command,
+        level=report.level,
+        dialect=store.dialect,
+        versions=store.versions,
+        dialect_given=store.dialect_given,
+        geometry=store.geometry,
+        geometry_sources=store.geometry_sources,
+        byte_count=store.byte_count,
+        start_offset=store.start_offset,
+        end_offset=store.end_offset,
+        counts={str(name): count for name, count in report.counts.items()},
+        findings=findings,
+        kept_count=sum(finding.kept is True for finding in findings),
+        new_count=new_count,
+        copied_file_count=copied_file_count,
+        dropped_file_count=dropped_file_count,
+        left_out=tuple(LeftOut(what, reason) for what, reason in left_out),
+        why_no_copy=why_no_copy,
+    )
+
+
+README = """\
+A bug report of rocketfsck.
+
+  about.json    version, platform, packages, how the store was read, its findings without their texts,
+                and which of them the copy has, too
+  report.json   the report of a check of the copy
+  store/        the copy of the store, masked
+
+In the copy, topics, groups, tags and keys are pseudonyms: as long as the name, the same for the same name,
+others in each archive. Bodies and the values of other properties are fillers of the same length, and
+addresses change. Bytes that belong to no record are noise, but for the frames of records in them. A checksum
+that was right is right, and one that was wrong is wrong.
+
+What can still be read: sizes, offsets, queue numbers, times, ports, flags, numbers in system properties, how
+many messages there are. Java hashes of tags and keys stay, since consume queues and index files hold them:
+who suspects a tag or a key can compare its hash, and one of up to six characters can be guessed.
+
+Look through the archive before you send it.
+"""

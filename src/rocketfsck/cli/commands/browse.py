@@ -1,0 +1,75 @@
+"""`rocketfsck browse STORE`: a store in a terminal, file by file and byte by byte."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rocketfsck.cli.base import Command, common_options, scrolling
+from rocketfsck.cli.options import level_option, report_option
+from rocketfsck.cli.params import Told, path_argument, store_options
+from rocketfsck.errors import EXIT_CLEAN, UsageError
+
+
+@click.command(cls=Command)
+@path_argument("path", local="browsing")
+@click.option(
+    "--at", "offset", metavar="OFFSET", help="Begin here: a physical offset, or TOPIC/QUEUE/QUEUE-OFFSET."
+)
+@click.option(
+    "--find", "key", metavar="KEY", help="Begin at a message with this key, among KEYS or as UNIQ_KEY."
+)
+@report_option
+@level_option
+@store_options
+@common_options
+def command(
+    path: Path,
+    offset: str | None,
+    key: str | None,
+    report_path: Path | None,
+    level: Any,
+    told: Told,
+) -> int:
+    """Look into STORE in a terminal: files, records, bytes, findings, repairs.
+
+    browse reads only what is shown and never writes to the store. Press ? for the keys.
+    """
+    if offset is not None and key is not None:
+        raise UsageError("--at and --find exclude each other")
+    if not is_terminal():
+        raise UsageError("browse needs a terminal; dump, query and check print to files and pipes")
+    try:
+        import textual  # noqa: F401
+    except ImportError as error:
+        raise UsageError(
+            "browse needs Textual, which is not installed: run pip install 'rocketfsck[browse]'"
+        ) from error
+    from rocketfsck.cli.browse.model.files import Shelf
+    from rocketfsck.cli.browse.model.search import Question
+    from rocketfsck.cli.browse.views.app import BrowseApp
+    from rocketfsck.cli.browse.views.session import Asked, Session
+
+    shelf = Shelf(told.open("browse", path))
+    question = Question("offset", offset) if offset is not None else None
+    if key is not None:
+        question = Question("key", key)
+    findings = None
+    if report_path is not None:
+        from rocketfsck.cli.browse.model.checking import load_findings
+
+        findings = load_findings(shelf, report_path)
+    with scrolling(sys.stdout):
+        app = BrowseApp(Session(shelf, str(path), Asked(question=question, level=level), findings))
+        app.run()
+        if app.return_code:
+            raise RuntimeError("the screen ended with an error")
+    return EXIT_CLEAN
+
+
+def is_terminal() -> bool:
+    """Whether somebody can see the screen and press keys."""
+    return sys.stdin.isatty() and sys.stdout.isatty()

@@ -1,0 +1,252 @@
+"""`rocketfsck bugreport STORE -o FILE`: an archive for whoever is to find a bug, without the store's data."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.options import jobs_option, level_option
+from rocketfsck.cli.output import open_output, refuse_inside
+from rocketfsck.cli.params import Answer, Told, format_option, path_argument, store_options
+from rocketfsck.cli.paramtypes import ByteSize, Duration
+from rocketfsck.cli.show.text import byte_size, count_of, visible
+from rocketfsck.documents import json_text, to_document
+from rocketfsck.errors import RocketfsckError, UsageError
+
+if TYPE_CHECKING:
+    from rocketfsck.cli.bugreports import BugReport, Place
+    from rocketfsck.store import Store
+    from rocketfsck.verify.finding import Finding
+    from rocketfsck.verify.report import Report
+
+MAX_SIZE = 256 << 20
+SHRINK_SECONDS = 60.0
+_SHOWN = 10
+_COPY = "store"
+
+
+@click.command(cls=Command)
+@path_argument("path", "the masked copy is made next to the archive, from files")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The archive (.tar.gz), which appears when it is whole.",
+)
+@click.option(
+    "--finding",
+    "fingerprints",
+    multiple=True,
+    metavar="FINGERPRINT",
+    help="The finding that the report is about; may be given several times. Default: all.",
+)
+@click.option(
+    "--max-copy",
+    type=ByteSize(),
+    help="Leave the copy of a larger store out; default 256MiB on disk.",
+)
+@click.option(
+    "--shrink",
+    is_flag=True,
+    help="Drop files of the copy that the findings do not need; takes at most --max-duration, else 60s.",
+)
+@click.option("--max-duration", type=Duration(), help="Start no new work after this time.")
+@level_option
+@jobs_option
+@store_options
+@format_option("text", "json")
+@common_options
+def command(
+    path: Path,
+    output: Path,
+    fingerprints: tuple[str, ...],
+    max_copy: int | None,
+    shrink: bool,
+    max_duration: float | None,
+    level: Any,
+    jobs: int | None,
+    told: Told,
+    output_format: Any,
+) -> None:
+    """Write an archive for a bug report on STORE: versions, findings, and a masked copy.
+
+    Names, keys, hosts and bodies change, their lengths stay. The copy is checked, and the archive says which
+    findings of the store it has, too. Look through the archive before you send it.
+    """
+    from rocketfsck.verify.options import CheckOptions
+    from rocketfsck.verify.run import check_store
+
+    if max_duration is not None and not shrink:
+        raise UsageError("--max-duration goes with --shrink")
+    stores = [path, *told.commitlog_paths]
+    refuse_inside(output, stores)
+    store = told.open("bugreport", path)
+    stores += store.commitlog.directories
+    refuse_inside(output, stores)
+    report = check_store(store, CheckOptions(level=level, jobs=jobs or 0))
+    findings = _asked(report, fingerprints)
+    words = tuple(word for name in fingerprints for word in ("--finding", name))
+    command_line = ("rocketfsck", "bugreport", "--level", level, *words, "STORE")
+    with open_output(output, binary=True, forbidden=stores) as stream:
+        shrinking = (max_duration or SHRINK_SECONDS) if shrink else None
+        needed = findings if fingerprints else _above_info(findings)
+        about = _write(
+            stream, output, store, report, findings, max_copy or MAX_SIZE, command_line, needed, shrinking
+        )
+    answer = Answer(output_format, None)
+    answer.say(lambda: to_document(about), lambda _: _lines(about, output))
+
+
+def _above_info(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The errors and warnings; all findings where there are none."""
+    from rocketfsck.verify.finding import Severity
+    from rocketfsck.verify.rules.catalog import RULES
+
+    return tuple(item for item in findings if RULES[item.rule].severity > Severity.INFO) or findings
+
+
+def _asked(report: Report, fingerprints: tuple[str, ...]) -> tuple[Finding, ...]:
+    known = {finding.fingerprint: finding for finding in report.findings}
+    for name in fingerprints:
+        if name not in known:
+            raise UsageError(f"the check has no finding with the fingerprint {visible(name)!r}")
+    return tuple(known[name] for name in fingerprints) if fingerprints else report.findings
+
+
+def _write(
+    stream: IO[bytes],
+    output: Path,
+    store: Store,
+    report: Report,
+    findings: tuple[Finding, ...],
+    max_size: int,
+    command_line: tuple[str, ...],
+    needed: tuple[Finding, ...],
+    shrinking: float | None,
+) -> BugReport:
+    """Write the archive; the copy is made beside it, and gone afterwards. `shrinking` is in seconds."""
+    from rocketfsck.cli.bugreports import README, bug_findings, bug_report, place_of
+    from rocketfsck.verify.run import check_store
+    from rocketfsck.writer.mask.names import Pseudonyms
+    from rocketfsck.writer.mask.tree import Masked, copied_size, mask_store, stray_names
+
+    names, strays, size = Pseudonyms(), stray_names(store), copied_size(store)
+    masked, copy_report, dropped_count = Masked(), None, 0
+    places: frozenset[Place] = frozenset()
+    with (
+        tarfile.open(fileobj=stream, mode="w:gz") as archive,
+        TemporaryDirectory(prefix=".rocketfsck-", dir=output.absolute().parent) as directory,
+    ):
+        copy = Path(directory) / _COPY
+        why = f"the store has {byte_size(size)} on disk, more than --max-copy" if size > max_size else ""
+        if not why:
+            masked = mask_store(store, copy, names)
+            copy_report = check_store(_reopened(store, copy), _same_options(report))
+            places = _places(copy_report)
+        if copy_report is not None and shrinking is not None:
+            wanted = frozenset(place_of(finding, names, strays) for finding in needed) & places
+            dropped_count = _shrink(store, report, copy, wanted, shrinking)
+            copy_report = check_store(_reopened(store, copy), _same_options(report))
+            places = _places(copy_report)
+        original = frozenset(place_of(finding, names, strays) for finding in report.findings)
+        about = bug_report(
+            report,
+            bug_findings(findings, names, strays, None if copy_report is None else places),
+            command=command_line,
+            new_count=len(places - original),
+            copied_file_count=masked.copied_count - dropped_count,
+            dropped_file_count=dropped_count,
+            left_out=masked.left_out,
+            why_no_copy=why,
+        )
+        _add(archive, "README.txt", README)
+        _add(archive, "about.json", json_text(to_document(about), indent=2) + "\n")
+        if copy_report is not None:
+            _add(archive, "report.json", _without_paths(copy_report, copy, store) + "\n")
+            archive.add(copy, f"bugreport/{_COPY}", filter=_nobody)
+    return about
+
+
+def _places(report: Report) -> frozenset[Place]:
+    from rocketfsck.cli.bugreports import place_of
+
+    return frozenset(place_of(finding, None, frozenset()) for finding in report.findings)
+
+
+def _shrink(store: Store, report: Report, copy: Path, wanted: frozenset[Place], seconds: float) -> int:
+    """Drop files of the copy that the wanted findings do not need; how many went."""
+    from rocketfsck.verify.run import check_store
+    from rocketfsck.writer.mask.shrink import shrink_copy
+
+    def is_enough() -> bool:
+        try:
+            return wanted <= _places(check_store(_reopened(store, copy), _same_options(report)))
+        except RocketfsckError:  # the rest cannot be opened
+            return False
+
+    return shrink_copy(copy.parent, copy.name, is_enough, seconds).dropped_count if wanted else 0
+
+
+def _reopened(store: Store, copy: Path) -> Store:
+    """The copy, read as the store was: what its masked settings no longer say is given."""
+    from rocketfsck.store.opening import open_store
+
+    told = store.told
+    return open_store(
+        copy, broker_conf=told.broker_conf, version=told.version, delay_levels=told.delay_levels
+    )
+
+
+def _same_options(report: Report) -> Any:
+    from rocketfsck.verify.options import CheckOptions
+
+    return CheckOptions(level=report.level, now_timestamp=report.started_timestamp)
+
+
+def _without_paths(report: Report, copy: Path, store: Store) -> str:
+    """The report on the copy, with no path of this machine in it."""
+    text = json_text(report.to_json(), indent=2)
+    text = text.replace(json_text(str(copy))[1:-1], _COPY)
+    conf = store.told.broker_conf
+    return text if conf is None else text.replace(json_text(str(conf))[1:-1], "broker.conf")
+
+
+def _nobody(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """A member without the names and numbers of this machine's users."""
+    return member.replace(uid=0, gid=0, uname="", gname="", deep=False)
+
+
+def _add(archive: tarfile.TarFile, name: str, text: str) -> None:
+    data = text.encode("utf-8")
+    member = tarfile.TarInfo(f"bugreport/{name}")
+    member.size = len(data)
+    archive.addfile(member, io.BytesIO(data))
+
+
+def _lines(about: BugReport, output: Path) -> Iterator[str]:
+    yield f"Wrote {visible(str(output))}"
+    total = len(about.findings)
+    if about.why_no_copy:
+        yield f"  no copy of the store: {about.why_no_copy}"
+        yield f"  {count_of(total, 'finding')} without texts and names"
+    else:
+        yield f"  a masked copy of {count_of(about.copied_file_count, 'file')}"
+        if about.dropped_file_count:
+            yield f"  {count_of(about.dropped_file_count, 'file')} dropped, which the findings do not need"
+        yield f"  {about.kept_count:,} of {count_of(total, 'finding')} are in the copy, too"
+        for finding in [finding for finding in about.findings if not finding.kept][:_SHOWN]:
+            place = visible(finding.file) or "the store"
+            yield f"    not in the copy: {finding.rule} {finding.slug} at {place}"
+        if about.new_count:
+            yield f"  {count_of(about.new_count, 'finding')} only in the copy"
+        for item in about.left_out[:_SHOWN]:
+            yield f"  left out: {visible(item.what)}: {visible(item.reason, keep_backslash=True)}"
+    yield "Look through the archive before you send it: its README.txt says what can still be read."

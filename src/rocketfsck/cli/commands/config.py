@@ -1,0 +1,99 @@
+"""`rocketfsck config`: which config files count, what is in force for which command, and where it is set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.config.files import Kind
+from rocketfsck.cli.config.options import Setting
+from rocketfsck.cli.params import Answer, output_options
+from rocketfsck.cli.show.palette import Palette
+
+KIND = "rocketfsck.config"
+
+
+@dataclass(frozen=True, slots=True)
+class FileSaid:
+    """A config file: whose it is, whether it is there, and why it is not read, "" if it is."""
+
+    path: str
+    whose: Kind
+    found: bool
+    refused: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSetting:
+    """One value that is in force for a rule, and the file that sets it."""
+
+    rule: str
+    key: str
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSaid:
+    """All that is in force."""
+
+    files: tuple[FileSaid, ...]
+    settings: tuple[Setting, ...]
+    rules: tuple[RuleSetting, ...]
+    schema_version: int = 1
+
+
+@click.command(cls=Command)
+@output_options("text", "json")
+@common_options
+def command(answer: Answer) -> None:
+    """Show the settings in force, and where each is set.
+
+    The command line goes over the environment (ROCKETFSCK_CHECK_LEVEL), that over ./rocketfsck.toml, and that
+    over the user's config file. All of these are read and judged: what is wrong with one is an error.
+    """
+    from rocketfsck.cli.app import COMMANDS
+    from rocketfsck.cli.config.applying import files_of
+    from rocketfsck.cli.config.options import check_values, settings_in_force
+    from rocketfsck.cli.config.rules import read_policy
+    from rocketfsck.documents import to_document
+
+    context = click.get_current_context()
+    files = files_of(context)
+    settings = tuple(settings_in_force(files, tuple(COMMANDS)))
+    check_values(settings, context)
+    policy, origins = read_policy(files)
+    rules = tuple(
+        RuleSetting(rule, key, getattr(policy[rule], key), origin)
+        for name, origin in sorted(origins.items())
+        for rule, _, key in [name.partition(".")]
+    )
+    found = tuple(FileSaid(str(file.path), file.kind, file.found, file.refused) for file in files)
+    said = ConfigSaid(found, settings, rules)
+    answer.say(lambda: {"kind": KIND, **to_document(said)}, lambda palette: _lines(said, palette))
+
+
+def _lines(said: ConfigSaid, palette: Palette) -> Iterator[str]:
+    from rocketfsck.cli.show.table import aligned
+    from rocketfsck.cli.show.text import visible
+    from rocketfsck.documents import json_text
+
+    yield palette.bold("Config files, each over those below it")
+    rows = [(file.whose, visible(file.path), _state(file)) for file in said.files]
+    yield from (f"  {line}" for line in aligned(rows or [("none",)]))
+    yield ""
+    yield palette.bold("Settings in force")
+    named = [(item.command or "all commands", item.option, item.value, item.origin) for item in said.settings]
+    named += [(item.rule, item.key, item.value, item.origin) for item in said.rules]
+    cells = [(*names, visible(json_text(value)), visible(origin)) for *names, value, origin in named]
+    yield from (f"  {line}" for line in aligned(cells or [("none",)]))
+
+
+def _state(file: FileSaid) -> str:
+    if file.refused:
+        return f"not read: {file.refused}"
+    return "read" if file.found else "not there"

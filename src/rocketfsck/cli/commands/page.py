@@ -1,0 +1,70 @@
+"""`rocketfsck page REPORT`: a page with pictures, out of what a check has written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rocketfsck.cli.base import Command, common_options
+from rocketfsck.cli.options import jobs_option
+from rocketfsck.cli.output import refuse_inside
+from rocketfsck.cli.params import Told, output_option, store_options
+from rocketfsck.cli.paramtypes import StorePath
+from rocketfsck.errors import UsageError
+
+
+@click.command(cls=Command)
+@click.argument("report", type=click.Path(path_type=Path, exists=True), metavar="REPORT")
+@click.option(
+    "--store",
+    "path",
+    type=StorePath(),
+    metavar="STORE",
+    help="The store that the report is about, for the map and all else that the report does not have.",
+)
+@jobs_option
+@store_options
+@output_option
+@common_options
+def command(report: Path, path: Path | None, jobs: int | None, told: Told, output: Path | None) -> None:
+    """Write a page with pictures of a store, or of a fleet, as one HTML file that needs no network.
+
+    REPORT is what `check --format json` printed of one store or of several, a Parquet table of `check
+    --tables` or the directory of its Parquet or Delta tables, or the data of a page. With --store the page
+    has all that `check --report` shows. A file called .json gets the data of the page.
+    """
+    from rocketfsck.cli.pages.reading import PAGES, page_of_report, page_of_rows, read_said
+    from rocketfsck.cli.pages.writing import write_page
+    from rocketfsck.engine import LocalEngine
+    from rocketfsck.pipeline.fleet.model import STORES_KIND
+
+    stores = [] if path is None else [path, *told.commitlog_paths]
+    if output is not None:
+        refuse_inside(output, stores)
+    said = read_said(report)
+    kind = said.get("kind") if isinstance(said, dict) else None
+    if path is not None and kind in (STORES_KIND, *PAGES):
+        raise UsageError("--store is for the report of one store")
+    document: Any
+    if kind in PAGES:
+        document = _page(said)
+    elif kind == STORES_KIND:
+        document = page_of_rows(said)
+    else:
+        store = None if path is None else told.open("page", path)
+        stores += () if store is None else store.commitlog.directories
+        document = page_of_report(said, LocalEngine(jobs or 0), store)
+    write_page(document, output, stores)
+
+
+def _page(document: dict[str, Any]) -> Any:
+    """The data of a page, as it was written. Raises UsageError for what is none."""
+    from rocketfsck.documents import from_document
+    from rocketfsck.page.fleet import FleetPage
+    from rocketfsck.page.model import Page
+
+    if document["kind"] == "rocketfsck.page":
+        return from_document(Page, document, "page")
+    return from_document(FleetPage, document, "page of a fleet")

@@ -1,0 +1,206 @@
+"""Which options a config file or the environment may set, and what is set for a command.
+
+    color = "never"          options of all commands, before the first table
+    [check]                  options of one command by their long names; [query] is for all of its commands
+    level = "cross"
+    [rules.CL007]            see `cli.config.rules`
+
+The environment has the same options: ROCKETFSCK_CHECK_LEVEL, ROCKETFSCK_COLOR. What is not in `SETTABLE`
+cannot be set: the paths of stores, where something is written, consent, and what is dangerous belong on the
+command line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, Literal
+
+import click
+
+from rocketfsck.cli.config.files import ConfigFile
+from rocketfsck.cli.show.text import visible
+from rocketfsck.errors import UsageError
+
+Scope = Literal["all", "user"]
+RULES_TABLE = "rules"
+PREFIX = "ROCKETFSCK_"
+
+SETTABLE: Mapping[str, Scope] = {
+    "all": "all",
+    "background": "all",
+    "baseline": "all",
+    "body": "all",
+    "broker-conf": "all",
+    "broker-version": "all",
+    "bwlimit": "all",
+    "by": "all",
+    "color": "all",
+    "delay-levels": "all",
+    "engine": "all",
+    "except": "all",
+    "format": "all",
+    "ignore": "all",
+    "jobs": "all",
+    "json-integers": "all",
+    "keys": "all",
+    "level": "all",
+    "log": "user",
+    "master": "user",
+    "max-duration": "all",
+    "quiet": "all",
+    "scrub": "all",
+    "select": "all",
+    "spark-conf": "user",
+    "subset": "all",
+    "time-zone": "all",
+    "verbose": "all",
+    "via": "all",
+    "work-dir": "user",
+}
+"""Options by long name. "user": not in a project's file, since it leads to other places or machines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value that is in force: of an option of a command ("" for all commands), and where it is set."""
+
+    command: str
+    option: str
+    value: Any
+    origin: str
+
+
+def settings_in_force(files: Sequence[ConfigFile], names: Sequence[str]) -> Iterator[Setting]:
+    """What is set for the commands of these names and for all commands, by the file or variable that decides.
+
+    Raises UsageError for what no command has, may not be set, or has a value of another kind.
+    """
+    for file in files:
+        _refuse_unknown_tables(file)
+    for name in ("", *names):
+        found: dict[str, Setting] = {}
+        for file in reversed(files):
+            content = file.content.get(name, {}) if name else _top(file.content)
+            if not isinstance(content, dict):
+                raise UsageError(f"{visible(str(file.path))}: {name} is not a table")
+            for key, value in content.items():
+                option = _option(file, name, str(key))
+                found[option] = Setting(name, option, value, str(file.path))
+        for option in options_of(name):
+            variable = variable_name(name, option)
+            if os.environ.get(variable):
+                found[option] = Setting(name, option, os.environ[variable], variable)
+        yield from found.values()
+
+
+def variable_name(command: str, option: str) -> str:
+    """The environment variable of an option: ROCKETFSCK_CHECK_LEVEL."""
+    words = [command, option] if command else [option]
+    return PREFIX + "_".join(words).replace("-", "_").upper()
+
+
+def options_of(command: str) -> dict[str, list[click.Option]]:
+    """The options of a command that can be set, by long name; of all commands for ""."""
+    if not command:
+        from rocketfsck.cli.app import group
+
+        return {name: found for name, found in _named([group]) if name in SETTABLE}
+    common = options_of("")
+    return {
+        name: same for name, same in _named(_commands(command)) if name in SETTABLE and name not in common
+    }
+
+
+def _named(commands: Sequence[click.Command]) -> Iterator[tuple[str, list[click.Option]]]:
+    names: dict[str, list[click.Option]] = {}
+    for command in commands:
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                names.setdefault(long_name(parameter), []).append(parameter)
+    yield from names.items()
+
+
+def long_name(option: click.Option) -> str:
+    """An option's name as it is typed, without the hyphens before it."""
+    return max(option.opts, key=len).lstrip("-")
+
+
+def _top(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if not isinstance(value, dict)}
+
+
+def _refuse_unknown_tables(file: ConfigFile) -> None:
+    from rocketfsck.cli.app import COMMANDS
+
+    for key, value in file.content.items():
+        if isinstance(value, dict) and key not in COMMANDS and key != RULES_TABLE:
+            near = _near(key, [*COMMANDS, RULES_TABLE])
+            raise UsageError(f"{visible(str(file.path))}: there is no command {visible(key)!r}{near}")
+
+
+def _option(file: ConfigFile, command: str, key: str) -> str:
+    """The long name that a key means. Raises UsageError for one that cannot be set."""
+    option, known = key.replace("_", "-"), options_of(command)
+    place = f"{visible(str(file.path))}: {f'[{command}] ' if command else ''}{visible(key)}"
+    if option not in known:
+        if command and any(option == name for name, _ in _named(_commands(command))):
+            raise UsageError(f"{place} cannot be set in a file: give it on the command line")
+        raise UsageError(f"{place}: there is no such option{_near(option, known)}")
+    if file.kind == "project" and SETTABLE[option] == "user":
+        raise UsageError(f"{place} cannot be set by a project: set it in your own config file")
+    return option
+
+
+def _commands(name: str) -> list[click.Command]:
+    found = import_module(f"rocketfsck.cli.commands.{name}").command
+    return [found, *found.commands.values()] if isinstance(found, click.Group) else [found]
+
+
+def _near(key: str, known: Any) -> str:
+    near = get_close_matches(key, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def convert(setting: Setting, option: click.Option, context: click.Context) -> Any:
+    """The value of a setting as its option takes it. Raises UsageError for one of another kind."""
+    value = setting.value
+    from_text = isinstance(value, str)
+    if not all(
+        isinstance(item, (str, int, float)) for item in (value if isinstance(value, list) else [value])
+    ):
+        raise _wrong(setting, "is neither a text nor a number")
+    if option.multiple:
+        value = value.replace(",", " ").split() if from_text else value
+        if not isinstance(value, list):
+            raise _wrong(setting, "is not a list")
+    elif isinstance(value, list):
+        raise _wrong(setting, "is not one value")
+    if option.is_flag and not isinstance(value, bool):
+        flags = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+        if not from_text or value.lower() not in flags:
+            raise _wrong(setting, "is neither true nor false")
+        return flags[value.lower()]
+    if not option.is_flag and isinstance(value, bool):
+        raise _wrong(setting, "is not a flag")
+    plain = [str(item) for item in value] if option.multiple else value if option.is_flag else str(value)
+    try:
+        option.type_cast_value(context, plain)
+    except click.BadParameter as error:
+        raise _wrong(setting, error.message) from error
+    return plain
+
+
+def check_values(settings: Sequence[Setting], context: click.Context) -> None:
+    """Raises UsageError for a value that its option does not take."""
+    for setting in settings:
+        for option in options_of(setting.command)[setting.option]:
+            convert(setting, option, context)
+
+
+def _wrong(setting: Setting, why: str) -> UsageError:
+    place = f"[{setting.command}] {setting.option}" if setting.command else setting.option
+    return UsageError(f"{visible(setting.origin)}: {place}: {visible(why)}")

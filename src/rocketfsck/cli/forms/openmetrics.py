@@ -1,0 +1,120 @@
+"""OpenMetrics: a check as gauges, for the textfile collector of Prometheus' node_exporter.
+
+All metrics are gauges and no sample has a time of its own: the collector reads the older text format, too,
+which has no other fitting types, and refuses times. Names found in a store are never labels: the number of
+series depends only on the tables of rules, states and families.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+from rocketfsck.cli.forms.checked import CheckSaid
+from rocketfsck.cli.show.text import visible
+from rocketfsck.repair.verdict import State
+from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.tasks.task import Checked
+
+PREFIX = "rocketfsck"
+Labels = Mapping[str, str]
+Samples = Iterable[tuple[Labels, float | int]]
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A family of metrics: its name, which ends with its unit if it has one, and what it says."""
+
+    name: str
+    about: str
+    unit: str = ""
+
+
+FINDINGS = Metric("findings", "Findings of the last check, by severity.")
+RULE_FINDINGS = Metric(
+    "rule_findings", "Findings of the last check, by rule; rules without one are left out."
+)
+STATE = Metric("store_state", "1 for the state that the store is in, 0 for the others.")
+MAY_START = Metric("may_start", "1 if a broker may be started, 0 if not; left out where nobody can say.")
+EXIT_CODE = Metric("check_exit_code", "Exit status of the last check, a sum of bits.")
+DAMAGED = Metric("damaged_bytes", "Bytes of the commit log that belong to no sound record.", "bytes")
+STORE_SIZE = Metric("store_bytes", "Bytes of the files of the store.", "bytes")
+COVERAGE = Metric("coverage_ratio", "Share of the bytes of data files that the check went through.", "ratio")
+LEFT_OUT = Metric("not_checked", "Things that were not checked; operational: they could not be read.")
+SUPPRESSED = Metric("suppressed_findings", "Findings that the baseline knows.")
+DURATION = Metric("check_duration_seconds", "How long the last check took.", "seconds")
+TIME = Metric("check_timestamp_seconds", "When the last check began, since 1970.", "seconds")
+ABOUT = Metric("check_about", "Always 1; how the last check was made, as labels.")
+_CHECKED = {
+    "file_count": Metric("checked_files", "Files that the check looked at."),
+    "byte_count": Metric("checked_bytes", "Bytes that the check read, each once.", "bytes"),
+    "record_count": Metric("checked_messages", "Records of messages that the check went through."),
+    "unit_count": Metric("checked_units", "Consume queue units that the check went through."),
+    "entry_count": Metric("checked_index_entries", "Index entries that the check went through."),
+}
+"""The metric of each member of `Checked`."""
+
+
+def pieces(said: CheckSaid) -> Iterator[str]:
+    """The exposition, a family of metrics a piece, with its end mark."""
+    for metric, samples in _families(said):
+        yield "".join(_lines(metric, samples, said.report.store.root))
+    yield "# EOF\n"
+
+
+def _families(said: CheckSaid) -> Iterator[tuple[Metric, Samples]]:
+    report, verdict = said.report, said.verdict
+    about = {
+        "version": report.tool_version,
+        "level": report.level,
+        "broker_version": verdict.version,
+    }
+    yield ABOUT, [(about, 1)]
+    counts = report.severity_counts
+    yield FINDINGS, [({"severity": severity.word}, count) for severity, count in counts.items()]
+    yield (
+        RULE_FINDINGS,
+        [
+            ({"rule": name, "slug": RULES[name].slug, "severity": report.severity_of(name).word}, count)
+            for name, count in sorted(report.counts.items())
+            if count
+        ],
+    )
+    yield STATE, [({"state": name}, int(name == verdict.state)) for name in get_args(State)]
+    if verdict.may_start is not None:
+        yield MAY_START, [({}, int(verdict.may_start))]
+    yield EXIT_CODE, [({}, said.exit_code)]
+    yield DAMAGED, [({}, verdict.damaged_byte_count)]
+    yield STORE_SIZE, [({}, report.store.byte_count)]
+    yield COVERAGE, [({}, _share(report.coverage.done_byte_count, report.coverage.byte_count))]
+    failed = sum(item.operational for item in report.not_checked)
+    left = len(report.not_checked) - failed
+    yield LEFT_OUT, [({"operational": "true"}, failed), ({"operational": "false"}, left)]
+    yield SUPPRESSED, [({}, report.suppressed)]
+    for member in Checked.__slots__:
+        amounts = [({"family": name}, getattr(done, member)) for name, done in report.checked.items()]
+        yield _CHECKED[member], amounts
+    yield DURATION, [({}, report.seconds)]
+    yield TIME, [({}, report.started_timestamp / 1000)]
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 1.0
+
+
+def _lines(metric: Metric, samples: Samples, root: str) -> Iterator[str]:
+    name = f"{PREFIX}_{metric.name}"
+    yield f"# TYPE {name} gauge\n"
+    if metric.unit:
+        yield f"# UNIT {name} {metric.unit}\n"
+    yield f"# HELP {name} {metric.about}\n"
+    for labels, value in samples:
+        pairs = ",".join(f'{key}="{_quoted(text)}"' for key, text in {"store": root, **labels}.items())
+        yield f"{name}{{{pairs}}} {value!r}\n"
+
+
+def _quoted(text: str) -> str:
+    """A label's value: what is not printable as escapes, then as the format quotes."""
+    return visible(text, keep_backslash=True).translate(_ESCAPES)

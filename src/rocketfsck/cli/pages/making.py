@@ -1,0 +1,74 @@
+"""From a check, or from its saved report, to the document of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.report import amounts_lines
+from rocketfsck.cli.show.start import verdict_text, versions_text
+from rocketfsck.cli.show.verdict import verdict_lines
+from rocketfsck.cli.storefacts import queue_facts
+
+if TYPE_CHECKING:
+    from rocketfsck.engine import Engine
+    from rocketfsck.page.model import Page, Window
+    from rocketfsck.query.start.verdict import Prediction, StartVerdict
+    from rocketfsck.repair.plan.model import Plan
+    from rocketfsck.repair.verdict import Verdict
+    from rocketfsck.store.model import Store
+    from rocketfsck.verify.finding import Finding
+    from rocketfsck.verify.report import Report
+    from rocketfsck.verify.tasks.facts import Fact, QueueFacts
+
+COLUMNS = 100
+"""How wide the lines of the verdict are."""
+
+
+def page_of(
+    report: Report,
+    verdict: Verdict | None,
+    engine: Engine,
+    *,
+    store: Store | None = None,
+    facts: Sequence[Fact] = (),
+    predictions: Sequence[Prediction] = (),
+    plan: Plan | None = None,
+) -> Page:
+    """The page of a report; `store` is the one that was checked, with all else that is known of it."""
+    from rocketfsck.cli.pages.windows import Windows
+    from rocketfsck.page.collect import Material, collect
+    from rocketfsck.page.limits import DEFAULT
+    from rocketfsck.page.surveying import survey_store
+
+    said = () if verdict is None else verdict_lines(verdict, report.store, Palette(False), COLUMNS)
+    lines = () if verdict is None else (*said, *amounts_lines(report, COLUMNS, is_timed=False))
+    window_of = _no_window if store is None else Windows(store, DEFAULT).of
+    known = [*facts, *_further(store, facts)]
+    material = Material(report, verdict, lines, _start_text, window_of, store, known, predictions, plan)
+    return collect(material, None if store is None else survey_store(store, engine))
+
+
+def _further(store: Store | None, facts: Sequence[Fact]) -> Iterator[QueueFacts]:
+    """The bounds of the queues that the check has not gone through, as `info` finds them."""
+    from rocketfsck.verify.tasks.facts import QueueFacts
+
+    seen = {(fact.topic, fact.queue_id) for fact in facts if isinstance(fact, QueueFacts)}
+    left = () if store is None else store.queues
+    for queue in left:
+        if (queue.topic, queue.queue_id) in seen:
+            continue
+        found = queue_facts(queue)
+        low, high, end = (found[name] for name in ("min_offset", "max_offset", "physical_end_offset"))
+        if low is not None and high is not None:
+            bounds = (low, high, None, -1 if end is None else end)
+            yield QueueFacts(queue.topic, queue.queue_id, queue.kind, *bounds, high - low)
+
+
+def _start_text(verdict: StartVerdict) -> tuple[str, str]:
+    return versions_text([verdict]), verdict_text(verdict)
+
+
+def _no_window(_finding: Finding, _file: int) -> Window | None:
+    return None

@@ -1,0 +1,148 @@
+"""From what `check` has written to the document of a page.
+
+check --format json STORE               a report: the page of a store, with it or without it at hand
+check --format json STORE STORE …       a table of verdicts: the page of a fleet
+check --tables DIR STORE STORE …        the same, the newest run in DIR (Parquet or Delta), with its findings
+check --report FILE.json                the data of a page
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rocketfsck.documents import from_document
+from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.pipeline.fleet.model import STORES_KIND
+from rocketfsck.verify.documents import read_document
+
+if TYPE_CHECKING:
+    from rocketfsck.engine import Engine
+    from rocketfsck.page.fleet import FleetPage
+    from rocketfsck.page.model import Page
+    from rocketfsck.repair.verdict import Verdict
+    from rocketfsck.store.model import Store
+    from rocketfsck.verify.report import Report
+
+PAGES = {"rocketfsck.page": "page.model.Page", "rocketfsck.page.fleet": "page.fleet.FleetPage"}
+
+
+def read_said(path: Path) -> Any:
+    """What there is at a path: JSON values, or the rows of a table of verdicts as `check` gives them in JSON.
+
+    Raises UsageError for anything else, StoreError for what cannot be read.
+    """
+    if path.is_dir() or path.suffix == ".parquet":
+        return _tables(path)
+    return read_document(path)
+
+
+def page_of_report(document: Any, engine: Engine, store: Store | None) -> Page:
+    """The page of the report that `check --format json` printed of one store.
+
+    With the `store` that it is of, the map and all else that the report has not is read. Raises UsageError
+    for another document, and for another store.
+    """
+    from rocketfsck.cli.pages.making import page_of
+    from rocketfsck.repair.verdict import plan_or_obstacle, predicted
+    from rocketfsck.verify.report import Report
+
+    report = Report.from_json(document)
+    verdict = _verdict(document)
+    if store is None:
+        return page_of(report, verdict, engine)
+    _refuse_other(report, store)
+    plan, _ = plan_or_obstacle(store, report)
+    return page_of(
+        report,
+        verdict,
+        engine,
+        store=store,
+        predictions=predicted(store, report),
+        plan=plan,
+    )
+
+
+def page_of_rows(document: Mapping[str, Any]) -> FleetPage:
+    """The page of a fleet, out of what `read_said` gives. Raises UsageError for another document."""
+    from rocketfsck.page.fleet import fleet_page
+
+    rows, findings = document.get("rows"), document.get("findings")
+    try:
+        return fleet_page(_named(rows or ()), None if findings is None else _named(findings))
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise UsageError(f"not a table of verdicts: {type(error).__name__}: {error}") from error
+
+
+def _verdict(document: Mapping[str, Any]) -> Verdict | None:
+    """The verdict in a report; reports that the Python interface wrote have none."""
+    from rocketfsck.repair.verdict import Verdict
+
+    said = document.get("verdict")
+    return None if said is None else from_document(Verdict, said, "verdict", exact=False)
+
+
+def _refuse_other(report: Report, store: Store) -> None:
+    """Raise UsageError unless the store has the bytes that the report is about, as far as sizes tell."""
+    from rocketfsck.verify.run import store_facts
+
+    now, then = store_facts(store), report.store
+    for name in ("start_offset", "end_offset", "file_count", "byte_count"):
+        if getattr(now, name) != getattr(then, name):
+            raise UsageError(
+                f"the store is not as the report has it: {name} is {getattr(now, name)}, "
+                f"not {getattr(then, name)}; check it again with --report"
+            )
+
+
+def _named(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with every name as text, whatever bytes it has."""
+    found = []
+    for row in rows:
+        plain = dict(row)
+        for name in [name for name in plain if name.endswith("_b64")]:
+            value = plain.pop(name)
+            if value is not None:
+                plain[name.removesuffix("_b64")] = os.fsdecode(base64.b64decode(value))
+        found.append(plain)
+    return found
+
+
+def _tables(path: Path) -> dict[str, Any]:
+    """A table of verdicts, and the findings of the same run next to it."""
+    if path.is_dir():
+        if (path / "stores" / "_delta_log").is_dir():
+            return _of_delta(path)
+        if (path / "stores" / "metadata").is_dir():
+            raise UsageError(f"{path} has Iceberg tables; `page` reads Parquet and Delta tables of checks")
+        runs = sorted((path / "stores").glob("*.parquet"))
+        if not runs:
+            raise UsageError(f"{path} has no stores/*.parquet, which `rocketfsck check --tables` writes")
+        path = runs[-1]
+    listed = path.parent.parent / "findings" / path.name
+    findings = _rows(listed) if listed.is_file() else None
+    return {"kind": STORES_KIND, "rows": _rows(path), "findings": findings}
+
+
+def _of_delta(path: Path) -> dict[str, Any]:
+    """The newest run in Delta tables of checks."""
+    from rocketfsck.pipeline.export.tables import demand
+    from rocketfsck.pipeline.fleet.tables import newest_run
+
+    demand("delta")
+    rows, findings = newest_run(path)
+    return {"kind": STORES_KIND, "rows": rows, "findings": findings}
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(f"cannot be read as Parquet: {error}", path=str(path)) from error
+    return rows

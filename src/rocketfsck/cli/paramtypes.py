@@ -1,0 +1,111 @@
+"""Types of parameters: points in time, ranges, durations, sizes, and the places of stores."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    _Int = click.ParamType[int]
+    _Pair = click.ParamType[tuple[int, int]]
+    _Float = click.ParamType[float]
+else:  # generic only from click 8.2 on
+    _Int = _Pair = _Float = click.ParamType
+
+_INT64 = 1 << 63
+_RANGE = re.compile(r"(\d*):(\d*)|(\d+)", re.ASCII)
+_SIZE = re.compile(r"(\d{1,19})\s*(?:([KMGT])(?:(i)?B)?|B)?", re.ASCII | re.IGNORECASE)
+_EXPONENTS = {"K": 1, "M": 2, "G": 3, "T": 4}
+
+
+class Timestamp(_Int):
+    """A point in time: milliseconds since 1970, or an ISO 8601 date and time (UTC where it names no zone)."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        text = str(value)
+        if re.fullmatch(r"-?\d{1,19}", text, re.ASCII):
+            return int(text)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(f"{text!r} is neither milliseconds nor a date like 2024-05-17T08:30:00", param, ctx)
+        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+class NumberRange(_Pair):
+    """`N`, or `FROM:TO` with either end left out; half-open."""
+
+    name = "N|FROM:TO"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value
+        match = _RANGE.fullmatch(str(value))
+        if match is None:
+            self.fail(f"{value!r} is neither N nor FROM:TO", param, ctx)
+        if match[3]:
+            return int(match[3]), int(match[3]) + 1
+        return int(match[1] or 0), int(match[2] or _INT64)
+
+
+class Duration(_Float):
+    """Seconds, or a number with s, m, h or d."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h|d|min)?", str(value), re.ASCII)
+        if match is None:
+            self.fail(f"{value!r} is not a duration like 90, 90s, 5m, 2h or 7d", param, ctx)
+        return float(match[1]) * {"m": 60, "min": 60, "h": 3600, "d": 86400}.get(match[2] or "s", 1)
+
+
+class StorePath(click.Path):
+    """A file or directory, or the URL of one; that it exists is for the store to say.
+
+    `local` says why a URL will not do, in words: what is done needs a directory of this machine.
+    """
+
+    def __init__(self, local: str | None = None, **kwargs: Any) -> None:
+        super().__init__(path_type=Path, **kwargs)
+        self.local = local
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and "://" in value:
+            from rocketfsck.store.places.locations import locate, refuse_remote
+
+            place = locate(value)
+            if self.local is not None:
+                refuse_remote(place, self.local)
+            return place
+        return super().convert(value, param, ctx)
+
+
+class ByteSize(_Int):
+    """A number of bytes: `4096`, `64KiB`, `4GiB`, or `10MB` for powers of ten."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = _SIZE.fullmatch(str(value).strip())
+        if match is None:
+            self.fail(f"{value!r} is not a size like 4096, 64KiB or 4GiB", param, ctx)
+        unit = (match[2] or "").upper()
+        # `K` alone is what people mean by Ki; `KB` is a power of ten.
+        base = 1000 if unit and match[3] is None and str(value).strip()[-1] in "bB" else 1024
+        factor: int = base ** _EXPONENTS.get(unit, 0)
+        return int(match[1]) * factor

@@ -1,0 +1,121 @@
+"""The check of many stores as text: how many are in which state, the worst ones, what to run next.
+
+Checked 12 stores below /data (1.2 GiB, level full, 3.1 s): 1 refused, 1 failed, 2 damaged, 8 healthy.
+
+  state    errors  warnings  lost  store
+  refused      12         3   129  broker-a
+  failed        -         -     -  broker-x
+  …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+from rocketfsck.cli.show.fit import table_columns
+from rocketfsck.cli.show.palette import Palette
+from rocketfsck.cli.show.table import MARGIN, aligned, wrapped
+from rocketfsck.cli.show.text import byte_size, count_of, duration, visible, width
+from rocketfsck.pipeline.fleet.model import StoreRow
+from rocketfsck.pipeline.fleet.results import FleetReport
+
+ROW_LIMIT = 20
+"""Stores in the table."""
+NEXT_LIMIT = 3
+ERROR_LIMIT = 5
+_HEAD = ("state", "errors", "warnings", "lost", "store")
+_LEAST_NAME = 8
+_GAP = 2
+
+
+def stores_lines(
+    report: FleetReport, palette: Palette, columns: int, *, everything: bool, quiet: bool
+) -> Iterator[str]:
+    """The head; unless `quiet`, the stores that are not healthy, or `everything`, and the next commands."""
+    base = _base([row.root for row in report.stores])
+    yield from wrapped(_summary(report, base), columns)
+    if quiet:
+        return
+    worst = report.worst_first()
+    listed = worst if everything else [row for row in worst if row.state != "healthy"]
+    shown = listed if everything else listed[:ROW_LIMIT]
+    if shown:
+        yield ""
+        for number, line in enumerate(aligned(_table(shown, base), right=(1, 2, 3))):
+            yield f"  {palette.bold(line) if number == 0 else line}"
+    hidden = len(listed) - len(shown)
+    if hidden:
+        yield f"  and {count_of(hidden, 'store')} more: -v shows every store"
+    yield from _errors(shown, columns, everything=everything)
+    yield from _next(listed, palette, everything=everything)
+
+
+def _summary(report: FleetReport, base: str) -> str:
+    size = byte_size(sum(row.byte_count or 0 for row in report.stores))
+    states = ", ".join(f"{count:,} {state}" for state, count in report.state_counts.items())
+    where = f" below {visible(base)}" if base else ""
+    stores = count_of(len(report.stores), "store")
+    about = f"{size}, level {report.level}, {duration(report.seconds)}"
+    return f"Checked {stores}{where} ({about}): {states}."
+
+
+def _base(roots: Sequence[str]) -> str:
+    """The directory that all stores are in; "" for one store, and for stores without one but /."""
+    places = [root.split("/") for root in roots]
+    levels = zip(*(place[:-1] for place in places), strict=False) if len(places) > 1 else ()
+    base = "/".join(level[0] for level in takewhile(lambda level: len(set(level)) == 1, levels))
+    return "" if base.rstrip("/").endswith(":") else base
+
+
+def _name(row: StoreRow, base: str) -> str:
+    return visible(row.root[len(base) + 1 :] if base else row.root)
+
+
+def _table(rows: Sequence[StoreRow], base: str) -> Iterator[tuple[str, ...]]:
+    """The rows, with names as long as there is room for them on a terminal."""
+    cells = [_HEAD[:-1], *map(_cells, rows)]
+    limit = table_columns()
+    before = sum(max(map(len, column)) + _GAP for column in zip(*cells, strict=True))
+    for cell, name in zip(cells, [_HEAD[-1], *(_name(row, base) for row in rows)], strict=True):
+        short = name if limit is None else _end_of(name, max(limit - MARGIN - before, _LEAST_NAME))
+        yield (*cell, short)
+
+
+def _cells(row: StoreRow) -> tuple[str, ...]:
+    numbers = (row.error_count, row.warning_count, row.lost_record_count)
+    return (row.state, *("-" if number is None else f"{number:,}" for number in numbers))
+
+
+def _end_of(text: str, room: int) -> str:
+    """A path, without its begin where it is too long: the end tells stores apart."""
+    if width(text) <= room:
+        return text
+    while width(text) > room - 1:
+        text = text[1:]
+    return f"…{text}"
+
+
+def _errors(rows: Sequence[StoreRow], columns: int, *, everything: bool) -> Iterator[str]:
+    """Why stores, or files of them, could not be checked."""
+    failed = [(row.root, text) for row in rows if (text := row.error or row.not_checked) is not None]
+    if not failed:
+        return
+    yield ""
+    yield "Could not be checked"
+    for root, why in failed if everything else failed[:ERROR_LIMIT]:
+        text = f"{visible(root)}: {visible(why, keep_backslash=True)}"
+        first, *more = wrapped(text, columns - 4)
+        yield f"  {first}"
+        yield from (f"    {line}" for line in more)
+
+
+def _next(rows: Sequence[StoreRow], palette: Palette, *, everything: bool) -> Iterator[str]:
+    """The commands for the worst stores; never broken, because they are to be pasted."""
+    commands = [row.next_command for row in rows if row.next_command is not None]
+    if not commands:
+        return
+    yield ""
+    yield "Next"
+    for command in commands if everything else commands[:NEXT_LIMIT]:
+        yield f"  {palette.good(visible(command, keep_backslash=True))}"

@@ -1,0 +1,174 @@
+"""The state of a simulated start: the store, what decides, and what each step has left so far.
+
+For `steps`, which does what a broker does, and `result`, which reads what is left. Reference 6.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rocketfsck.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE, rounded_file_size
+from rocketfsck.formats.delay import parse_delay_levels
+from rocketfsck.formats.dialect import Dialect
+from rocketfsck.query.start.configdatabases import config_refusals
+from rocketfsck.query.start.databases import queues_of
+from rocketfsck.query.start.disk import Disk
+from rocketfsck.query.start.dispatch import Dispatcher, DispatchRules, Watcher
+from rocketfsck.query.start.index import IndexModel
+from rocketfsck.query.start.load import NO_AREAS, Areas, Loading, OpenFile
+from rocketfsck.query.start.losses import Census
+from rocketfsck.query.start.model import (
+    LogScan,
+)
+from rocketfsck.query.start.node import NodeStart
+from rocketfsck.query.start.read import Reading
+from rocketfsck.query.start.recover import (
+    Reput,
+)
+from rocketfsck.query.start.settings import (
+    TIERED_NOTE,
+    notes_of,
+    read_start_checkpoint,
+    role_of,
+    topic_kinds,
+    uses_entries,
+)
+from rocketfsck.query.start.startqueues import StartQueues
+from rocketfsck.query.start.timers import TimerOutcome
+from rocketfsck.query.start.walk import LogWalker
+from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.machine.jit import compiled_wanted
+from rocketfsck.scan.options import ScanOptions
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.dledger import without_entries
+from rocketfsck.store.model import QueueKind, Settings, Store
+from rocketfsck.store.newer import index_note
+from rocketfsck.store.tiered import SEGMENT_KINDS
+
+
+class StartState:
+    """A start on its way: what is given, what follows from settings and files, and what the steps set.
+
+    `cut_offset`, `scan`, `reput` and `node` are None until the step that sets them, or where it has no part.
+    `handed_from` is the number of the file and the physicalOffset above which recovery dispatches records.
+    Times are ms. Raises StoreError for a file that cannot be read.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        dialect: Dialect,
+        settings: Settings,
+        losses: bool,
+        watch: Watcher | None,
+        areas: Areas = NO_AREAS,
+        table: QueueTable | None = None,
+        sound_end: int | None = None,
+        disk: Disk | None = None,
+    ) -> None:
+        self.disk = disk or Disk()
+        self.sound_end = sound_end
+        self.has_entries = uses_entries(store, settings, dialect)
+        store = store if self.has_entries else without_entries(store)
+        self.store = store
+        self.areas = areas
+        self.held = queues_of(store, settings, dialect)
+        self.dialect = dialect
+        self.settings = settings
+        self.role = role_of(store, settings, dialect)
+        self.losses = losses
+        self.clean = store.abort is None
+        self.compiled = compiled_wanted(store.commitlog.size)
+        self.table = QueueTable() if table is None else table
+        self.census = Census(self.table)
+        self.queues = StartQueues(dialect, self.disk)
+        self.index = IndexModel(store.geometry, dialect, enabled=self.role.index_enabled)
+        self.checkpoint = read_start_checkpoint(store)
+        self.topic_kinds, self.kinds_known = topic_kinds(store)
+        self.notes = notes_of(settings, self.role)
+        newer = index_note(store) if self.role.index_enabled else None
+        if newer is not None:
+            self.notes.append(f"{newer}, so the prediction does not count all new entries")
+        if any(other.kind in SEGMENT_KINDS for other in store.others):
+            self.notes.append(TIERED_NOTE)
+        if store.live.locked:
+            self.notes.append(
+                "a broker is running on this store: files change, and `abort` exists until the broker stops"
+            )
+        sizes = store.geometry
+        rules = DispatchRules(
+            dialect,
+            parse_delay_levels(settings.get("messageDelayLevel") or store.delay_levels),
+            self.role.multi_dispatch and dialect.multi_dispatch,
+            frozenset(queue.topic for queue in store.queues if queue.kind == "batch")
+            | {topic for topic, kind in self.topic_kinds.items() if kind == "batch"},
+            {
+                "file": rounded_file_size(sizes.consumequeue_file_size, UNIT_SIZE),
+                "batch": rounded_file_size(sizes.batch_file_size, BATCH_UNIT_SIZE),
+            },
+            self.kinds_known,
+            self.held.database if self.held.kind == "rows" else None,
+        )
+        self.dispatcher = Dispatcher(self.queues, self.index, self.table, rules, self.census, watch)
+        kinds = [{queue.topic for queue in store.queues if queue.kind == kind} for kind in ("file", "batch")]
+        self.twice = kinds[0] & kinds[1]
+        self.refusals = list(config_refusals(store, settings, dialect))
+        self.loading = Loading()
+        self.log_files: list[OpenFile] = []
+        self.all_files: tuple[OpenFile, ...] = ()
+        self.scan: LogScan | None = None
+        self.cut_offset: int | None = None
+        self.destroyed = False
+        self.reput: Reput | None = None
+        self.reput_start = 0
+        self.recovery_count = 0
+        self.handed_from: tuple[int, int] | None = None
+        self.kept_timestamp: int | None = None
+        self.timers = TimerOutcome()
+        self.node: NodeStart | None = None
+
+    def kind_of(self, topic: str) -> QueueKind | None:
+        """What topics.json says. Without it a topic that has both kinds is refused all the same."""
+        if self.kinds_known or topic in self.twice:
+            return self.topic_kinds.get(topic, "file")
+        return None
+
+    def walker(self, *, check_crc: bool) -> LogWalker:
+        """What judges records as this broker does; `check_crc` says whether it looks at bodies."""
+        property_crc = self.role.force_property_crc and self.dialect.property_crc
+        reading = Reading(self.dialect, check_crc, property_crc, self.has_entries)
+        return LogWalker(reading, self.table, compiled=self.compiled)
+
+    def hand_on(self, batch: RecordBatch, file: OpenFile) -> None:
+        """Dispatch every record of the batch."""
+        everything = np.ones(batch.record_count, np.bool_)
+        self.dispatcher.dispatch(batch, file.start_offset, everything)
+
+    def correct_minima(self) -> None:
+        """Raise the first offset of every queue to what the log still has."""
+        self.queues.correct_min(self.min_offset)
+
+    @property
+    def max_queue_offset(self) -> int:
+        """The highest physicalOffset that a unit leads to; -1 without units."""
+        return self.queues.max_physic_offset
+
+    @property
+    def min_offset(self) -> int:
+        """Where the commit log begins; -1 without files."""
+        return self.log_files[0].start_offset if self.log_files else -1
+
+    @property
+    def max_offset(self) -> int:
+        """Where the commit log ends; 0 without files."""
+        return self.log_files[-1].start_offset + self.log_files[-1].wrote_pos if self.log_files else 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether messages that come out of reach are looked for."""
+        return self.losses and not self.refusals
+
+    @property
+    def options(self) -> ScanOptions:
+        """How the log is looked over."""
+        return ScanOptions(False, self.dialect.property_parser, index_tags=self.dialect.tag_entries)

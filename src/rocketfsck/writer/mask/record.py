@@ -1,0 +1,220 @@
+"""The bytes of a record with others in the places of what is said in it. Reference 2.2, 2.7.
+
+Checksums are moved, not computed anew: CRC32 is linear, so that the difference between the old bytes and the
+new ones is also the difference of their checksums. A checksum that was wrong stays wrong by the same bits.
+"""
+
+from __future__ import annotations
+
+import hmac
+import zlib
+from collections.abc import Iterator
+
+from rocketfsck.formats.properties import CRC32, PROPERTY_CRC_SIZE, property_crc, property_crc_trailer
+from rocketfsck.writer.mask.names import Pseudonyms, mask_json
+
+_KEPT_VALUES_TEXT = (
+    "WAIT DELAY REAL_QID TRAN_MSG INNER_NUM INNER_BASE INNER_MULTI_QUEUE_OFFSET TIMER_OUT_MS "
+    "TIMER_DELAY_SEC TIMER_DELIVER_MS TIMER_DELAY_MS TIMER_ROLL_TIMES TIMER_ENQUEUE_MS "
+    "TIMER_DEQUEUE_MS RECONSUME_TIME MAX_RECONSUME_TIMES CONSUME_START_TIME MIN_OFFSET "
+    "MAX_OFFSET 1ST_POP_TIME TRANSACTION_CHECK_TIMES CHECK_IMMUNITY_TIME_IN_SECONDS "
+    "TRANSACTION_PREPARED_QUEUE_OFFSET MSG_REGION TRACE_ON __CRC32# DLQ_ORIGIN_QUEUE_ID"
+)
+KEPT_VALUES = frozenset(_KEPT_VALUES_TEXT.split())
+"""System properties whose values are numbers and switches."""
+_NAMED_VALUES_TEXT = (
+    "KEYS TAGS RETRY_TOPIC REAL_TOPIC PGROUP UNIQ_KEY CLUSTER __transactionId__ "
+    "TIMER_DEL_UNIQKEY POP_CK INNER_MULTI_DISPATCH DLQ_ORIGIN_TOPIC DLQ_ORIGIN_MESSAGE_ID "
+    "ORIGIN_MESSAGE_ID __SHARDINGKEY INSTANCE_ID ORIGIN_GROUP"
+)
+NAMED_VALUES = frozenset(_NAMED_VALUES_TEXT.split())
+"""Properties whose values are names, or lists of them: they become pseudonyms."""
+_KEPT_BODIES = (b"RMQ_SYS_TRANS_OP_HALF_TOPIC", b"RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC")
+_JSON_BODIES = (b"rmq_sys_REVIVE_LOG_", b"rmq_sys_SYNC_BROKER_MEMBER")
+_COMPRESSED = 0x1
+_BORN_V6, _STORE_V6 = 0x10, 0x20
+_FRAME, _BODY_FILL = 88, b"x"
+_HOSTS_AT = 48
+_ZLIB, _LZ4, _ZSTD = b"\x78", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd"
+
+
+def masked_body(body: bytes, topic: bytes, sys_flag: int, names: Pseudonyms) -> bytes:
+    """A body of the same length that says nothing; a compressed one can be decompressed, as before."""
+    if topic.startswith(_KEPT_BODIES):
+        return body  # queue offsets
+    if topic.startswith(_JSON_BODIES):
+        try:
+            return mask_json(body.decode("utf-8"), names).encode("utf-8")
+        except UnicodeDecodeError:
+            return names.noise(body)
+    if sys_flag & _COMPRESSED:
+        return _stored(body) or names.noise(body)
+    return _inner_batch(body, names) or _BODY_FILL * len(body)
+
+
+def _stored(body: bytes) -> bytes | None:
+    """The same length, in the same format, of blocks that are stored as they are; None where that fails."""
+    size = len(body)
+    if body[:1] == _ZLIB:
+        blocks = _split(size - 6, 5, 65535)
+        if blocks is None:
+            return None
+        text = _BODY_FILL * sum(blocks)
+        made = b"\x78\x01"
+        for number, length in enumerate(blocks):
+            last = number == len(blocks) - 1
+            made += bytes([last]) + length.to_bytes(2, "little") + (length ^ 0xFFFF).to_bytes(2, "little")
+            made += _BODY_FILL * length
+        return made + zlib.adler32(text).to_bytes(4, "big")
+    if body[:4] == _LZ4:
+        blocks = _split(size - 11, 4, 65536)
+        if blocks is None:
+            return None
+        parts = [(length | 1 << 31).to_bytes(4, "little") + _BODY_FILL * length for length in blocks]
+        return _LZ4 + b"\x60\x40\x82" + b"".join(parts) + bytes(4)
+    if body[:4] == _ZSTD:
+        blocks = _split(size - 6, 3, 65536)
+        if blocks is None:
+            return None
+        heads = [(length << 3 | (number == len(blocks) - 1)) for number, length in enumerate(blocks)]
+        parts = [
+            head.to_bytes(3, "little") + _BODY_FILL * length
+            for head, length in zip(heads, blocks, strict=True)
+        ]
+        return _ZSTD + b"\x00\x58" + b"".join(parts)
+    return None
+
+
+def _split(size: int, head: int, most: int) -> list[int] | None:
+    """The lengths of blocks that fill `size` bytes with their heads; None where there is no room."""
+    blocks = []
+    while size > head:
+        length = min(size - head, most)
+        if 0 < size - head - length <= head:
+            length -= head
+        blocks.append(length)
+        size -= head + length
+    return blocks if blocks and size == 0 else None
+
+
+def _inner_batch(body: bytes, names: Pseudonyms) -> bytes | None:
+    """The messages of an inner batch, one by one; None for a body that is none."""
+    made = bytearray(body)
+    pos = 0
+    while pos < len(body):
+        total = int.from_bytes(body[pos : pos + 4], "big")
+        length = int.from_bytes(body[pos + 16 : pos + 20], "big")
+        start, end = pos + 20, pos + 20 + length
+        size = int.from_bytes(body[end : end + 2], "big")
+        if total < 22 or pos + total > len(body) or 22 + length + size != total:
+            return None
+        made[start:end] = _BODY_FILL * length
+        made[pos + 8 : pos + 12] = moved_crc(
+            body[pos + 8 : pos + 12], body[start:end], bytes(made[start:end])
+        )
+        made[end + 2 : pos + total] = masked_properties(body[end + 2 : pos + total], names)
+        pos += total
+    return bytes(made) if body else None
+
+
+def moved_crc(stored: bytes, old: bytes, new: bytes) -> bytes:
+    """The checksum field (31 bits) for the new bytes, as wrong as it was. A 0 that is no checksum stays."""
+    value = int.from_bytes(stored, "big")
+    if value == 0 and zlib.crc32(old) & 0x7FFFFFFF:
+        return stored
+    return (value ^ (zlib.crc32(old) ^ zlib.crc32(new)) & 0x7FFFFFFF).to_bytes(4, "big")
+
+
+def masked_properties(data: bytes, names: Pseudonyms) -> bytes:
+    """Properties as they are written, with others of the same length as their values."""
+    return b"\x02".join(_pairs(data, names))
+
+
+def _pairs(data: bytes, names: Pseudonyms) -> Iterator[bytes]:
+    for pair in data.split(b"\x02"):
+        name, equals, value = pair.partition(b"\x01")
+        known = name.decode("utf-8", "replace")
+        if not equals:
+            yield names.shape(pair)
+        elif known in KEPT_VALUES:
+            yield pair
+        elif known in NAMED_VALUES:
+            separator = b"," if known == "INNER_MULTI_DISPATCH" else b" "
+            yield name + equals + separator.join(map(names.raw, value.split(separator)))
+        else:
+            yield names.shape(name) + equals + names.shape(value)
+
+
+def mask_hosts(record: bytearray, sys_flag: int, names: Pseudonyms) -> None:
+    """Other addresses for the hosts of a record's frame; ports stay, and so do 0.0.0.0 and 127.0.0.1."""
+    born = 16 if sys_flag & _BORN_V6 else 4
+    store = 16 if sys_flag & _STORE_V6 else 4
+    at = _HOSTS_AT + born + 4 + 8
+    for start, size in ((_HOSTS_AT, born), (at, store)):
+        address = bytes(record[start : start + size])
+        if len(address) == size:
+            record[start : start + size] = masked_address(address, names.secret)
+
+
+def masked_address(address: bytes, secret: bytes) -> bytes:
+    """Another address of the same length, 4 or 16 bytes: one of a private network; local ones stay."""
+    if address.strip(b"\0") in (b"", b"\x7f\0\0\x01", b"\x01"):
+        return address
+    head = b"\x0a" if len(address) == 4 else b"\xfd\0"
+    return head + hmac.digest(secret, address, "sha256")[: len(address) - len(head)]
+
+
+def mask_record(
+    record: bytearray,
+    *,
+    sys_flag: int,
+    body: tuple[int, int],
+    topic: tuple[int, int],
+    properties: tuple[int, int],
+    names: Pseudonyms,
+) -> None:
+    """Mask a sound frame in place; `body`, `topic` and `properties` are (start, end) in it."""
+    before = bytes(record)
+    name = before[slice(*topic)]
+    record[slice(*topic)] = names.raw(name)
+    old = before[slice(*body)]
+    new = masked_body(old, name, sys_flag, names)
+    record[slice(*body)] = new
+    record[8:12] = moved_crc(before[8:12], old, new) if old else before[8:12]
+    record[slice(*properties)] = masked_properties(before[slice(*properties)], names)
+    mask_hosts(record, sys_flag, names)
+    trailer = property_crc_trailer(property_crc(before))
+    if before.endswith(trailer) and CRC32.encode() in before[-PROPERTY_CRC_SIZE:]:
+        record[-PROPERTY_CRC_SIZE:] = property_crc_trailer(property_crc(bytes(record)))
+
+
+def mask_rest(data: bytes, names: Pseudonyms) -> bytes:
+    """Bytes that belong to no sound record: the frames of records stay, all else becomes noise.
+
+    The first bytes of what was once a record are its frame, also where its magic code is damaged.
+    """
+    made = bytearray(names.noise(data))
+    starts = {0}
+    for magic in (b"\xda\xa3\x20\xa7", b"\xda\xa3\x20\xa8"):
+        at = data.find(magic)
+        while at >= 0:
+            starts.add(at - 4)
+            at = data.find(magic, at + 1)
+    for start in sorted(start for start in starts if start >= 0):
+        _keep_frame(data, made, start, names)
+    return bytes(made)
+
+
+def _keep_frame(data: bytes, made: bytearray, start: int, names: Pseudonyms) -> None:
+    frame = bytearray(data[start : start + _FRAME])
+    flags = int.from_bytes(frame[36:40], "big")
+    wide = (12 if flags & _BORN_V6 else 0) + (12 if flags & _STORE_V6 else 0)
+    frame = bytearray(data[start : start + _FRAME + wide])
+    mask_hosts(frame, flags, names)
+    made[start : start + len(frame)] = frame
+    topic_at = start + _FRAME + wide + int.from_bytes(frame[-4:], "big")
+    width = 2 if frame[4:8] == b"\xda\xa3\x20\xa8" else 1
+    topic_size = int.from_bytes(data[topic_at : topic_at + width], "big")
+    for at, size in ((topic_at, width), (topic_at + width + topic_size, 2)):
+        if at + size <= len(data):
+            made[at : at + size] = data[at : at + size]

@@ -1,0 +1,228 @@
+"""The masked copy of a store: a new tree with the same files, sizes and times. The store is only read.
+
+    commitlog                    records masked one by one, all else as noise, but for the frames of records
+    consumequeue, index, times   as they are: only the names of directories become pseudonyms
+    config                       the texts of the JSON masked
+    strays                       their names masked, their length kept, empty
+    databases, tiered storage    left out, and said
+
+Nothing here follows a link. Memory is one log file's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rocketfsck.progress import phase
+from rocketfsck.scan.columns import RecordBatch
+from rocketfsck.scan.log.regions import Region, RegionKind
+from rocketfsck.scan.log.tiling import scan_log_file
+from rocketfsck.scan.machine.jit import compiled_wanted
+from rocketfsck.scan.options import log_options
+from rocketfsck.scan.queues import QueueTable
+from rocketfsck.store.model import MappedFile, OtherKind, Store, StoreFile
+from rocketfsck.store.reading import FileReader
+from rocketfsck.writer.disk import fileops
+from rocketfsck.writer.disk.confined import Place
+from rocketfsck.writer.mask.names import Pseudonyms, mask_json
+from rocketfsck.writer.mask.record import mask_record, mask_rest
+
+_PLAIN_OTHERS = frozenset(
+    {
+        OtherKind.TIMER_WHEEL,
+        OtherKind.TIMER_LOG,
+        OtherKind.TIMER_CHECK,
+        OtherKind.EPOCH,
+        OtherKind.ABORT_BACKUP,
+        OtherKind.COMPACTION_CQ,
+    }
+)
+_JSON_OTHERS = frozenset({OtherKind.BROKER_IDENTITY, OtherKind.COMPACTION_CHECKPOINT})
+_QUEUE_AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext")
+_FINE = frozenset({RegionKind.RECORDS, RegionKind.ZERO})
+_DEEP_AREAS = ("compaction",)
+_BLOCK = 1 << 20
+_CONFIG_LIMIT = 64 << 20
+_BLANK_HEAD = 8
+_KEPT_SUFFIXES = frozenset({".tmp", ".bak", ".json", ".gz", ".log", ".txt"})
+
+
+@dataclass(slots=True)
+class Masked:
+    """What became of a store: the files that were copied, and those that were left out, with the reason."""
+
+    copied_count: int = 0
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+
+
+def copied_size(store: Store) -> int:
+    """Bytes of the store's files on disk, holes left out."""
+    return sum(file.allocated_size for file in store.all_files())
+
+
+def mask_store(store: Store, target: Path, names: Pseudonyms) -> Masked:
+    """Write the masked copy of a store to `target`, an empty directory or one that is made.
+
+    Raises StoreError for a file of the store that cannot be read, OSError where the copy cannot be written.
+    """
+    done = Masked()
+    root = fileops.open_directory(target)
+    strays = stray_names(store)
+    with phase("masking the commit log", sum(file.size for file in store.commitlog.files)):
+        for log in store.commitlog.files:
+            if log.in_entries:
+                done.left_out.append(("commitlog", "the log of a DLedger group is not masked"))
+                continue
+            _write(log, root / "commitlog" / log.name, _masked_log(store, log, names))
+            done.copied_count += 1
+    for file in _plain_files(store):
+        _write(file, root / masked_path(file.relative, names), _blocks(file))
+        done.copied_count += 1
+    for file in _json_files(store):
+        _write(file, root / masked_path(file.relative, names), _masked_config(file, names))
+        done.copied_count += 1
+    for other in store.others:
+        if other.kind not in _PLAIN_OTHERS | _JSON_OTHERS:
+            done.left_out.append((str(other.kind), "files of this kind are not masked"))
+    done.left_out = list(dict.fromkeys(done.left_out))
+    for stray in store.strays:
+        found = store.root / stray.relative
+        if found.is_file() and not found.is_symlink():
+            place = root / masked_path(stray.relative, names, strays)
+            fileops.make_directories(place.parent)
+            fileops.create(place, found.stat().st_size)
+            done.copied_count += 1
+        else:
+            shown = masked_path(stray.relative, names, strays)
+            done.left_out.append((shown, "only regular files are copied"))
+    return done
+
+
+def masked_path(relative: str, names: Pseudonyms, strays: frozenset[str] = frozenset()) -> str:
+    """The path of a file in the copy: names of topics and of `strays` become pseudonyms."""
+    if relative.startswith("/"):  # of a commit log path outside of the store
+        return f"commitlog/{relative.rpartition('/')[2]}"
+    first, *rest = relative.split("/")
+    if relative in strays:
+        *above, last = relative.split("/")
+        stem, dot, suffix = last.rpartition(".")
+        kept = dot + suffix if dot + suffix in _KEPT_SUFFIXES else ""
+        stem = stem if kept else last
+        shaped = os.fsdecode(names.shape(os.fsencode(stem))) + kept
+        return masked_path("/".join([*above, "0"]), names)[:-1] + shaped
+    if first in _QUEUE_AREAS and rest:
+        return "/".join([first, _masked_name(rest[0], names), *rest[1:]])
+    if first in _DEEP_AREAS and len(rest) > 1:
+        return "/".join([first, rest[0], _masked_name(rest[1], names), *rest[2:]])
+    return relative
+
+
+def stray_names(store: Store) -> frozenset[str]:
+    """The paths of what does not belong to the store."""
+    return frozenset(stray.relative for stray in store.strays)
+
+
+def _masked_name(name: str, names: Pseudonyms) -> str:
+    return os.fsdecode(names.raw(os.fsencode(name)))
+
+
+def _plain_files(store: Store) -> Iterator[StoreFile]:
+    for queue in store.queues:
+        yield from queue.files
+    for ext in store.ext_queues:
+        yield from ext.files
+    yield from store.indexes
+    yield from (file for file in (store.checkpoint, store.abort, store.lock) if file is not None)
+    for other in store.others:
+        if other.kind in _PLAIN_OTHERS:
+            yield from other.files
+
+
+def _json_files(store: Store) -> Iterator[StoreFile]:
+    yield from store.configs
+    for other in store.others:
+        if other.kind in _JSON_OTHERS:
+            yield from other.files
+
+
+def _blocks(file: StoreFile) -> Iterator[tuple[int, bytes]]:
+    with FileReader(file.path) as reader:
+        for pos in range(0, reader.size, _BLOCK):
+            yield pos, bytes(reader.read_upto(pos, _BLOCK))
+
+
+def _masked_config(file: StoreFile, names: Pseudonyms) -> Iterator[tuple[int, bytes]]:
+    with FileReader(file.path) as reader:
+        data = bytes(reader.read_upto(0, min(reader.size, _CONFIG_LIMIT)))
+    text = data.decode("utf-8", "surrogateescape")
+    yield 0, mask_json(text, names).encode("utf-8", "surrogateescape")
+
+
+def _masked_log(store: Store, file: MappedFile, names: Pseudonyms) -> Iterator[tuple[int, bytes]]:
+    """The file with its records masked. What lies between them is noise, but for zeros and frames."""
+    options = log_options(store, file, read_bodies=False)
+    table = QueueTable()
+    with FileReader(file.path) as reader:
+        data = bytearray(reader.read_upto(0, reader.size))
+        regions: list[Region] = []
+        scanned = scan_log_file(
+            reader, file.start_offset or 0, options, table, compiled=compiled_wanted(reader.size)
+        )
+        for found in scanned:
+            if isinstance(found, RecordBatch):
+                _mask_batch(data, found, names)
+            else:
+                regions.append(found)
+    for region in regions:
+        if region.kind in _FINE:
+            continue
+        start = region.start + (_BLANK_HEAD if region.kind is RegionKind.BLANK else 0)
+        if start < region.end:
+            data[start : region.end] = mask_rest(bytes(data[start : region.end]), names)
+    yield 0, bytes(data)
+
+
+_COLUMNS = (
+    "pos", "total_size", "sys_flag", "body_pos", "body_size",
+    "topic_pos", "topic_size", "properties_pos", "properties_size",
+)  # fmt: skip
+
+
+def _mask_batch(data: bytearray, batch: RecordBatch, names: Pseudonyms) -> None:
+    for row in zip(*(batch[name].tolist() for name in _COLUMNS), strict=True):
+        pos, size, flags, body, body_size, topic, topic_size, properties, properties_size = row
+        record = data[pos : pos + size]
+        mask_record(
+            record,
+            sys_flag=flags & 0xFFFFFFFF,
+            body=_span(body - pos, body_size, size),
+            topic=_span(topic - pos, topic_size, size),
+            properties=_span(properties - pos, properties_size, size),
+            names=names,
+        )
+        data[pos : pos + size] = record
+
+
+def _span(start: int, length: int, size: int) -> tuple[int, int]:
+    """A part of a record, within it whatever its fields state."""
+    begin = min(max(start, 0), size)
+    return begin, min(begin + max(length, 0), size)
+
+
+def _write(file: StoreFile, place: Place, blocks: Iterable[tuple[int, bytes]]) -> None:
+    """A new file of these blocks; zeros become holes. It has the length and the times of its original."""
+    fileops.make_directories(place.parent)
+    descriptor = fileops.create_file(place)
+    try:
+        for pos, data in blocks:
+            for at in range(0, len(data), _BLOCK):
+                part = data[at : at + _BLOCK]
+                if part.strip(b"\0"):
+                    fileops.write_all(descriptor, part, pos + at)
+    finally:
+        os.close(descriptor)
+    fileops.truncate(place, file.size)
+    fileops.set_times(place, file.mtime_ns, file.mtime_ns)

@@ -1,0 +1,85 @@
+"""`--max-memory` is kept: the peak of the process, measured, for stores of two sizes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rocketfsck.cli.memory import NEEDS
+from rocketfsck.engine.memory import MIB
+
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "check": ("check", "STORE"),
+    "rebuild": ("rebuild", "all", "STORE", "--into", "NEW"),
+    "report": ("report", "STORE"),
+    "export": ("export", "STORE", "--into", "NEW"),
+}
+SIZES = (20_000, 80_000)
+"""Messages: 24 MiB and 94 MiB of commit log in files of 8 MiB."""
+
+
+def measured(*arguments: object) -> tuple[int, int, str]:
+    """The exit status, the peak of memory in bytes and the complaints of a process of its own."""
+    # not `ru_maxrss`: Linux counts for a child what its parent had in memory when it forked
+    code = (
+        "import sys; from rocketfsck.cli.app import run; code = run(sys.argv[1:]); "
+        "from rocketfsck.engine.passes import peak_memory_size; "
+        "print('PEAK', peak_memory_size(), file=sys.stderr); sys.exit(code)"
+    )
+    environment = {**os.environ, "ROCKETFSCK_KERNELS": "compiled"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment,
+        check=False,
+    )
+    found = re.search(r"PEAK (\d+)", done.stderr)
+    assert found, done.stderr
+    return done.returncode, int(found[1]), done.stderr
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    made = {}
+    for count in SIZES:
+        path = tmp_path_factory.mktemp("stores") / f"of-{count}"
+        shape = ("--commitlog-file-size", "8MiB", "--slots", 100_000, "--entries", 500_000, "--seed", 1)
+        code, _, complaints = measured(
+            "write", "--into", path, "--synth", "plain", "--messages", count, *shape
+        )
+        assert code == 0, complaints
+        made[count] = path
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_bound_is_kept(name: str, size: int, stores: dict[int, Path], tmp_path: Path) -> None:
+    for jobs in (1, 3):
+        limit = NEEDS[name].fixed + jobs * NEEDS[name].each
+        places = {"STORE": stores[size], "NEW": tmp_path / f"new-{jobs}"}
+        arguments = [places.get(word, word) for word in COMMANDS[name]]
+        code, peak, complaints = measured(*arguments, "--max-memory", limit, "-j", 8)
+        assert code == 0, complaints
+        assert peak <= limit
+
+
+def test_too_little_for_one_job(stores: dict[int, Path]) -> None:
+    code, _, complaints = measured("check", stores[SIZES[0]], "--max-memory", 100 * MIB)
+    assert code == 16
+    assert "at least 384 MiB" in complaints
+
+
+def test_fewer_jobs_need_less(stores: dict[int, Path]) -> None:
+    store = stores[SIZES[1]]
+    _, free, _ = measured("check", store, "-j", 8)
+    _, bound, _ = measured("check", store, "-j", 8, "--max-memory", NEEDS["check"].least)
+    assert bound < free

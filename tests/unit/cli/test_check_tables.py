@@ -1,0 +1,263 @@
+"""check --tables with Delta and Iceberg: every run appended once, and read back with their own libraries."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from rocketfsck import CheckOptions, check_stores
+from rocketfsck.engine import LocalEngine
+from rocketfsck.errors import StoreError
+from rocketfsck.pipeline.export import existing
+from rocketfsck.pipeline.fleet import tables as tables_module
+from rocketfsck.pipeline.fleet.results import FleetReport
+from rocketfsck.pipeline.fleet.tables import RunTables
+from rocketfsck.rows import Column
+
+from tests.conftest import Directory
+from tests.unit.cli.conftest import Cli
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+
+SOUND, KILLED = "5.3.3-basic", "4.9.8-killed"
+FORMATS = ("delta", "iceberg")
+
+
+def _load(into: Path, name: str, table_format: str) -> Any:
+    if table_format == "delta":
+        return pytest.importorskip("deltalake").DeltaTable((into / name).as_uri())
+    catalog = pytest.importorskip("pyiceberg.catalog").load_catalog(
+        "rocketfsck", type="sql", uri=f"sqlite:///{quote(str(into))}/catalog.db"
+    )
+    return catalog.load_table(f"rocketmq.check_{name}")
+
+
+def _read(into: Path, name: str, table_format: str) -> pa.Table:
+    table = _load(into, name, table_format)
+    return table.to_pyarrow_table() if table_format == "delta" else table.scan().to_arrow()
+
+
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    return sorted(table.to_pylist(), key=lambda row: [str(row[name]) for name in sorted(row)])
+
+
+@pytest.fixture
+def fleet(store_dir: Directory, tmp_path: Path) -> Path:
+    shutil.copytree(store_dir(SOUND), tmp_path / "fleet" / "broker-a" / "store")
+    shutil.copytree(store_dir(KILLED), tmp_path / "fleet" / "broker-b" / "store")
+    return tmp_path / "fleet"
+
+
+@pytest.fixture
+def checked(fleet: Path) -> Callable[[], FleetReport]:
+    def check() -> FleetReport:
+        return check_stores(
+            [fleet / "broker-*"], CheckOptions(level="quick"), LocalEngine(1), finding_limit=9
+        )
+
+    return check
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_every_run_is_appended(cli: Cli, fleet: Path, tmp_path: Path, table_format: str) -> None:
+    into, plain = tmp_path / "a b#c", tmp_path / "plain"
+    runs = []
+    for _ in range(2):
+        ended = cli(
+            "check", fleet / "broker-*", "--tables", into, "--table-format", table_format, "--format", "json"
+        )
+        assert (ended.code, ended.err) == (4, "")
+        document = json.loads(ended.out)
+        runs.append(document["run_id"])
+        stores = _read(into, "stores", table_format).to_pylist()
+        assert sorted({row["run_id"] for row in stores}) == sorted(runs)
+        kept = [row for row in stores if row["run_id"] == runs[-1]]
+        assert [{name: row[name] for name in document["rows"][0]} for row in kept] == document["rows"]
+    found = _read(into, "findings", table_format)
+    assert cli("check", fleet / "broker-*", "--tables", plain).code == 4
+    (file,) = (plain / "findings").iterdir()
+    wanted = pq.read_table(file).drop_columns(["run_id"])
+    assert found.num_rows == 2 * wanted.num_rows > 0
+    for run_id in runs:
+        one = found.filter(pc.field("run_id") == run_id).drop_columns(["run_id"])
+        assert one.column_names == wanted.column_names
+        assert _rows(one) == _rows(wanted)
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_a_run_is_appended_once(
+    checked: Callable[[], FleetReport], tmp_path: Path, table_format: str
+) -> None:
+    report, into = checked(), tmp_path / "tables"
+    RunTables(into, table_format).append(report)
+    with pytest.raises(StoreError, match=f"has the run {report.run_id} already"):
+        RunTables(into, table_format).append(report)
+    assert _read(into, "stores", table_format).num_rows == len(report.stores)
+    RunTables(into, table_format).append(checked())
+    with pytest.raises(StoreError, match="appended once"):  # not the newest run, neither
+        RunTables(into, table_format).append(report)
+    assert _read(into, "stores", table_format).num_rows == 2 * len(report.stores)
+
+
+def test_a_run_is_known_by_its_file_when_the_log_has_forgotten_the_commit(
+    checked: Callable[[], FleetReport], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report, into = checked(), tmp_path / "tables"
+    RunTables(into, "delta").append(report)
+    monkeypatch.setattr(existing, "_run_of", lambda _about: set())
+    with pytest.raises(StoreError, match="appended once"):
+        RunTables(into, "delta").append(report)
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_an_append_that_failed_between_the_tables_is_completed(
+    checked: Callable[[], FleetReport], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_format: str
+) -> None:
+    report, into = checked(), tmp_path / "tables"
+    commit = RunTables._commit
+
+    def fail(self: RunTables, name: str, *rest: Any) -> None:
+        if name == "stores":
+            raise StoreError("no space left")
+        commit(self, name, *rest)
+
+    monkeypatch.setattr(RunTables, "_commit", fail)
+    with pytest.raises(StoreError, match="no space left"):
+        RunTables(into, table_format).append(report)
+    assert not list((into / "stores").rglob("*.parquet"))
+    monkeypatch.undo()
+    RunTables(into, table_format).append(report)
+    assert _read(into, "stores", table_format).num_rows == 2
+    assert _read(into, "findings", table_format).num_rows == sum(1 for _ in report.finding_rows())
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+@pytest.mark.parametrize("is_new", [True, False])
+def test_another_run_commits_first(
+    checked: Callable[[], FleetReport],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    table_format: str,
+    is_new: bool,
+) -> None:
+    into, reports = tmp_path / "tables", [checked() for _ in range(3)]
+    if not is_new:
+        RunTables(into, table_format).append(reports[2])
+    find, others = existing.find_table, [reports[0]]
+
+    def slow(*arguments: Any) -> Any:
+        """The table as it was before the other run."""
+        table = find(*arguments)
+        if others and commits:
+            RunTables(into, table_format).append(others.pop())
+        return table
+
+    commits: list[str] = []
+    commit = RunTables._commit
+
+    def committed(self: RunTables, name: str, *rest: Any) -> None:
+        commits.append(name)
+        into.mkdir(exist_ok=True)
+        (into / "catalog.db").touch()
+        commit(self, name, *rest)
+
+    monkeypatch.setattr(RunTables, "_commit", committed)
+    monkeypatch.setattr(tables_module, "find_table", slow)
+    RunTables(into, table_format).append(reports[1])
+    assert not others
+    for name in ("stores", "findings"):
+        runs = {row["run_id"] for row in _read(into, name, table_format).to_pylist()}
+        assert runs == {report.run_id for report in (reports[:2] if is_new else reports)}
+    assert _read(into, "stores", table_format).num_rows == 2 * (2 if is_new else 3)
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_other_columns_are_refused_before_the_check(
+    cli: Cli,
+    fleet: Path,
+    checked: Callable[[], FleetReport],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    table_format: str,
+) -> None:
+    into = tmp_path / "tables"
+    older = {
+        **tables_module._COLUMNS,
+        "stores": (*tables_module._COLUMNS["stores"][:-1], Column("lost_count", "int")),
+    }
+    with monkeypatch.context() as patched:
+        patched.setattr(tables_module, "_COLUMNS", older)
+        patched.setattr(FleetReport, "finding_rows", lambda _self: iter(()))  # of a fleet without any
+        RunTables(into, table_format).append(checked())
+    monkeypatch.setattr("rocketfsck.pipeline.fleet.run.check_stores", None)
+    ended = cli("check", fleet / "broker-*", "--tables", into, "--table-format", table_format)
+    assert ended.code == 16
+    assert "other columns than this run writes: missing seconds; additional lost_count" in ended.err
+    assert _read(into, "findings", table_format).num_rows == 0
+
+
+@pytest.mark.parametrize("held", ["parquet", *FORMATS])
+def test_another_format_is_refused_before_the_check(
+    cli: Cli, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: str
+) -> None:
+    into = tmp_path / "tables"
+    line = ("check", fleet / "broker-*", "--level", "quick", "--tables", into, "--table-format")
+    assert cli(*line, held).code == 4
+    monkeypatch.setattr("rocketfsck.pipeline.fleet.run.check_stores", None)
+    for other in {"parquet", *FORMATS} - {held}:
+        ended = cli(*line, other)
+        assert ended.code == 16
+        assert f"give another directory, or --table-format {held}" in ended.err
+
+
+def test_what_is_refused(cli: Cli, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = ("check", fleet / "broker-*", "--table-format")
+    assert "--table-format is for --tables" in cli(*line, "delta").err
+    into = ("--tables", tmp_path / "tables")
+    assert "--catalog is for --table-format iceberg" in cli(*line, "delta", *into, "--catalog", "a=b").err
+    assert "NAME=VALUE" in cli(*line, "iceberg", *into, "--catalog", "a").err
+    monkeypatch.setattr("rocketfsck.pipeline.export.tables.find_spec", lambda _name: None)
+    for table_format, package in (("delta", "deltalake"), ("iceberg", "pyiceberg")):
+        ended = cli(*line, table_format, *into)
+        assert ended.code == 16
+        assert f"{table_format} needs {package}, which is not installed: run pip install" in ended.err
+    assert not (tmp_path / "tables").exists()
+
+
+def test_iceberg_in_a_catalog_of_the_user(cli: Cli, fleet: Path, tmp_path: Path) -> None:
+    catalog = f"uri=sqlite:///{tmp_path}/mine.db"
+    line = ("check", fleet / "broker-*", "--tables", tmp_path / "tables", "--table-format", "iceberg")
+    for _ in range(2):
+        assert cli(*line, "--catalog", "type=sql", "--catalog", catalog).code == 4
+    assert not (tmp_path / "tables" / "catalog.db").exists()
+    loaded = pytest.importorskip("pyiceberg.catalog").load_catalog(
+        "rocketfsck", type="sql", uri=f"sqlite:///{tmp_path}/mine.db"
+    )
+    assert loaded.load_table("rocketmq.check_stores").scan().to_arrow().num_rows == 4
+
+
+def test_page_of_delta_tables(cli: Cli, fleet: Path, tmp_path: Path) -> None:
+    for name, table_format in (("d", "delta"), ("i", "iceberg")):
+        line = ("check", fleet / "broker-*", "--tables", tmp_path / name, "--table-format", table_format)
+        cli(*line, "--level", "quick")
+        ended = cli(*line, "--report", tmp_path / f"{name}.json")
+    assert cli("page", tmp_path / "d", "-o", tmp_path / "page.json").code == 0
+    made = json.loads((tmp_path / "page.json").read_text())
+    assert cli(*("check", fleet / "broker-a"), "--tables", tmp_path / "d").code == 16
+    wanted = json.loads((tmp_path / "d.json").read_text())
+    assert made == wanted
+    assert ended.code == 4
+    ended = cli("page", tmp_path / "i")  # Iceberg
+    assert (ended.code, "reads Parquet and Delta tables" in ended.err) == (16, True)
+    log = next((tmp_path / "d" / "stores" / "_delta_log").glob("*.json"))
+    log.write_text("{")
+    assert cli("page", tmp_path / "d").code == 8

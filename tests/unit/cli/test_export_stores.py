@@ -1,0 +1,162 @@
+"""export of several stores: one that cannot be opened is named, and the others are exported."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+
+from rocketfsck import store
+from rocketfsck.engine import LocalEngine
+from rocketfsck.engine.seam import Outcome
+from rocketfsck.errors import StoreError
+from rocketfsck.pipeline.export import marks, opening
+from rocketfsck.pipeline.export.append import append_stores
+from rocketfsck.pipeline.export.job import export_stores
+from rocketfsck.pipeline.export.model import ExportOptions
+from rocketfsck.pipeline.sources import find_sources
+
+from tests.conftest import Directory
+from tests.unit.cli.conftest import Cli
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+
+SOUND, OTHER = "5.3.3-basic", "4.9.8-ipv6"
+
+
+@pytest.fixture
+def fleet(store_dir: Directory, tmp_path: Path) -> Path:
+    """Two sound stores, and broker-b between them, whose commit log cannot be listed."""
+    shutil.copytree(store_dir(SOUND), tmp_path / "fleet" / "broker-a")
+    shutil.copytree(store_dir(OTHER), tmp_path / "fleet" / "broker-c")
+    _break(tmp_path / "fleet" / "broker-b")
+    return tmp_path / "fleet"
+
+
+def _break(store: Path) -> None:
+    store.mkdir()
+    (store / "commitlog").symlink_to(store / "commitlog")  # a loop
+
+
+def _brokers(into: Path) -> set[str]:
+    table = ds.dataset(into, format="parquet", exclude_invalid_files=True).to_table(columns=["broker"])
+    return set(table["broker"].to_pylist())
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "delta", "iceberg"])
+def test_the_others_are_exported(cli: Cli, fleet: Path, tmp_path: Path, table_format: str) -> None:
+    if table_format != "parquet":
+        pytest.importorskip({"delta": "deltalake", "iceberg": "pyiceberg"}[table_format])
+    into = tmp_path / "tables"
+    stores = (fleet / "none", *(fleet / f"broker-{name}" for name in "abc"))
+    line = ("export", *stores, "--into", into, "--table-format", table_format, "--format", "json")
+    ended = cli(*line)
+    assert ended.code == 8
+    document = json.loads(ended.out)
+    assert [found["broker"] for found in document["failed"]] == [str(fleet / "none"), "broker-b"]
+    assert document["failed"][1]["error"].startswith(f"{fleet / 'broker-b'}")
+    assert [text.partition(": ")[2].partition(": ")[0] for text in ended.err.splitlines()] == [
+        str(fleet / "none"),
+        "broker-b",
+    ]
+    assert _brokers(into) == {"broker-a", "broker-c"}
+    alone = cli("export", *stores[1::2], "--into", tmp_path / "two", "--format", "json")
+    assert (alone.code, json.loads(alone.out)["failed"]) == (0, [])
+    assert document["row_count"] == json.loads(alone.out)["row_count"] > 0
+
+
+def test_a_store_that_is_back_is_appended(cli: Cli, fleet: Path, tmp_path: Path) -> None:
+    pytest.importorskip("deltalake")
+    line = (
+        "export",
+        *(fleet / f"broker-{name}" for name in "abc"),
+        "--into",
+        tmp_path / "tables",
+        "--append",
+    )
+    line = (*line, "--table-format", "delta", "--format", "json")
+    assert cli(*line).code == 8
+    shutil.rmtree(fleet / "broker-b")
+    shutil.copytree(fleet / "broker-a", fleet / "broker-b")
+    shutil.rmtree(fleet / "broker-c")
+    _break(fleet / "broker-c")
+    ended = cli(*line)
+    assert ended.code == 8
+    document = json.loads(ended.out)
+    assert [found["broker"] for found in document["failed"]] == ["broker-c"]
+    assert document["row_count"] > 0
+    assert _brokers(tmp_path / "tables") == {"broker-a", "broker-b", "broker-c"}
+
+
+def test_without_any_store_nothing_is_written(cli: Cli, fleet: Path, tmp_path: Path) -> None:
+    _break(fleet / "broker-d")
+    for stores in ([fleet / "broker-b"], [fleet / "broker-b", fleet / "broker-d"]):
+        ended = cli("export", *stores, "--into", tmp_path / "tables")
+        assert ended.code == 8
+        assert str(fleet / "broker-b") in ended.err
+        assert not (tmp_path / "tables").exists()
+    assert cli("export", fleet / "none", fleet / "no", "--into", tmp_path / "tables").code == 16
+
+
+class Workers:
+    """An engine whose tasks run where the driver's code must not open stores: on workers."""
+
+    job_count = 1
+
+    def __init__(self) -> None:
+        self.is_working = False
+
+    def run(
+        self, kernel: Callable[[Any], Any], tasks: Sequence[Any], *, deadline: float | None = None
+    ) -> Iterator[Outcome[Any, Any]]:
+        self.is_working = True
+        try:
+            outcomes = list(LocalEngine(1).run(kernel, tasks, deadline=deadline))
+        finally:
+            self.is_working = False
+        yield from reversed(outcomes)
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+def test_workers_open_the_stores(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_format: str
+) -> None:
+    engine, into = Workers(), tmp_path / "tables"
+    opened = []
+
+    def open_store(path: str, **facts: Any) -> Any:
+        assert engine.is_working, "the driver opens a store"
+        opened.append(path)
+        return store.open_store(path, **facts)
+
+    monkeypatch.setattr("rocketfsck.pipeline.sources.open_store", open_store)
+    sources = find_sources([fleet / f"broker-{name}" for name in "abc"])
+    options = ExportOptions(table_format=table_format)  # type: ignore[arg-type]
+    if table_format == "delta":
+        pytest.importorskip("deltalake")
+        first = append_stores(sources, into, options, engine=engine)
+        result = append_stores(sources, into, options, engine=engine)
+        assert (first.row_count > 0, result.row_count) == (True, 0)
+    else:
+        result = export_stores(sources, into, options, engine=engine)
+    assert [broker for broker, _ in result.failed] == ["broker-b"]
+    assert len(opened) >= 3
+    assert _brokers(into) == {"broker-a", "broker-c"}
+
+
+def test_a_log_that_was_cut_ends_the_run(fleet: Path, tmp_path: Path) -> None:
+    pytest.importorskip("deltalake")
+    sources = find_sources([fleet / f"broker-{name}" for name in "abc"])
+    options = ExportOptions(table_format="delta")
+    append_stores(sources, tmp_path / "tables", options)
+    shutil.rmtree(fleet / "broker-c" / "commitlog")
+    (fleet / "broker-c" / "commitlog").mkdir()
+    with pytest.raises(marks.LogCutError, match="cut or replaced"):
+        append_stores(find_sources([source.path for source in sources]), tmp_path / "tables", options)
+    task = opening.OpenTask(sources[1], "messages", options.wanted)
+    assert isinstance(opening.open_one(task), StoreError)
