@@ -8,7 +8,7 @@ JOBS   ?= $(shell nproc)
 # stores together, one for each of the others. Compiled kernels are left out (pyproject.toml): they are no Python.
 STRICT := formats reader verify repair writer query
 STRICT_BAR := 95
-OTHERS := scan:90 store:96 engine:90 pipeline:96 cli:93 testing:90
+OTHERS := page:93 scan:90 store:96 engine:90 pipeline:96 cli:93 testing:90
 # Tests that add nothing to what is measured.
 UNMEASURED := $(addprefix tests/,architecture hostile kaitai property vectors) \
   $(addprefix tests/unit/,benchmarks specs) \
@@ -22,8 +22,8 @@ space  := $(subst ,, )
 files   = $(subst $(space),$(comma),$(foreach part,$(1),src/rocketfsck/$(part)/*))
 
 .DEFAULT_GOAL := help
-.PHONY: help install hooks demo test checks lint types imports kaitai suites unit coverage spark spark-lowest oracle nightly
-.PHONY: bench lock upgrade specs transcripts clean
+.PHONY: help install hooks demo test checks lint types imports kaitai page browser suites unit coverage spark spark-lowest oracle nightly
+.PHONY: bench lock upgrade specs pictures transcripts page-samples clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,7 +53,7 @@ test: $(STAMP) ## everything that CI runs
 	@$(MAKE) $(BESIDE) checks
 	@$(MAKE) $(BESIDE) suites
 
-checks: lint types imports kaitai
+checks: lint types imports kaitai browser
 
 suites: unit spark oracle
 
@@ -71,6 +71,20 @@ kaitai: $(STAMP) ## install the Kaitai Struct compiler for the tests, where node
 	@if command -v npm >/dev/null 2>&1; then \
 	  cd tests/kaitai && npm ci --silent --no-audit --no-fund; \
 	else echo "npm not found: the generated Kaitai readers are used as committed"; fi
+
+page: ## bundle the script and the style of the report page anew (needs node)
+	cd page && npm ci --silent --no-audit --no-fund && node build.mjs
+
+# A missing browser never fails the run: its tests say that they are skipped.
+browser: ## install what the browser tests of the report page need, where that is possible
+	@if command -v npm >/dev/null 2>&1; then \
+	  cd page && npm ci --silent --no-audit --no-fund || echo "npm ci failed: the browser tests run without axe"; \
+	else echo "npm not found: the script of the report page is used as committed"; fi
+	@if { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null 2>&1; then :; \
+	elif [ -n "$$CI" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq --no-install-recommends install chromium; } >/dev/null \
+	  || echo "chromium could not be installed: the browser tests are skipped"; \
+	else echo "no Chromium: the browser tests are skipped (apt-get install chromium)"; fi
 
 unit: $(STAMP)
 	$(BIN)/pytest -n $(JOBS) --dist worksteal $(RERUN) -m $(PLAIN) tests
@@ -128,11 +142,19 @@ lock: $(LOCKER)/.installed ## add to constraints.txt what pyproject.toml newly a
 upgrade: UPGRADE := --upgrade
 upgrade: lock ## renew every version in constraints.txt, which `make install` installs
 
-specs: $(STAMP) ## write anew what is generated in specs/
+specs: $(STAMP) ## write anew what is generated in specs/ and docs/man/
 	$(BIN)/python specs/build.py
+	$(BIN)/python -m rocketfsck.cli.manpages
+
+page-samples: $(STAMP) ## write anew the documents of pages that tests of the page draw
+	$(BIN)/python -m tests.pagesamples
+
+pictures: $(STAMP) ## draw anew the pictures of the guide, and the screens that tests compare
+	$(BIN)/python -m tests.pictures
+	$(BIN)/python -m tests.page.pictures
 
 transcripts: $(STAMP) ## record anew the command transcripts that document the command line
 	ROCKETFSCK_TRANSCRIPTS=write $(BIN)/pytest -q tests/cases -k transcript
 
 clean: ## remove what make made
-	rm -rf $(VENV) $(LOWEST) $(LOCKER) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis tests/kaitai/node_modules
+	rm -rf $(VENV) $(LOWEST) $(LOCKER) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis tests/kaitai/node_modules page/node_modules
