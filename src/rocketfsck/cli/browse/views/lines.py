@@ -78,6 +78,7 @@ class Lines(ScrollView, can_focus=True):
         self._ready = True
         self._first = 0
         self._lines: list[str] = []
+        self._above: int | None = None
 
     def show(
         self, count: int, fetch: Fetch, *, ready: bool, cursor: int = 0, above: int | None = None
@@ -91,15 +92,17 @@ class Lines(ScrollView, can_focus=True):
         self._first, self._lines = 0, []
         self.cursor = max(min(cursor, count - 1), 0)
         self.virtual_size = Size(self.size.width, count)
-        self._scroll_to_cursor(above)
-        self.call_after_refresh(self._scroll_to_cursor, above)  # before, the widget may have no height
+        self._above = above
+        self._scroll_to_cursor()
+        self.call_after_refresh(self._scroll_to_cursor)
         self._want()
         self.refresh()
 
-    def _scroll_to_cursor(self, above: int | None) -> None:
-        height = self.size.height
+    def _scroll_to_cursor(self) -> None:
+        height, above = self.size.height, self._above
         lines = above if above is not None and above < height else height // 2
-        self.scroll_to(0, max(self.cursor - lines, 0), animate=False, immediate=True)
+        # By force: without it nothing is scrolled until a layout has seen that there is more than fits.
+        self.scroll_to(0, max(self.cursor - lines, 0), animate=False, immediate=True, force=True)
 
     def again(self) -> None:
         """Make the lines anew, where what they say has changed."""
@@ -109,6 +112,8 @@ class Lines(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         self.virtual_size = Size(self.size.width, self.count)
+        if self.has_cursor:  # the lines may have come before the height did
+            self._scroll_to_cursor()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -206,8 +211,8 @@ class Lines(ScrollView, can_focus=True):
     def move_to(self, number: int) -> None:
         """Put the cursor on a line, and the line on the screen."""
         number = max(min(number, self.count - 1), 0)
-        moved, self.cursor = number != self.cursor, number
-        self.scroll_to_region(Region(0, number, 1, 1), animate=False, immediate=True)
+        moved, self.cursor, self._above = number != self.cursor, number, None
+        self.scroll_to_region(Region(0, number, 1, 1), animate=False, immediate=True, force=True)
         self.refresh()
         if moved:
             self.post_message(self.Moved(self, number))
