@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from rocketfsck.formats.javatext import index_hash, java_hash
 from rocketfsck.formats.properties import property_crc, property_crc_trailer
 from rocketfsck.store.opening import open_store
-from rocketfsck.writer.mask.names import Pseudonyms, mask_json
+from rocketfsck.writer.mask.names import Pseudonyms, json_words, mask_json
 from rocketfsck.writer.mask.record import (
     mask_hosts,
     mask_rest,
@@ -75,6 +76,26 @@ def test_json_is_masked_whole_or_broken() -> None:
     assert "secretword" not in broken
     assert broken.startswith('{"topicConfigTable":{"')
     assert mask_json("{true, null, 12}", NAMES) == "{true, null, 12}"
+
+
+def test_escapes_of_json_stay_escapes() -> None:
+    text = r'{"topic":"Bestell\u00e9\nzwei \"drei\" \ud83d\ude00 \u007fa","perm":6}'
+    masked = mask_json(text, NAMES)
+    assert len(masked) == len(text)
+    words = json.loads(text)["topic"].split()
+    shown = json.loads(masked)["topic"].split()
+    assert shown[0] == NAMES.name(words[0]) != words[0]
+    assert shown[2] == f'"{NAMES.name("drei")}"'
+    assert shown[3] == "\U0001f600"
+    assert json_words(text) >= {"Bestell\xe9", "zwei", "drei"}
+    assert not any(set(word) & set('\\"') for word in json_words(text))
+
+
+@given(st.text(max_size=30))
+def test_masked_json_is_json(text: str) -> None:
+    for is_ascii in (True, False):
+        masked = json.loads(mask_json(json.dumps([text], ensure_ascii=is_ascii), NAMES))
+        assert len(masked[0]) == len(text)
 
 
 def test_bodies() -> None:

@@ -228,6 +228,10 @@ def _of_class(value: int, key: int) -> int:
 
 _LITERAL = re.compile(r'("(?:[^"\\]|\\.)*")', re.DOTALL)
 _WORD = re.compile(r"[^@\\/:;,\s\"]+")
+_ESCAPED = r"\\u(?![dD][89a-fA-F])([0-9a-fA-F]{4})"
+_WRITTEN_CHARACTER = re.compile(rf"{_ESCAPED}|(.)", re.DOTALL)
+_WRITTEN_WORD = re.compile(rf'((?:{_ESCAPED}|[^@\\/:;,\s"])+)|\\u[0-9a-fA-F]{{4}}|\\.', re.DOTALL)
+"""A word (group 1) of a text as JSON writes it, escaped characters in it; or an escape outside of words."""
 _BARE = re.compile(r"[^\W\d_]\w*")
 
 
@@ -246,14 +250,30 @@ def mask_json(text: str, names: Pseudonyms) -> str:
 def json_words(text: str) -> set[str]:
     """The names in JSON, whole or broken: texts word by word, and bare words, without RocketMQ's members."""
     parts = _LITERAL.split(text)
-    words = {
-        word for number, part in enumerate(parts) for word in (_WORD if number % 2 else _BARE).findall(part)
-    }
+    words = {word for part in parts[::2] for word in _BARE.findall(part)}
+    words |= {_read(word[1]) for part in parts[1::2] for word in _WRITTEN_WORD.finditer(part) if word[1]}
     return words - _JSON_FIELDS
 
 
 def _masked_literal(text: str, names: Pseudonyms) -> str:
-    return text if text[1:-1] in _JSON_FIELDS else _masked_words(_WORD, text, names)
+    if text[1:-1] in _JSON_FIELDS:
+        return text
+    return _WRITTEN_WORD.sub(lambda word: _masked_written(word[1], names) if word[1] else word[0], text)
+
+
+def _masked_written(word: str, names: Pseudonyms) -> str:
+    """A word of a text as JSON writes it; what was escaped in it is escaped again."""
+    read = _read(word)
+    if read in _JSON_FIELDS:
+        return word
+    escaped = {place for place, one in enumerate(_WRITTEN_CHARACTER.finditer(word)) if one[1]}
+    masked = enumerate(names.name(read))
+    return "".join(f"\\u{ord(one):04x}" if place in escaped else one for place, one in masked)
+
+
+def _read(word: str) -> str:
+    """What a word of a text in JSON says."""
+    return _WRITTEN_CHARACTER.sub(lambda one: one[2] or chr(int(one[1], 16)), word)
 
 
 def mask_words(text: str, names: Pseudonyms) -> str:
