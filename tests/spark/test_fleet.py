@@ -64,10 +64,11 @@ def test_the_rows_and_findings_of_a_local_check(spark: SparkSession, fleet: Path
     assert said == _said(check_stores(paths, OPTIONS))
 
 
-def test_the_driver_opens_no_store(spark: SparkSession, fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_args: Any, **_options: Any) -> Any:
-        raise AssertionError("the driver opened a store")
+def refuse(*_args: Any, **_options: Any) -> Any:
+    raise AssertionError("the driver opened a store")
 
+
+def test_the_driver_opens_no_store(spark: SparkSession, fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rocketfsck.pipeline.fleet.opening.open_store", refuse)
     monkeypatch.setattr("rocketfsck.store.opening.list_directory", refuse)
     with pytest.raises(AssertionError):
@@ -114,12 +115,14 @@ def test_a_file_that_kills_its_worker_is_named(spark: SparkSession, fleet: Path)
 def test_rebuilt_stores_are_those_of_a_local_run(
     spark: SparkSession, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whole on a worker, and the larger ones as jobs of their own."""
+    """Whole on a worker, and the larger ones in parts; the driver opens none."""
     monkeypatch.setattr(driving, "WHOLE_WEIGHT", 1 << 20)
     options = RebuildOptions(sync=False)
     paths = [fleet / "broker-*", fleet / "missing"]
     said = []
     for name, engine in (("local", None), ("spark", SparkEngine(spark))):
+        if engine is not None:
+            monkeypatch.setattr("rocketfsck.pipeline.fleet.opening.open_store", refuse)
         found = rebuild_stores(paths, tmp_path / name, "all", options, engine)
         rows = [replace(row, run_id="", seconds=0.0, into=None) for row in found.stores]
         said.append((found.exit_code, found.state_counts, rows, tree(tmp_path / name)))

@@ -17,13 +17,15 @@ from rocketfsck.pipeline.fleet.stages import Begin, End, Share
 class Distant:
     """Runs steps one after the other, from their pickles, and gives the results back in the wrong order.
 
-    `kills(step)` says which steps no worker survives. `steps` are those that were started.
+    `kills(step)` says which steps no worker survives. `steps` are those that were started; with `twice` each
+    is done twice, as by speculation, and the second result counts.
     """
 
     cores: int = 4
     kills: Callable[[Any], bool] = lambda _: False
     steps: MutableSequence[Any] = field(default_factory=list)
     held_size: int = 0
+    twice: bool = False
 
     @property
     def job_count(self) -> int:
@@ -38,6 +40,9 @@ class Distant:
             self.steps.append(tasks[index])
             if self.kills(tasks[index]):
                 raise StoreError("the job failed: a worker died", path="spark")
+            if self.twice:
+                self.steps.append(tasks[index])
+                kernel(pickle.loads(pickle.dumps(tasks[index])))
             result = pickle.loads(pickle.dumps(kernel(pickle.loads(pickle.dumps(tasks[index])))))
             yield Outcome(index, tasks[index], result, 0.25)
 

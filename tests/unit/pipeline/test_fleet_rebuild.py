@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.fleet import driving
+from rocketfsck.pipeline.fleet import driving, packing
 from rocketfsck.pipeline.fleet.rebuilding import RebuiltStores, rebuild_stores
+from rocketfsck.pipeline.fleet.stages import Begin, End, Share, task_of
+from rocketfsck.pipeline.rebuild.segment import SegmentTask
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
+from rocketfsck.repair.build.walk import walk_log
 from rocketfsck.store import open_store
 
 from tests.conftest import Directory
@@ -69,7 +75,7 @@ def assert_as_alone(fleet: Path, found: RebuiltStores, into: Path, alone: Path) 
 def test_results_are_those_of_each_store_alone(
     fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    """On threads and elsewhere; whole on one worker, and as jobs of their own."""
+    """On threads and elsewhere; whole on one worker, and in parts."""
     monkeypatch.setattr(driving, "WHOLE_WEIGHT", limit)
     engines: list[Engine] = [LocalEngine(3), Distant()]
     for number, engine in enumerate(engines):
@@ -118,3 +124,76 @@ def test_a_store_that_kills_workers_fails_alone(fleet: Path, tmp_path: Path) -> 
     assert [row.state for row in found.stores] == ["rebuilt", "failed", "rebuilt", "failed"]
     assert found.stores[1].error == "spark: the job failed: a worker died"
     assert sorted(path.name for path in (tmp_path / "built").iterdir()) == ["broker-a", "broker-c"]
+
+
+@pytest.fixture
+def cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driving, "WHOLE_WEIGHT", 0)
+    monkeypatch.setattr(packing, "LEAST_WEIGHT", 300 << 10)
+
+
+@pytest.mark.usefixtures("cut")
+def test_large_stores_are_cut_into_shares_over_all(fleet: Path, tmp_path: Path) -> None:
+    """First the logs of all, then the queues and index files of all; every step may be done twice."""
+    engine = Distant(twice=True)
+    found = rebuild_stores([fleet / "broker-*"], tmp_path / "built", "all", OPTIONS, engine)
+    assert_as_alone(fleet, found, tmp_path / "built", tmp_path / "alone")
+    kinds = [type(step) for step in engine.steps[::2]]
+    assert (kinds.count(Begin), kinds.count(End)) == (4, 2 * 3)
+    shares = [step for step in engine.steps[::2] if isinstance(step, Share)]
+    stages = [type(task_of(step.packed, step.first)) is SegmentTask for step in shares]
+    assert stages == sorted(stages, reverse=True)
+    assert {step.number for step in shares} == {0, 1, 2}
+    assert {task_of(step.packed, step.first).__class__.__name__ for step in shares} == {
+        "SegmentTask",
+        "QueueTask",
+        "IndexTask",
+    }
+
+
+@pytest.mark.usefixtures("cut")
+def test_a_log_file_that_kills_workers_is_named_and_the_others_are_built(fleet: Path, tmp_path: Path) -> None:
+    deadly = f"commitlog/{2 * 131072:020}"
+
+    def kills(step: Any) -> bool:
+        if not isinstance(step, Share) or step.number != 2:
+            return False
+        tasks = (task_of(step.packed, number) for number in range(step.first, step.last))
+        return any(isinstance(task, SegmentTask) and task.file.relative == deadly for task in tasks)
+
+    found = rebuild_stores([fleet / "broker-*"], tmp_path / "built", "all", OPTIONS, Distant(kills=kills))
+    assert [row.state for row in found.stores] == ["rebuilt", "damaged", "failed", "failed"]
+    assert (
+        found.stores[2].error
+        == f"{deadly}: cannot be read by any worker: spark: the job failed: a worker died"
+    )
+    assert sorted(path.name for path in (tmp_path / "built").iterdir()) == ["broker-a", "broker-b"]
+
+
+@pytest.mark.usefixtures("cut")
+def test_a_scratch_file_that_cannot_be_written_fails_its_store_alone(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = walk_log
+
+    def full(store: Any, **more: Any) -> Any:
+        if "broker-c" in str(store.root):
+            raise StoreError("cannot be written: No space left on device", path="units")
+        return real(store, **more)
+
+    monkeypatch.setattr("rocketfsck.pipeline.rebuild.segment.walk_log", full)
+    found = rebuild_stores([fleet / "broker-*"], tmp_path / "built", "all", OPTIONS, Distant())
+    assert [row.state for row in found.stores] == ["rebuilt", "damaged", "failed", "failed"]
+    assert found.stores[2].error == "units: cannot be written: No space left on device"
+
+
+def test_parts_without_links_are_copied(fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system may have no hard links."""
+    monkeypatch.setattr(driving, "WHOLE_WEIGHT", 0)
+
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refuse)
+    found = rebuild_stores([fleet / "broker-*"], tmp_path / "built", "all", OPTIONS, Distant())
+    assert_as_alone(fleet, found, tmp_path / "built", tmp_path / "alone")

@@ -1,14 +1,17 @@
 """Rebuilds parts of many stores in one job, each into a directory of its own: DIR/NAME.
 
     DIR/.RUN_ID/NAME.ATTEMPT/built    where a worker builds; gone at the end
+    DIR/.RUN_ID/NUMBER/               scratch files and parts of a large store; gone when the store is built
     DIR/NAME                          the result, which appears whole by one rename
 
-A small store is built by one worker. A large one is built as a job of its own (`pipeline.rebuild`), one after
-the other. All workers must see DIR and the stores under the same paths.
+A small store is built by one worker. A large one is built in parts (`pipeline.rebuild`), with the parts of
+all others; workers plan them and put them together. All workers must see DIR and the stores under the same
+paths.
 """
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,18 +41,22 @@ from rocketfsck.pipeline.fleet.places import find_places
 from rocketfsck.pipeline.fleet.run import make_run_id
 from rocketfsck.pipeline.fleet.stages import work_on
 from rocketfsck.pipeline.fleet.work import error_text
-from rocketfsck.pipeline.rebuild import rebuild_on
+from rocketfsck.pipeline.rebuild.index import IndexTask
+from rocketfsck.pipeline.rebuild.job import PARTS, SCRATCH, Bench, Made, PartTask, make_parts, put_together
 from rocketfsck.pipeline.rebuild.places import attempt_directory, publish, remove_tree
+from rocketfsck.pipeline.rebuild.segment import SegmentTask
 from rocketfsck.pipeline.sources import broker_name
 from rocketfsck.progress import phase
 from rocketfsck.repair.apply.startjudge import predict_rebuilt
-from rocketfsck.repair.build.run import RebuildOptions, Rebuilt, rebuild_store, rows_in
+from rocketfsck.repair.build.run import RebuildOptions, Rebuilt, check_options, rebuild_store, rows_in
 from rocketfsck.repair.build.what import What, has_problems, options_for
 from rocketfsck.repair.plan.rebuilt import assumed_of
-from rocketfsck.store.model import Store
+from rocketfsck.store.model import MappedFile, Store
 from rocketfsck.store.reading import named_errors
 
 KIND = "rocketfsck.rebuild.stores"
+UNIT_WEIGHT = 40
+"""Bytes of a unit, and of the dispatch that it is made from, about."""
 RebuiltState = Literal["failed", "damaged", "rebuilt"]
 ORDER: tuple[RebuiltState, ...] = ("failed", "damaged", "rebuilt")
 """Worst first. `damaged`: the log is damaged, or a broker would not start with the result."""
@@ -125,17 +132,13 @@ class RebuiltStores:
 
 
 @dataclass(frozen=True, slots=True)
-class Oversized:
-    """A store that is too much for one worker."""
-
-
-@dataclass(frozen=True, slots=True)
 class RebuildJob:
-    """The rebuilding of one store into `into`. `shelf` is where attempts are built."""
+    """The rebuilding of one store into `into`. `shelf` is where attempts are built, `bench` is for parts."""
 
     place: Path
     into: Path
     shelf: str
+    bench: str
     run_id: str
     what: What
     options: RebuildOptions
@@ -146,20 +149,31 @@ class RebuildJob:
         with work_on(self.place, "rebuild", "rebuilt"):
             return open_meant(self.place, self.facts)
 
-    def work(self, store: Store, engine: Engine) -> RebuiltRow | Oversized:
+    def work(self, store: Store, engine: Engine) -> RebuiltRow:
         """Build, and give the result its name. Raises StoreError and UsageError."""
         assert isinstance(engine, PassingEngine)
         with work_on(self.place, "rebuild", "rebuilt"):
             options = replace(self.chosen(store), jobs=engine.jobs)
-            weight = sum(file.allocated_size + FILE_WEIGHT for file in store.commitlog.files)
+            weight = sum(map(_weight, store.commitlog.files))
             rows = options.message_rows or (options.queues and rows_in(store) is not None)
-            if weight > engine.limits.whole_weight and not rows:  # no engine builds a RocksDB in parts
-                return Oversized()
+            is_whole = weight <= engine.limits.whole_weight or rows  # no engine builds a RocksDB in parts
+            made = None if is_whole else self._made(store, engine, options)
             with attempt_directory(self.shelf, self.into.name[:200]) as folder:
-                rebuilt = rebuild_store(store, folder / "built", options)
-                row = self.row(store, options, rebuilt, folder / "built")
-                publish(folder / "built", self.into)
+                built = folder / "built"
+                if made is None:
+                    rebuilt = rebuild_store(store, built, options)
+                else:
+                    rebuilt = put_together(store, built, options, made)
+                row = self.row(store, options, rebuilt, built)
+                publish(built, self.into)
             return row
+
+    def _made(self, store: Store, engine: PassingEngine, options: RebuildOptions) -> Made:
+        check_options(store, options)
+        bench = Path(self.bench)
+        for name in (SCRATCH, PARTS):
+            (bench / name).mkdir(parents=True, exist_ok=True)
+        return make_parts(engine, store, options, Bench(str(bench / SCRATCH), str(bench / PARTS)))
 
     def chosen(self, store: Store) -> RebuildOptions:
         """What is built of this store. Raises StoreError for a store without a log."""
@@ -196,13 +210,19 @@ class RebuildJob:
             assumed=", ".join(f"{item.name} {item.value}" for item in assumed_of(store, rebuilt)) or None,
         )
 
-    def weigh(self, task: Any) -> int:
-        """Unused: `work` gives no tasks away."""
-        raise NotImplementedError
+    def weigh(self, task: SegmentTask | PartTask) -> int:
+        """Bytes that a task reads of the log, or writes, and something for every file and queue."""
+        if isinstance(task, SegmentTask):
+            return _weight(task.file)
+        if isinstance(task, IndexTask):
+            return task.indexing.store.geometry.index_file_size + FILE_WEIGHT
+        return UNIT_WEIGHT * task.unit_count + FILE_WEIGHT * task.queue_count
 
-    def name(self, task: Any) -> str:
-        """Unused, as `weigh`."""
-        raise NotImplementedError
+    def name(self, task: SegmentTask | PartTask) -> str:
+        """The commit log file of a task, or what it builds."""
+        if isinstance(task, SegmentTask):
+            return task.file.relative
+        return "index" if isinstance(task, IndexTask) else "consumequeue"
 
     def failed(self, error: Exception) -> RebuiltRow:
         """The row of a store of which nothing was built."""
@@ -216,6 +236,10 @@ class RebuildJob:
             exit_code=EXIT_OPERATIONAL if known else EXIT_INTERNAL,
             error=error_text(root, error),
         )
+
+
+def _weight(file: MappedFile) -> int:
+    return min(file.size, file.allocated_size) + FILE_WEIGHT
 
 
 def rebuild_stores(
@@ -244,39 +268,18 @@ def rebuild_stores(
     rows: dict[int, RebuiltRow] = {}
     with _shelf(into, run_id) as shelf:
         jobs = [
-            RebuildJob(place, target, str(shelf), run_id, what, options, facts or {})
-            for place, target in zip(places, targets, strict=True)
+            RebuildJob(
+                place, target, str(shelf), str(shelf / str(number)), run_id, what, options, facts or {}
+            )
+            for number, (place, target) in enumerate(zip(places, targets, strict=True))
         ]
-        oversized: list[int] = []
         with phase("rebuilding the stores", len(jobs), "files") as at:
             for number, row, seconds in run_jobs(engine, jobs, attempts=attempts_of(engine)):
-                if isinstance(row, Oversized):
-                    oversized.append(number)
-                else:
-                    rows[number] = replace(row, seconds=round(seconds, 3))
-                    at.at(len(rows))
-        for number in sorted(oversized):
-            began = time.monotonic()
-            row = _alone(engine, jobs[number])
-            rows[number] = replace(row, seconds=round(time.monotonic() - began, 3))
+                shutil.rmtree(jobs[number].bench, ignore_errors=True)
+                rows[number] = replace(row, seconds=round(seconds, 3))
+                at.at(len(rows))
     seconds = round(time.monotonic() - started, 3)
     return RebuiltStores(run_id, what, str(into), seconds, tuple(rows[number] for number in range(len(jobs))))
-
-
-def _alone(engine: Engine, job: RebuildJob) -> RebuiltRow:
-    """A large store, as a job of its own."""
-    if isinstance(engine, LocalEngine):
-        ((_, row, _),) = run_jobs(engine, [job])
-        assert isinstance(row, RebuiltRow)
-        return row
-    try:
-        with work_on(job.place, "rebuild", "rebuilt"):
-            store = job.open()
-            options = job.chosen(store)
-            rebuilt = rebuild_on(engine, store, job.into, options)
-            return job.row(store, options, rebuilt, job.into)
-    except Exception as error:  # noqa: BLE001  what one store shows must not end the others
-        return job.failed(error)
 
 
 def _targets(places: Sequence[Path], into: Path) -> list[Path]:

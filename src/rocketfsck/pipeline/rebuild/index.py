@@ -24,7 +24,7 @@ import numpy as np
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import IndexHeader
-from rocketfsck.pipeline.rebuild.places import attempt_directory, publish
+from rocketfsck.pipeline.rebuild.places import Take, attempt_directory, publish
 from rocketfsck.pipeline.rebuild.segment import SegmentRead, keys_path
 from rocketfsck.pipeline.rebuild.spill import SpillReader
 from rocketfsck.repair.build.files import make_directory
@@ -130,7 +130,7 @@ def build_index_part(task: IndexTask) -> IndexPart:
     return IndexPart(task.number, file, created, str(path))
 
 
-def take_index(builder: IndexBuilder, parts: Sequence[IndexPart]) -> list[BuiltIndexFile]:
+def take_index(builder: IndexBuilder, parts: Sequence[IndexPart], take: Take) -> list[BuiltIndexFile]:
     """Give the files their names, in the builder's directory. Raises StoreError."""
     goes_on = builder.room_before is not None
     files = []
@@ -141,7 +141,7 @@ def take_index(builder: IndexBuilder, parts: Sequence[IndexPart]) -> list[BuiltI
             file = replace(file, name=name)
         builder.names.last = file.name
         make_directory(builder.directory)
-        publish(Path(part.path), builder.directory / file.name)
+        take(Path(part.path), builder.directory / file.name)
         files.append(file)
     return files
 

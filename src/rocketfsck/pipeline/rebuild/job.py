@@ -1,13 +1,14 @@
 """Consume queues, index files and checkpoint anew, as a job on any engine: the same bytes as `rebuild_store`.
 
     read      a task a commit log file: what it dispatches, into scratch files       `segment`
-    number    the driver: prefix sums over the commit log files; which keys are in which index file
+    number    prefix sums over the commit log files; which keys are in which index file
     write     a task an index file, a task a group of queues                         `index`, `queues`
-    gather    the driver: names, one directory, the checkpoint
+    gather    names, one directory, the checkpoint
 
-All of it is built in `.NAME.rebuilding` beside the target and appears by one rename. The driver holds
-counters of each commit log file, and what it says of queues and index files in the end; nothing that grows
-with the number of records.
+`make_parts` is all but the last; whoever runs it again with the same results of tasks gets the same, so that
+workers may do what is not a task, too (`fleet.rebuilding`). All of it is built in `.NAME.rebuilding` beside
+the target and appears by one rename. The driver holds counters of each commit log file, and what it says of
+queues and index files in the end; nothing that grows with the number of records.
 """
 
 from __future__ import annotations
@@ -16,27 +17,33 @@ import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-
 from rocketfsck.engine import Engine
-from rocketfsck.pipeline.rebuild.index import Indexing, build_index_part, plan_index, take_index
-from rocketfsck.pipeline.rebuild.places import remove_tree
-from rocketfsck.pipeline.rebuild.queues import Queueing, build_queue_part, plan_queues, take_queues
-from rocketfsck.pipeline.rebuild.segment import (
-    BUCKET_COUNT,
-    Reading,
-    SegmentRead,
-    SegmentTask,
-    read_segment,
+from rocketfsck.errors import StoreError
+from rocketfsck.pipeline.rebuild.index import (
+    Indexing,
+    IndexPart,
+    IndexTask,
+    build_index_part,
+    plan_index,
+    take_index,
 )
+from rocketfsck.pipeline.rebuild.places import Take, linked, publish, remove_tree
+from rocketfsck.pipeline.rebuild.queues import (
+    Queueing,
+    QueuePart,
+    QueueTask,
+    build_queue_part,
+    plan_queues,
+    take_queues,
+)
+from rocketfsck.pipeline.rebuild.segment import Reading, SegmentRead, SegmentTask, read_segment
 from rocketfsck.progress import phase
 from rocketfsck.repair.build.files import take_owner
 from rocketfsck.repair.build.index import IndexBuilder, index_built
-from rocketfsck.repair.build.model import IndexBuild, QueueBuild
 from rocketfsck.repair.build.queues import QueueBuilder, batch_topics_of, queues_built
 from rocketfsck.repair.build.resumable import resumable_directory
 from rocketfsck.repair.build.run import (
@@ -81,7 +88,11 @@ def rebuild_on(
         resumable_directory(target, inputs, sync=options.sync) as work,
         _scratch_directory(work.path, target, scratch) as spills,
     ):
-        built = _Job(engine, store, options, work.path, spills).run()
+        parts = work.path / PARTS
+        parts.mkdir()
+        made = make_parts(engine, store, options, Bench(str(spills), str(parts)))
+        built = gather(store, options, made, work.path, publish)
+        remove_tree(parts)
         take_owner(work.path, store.root, all_new=True)
         return built
 
@@ -102,155 +113,183 @@ def _scratch_directory(building: Path, target: Path, scratch: Path | None) -> It
         shutil.rmtree(path, ignore_errors=True)
 
 
-class _Job:
-    """One run."""
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Existing directories, which all workers see: of scratch files, and of parts of the result."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        store: Store,
-        options: RebuildOptions,
-        root: Path,
-        scratch: Path,
-    ) -> None:
-        self.engine = engine
-        self.store = store
-        self.options = options
-        self.root = root
-        self.scratch = str(scratch)
-        self.compiled = log_is_large(store)
-        self.parts = root / PARTS
-        # What tasks are told of the store: nothing that they do not look at.
-        self.slim = replace(store, queues=(), indexes=(), configs=(), others=(), strays=(), notes=())
+    scratch: str
+    parts: str
 
-    def run(self) -> Rebuilt:
-        options, store = self.options, self.store
-        walked, queues, index = LogWalked(), None, None
-        self.parts.mkdir()
-        if options.queues or options.index:
-            builder = self._index_builder() if options.index else None
-            segments = self._read(None if builder is None else builder.from_offset)
-            walked = _walked(segments)
-            if options.queues:
-                queues = self._queues(segments, walked)
-            if builder is not None:
-                index = self._index(builder, segments, walked)
-        remove_tree(self.parts)
-        remove_tree(Path(self.scratch))
-        if options.checkpoint:
-            write_checkpoint(store, options, self.root, walked)
-        return Rebuilt(
-            queues,
-            index,
-            options.checkpoint,
-            walked.record_count,
-            walked.end_offset,
-            tuple(walked.damaged_files),
-            resumed=False,
-        )
 
-    def _index_builder(self) -> IndexBuilder:
-        """One that writes nothing: it knows where the index begins, and what files are called."""
-        return IndexBuilder(
-            self.store,
-            self.root / "index",
-            from_offset=self.options.from_offset,
-            only_missing=self.options.only_missing,
-            time_zone=self.options.time_zone,
-            compiled=False,
-        )
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What the tasks made: `segments` in the order of the log; None for what was not asked for."""
 
-    def _read(self, from_offset: int | None) -> list[SegmentRead]:
-        """Every commit log file, in order."""
-        options, files = self.options, self.store.commitlog.files
-        slim = replace(self.slim, commitlog=replace(self.store.commitlog, files=()), ext_queues=())
-        reading = Reading(
-            slim, self.scratch, options.queues, options.index, options.wanted, from_offset, self.compiled
-        )
-        total = self.store.commitlog.size
-        done, found = 0, []
-        tasks = [SegmentTask(reading, number, file) for number, file in enumerate(files)]
-        with phase("reading the commit log", total) as at:
-            for task, segment in self._each(read_segment, tasks):
-                found.append(segment)
-                done += task.file.size
-                at.at(done)
-        return sorted(found, key=lambda segment: segment.number)
+    segments: tuple[SegmentRead, ...] = ()
+    queues: tuple[QueuePart, ...] | None = None
+    index: tuple[IndexPart, ...] | None = None
 
-    def _queues(self, segments: Sequence[SegmentRead], walked: LogWalked) -> QueueBuild:
-        store, options = self.store, self.options
-        counts = sum((segment.unit_counts for segment in segments), np.zeros(BUCKET_COUNT, np.int64))
-        batch_topics = batch_topics_of(store).union(*(segment.inner_topics for segment in segments))
-        going_on, log_end = store.queues if options.only_missing else (), 0
-        if going_on:
-            end = read_log_end(store)
-            log_end = 0 if end is None else end.end_offset
-        queueing = Queueing(
-            replace(self.slim, commitlog=replace(store.commitlog, files=()), ext_queues=store.ext_queues[:1]),
-            self.scratch,
-            str(self.parts),
-            tuple(segment.number for segment in segments if segment.unit_counts.any()),
-            options.wanted,
-            batch_topics,
-            log_end,
-            self.compiled,
-        )
-        tasks = plan_queues(queueing, counts, self.engine.job_count, going_on)
-        with phase("building the consume queues"):
-            parts = [part for _, part in self._each(build_queue_part, tasks)]
-        queues = take_queues(parts, self.root)
-        return queues_built(
-            queues,
-            sum(part.record_count for part in parts),
-            sum(part.refused_count for part in parts) + sum(segment.refused_count for segment in segments),
-            QueueBuilder(store, self.root, None, frozenset(), compiled=False).has_ext,
-            walked,
-        )
+    @property
+    def walked(self) -> LogWalked:
+        """One walk over the log, put together from those over its files."""
+        whole = LogWalked()
+        for segment in self.segments:
+            part = segment.walked
+            whole.file_count += part.file_count
+            whole.record_count += part.record_count
+            whole.end_offset = part.end_offset or whole.end_offset
+            if part.record_count:
+                whole.last_offset, whole.last_timestamp = part.last_offset, part.last_timestamp
+            whole.damaged_files += part.damaged_files
+            whole.unfollowed_count += part.unfollowed_count
+        return whole
 
-    def _index(self, builder: IndexBuilder, segments: Sequence[SegmentRead], walked: LogWalked) -> IndexBuild:
-        options = self.options
+
+def make_parts(engine: Engine, store: Store, options: RebuildOptions, bench: Bench) -> Made:
+    """Have the engine read the log and write the parts of the result.
+
+    Raises StoreError, also one that a kernel returns.
+    """
+    if not (options.queues or options.index):
+        return Made()
+    compiled = log_is_large(store)
+    builder = _index_builder(store, options, Path(bench.parts)) if options.index else None
+    # What tasks are told of the store: nothing that they do not look at.
+    log = replace(store.commitlog, files=())
+    slim = replace(
+        store, commitlog=log, queues=(), ext_queues=(), indexes=(), configs=(), others=(), strays=(), notes=()
+    )
+    from_offset = None if builder is None else builder.from_offset
+    reading = Reading(
+        slim, bench.scratch, options.queues, options.index, options.wanted, from_offset, compiled
+    )
+    reads = [SegmentTask(reading, number, file) for number, file in enumerate(store.commitlog.files)]
+    done, segments = 0, []
+    with phase("reading the commit log", store.commitlog.size) as at:
+        for task, segment in _each(engine, read_segment, reads):
+            segments.append(segment)
+            done += task.file.size
+            at.at(done)
+    segments.sort(key=lambda segment: segment.number)
+    tasks: list[PartTask] = []
+    if options.queues:
+        ext_queues = replace(slim, ext_queues=store.ext_queues[:1])
+        tasks += _queue_tasks(engine, store, options, bench, ext_queues, segments)
+    if builder is not None:
         goes_on = options.only_missing or options.from_offset is not None
         indexing = Indexing(
-            replace(
-                self.slim,
-                commitlog=replace(self.store.commitlog, files=()),
-                ext_queues=(),
-                indexes=self.store.indexes if goes_on else (),
-            ),
-            self.scratch,
-            str(self.parts),
+            replace(slim, indexes=store.indexes if goes_on else ()),
+            bench.scratch,
+            bench.parts,
             options.from_offset,
             options.only_missing,
-            self.compiled,
+            compiled,
         )
-        tasks = plan_index(indexing, segments, builder.room_before, builder.file_room)
-        with phase("building the index"):
-            parts = [part for _, part in self._each(build_index_part, tasks)]
-        files = take_index(builder, parts)
-        return index_built(
-            files,
-            sum(segment.record_count for segment in segments),
-            sum(segment.key_count for segment in segments),
+        tasks += plan_index(indexing, segments, builder.room_before, builder.file_room)
+    with phase("building queues and index"):
+        parts = [part for _, part in _each(engine, build_part, tasks)]
+    return Made(
+        tuple(segments),
+        tuple(part for part in parts if isinstance(part, QueuePart)) if options.queues else None,
+        tuple(part for part in parts if isinstance(part, IndexPart)) if options.index else None,
+    )
+
+
+PartTask = QueueTask | IndexTask
+
+
+def build_part(task: PartTask) -> QueuePart | IndexPart:
+    """Kernel: some queues, or an index file. Raises StoreError."""
+    return build_queue_part(task) if isinstance(task, QueueTask) else build_index_part(task)
+
+
+def _queue_tasks(
+    engine: Engine,
+    store: Store,
+    options: RebuildOptions,
+    bench: Bench,
+    slim: Store,
+    segments: Sequence[SegmentRead],
+) -> list[QueueTask]:
+    going_on, log_end = store.queues if options.only_missing else (), 0
+    if going_on:
+        end = read_log_end(store)
+        log_end = 0 if end is None else end.end_offset
+    queueing = Queueing(
+        slim,
+        bench.scratch,
+        bench.parts,
+        tuple(segment.number for segment in segments if segment.unit_counts.any()),
+        options.wanted,
+        batch_topics_of(store).union(*(segment.inner_topics for segment in segments)),
+        log_end,
+        log_is_large(store),
+    )
+    return plan_queues(queueing, segments, engine.job_count, going_on)
+
+
+def gather(store: Store, options: RebuildOptions, made: Made, root: Path, take: Take) -> Rebuilt:
+    """Put the parts together below `root`, each by `take`, and write the checkpoint. Raises StoreError."""
+    queues, index, walked = None, None, made.walked
+    if made.queues is not None:
+        queues = queues_built(
+            take_queues(made.queues, root, take),
+            sum(part.record_count for part in made.queues),
+            sum(part.refused_count for part in made.queues)
+            + sum(segment.refused_count for segment in made.segments),
+            QueueBuilder(store, root, None, frozenset(), compiled=False).has_ext,
             walked,
         )
+    if made.index is not None:
+        index = index_built(
+            take_index(_index_builder(store, options, root), made.index, take),
+            sum(segment.record_count for segment in made.segments),
+            sum(segment.key_count for segment in made.segments),
+            walked,
+        )
+    if options.checkpoint:
+        write_checkpoint(store, options, root, walked)
+    return Rebuilt(
+        queues,
+        index,
+        options.checkpoint,
+        walked.record_count,
+        walked.end_offset,
+        tuple(walked.damaged_files),
+        resumed=False,
+    )
 
-    def _each(self, kernel: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[tuple[Task, Result]]:
-        """All tasks with their results, in whatever order they end."""
-        for outcome in self.engine.run(kernel, tasks):
-            assert outcome.result is not None  # there is no deadline
-            yield outcome.task, outcome.result
+
+def put_together(store: Store, target: Path, options: RebuildOptions, made: Made) -> Rebuilt:
+    """The new directory `target` from parts, which stay: others may do the same, each with its own target.
+
+    Raises UsageError for a target that exists, and StoreError.
+    """
+    inputs = {"on": "parts", **inputs_of(store, options)}
+    with resumable_directory(target, inputs, sync=options.sync) as work:
+        built = gather(store, options, made, work.path, linked)
+        take_owner(work.path, store.root, all_new=True)
+        return built
 
 
-def _walked(segments: Sequence[SegmentRead]) -> LogWalked:
-    """One walk over the log, put together from those over its files."""
-    whole = LogWalked()
-    for segment in segments:
-        part = segment.walked
-        whole.file_count += part.file_count
-        whole.record_count += part.record_count
-        whole.end_offset = part.end_offset or whole.end_offset
-        if part.record_count:
-            whole.last_offset, whole.last_timestamp = part.last_offset, part.last_timestamp
-        whole.damaged_files += part.damaged_files
-        whole.unfollowed_count += part.unfollowed_count
-    return whole
+def _index_builder(store: Store, options: RebuildOptions, root: Path) -> IndexBuilder:
+    """One that writes nothing: it knows where the index begins, and what files are called."""
+    return IndexBuilder(
+        store,
+        root / "index",
+        from_offset=options.from_offset,
+        only_missing=options.only_missing,
+        time_zone=options.time_zone,
+        compiled=False,
+    )
+
+
+def _each(
+    engine: Engine, kernel: Callable[[Task], Result], tasks: Sequence[Task]
+) -> Iterator[tuple[Task, Result]]:
+    """All tasks with their results, in whatever order they end."""
+    for outcome in engine.run(kernel, tasks):
+        if isinstance(outcome.result, StoreError):
+            raise outcome.result
+        assert outcome.result is not None  # there is no deadline
+        yield outcome.task, outcome.result

@@ -5,15 +5,19 @@ So a task may run twice at once, or again after its worker died: both write the 
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
 from rocketfsck.store.reading import named_errors, os_error_text
 from rocketfsck.writer.disk.confined import open_root
+
+Take = Callable[[Path, Path], Path]
+"""Gives a file, or a directory of files, another name: `publish`, which moves it, or `linked`."""
 
 REMOVALS = 5
 """Attempts at removing a directory that a task which nobody waits for may still write to."""
@@ -51,3 +55,24 @@ def publish(source: Path, target: Path) -> Path:
         if not target.is_dir():
             raise StoreError(f"cannot be named: {os_error_text(error)}", path=str(target)) from error
     return target
+
+
+def linked(source: Path, target: Path) -> Path:
+    """Give a file, or the files of a directory, a second name. Raises StoreError."""
+    with named_errors(target, "cannot be named"):
+        if not source.is_dir():
+            _link(source, target)
+            return target
+        target.mkdir()
+        for file in source.iterdir():
+            _link(file, target / file.name)
+    return target
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links, or with too many to this file
+        shutil.copy2(source, target)

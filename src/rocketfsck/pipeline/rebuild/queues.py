@@ -17,8 +17,8 @@ import numpy as np
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.arrays import Longs
-from rocketfsck.pipeline.rebuild.places import attempt_directory, publish
-from rocketfsck.pipeline.rebuild.segment import BUCKET_COUNT, bucket_of, units_path
+from rocketfsck.pipeline.rebuild.places import Take, attempt_directory, publish
+from rocketfsck.pipeline.rebuild.segment import BUCKET_COUNT, SegmentRead, bucket_of, units_path
 from rocketfsck.pipeline.rebuild.spill import SpillReader
 from rocketfsck.repair.build.files import make_directory
 from rocketfsck.repair.build.model import BuiltQueue
@@ -51,12 +51,17 @@ class Queueing:
 
 @dataclass(frozen=True, slots=True)
 class QueueTask:
-    """The queues of the buckets `start:end`; `queues` are those of them that go on."""
+    """The queues of the buckets `start:end`; `queues` are those of them that go on.
+
+    `unit_count` units at most, of at least `queue_count` queues.
+    """
 
     queueing: Queueing
     start: int
     end: int
     queues: tuple[ConsumeQueue, ...] = ()
+    unit_count: int = 0
+    queue_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +75,13 @@ class QueuePart:
 
 
 def plan_queues(
-    queueing: Queueing, counts: Longs, job_count: int, going_on: Sequence[ConsumeQueue]
+    queueing: Queueing, segments: Sequence[SegmentRead], job_count: int, going_on: Sequence[ConsumeQueue]
 ) -> list[QueueTask]:
-    """Buckets in groups of about the same number of dispatches; `counts` are those of the buckets."""
+    """Buckets in groups of about the same number of dispatches."""
+    counts, queue_counts = np.zeros(BUCKET_COUNT, np.int64), np.zeros(BUCKET_COUNT, np.int64)
+    for segment in segments:
+        counts += segment.unit_counts
+        queue_counts = np.maximum(queue_counts, segment.queue_counts)
     total = int(counts.sum())
     if not total:
         return []
@@ -84,7 +93,8 @@ def plan_queues(
         buckets = np.flatnonzero((groups == group) & (counts > 0))
         start, end = int(buckets[0]), int(buckets[-1]) + 1
         queues = [queue for queue in going_on if start <= bucket_of((queue.topic, queue.queue_id)) < end]
-        tasks.append(QueueTask(queueing, start, end, tuple(queues)))
+        unit_count, queue_count = int(counts[start:end].sum()), int(queue_counts[start:end].sum())
+        tasks.append(QueueTask(queueing, start, end, tuple(queues), unit_count, queue_count))
     return tasks
 
 
@@ -106,8 +116,8 @@ def build_queue_part(task: QueueTask) -> QueuePart:
     return QueuePart(queues, builder.record_count, builder.refused_count, str(path))
 
 
-def take_queues(parts: Sequence[QueuePart], root: Path) -> list[BuiltQueue]:
-    """Move the queues' directories below `root`; what they became, by topic, queueId and kind.
+def take_queues(parts: Sequence[QueuePart], root: Path, take: Take) -> list[BuiltQueue]:
+    """Take the queues' directories below `root`; what they became, by topic, queueId and kind.
 
     Raises StoreError.
     """
@@ -115,7 +125,7 @@ def take_queues(parts: Sequence[QueuePart], root: Path) -> list[BuiltQueue]:
         for directory in sorted(Path(part.path).glob("*/*/*")):
             target = root / directory.relative_to(part.path)
             make_directory(target.parent)
-            publish(directory, target)
+            take(directory, target)
     queues = [queue for part in parts for queue in part.queues]
     return sorted(queues, key=lambda queue: (queue.topic, queue.queue_id, queue.kind))
 

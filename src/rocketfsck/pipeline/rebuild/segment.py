@@ -40,7 +40,7 @@ SCAN_THREADS = 2
 KEY_COLUMNS = 4
 """offset and time of a record; hash of a key, and the row of its record in the chunk."""
 
-NO_COUNTS = np.zeros(0, np.int64)
+NO_COUNTS = np.zeros(BUCKET_COUNT, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class SegmentRead:
     """What a commit log file holds.
 
     Of the index: `record_count` records from the offset asked for on, `key_count` keys; `row_count` records
-    were put by, `ends_keyed` says whether the last one has keys. Of queues: dispatches by bucket, those to
-    names that no directory can have, topics of inner batches.
+    were put by, `ends_keyed` says whether the last one has keys. Of queues: dispatches and queues by bucket,
+    dispatches to names that no directory can have, topics of inner batches.
     """
 
     number: int
@@ -81,6 +81,7 @@ class SegmentRead:
     row_count: int = 0
     ends_keyed: bool = False
     unit_counts: Longs = field(default_factory=lambda: NO_COUNTS)
+    queue_counts: Longs = field(default_factory=lambda: NO_COUNTS)
     refused_count: int = 0
     inner_topics: frozenset[str] = frozenset()
 
@@ -125,6 +126,7 @@ def read_segment(task: SegmentTask) -> SegmentRead:
             found = replace(
                 found,
                 unit_counts=units.counts,
+                queue_counts=units.queue_counts,
                 refused_count=units.refused_count,
                 inner_topics=frozenset(units.inner_topics),
             )
@@ -204,10 +206,12 @@ class KeySpill:
 
 
 class UnitSpill:
-    """Takes dispatches and puts them by, apart by bucket. `counts` are those of the buckets."""
+    """Takes dispatches and puts them by, apart by bucket. `counts` are those of the buckets; `queue_counts`,
+    how many queues each has, is there when the file is."""
 
     def __init__(self, path: Path, wanted: Container[Name] | None) -> None:
         self.counts = np.zeros(BUCKET_COUNT, np.int64)
+        self.queue_counts = NO_COUNTS
         self.refused_count = 0
         self.inner_topics: set[str] = set()
         self._writer = SpillWriter(path)
@@ -262,6 +266,7 @@ class UnitSpill:
             enumerate(self._states.names[: len(self._buckets)]), key=lambda one: self._buckets[one[0]]
         )
         starts = np.searchsorted(np.sort(self._buckets), np.arange(BUCKET_COUNT + 1))
+        self.queue_counts = np.diff(starts)
         places = []
         for bucket in range(BUCKET_COUNT):
             names = [(number, *name) for number, name in ordered[starts[bucket] : starts[bucket + 1]]]
