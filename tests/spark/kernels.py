@@ -15,8 +15,7 @@ from rocketfsck.engine.seam import Outcome
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.fleet.model import Checked
 from rocketfsck.pipeline.fleet.passing import PassingEngine
-from rocketfsck.pipeline.fleet.work import CheckJob
-from rocketfsck.store import Store
+from rocketfsck.pipeline.fleet.work import CheckJob, Opened
 from rocketfsck.verify.tasks.execute import run_unit
 from rocketfsck.verify.tasks.planning import Unit
 from rocketfsck.verify.tasks.task import TaskResult
@@ -147,5 +146,5 @@ class KillingEngine(PassingEngine):
 class KillingJob(CheckJob):
     """The check of a store with that file."""
 
-    def work(self, store: Store, engine: Any) -> Checked:
-        return CheckJob.work(self, store, KillingEngine(1, limits=engine.limits, known=engine.known))
+    def work(self, opened: Opened, engine: PassingEngine) -> Checked:
+        return CheckJob.work(self, opened, KillingEngine(1, limits=engine.limits, known=engine.known))

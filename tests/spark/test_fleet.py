@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from dataclasses import replace
@@ -62,6 +63,26 @@ def test_the_rows_and_findings_of_a_local_check(spark: SparkSession, fleet: Path
     assert len(said["findings"]) > 10
     assert said["exit_code"] == 12
     assert said == _said(check_stores(paths, OPTIONS))
+
+
+def test_a_second_night_reads_what_changed(spark: SparkSession, fleet: Path) -> None:
+    """Workers read and write the states; rows and findings are those of a check without them."""
+    paths = [fleet / "broker-*", fleet / "missing"]
+    since = replace(OPTIONS, since=fleet / "states")
+    expected = _said(check_stores(paths, OPTIONS))
+    assert _said(check_stores(paths, since, SparkEngine(spark))) == expected
+    states = sorted((fleet / "states").iterdir())
+    assert len(states) == 6
+    later = replace(since, now_timestamp=(OPTIONS.now_timestamp or 0) + 60_000)
+    found = _said(check_stores(paths, later, SparkEngine(spark)))
+    assert found["rows"] == expected["rows"]
+    kept = [
+        log["read_timestamp"] == OPTIONS.now_timestamp
+        for state in states
+        for log in json.loads(state.read_bytes())["logs"]
+    ]
+    assert sum(kept) >= 6
+    assert found == _said(check_stores(paths, later))
 
 
 def refuse(*_args: Any, **_options: Any) -> Any:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from rocketfsck import __version__
 from rocketfsck.engine import Engine, LocalEngine, core_count
@@ -49,6 +50,9 @@ from rocketfsck.verify.tasks.task import (
 from rocketfsck.verify.tiered.check import Tiered, check_tiered
 from rocketfsck.verify.timers.check import check_timers
 
+if TYPE_CHECKING:
+    from rocketfsck.verify.since.begin import Begun
+
 _KINDS = (("commitlog", LogFileTask), ("consumequeue", QueuesTask), ("index", IndexFileTask))
 LARGE_SIZE = 64 << 20
 """A file with more on the disk keeps a core busy for a while."""
@@ -61,10 +65,12 @@ def check_store(
     engine: Engine | None = None,
     passes: Passes | None = None,
     seen: Callable[[tuple[Fact, ...]], None] | None = None,
+    begun: Begun | None = None,
 ) -> Report:
     """Check a store. What is wrong with it is in the report; what could not be read is, too.
 
-    `passes` takes the time of each pass, `seen` what was learned of each file and queue.
+    `passes` takes the time of each pass, `seen` what was learned of each file and queue. `begun` is what a
+    check with `options.since` begins with, where that was found out before (`verify.since.begin`).
 
     Raises UsageError for rules, a baseline or a resume file that do not fit, and StoreError if the resume
     file cannot be written.
@@ -92,7 +98,7 @@ def check_store(
     if options.since is not None and units:
         from rocketfsck.verify.since.run import execute_since
 
-        going_on = execute_since(context, options, units, engine, wanted=wanted, passes=passes)
+        going_on = execute_since(context, options, units, engine, wanted=wanted, passes=passes, begun=begun)
         ran = going_on.executed
     else:
         ran = execute(context, options, units, engine, wanted=wanted, passes=passes)

@@ -20,6 +20,7 @@ from rocketfsck.pipeline.fleet.places import find_places
 from rocketfsck.pipeline.fleet.results import FindingFile, FleetReport
 from rocketfsck.pipeline.fleet.work import CheckJob
 from rocketfsck.progress import phase
+from rocketfsck.store.areas import absolute_path
 from rocketfsck.store.reading import named_errors
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.policy import Policy
@@ -47,7 +48,7 @@ def check_stores(
     many tasks. A store that cannot be opened or checked is a row with its error. At most `finding_limit`
     findings of a store are kept. `facts` are arguments of `open_store` for every store; `policy` changes
     severities (`verify.policy`); `version` asks for the start of a broker of that version. `options.since`
-    is a directory that has a state file for each store.
+    is a directory that has a state file for each store; all workers of a cluster must see the same one.
 
     Raises UsageError for options that make no sense for several stores, or a pattern without a match;
     StoreError if the findings cannot be kept in a temporary file.
@@ -71,7 +72,10 @@ def check_stores(
         version=version,
         finding_limit=finding_limit,
     )
-    jobs = [CheckJob(place, _with_state(asked, place, engine)) for place in find_places(paths)]
+    if options.since is not None and isinstance(engine, LocalEngine):
+        with named_errors(options.since, "cannot be made"):
+            options.since.mkdir(parents=True, exist_ok=True)
+    jobs = [CheckJob(place, _with_state(asked, place)) for place in find_places(paths)]
     rows: dict[int, StoreRow] = {}
     findings = FindingFile()
     with phase("checking the stores", len(jobs), "files") as at:
@@ -89,17 +93,16 @@ def check_stores(
     )
 
 
-def _with_state(asked: Asked, place: Path, engine: Engine) -> Asked:
-    """What is asked about a store, with a state file of its own. Raises UsageError and StoreError."""
+def _with_state(asked: Asked, place: Path) -> Asked:
+    """What is asked about a store, with a state file of its own, which is read and written where the store is
+    checked."""
     directory = asked.options.since
     if directory is None:
         return asked
-    if not isinstance(engine, LocalEngine):
-        raise UsageError("since is for checks of several stores in this process, not on Spark")
-    with named_errors(directory, "cannot be made"):
-        directory.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(os.fsencode(place)).hexdigest()
-    return replace(asked, options=replace(asked.options, since=directory / f"{digest[:32]}.state"))
+    return replace(
+        asked, options=replace(asked.options, since=absolute_path(directory) / f"{digest[:32]}.state")
+    )
 
 
 def make_run_id(now: float) -> str:

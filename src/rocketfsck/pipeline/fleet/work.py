@@ -7,11 +7,12 @@ from itertools import islice
 from pathlib import Path
 
 from rocketfsck.documents import printable
-from rocketfsck.engine import Engine
+from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import EXIT_INTERNAL, EXIT_OPERATIONAL, RocketfsckError
 from rocketfsck.pipeline.fleet.model import Asked, Checked, StoreRow
 from rocketfsck.pipeline.fleet.opening import open_meant
 from rocketfsck.pipeline.fleet.packing import FILE_WEIGHT
+from rocketfsck.pipeline.fleet.passing import PassingEngine
 from rocketfsck.pipeline.fleet.results import packed
 from rocketfsck.pipeline.fleet.stages import work_on
 from rocketfsck.pipeline.sources import broker_name
@@ -20,12 +21,21 @@ from rocketfsck.store import Store
 from rocketfsck.verify.policy import report_by
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.run import check_store
-from rocketfsck.verify.tasks.planning import Unit, unit_files
+from rocketfsck.verify.since.begin import Begun, StateChangedError, begin
+from rocketfsck.verify.tasks.planning import Unit, known_size, unit_files
 
 ERROR_LENGTH = 1000
 """Characters of an error that the row keeps."""
 UNREAD_LIMIT = 3
 """Unreadable files that the row names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A store, and what a check since an earlier one begins with."""
+
+    store: Store
+    begun: Begun | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +45,24 @@ class CheckJob:
     place: Path
     asked: Asked
 
-    def open(self) -> Store:
+    def open(self) -> Opened:
         """The store. Raises StoreError and UsageError."""
         with work_on(self.place, "check", "checked"):
-            return open_meant(self.place, self.asked.facts)
+            store, options = open_meant(self.place, self.asked.facts), self.asked.options
+            if options.since is None:
+                return Opened(store)
+            return Opened(store, begin(store, options)[2])
 
-    def work(self, store: Store, engine: Engine) -> Checked:
+    def work(self, opened: Opened, engine: PassingEngine) -> Checked:
         """The row of the store, and its findings. Raises StoreError."""
         with work_on(self.place, "check", "checked"):
-            asked = self.asked
-            full = check_store(store, asked.options, engine=engine)
+            asked, store = self.asked, opened.store
+            if asked.options.since is not None:
+                asked.options.since.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                full = check_store(store, asked.options, engine=engine, begun=opened.begun)
+            except StateChangedError:  # what stages gave belongs to the other one
+                full = check_store(store, asked.options, engine=LocalEngine(engine.jobs))
             verdict = judge_store(store, full, version=asked.version)
             report = report_by(ranked(full, verdict), asked.policy)
             listed = list(islice(report.finding_rows(), asked.finding_limit))
@@ -53,9 +71,10 @@ class CheckJob:
             return Checked(row, packed([head | finding for finding in listed]))
 
     def weigh(self, task: Unit) -> int:
-        """Bytes on the disk, and something for every file."""
+        """Bytes on the disk that are to be read, and something for every file."""
         files = unit_files(task.task)
-        return sum(min(file.size, file.allocated_size) + FILE_WEIGHT for file in files)
+        size = sum(min(file.size, file.allocated_size) for file in files)
+        return max(size - known_size(task.task), 0) + FILE_WEIGHT * len(files)
 
     def name(self, task: Unit) -> str:
         """The first file of a task."""

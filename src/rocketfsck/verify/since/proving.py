@@ -6,7 +6,7 @@ expire. What a log file's check found rests on units and index entries, too: see
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,9 @@ from rocketfsck.verify.since.state import IndexState, LogState, QueueState, Sinc
 from rocketfsck.verify.tasks.jsonform import from_json
 
 NOWHERE = -1
+
+Look = Callable[[FileProof, StoreFile], bool]
+"""Whether a file is what its proof says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class Proven:
     """What holds of a store, by places in its lists of files and queues.
 
     `numbers` has, for each queue of the state, its place in `Store.queues` if its units are what they were,
-    else NOWHERE. `first_offset`: no index entry that points to a lower offset of the log is new.
+    else NOWHERE. `first_offset`: no index entry that points to a lower offset of the log is new. `changed`
+    are files that are not what the state says.
     """
 
     store: Store
@@ -45,6 +49,7 @@ class Proven:
     indexes: dict[int, IndexState] = field(default_factory=dict)
     numbers: list[int] = field(default_factory=list)
     first_offset: int = NO_OFFSET
+    changed: set[str] = field(default_factory=set)
 
     def log_of(self, place: int) -> LogResult | None:
         """What is known of a commit log file; None where something that the result rests on may be another.
@@ -85,20 +90,30 @@ class Proven:
         return first <= start and end <= known.end
 
 
-def prove(store: Store, state: SinceState) -> Proven:
-    """Look at every file that a state has proofs of."""
+def prove(store: Store, state: SinceState, changed: Collection[str] | None = None) -> Proven:
+    """Look at every file that a state has proofs of.
+
+    With `changed` no file is looked at: these are the ones that an earlier look found to be other files.
+    """
     proven = Proven(store)
+
+    def look(proof: FileProof, file: StoreFile) -> bool:
+        same = holds(proof, file) if changed is None else file.relative not in changed
+        if not same:
+            proven.changed.add(file.relative)
+        return same
+
     logs = {log.proof.file: log for log in state.logs}
     for place, file in enumerate(store.commitlog.files):
         log = logs.get(file.relative)
-        if log is not None and holds(log.proof, file):
+        if log is not None and look(log.proof, file):
             proven.logs[place] = log
-    _prove_queues(proven, state.queues)
-    _prove_indexes(proven, state.indexes)
+    _prove_queues(proven, state.queues, look)
+    _prove_indexes(proven, state.indexes, look)
     return proven
 
 
-def _prove_queues(proven: Proven, states: Sequence[QueueState]) -> None:
+def _prove_queues(proven: Proven, states: Sequence[QueueState], look: Look) -> None:
     """A queue that has a namesake of another kind now has another meaning to records: it is left out."""
     now = {_name(queue): number for number, queue in enumerate(proven.store.queues)}
     kinds: dict[tuple[str, int], set[str]] = {}
@@ -112,14 +127,14 @@ def _prove_queues(proven: Proven, states: Sequence[QueueState]) -> None:
     for state in states:
         number = now.get((state.topic, state.queue_id, state.queue_kind), NOWHERE)
         name = (state.topic, state.queue_id)
-        if number >= 0 and name not in changed and _queue_holds(proven.store.queues[number], state):
+        if number >= 0 and name not in changed and _queue_holds(proven.store.queues[number], state, look):
             proven.queues[number] = state
         else:
             number = NOWHERE
         proven.numbers.append(number)
 
 
-def _queue_holds(queue: ConsumeQueue, state: QueueState) -> bool:
+def _queue_holds(queue: ConsumeQueue, state: QueueState, look: Look) -> bool:
     files = {file.relative: file for file in queue_files(queue)}
     proofs = state.proofs
     if state.known is not None:  # files in front may have expired
@@ -128,17 +143,17 @@ def _queue_holds(queue: ConsumeQueue, state: QueueState) -> bool:
         same = [proof.file for proof in proofs] == list(files)[: len(proofs)]
     else:
         same = [proof.file for proof in proofs] == list(files)
-    return bool(proofs) and same and all(holds(proof, files[proof.file]) for proof in proofs)
+    return bool(proofs) and same and all(look(proof, files[proof.file]) for proof in proofs)
 
 
-def _prove_indexes(proven: Proven, states: Sequence[IndexState]) -> None:
+def _prove_indexes(proven: Proven, states: Sequence[IndexState], look: Look) -> None:
     """An index file that is gone, or not what it was, may have had entries of any record."""
     store = proven.store
     known = {state.proof.file: state for state in states}
     start = store.commitlog.start_offset or 0
     for place, file in enumerate(store.indexes):
         state = known.pop(file.relative, None)
-        if state is not None and holds(state.proof, file):
+        if state is not None and look(state.proof, file):
             proven.indexes[place] = state
         elif state is not None:
             proven.first_offset = 0

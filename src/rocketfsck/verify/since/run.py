@@ -19,11 +19,10 @@ from pathlib import Path
 from rocketfsck import __version__
 from rocketfsck.engine import Engine
 from rocketfsck.engine.passes import Passes
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import entry_pos
 from rocketfsck.rulenames import RuleName
-from rocketfsck.store.model import ConsumeQueue, Store
-from rocketfsck.store.places.locations import is_remote
+from rocketfsck.store.model import ConsumeQueue
 from rocketfsck.verify.index.file import IndexResult
 from rocketfsck.verify.index.goingon import NO_OFFSET
 from rocketfsck.verify.log.file import LogResult
@@ -32,15 +31,15 @@ from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.queues.file import QueuesResult
 from rocketfsck.verify.report import Coverage, SinceFacts
 from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.since.begin import Begun, begin
 from rocketfsck.verify.since.proof import FileProof, prove_file
-from rocketfsck.verify.since.proving import Due, Proven, parts_due, prove, queue_files
+from rocketfsck.verify.since.proving import Due, Proven, parts_due, queue_files
 from rocketfsck.verify.since.state import (
     KIND,
     IndexState,
     LogState,
     QueueState,
     SinceState,
-    read_state,
     write_state,
 )
 from rocketfsck.verify.stopping import Wanted
@@ -86,22 +85,17 @@ def execute_since(
     *,
     wanted: Wanted,
     passes: Passes | None = None,
+    begun: Begun | None = None,
 ) -> SinceRun:
     """Run the tasks as far as the state in `options.since` does not know what comes of them.
 
-    Raises UsageError for a file that is no state, a store that is not on this machine, or options that leave
-    parts out.
+    `begun` is what the check begins with, where that was found out before. Raises as `begin` does.
     """
-    path = _path_of(context.store, options)
-    identity = identity_of(context.store, context.level, context.detail_limit)
-    found = read_state(path, identity)
+    found, proven, _ = begin(context.store, options, begun)
     state = found if isinstance(found, SinceState) else None
     due, due_byte_count = Due(), 0
     if state is not None and options.scrub is not None:
         due, due_byte_count = parts_due(state, context.now_timestamp, options.scrub)
-    proven = Proven(context.store) if state is None else prove(context.store, state)
-    if state is None:
-        proven.first_offset = 0
     others = [_with_known(unit, proven, due) for unit in units if not isinstance(unit.task, LogFileTask)]
     ran = execute(context, options, others, engine, wanted=wanted, passes=passes)
     results: dict[str, TaskResult | None] = _by_key(ran)
@@ -126,19 +120,11 @@ def execute_since(
         ran.not_checked + logs.not_checked,
         _coverage(units, results),
     )
+    identity = identity_of(context.store, context.level, context.detail_limit)
     new = replace(_state_of(context, identity, executed, proven, due), due_byte_count=due_byte_count)
     facts = _facts(context, found, [unit for unit in units if unit.key in kept], new)
-    return SinceRun(executed, facts, path, new)
-
-
-def _path_of(store: Store, options: CheckOptions) -> Path:
-    path = options.since
-    assert path is not None
-    if is_remote(store.root):
-        raise UsageError("--since is for stores on this machine")
-    if path.resolve().is_relative_to(store.root.resolve()):
-        raise UsageError(f"{path}: is inside the store, where a check must not write")
-    return path
+    assert options.since is not None
+    return SinceRun(executed, facts, options.since, new)
 
 
 def _with_known(unit: Unit, proven: Proven, due: Due) -> Unit:

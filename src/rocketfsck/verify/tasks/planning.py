@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from rocketfsck.formats.indexfile import ENTRY_SIZE
 from rocketfsck.store.model import ConsumeQueue, Store, StoreFile
 from rocketfsck.verify.tasks.resume import stamp_of
 from rocketfsck.verify.tasks.task import (
@@ -95,3 +96,17 @@ def unit_files(task: Task) -> tuple[StoreFile, ...]:
     if isinstance(task, IndexFileTask):
         return (store.indexes[task.index],)
     return tuple(file for queue in store.queues[task.start : task.end] for file in _queue_files(queue))
+
+
+def known_size(task: Task) -> int:
+    """How many bytes of its files a task need not read again, as an earlier check knows what is in them."""
+    if isinstance(task, LogFileTask):
+        return 0 if task.known is None else task.known.summary.live_end
+    if isinstance(task, IndexFileTask):
+        return 0 if task.known is None else task.known.used * ENTRY_SIZE
+    queues = task.context.store.queues[task.start : task.end]
+    return sum(
+        (known.end - known.start) * queue.unit_size
+        for queue, known in zip(queues, task.known, strict=False)
+        if known is not None
+    )
