@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from rocketfsck.cli.config.applying import refuse_own_config
-from rocketfsck.cli.output import CHECK_FORMS, open_output, open_rows, refuse_inside
+from rocketfsck.cli.output import CHECK_FORMS, open_rows, refuse_inside
 from rocketfsck.cli.pages.writing import write_page
 from rocketfsck.cli.params import Answer, Decorated, Told
+from rocketfsck.cli.paramtypes import StorePath
 from rocketfsck.cli.show.fit import text_columns
 from rocketfsck.cli.tableoptions import properties_of
 from rocketfsck.engine.passes import Passes, measured
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import UsageError
 
 if TYPE_CHECKING:
     from rocketfsck.engine import Engine
     from rocketfsck.pipeline.fleet.results import FleetReport
     from rocketfsck.pipeline.fleet.tables import RunTables
-    from rocketfsck.rows import Column
     from rocketfsck.verify.options import CheckOptions
     from rocketfsck.verify.policy import Policy
 
@@ -42,9 +41,10 @@ def stores_options(function: Decorated) -> Decorated:
     """`--stores-from` and `--tables`."""
     tables = click.option(
         "--tables",
-        type=click.Path(path_type=Path, file_okay=False),
+        type=StorePath(file_okay=False),
         metavar="DIR",
-        help="Of several stores: add what was found to the tables DIR/stores and DIR/findings.",
+        help="Of several stores: add what was found to the tables DIR/stores and DIR/findings. "
+        "DIR may be a URL.",
     )
     return stores_from_option("Check")(tables(function))
 
@@ -131,23 +131,19 @@ def check_many(
     for written in (wanted.tables, options.since, wanted.page):
         if written is not None:
             refuse_inside(written, places)
-    if wanted.tables is not None:
-        demand_tables(wanted, wanted.tables)
+    tables = _run_tables(wanted)
     with measured(passes, "stores"):
         report = check_stores(
             places,
             options,
             without_paths(engine(wanted.paths)),
-            finding_limit=0 if wanted.tables is None and wanted.page is None else FINDING_LIMIT,
+            finding_limit=0 if tables is None and wanted.page is None else FINDING_LIMIT,
             facts={**told.facts, "delay_levels": delay_levels},
             policy=policy,
             version=as_broker,
         )
-    if wanted.tables is not None:
-        if wanted.table_format == "parquet":
-            write_tables(report, wanted.tables, places)
-        else:
-            _run_tables(wanted, wanted.tables).append(report)
+    if tables is not None:
+        _append(report, tables)
     if wanted.page is not None:
         from rocketfsck.page.fleet import fleet_page
 
@@ -176,58 +172,23 @@ def without_paths(engine: Engine) -> Engine:
     return engine if isinstance(engine, LocalEngine) else replace(engine, paths=())  # type: ignore[type-var]
 
 
-def demand_tables(wanted: StoresWanted, directory: Path) -> None:
-    """Refuse tables that the run could not be added to, before it begins.
-
-    Raises UsageError and StoreError as `RunTables.demand` does.
-    """
-    from rocketfsck.pipeline.fleet.tables import demand_format
-
-    if wanted.table_format != "parquet":
-        _run_tables(wanted, directory).demand()
-        return
-    for name in ("stores", "findings"):
-        demand_format(directory / name, "parquet")
-
-
-def _run_tables(wanted: StoresWanted, directory: Path) -> RunTables:
+def _run_tables(wanted: StoresWanted) -> RunTables | None:
+    """The tables that the run is added to, if there are to be any. Raises as `RunTables.demand` does."""
     from rocketfsck.pipeline.fleet.tables import RunTables
 
-    return RunTables(directory, wanted.table_format, properties_of(wanted.catalog))
+    if wanted.tables is None:
+        return None
+    tables = RunTables(wanted.tables, wanted.table_format, properties_of(wanted.catalog))
+    tables.demand()
+    return tables
 
 
-def write_tables(report: FleetReport, directory: Path, stores: Sequence[Path]) -> None:
-    """Add the tables of a run to a directory, each as a file with the run's name that nothing had before.
-
-    Raises UsageError for a directory inside a store, StoreError for one that cannot be written.
-    """
-    from rocketfsck.pipeline.fleet.model import FLEET_FINDING_COLUMNS, STORE_COLUMNS
-
-    stored = (row.as_row() for row in report.stores)
-    _write(directory / "stores", report.run_id, STORE_COLUMNS, report.head(), stored, stores)
-    found = report.finding_rows()
-    head = report.findings_head
-    _write(directory / "findings", report.run_id, FLEET_FINDING_COLUMNS, head, found, stores)
-
-
-def _write(
-    directory: Path,
-    name: str,
-    columns: Sequence[Column],
-    head: Mapping[str, Any],
-    rows: Iterable[Mapping[str, Any]],
-    stores: Sequence[Path],
-) -> None:
-    path = directory / f"{name}.parquet"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"cannot be made: {error.strerror}", path=str(directory)) from error
-    if os.path.lexists(path):
-        raise StoreError("exists; the tables of a run are never overwritten", path=str(path))
-    with (
-        open_output(path, binary=True, forbidden=stores) as stream,
-        open_rows(stream, "parquet", columns, head) as writer,
-    ):
-        for row in rows:
-            writer.write(row)
+def _append(report: FleetReport, tables: RunTables) -> None:
+    """Add a run to its tables, and name what killed runs left there."""
+    met = tables.append(report)
+    for name in met.removed:
+        click.echo(f"removed run {name}, which a killed check left", err=True)
+    for name in met.half:
+        click.echo(f"run {name} has findings, but is not in the table of stores", err=True)
+    for name in met.active:
+        click.echo(f"left run {name} as it is: the check that appends it may be alive", err=True)

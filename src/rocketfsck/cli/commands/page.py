@@ -16,7 +16,7 @@ from rocketfsck.errors import UsageError
 
 
 @click.command(cls=Command)
-@click.argument("report", type=click.Path(path_type=Path, exists=True), metavar="REPORT")
+@click.argument("report", type=StorePath(exists=True), metavar="REPORT")
 @click.option(
     "--store",
     "path",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rocketfsck.documents import from_document
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.fleet.model import STORES_KIND
+from rocketfsck.store.places.locations import is_remote
 from rocketfsck.verify.documents import read_document
 
 if TYPE_CHECKING:
@@ -114,11 +115,13 @@ def _named(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _tables(path: Path) -> dict[str, Any]:
     """A table of verdicts, and the findings of the same run next to it."""
     if path.is_dir():
-        if (path / "stores" / "_delta_log").is_dir():
+        stores = path / "stores"
+        if (stores / "_delta_log").is_dir():
             return _of_delta(path)
-        if (path / "stores" / "metadata").is_dir():
+        names = [file.name for file in stores.iterdir()] if stores.is_dir() else []
+        if "metadata" in names:
             raise UsageError(f"{path} has Iceberg tables; `page` reads Parquet and Delta tables of checks")
-        runs = sorted((path / "stores").glob("*.parquet"))
+        runs = [stores / name for name in sorted(names) if name.endswith(".parquet")]
         if not runs:
             raise UsageError(f"{path} has no stores/*.parquet, which `rocketfsck check --tables` writes")
         path = runs[-1]
@@ -141,8 +144,11 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from rocketfsck.store.places.filesystems import file_system
+
+    system, place = file_system(str(path)) if is_remote(path) else (None, path)
     try:
-        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+        rows: list[dict[str, Any]] = pq.read_table(place, filesystem=system).to_pylist()
     except (pa.ArrowException, OSError) as error:
         raise StoreError(f"cannot be read as Parquet: {error}", path=str(path)) from error
     return rows

@@ -80,8 +80,7 @@ def demand_selection(into: Path, table: ExistingTable, selection: int) -> None:
 
 def _demand_sense(into: Path, options: ExportOptions, replace_existing: bool) -> None:
     tables.demand(options.table_format)
-    if options.table_format == "iceberg" and not options.properties:
-        raise UsageError(f"{into}: an Iceberg table in an object store needs a catalog: give --catalog uri=…")
+    tables.demand_catalog(into, options.table_format, options.properties)
     if replace_existing and options.table_format != "parquet":
         raise UsageError(f"{into}: --replace is for Parquet files; delete the table first")
 

@@ -11,6 +11,7 @@ driver that was stopped for as long commits nothing whose objects are gone.
 
 from __future__ import annotations
 
+import re
 import secrets
 import threading
 import time
@@ -78,9 +79,12 @@ class ObjectRun:
 
 
 @contextmanager
-def object_run(table: Objects) -> Iterator[ObjectRun]:
-    """A new run of this driver. With an error nothing is left of it, unless `keep`. Raises StoreError."""
-    run = ObjectRun(table, f"run-{secrets.token_hex(8)}")
+def object_run(table: Objects, name: str | None = None) -> Iterator[ObjectRun]:
+    """A new run of this driver, called `run-…` unless it has a name.
+
+    With an error nothing is left of it, unless `keep`. Raises StoreError.
+    """
+    run = ObjectRun(table, name or f"run-{secrets.token_hex(8)}")
     beating = threading.Thread(target=run.beats, name="rocketfsck-owner", daemon=True)
     try:
         run.beat()
@@ -108,6 +112,24 @@ def _delete_quietly(run: ObjectRun) -> None:
         return  # the next run deletes the rest
 
 
+def claim_dead(run: ObjectRun, pattern: re.Pattern[str]) -> tuple[list[str], list[str]]:
+    """The names of runs next to this one, without an end, that are dead, and of those that may be alive.
+
+    The dead ones have no owner from then on. Raises StoreError.
+    """
+    table = run.table
+    now = run.objects.last_change(OWNER)
+    dead: list[str] = []
+    active: list[str] = []
+    for name in table.top_names():
+        if not pattern.fullmatch(name) or name == run.name or table.exists(f"{name}/{SUCCESS}"):
+            continue
+        (active if now - table.last_change(name) < LEASE_SECONDS else dead).append(name)
+    for name in dead:
+        table.delete(f"{name}/{OWNER}")
+    return dead, active
+
+
 @dataclass(frozen=True, slots=True)
 class Cleared:
     """Names of runs: those deleted, and those that may be alive."""
@@ -122,15 +144,7 @@ def clear_object_runs(run: ObjectRun, committed: Callable[[], frozenset[str]]) -
     `committed` is asked for the names of committed runs when the owners are known to be gone.
     """
     table = run.table
-    now = run.objects.last_change(OWNER)
-    dead: list[str] = []
-    active: list[str] = []
-    for name in table.top_names():
-        if not RUN_NAME.fullmatch(name) or name == run.name or table.exists(f"{name}/{SUCCESS}"):
-            continue
-        (active if now - table.last_change(name) < LEASE_SECONDS else dead).append(name)
-    for name in dead:
-        table.delete(f"{name}/{OWNER}")
+    dead, active = claim_dead(run, RUN_NAME)
     named = committed() if dead or active else frozenset()
     for name in dead:
         if name in named:

@@ -46,6 +46,12 @@ def demand(table_format: str) -> None:
         )
 
 
+def demand_catalog(root: Path, table_format: str, properties: Mapping[str, str]) -> None:
+    """Raise UsageError for an Iceberg table at a URL without a catalog: a database file cannot be there."""
+    if is_remote(root) and table_format == "iceberg" and not properties:
+        raise UsageError(f"{root}: an Iceberg table in an object store needs a catalog: give --catalog uri=…")
+
+
 def commit_delta(
     root: Path,
     schema: pa.Schema,

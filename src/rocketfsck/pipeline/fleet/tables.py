@@ -1,17 +1,21 @@
-"""The tables of a check as Delta or Iceberg tables, to which every run is appended once.
+"""The tables of a check, in a directory or an object store, to which every run is appended once.
 
-    DIR/findings/data/RUN_ID.parquet     findings of the run
-    DIR/stores/data/RUN_ID.parquet       stores of the run
+    DIR/findings/RUN_ID.parquet          Parquet: findings of the run
+    DIR/stores/RUN_ID.parquet            Parquet: stores of the run
+    DIR/findings/data/RUN_ID.parquet     Delta, Iceberg: the same, and
+    DIR/stores/data/RUN_ID.parquet
     DIR/findings/_delta_log, metadata    Delta's log, Iceberg's metadata
     DIR/catalog.db                       Iceberg's catalog of both, unless another is named
+    URL/_appending/RUN_ID/_owner         the run is being appended to an object store (`export.runs`)
 
-The findings come first: a run that has rows in the table of stores is in both. The commit of either table
-names the run. Runs that end at the same time are both appended: neither depends on what the table had.
+The findings come first: a run that has rows in the table of stores is in both. A Parquet file appears whole;
+the commit of a Delta or Iceberg table names the run. Runs that end at the same time are both appended:
+neither depends on what the table had.
 """
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,10 +28,14 @@ from rocketfsck import __version__
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.export import tables
 from rocketfsck.pipeline.export.existing import CHECK_DATA, ExistingTable, TableChangedError, find_table
-from rocketfsck.pipeline.export.file import TEMPORARY, DataFile, FileShape, FileWriter
+from rocketfsck.pipeline.export.file import METADATA_KEY, TEMPORARY, DataFile, FileShape, FileWriter
 from rocketfsck.pipeline.export.layout import Cell
+from rocketfsck.pipeline.export.objects import Objects
+from rocketfsck.pipeline.export.runs import ObjectRun, claim_dead, object_run
+from rocketfsck.pipeline.export.storage import delta_options
 from rocketfsck.pipeline.fleet.model import FLEET_FINDING_COLUMNS, STORE_COLUMNS
 from rocketfsck.rows import Column, arrow_batch, arrow_schema
+from rocketfsck.store.places.locations import is_remote
 from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.disk.publish import sync_path
 
@@ -38,57 +46,121 @@ ROW_COUNT = 10_000
 """Rows of a row group, at least, but for the last one."""
 ATTEMPTS = 10
 """Commits that are tried while other runs change an Iceberg table."""
-_SIGNS = {"_delta_log": "delta", "metadata": "iceberg", "*.parquet": "parquet"}
+APPENDING = "_appending"
+"""Directory in an object store that has the runs which are being appended."""
+_RUN_ID = re.compile(r"\d{8}T\d{6}Z-\d{3}[0-9a-f]{6}")
+_SIGNS = {"_delta_log": "delta", "metadata": "iceberg", ".parquet": "parquet"}
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What an append met in an object store, by the runs' names.
+
+    `removed`: killed runs whose files are deleted; `half`: those of them of which the table of findings has
+    rows, and the table of stores none; `active`: runs that may be alive.
+    """
+
+    removed: tuple[str, ...] = ()
+    half: tuple[str, ...] = ()
+    active: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RunTables:
-    """The two tables in `directory`; `table_format` is `delta` or `iceberg`.
+    """The two tables in `directory`, which may be a URL; `table_format` is `parquet`, `delta` or `iceberg`.
 
     `properties` are those of Iceberg's catalog; without any it is `catalog.db` in `directory`.
     """
 
     directory: Path
-    table_format: str
+    table_format: str = "parquet"
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def demand(self) -> None:
         """Raise what `append` would raise of the tables as they are now, before a long check.
 
         Raises UsageError for a package that is missing, for a directory that has tables of another format,
-        and for a table with other columns; StoreError for one that cannot be opened.
+        for a table with other columns, and for Iceberg tables at a URL without a catalog; StoreError for one
+        that cannot be opened, and for a URL at which nothing can be written.
         """
         tables.demand(self.table_format)
+        tables.demand_catalog(self.directory, self.table_format, self.properties)
+        if is_remote(self.directory):
+            trial = Objects(self.directory / APPENDING)
+            trial.put("_trial", b"")
+            trial.delete("_trial")
         for name in _COLUMNS:
             demand_format(self.directory / name, self.table_format)
             self._found(name)
 
-    def append(self, report: FleetReport) -> None:
+    def append(self, report: FleetReport) -> Appended:
         """Append the findings and the stores of a run; make the tables if there are none.
 
-        If only the findings are there, after an append that failed, the stores are appended alone. Raises
-        StoreError for a run that is in both tables, and where something cannot be written; otherwise as
-        `demand`.
+        If only the findings are there, after an append that failed, the stores are appended alone. In an
+        object store, what killed runs left is deleted first. Raises StoreError for a run that is in both
+        tables, and where something cannot be written; otherwise as `demand`.
         """
         self.demand()
+        if not is_remote(self.directory):
+            self._append(report, None)
+            return Appended()
+        with object_run(Objects(self.directory / APPENDING), report.run_id) as run:
+            met = self._clear(run)
+            self._append(report, run)
+        return met
+
+    def _append(self, report: FleetReport, run: ObjectRun | None) -> None:
         if self._has("stores", report.run_id):
             raise StoreError(
                 f"the table has the run {report.run_id} already; a run is appended once",
                 path=str(self.directory / "stores"),
             )
         if not self._has("findings", report.run_id):
-            self._add("findings", report.run_id, report.finding_rows())
-        self._add("stores", report.run_id, (row.as_row() for row in report.stores))
+            self._add("findings", report.run_id, report.findings_head, report.finding_rows(), run)
+        self._add("stores", report.run_id, report.head(), (row.as_row() for row in report.stores), run)
+
+    def _clear(self, run: ObjectRun) -> Appended:
+        """Delete the objects of killed runs that no table names, the mark of the run last."""
+        dead, active = claim_dead(run, _RUN_ID)
+        removed, half = [], []
+        for run_id in dead:
+            if not self._has("stores", run_id):
+                removed.append(run_id)
+                self._delete("stores", run_id)
+                if self._is_parquet or not self._has("findings", run_id):
+                    self._delete("findings", run_id)
+                else:
+                    half.append(run_id)
+            run.table.delete(run_id)
+        return Appended(tuple(removed), tuple(half), tuple(active))
+
+    def _delete(self, name: str, run_id: str) -> None:
+        root, path = self._root(name), self._path(run_id)
+        if is_remote(root):
+            Objects(root).delete(path)
+        else:
+            (root / path).unlink(missing_ok=True)
+
+    def _root(self, name: str) -> Path:
+        return self.directory.absolute() / name
+
+    def _path(self, run_id: str) -> str:
+        """The file of a run below the root of a table."""
+        return f"{run_id}.parquet" if self._is_parquet else f"{CHECK_DATA}/{run_id}.parquet"
 
     def _found(self, name: str) -> ExistingTable | None:
-        root = self.directory.absolute() / name
+        root = self._root(name)
         made = self.directory / tables.CATALOG if self._is_iceberg else root
-        if not self.properties and not made.exists():
+        if self._is_parquet or not (self.properties or is_remote(root) or made.exists()):
             return None
         table = find_table(root, self.table_format, _full_name(name), self._catalog)
         if table is not None:
             table.demand_shape(_schema(name), ())
         return table
+
+    @property
+    def _is_parquet(self) -> bool:
+        return self.table_format == "parquet"
 
     @property
     def _is_iceberg(self) -> bool:
@@ -99,24 +171,43 @@ class RunTables:
         return self.properties or tables.own_catalog(self.directory.absolute())
 
     def _has(self, name: str, run_id: str) -> bool:
+        if self._is_parquet:
+            root, path = self._root(name), self._path(run_id)
+            return Objects(root).exists(path) if is_remote(root) else (root / path).exists()
         table = self._found(name)
         return table is not None and run_id in table.runs()
 
-    def _add(self, name: str, run_id: str, rows: Iterator[Mapping[str, Any]]) -> None:
-        root = self.directory.absolute() / name
+    def _add(
+        self,
+        name: str,
+        run_id: str,
+        head: Mapping[str, Any],
+        rows: Iterator[Mapping[str, Any]],
+        run: ObjectRun | None,
+    ) -> None:
+        root = self._root(name)
         about = {"kind": f"rocketfsck.check.{name}", "version": __version__, "view": name, "run": run_id}
-        file = _write(root, name, about, rows)
+        if run is not None:
+            run.demand_owned()
         try:
-            self._commit(name, file, about)
+            file = _write(root, self._path(run_id), name, head if self._is_parquet else about, rows)
+            if not self._is_parquet:
+                self._commit(name, file, about, run)
         except BaseException:
+            if run is not None:
+                run.keep = True  # the next run asks the table, if this one cannot
             with suppress(StoreError, UsageError):  # the commit may have been made all the same
-                if not self._has(name, run_id):
-                    (root / file.path).unlink(missing_ok=True)
+                if self._is_parquet or not self._has(name, run_id):
+                    self._delete(name, run_id)
+                if run is not None:
+                    run.keep = False
             raise
 
-    def _commit(self, name: str, file: DataFile, about: Mapping[str, Any]) -> None:
+    def _commit(self, name: str, file: DataFile, about: Mapping[str, Any], run: ObjectRun | None) -> None:
         for left in reversed(range(ATTEMPTS)):
             table = self._found(name)
+            if run is not None:
+                run.demand_owned()
             try:
                 if table is None:
                     self._create(name, file, about)
@@ -131,7 +222,7 @@ class RunTables:
                     raise  # else another run has made the table first
 
     def _create(self, name: str, file: DataFile, about: Mapping[str, Any]) -> None:
-        root, schema = self.directory.absolute() / name, _schema(name)
+        root, schema = self._root(name), _schema(name)
         if self._is_iceberg:
             tables.commit_iceberg(
                 root, schema, (), [file], about, name=_full_name(name), properties=self._catalog
@@ -144,7 +235,7 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {"findings": FLEET_FINDING_COLUMNS, "s
 
 
 def newest_run(directory: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The stores and the findings of the newest run in the Delta tables below `directory`.
+    """The stores and the findings of the newest run in the Delta tables below `directory`, or a URL.
 
     Raises UsageError if there is no run, StoreError for a table that cannot be read. The package must be
     there (`tables.demand`).
@@ -155,8 +246,8 @@ def newest_run(directory: Path) -> tuple[list[dict[str, Any]], list[dict[str, An
 
     try:
         stores, findings = (
-            DeltaTable((directory.absolute() / name).as_uri()).to_pyarrow_dataset()
-            for name in ("stores", "findings")
+            DeltaTable(root.as_uri(), storage_options=delta_options(root)).to_pyarrow_dataset()
+            for root in (directory.absolute() / name for name in ("stores", "findings"))
         )
         newest = pc.max(stores.to_table(columns=["run_id"])["run_id"]).as_py()
         if newest is None:
@@ -171,9 +262,10 @@ def newest_run(directory: Path) -> tuple[list[dict[str, Any]], list[dict[str, An
 
 
 def demand_format(root: Path, table_format: str) -> None:
-    """Raise UsageError if the directory of a table has one of another format."""
+    """Raise UsageError if the directory of a table, or the URL, has one of another format."""
+    names = [path.name for path in root.iterdir()] if root.is_dir() else []
     for sign, found in _SIGNS.items():
-        if found != table_format and root.is_dir() and any(root.glob(sign)):
+        if found != table_format and any(name.endswith(sign) for name in names):
             what = "Parquet files of earlier runs" if found == "parquet" else f"a table of the format {found}"
             raise UsageError(f"{root} has {what}: give another directory, or --table-format {found}")
 
@@ -187,13 +279,17 @@ def _schema(name: str) -> pa.Schema:
     return arrow_schema(_COLUMNS[name], {}).remove_metadata()
 
 
-def _write(root: Path, name: str, about: Mapping[str, Any], rows: Iterator[Mapping[str, Any]]) -> DataFile:
+def _write(
+    root: Path, path: str, name: str, about: Mapping[str, Any], rows: Iterator[Mapping[str, Any]]
+) -> DataFile:
     """The rows as one file, which is there when it is whole. Raises StoreError."""
-    with named_errors(root, "cannot be made"):
-        (root / TEMPORARY).mkdir(parents=True, exist_ok=True)
-    columns, schema = _COLUMNS[name], _schema(name)
-    path = f"{CHECK_DATA}/{about['run']}.parquet"
-    shape = FileShape(schema, (), metadata=json.dumps(about).encode())
+    if not is_remote(root):
+        with named_errors(root, "cannot be made"):
+            (root / TEMPORARY).mkdir(parents=True, exist_ok=True)
+    columns = _COLUMNS[name]
+    described = arrow_schema(columns, about)
+    schema = described.remove_metadata()
+    shape = FileShape(schema, (), metadata=described.metadata[METADATA_KEY])
     writer = FileWriter(root, path, Cell(()), shape)
     try:
         for some in _groups(rows):
@@ -202,9 +298,12 @@ def _write(root: Path, name: str, about: Mapping[str, Any], rows: Iterator[Mappi
         writer.abort()
         raise
     written = writer.close()
-    with named_errors(root, "cannot be written"):
-        for folder in (root / CHECK_DATA, root, root.parent):
-            sync_path(folder)
+    if not is_remote(root):
+        with suppress(OSError):  # another run writes there
+            (root / TEMPORARY).rmdir()
+        with named_errors(root, "cannot be written"):
+            for folder in ((root / path).parent, root, root.parent):
+                sync_path(folder)
     return written
 
 
