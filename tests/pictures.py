@@ -65,6 +65,8 @@ class Screen:
 
 
 FLIPPED = "restart/4.9.8-multiseg--flip-older-file"
+SEVERAL = "restart/4.9.8-ghosttail--as-is-second-restart"
+CHOSEN = ("p", "down", "enter", "down", "space")
 ENTRIES = ("g", "'1057'", "enter", "end", "enter", "enter", "down", "enter")
 QUEUE_FILE = f"{0:020}"
 SCREENS_OF_BROWSE = (
@@ -72,9 +74,7 @@ SCREENS_OF_BROWSE = (
     Screen("browse-record", FLIPPED, ("f", "enter"), size=(100, 30), checked=True, guide=True),
     Screen("browse-chain", "stores/5.3.3-trans", ENTRIES, size=(100, 24), guide=True),
     Screen("browse-findings", FLIPPED, ("f",), checked=True, guide=True),
-    Screen(
-        "browse-plan", "restart/5.3.3-trans--cq-dangling", ("p",), size=(100, 24), checked=True, guide=True
-    ),
+    Screen("browse-plan", SEVERAL, CHOSEN, size=(100, 30), checked=True, guide=True),
     Screen("torn-tail", "restart/4.9.8-basic--torn-tail", ("enter", "end", "up"), checked=True),
     Screen("index-truncated", "restart/4.9.8-killed--index-truncated", ("f", "enter"), checked=True),
     Screen("missing-queue", "restart/4.9.8-basic--cq-deleted", ("enter", "enter")),

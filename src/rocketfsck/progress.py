@@ -1,4 +1,4 @@
-"""What this process is doing, and how far it is: the one way in which work says so.
+"""What this process is doing, how far it is, and whether anybody still wants it.
 
     with phase("comparing the stores", total) as at:    what is done; phases nest
         with part(size, "the commit log"):              a piece of it, on any thread
@@ -7,6 +7,10 @@
 Nothing here draws or prints. `state` says at any time what is under way (the command line asks it once a
 second), and `watched` calls a function at every change. Work that runs elsewhere, on a cluster, reports when
 it is back.
+
+    with stoppable(ask):    the work of this thread calls `ask` again and again, which raises to end it
+
+Every read of a file asks (`store.reading`), and whatever says how far it is.
 """
 
 from __future__ import annotations
@@ -110,9 +114,10 @@ class Phase:
 
 
 class _Here(threading.local):
-    """What this thread works on."""
+    """What this thread works on, and what it asks whether to go on."""
 
     part: Part | None = None
+    ask: Callable[[], None] | None = None
 
 
 _here = _Here()
@@ -124,12 +129,34 @@ _numbers = 0
 
 
 @contextmanager
+def stoppable(ask: Callable[[], None] | None) -> Iterator[None]:
+    """Do work of this thread that ends as soon as `ask` raises; None asks nothing."""
+    before, _here.ask = _here.ask, ask
+    try:
+        yield
+    finally:
+        _here.ask = before
+
+
+def asked_here() -> Callable[[], None] | None:
+    """What this thread asks whether to go on, for another thread that does a part of its work."""
+    return _here.ask
+
+
+def go_on() -> None:
+    """Raise what `stoppable` was given to raise, where nobody wants the work of this thread any more."""
+    if _here.ask is not None:
+        _here.ask()
+
+
+@contextmanager
 def phase(name: str, total: int | None = None, unit: Unit = "bytes", *, done: int = 0) -> Iterator[Phase]:
     """Do something that has a name, of `total` units, of which some are `done` already.
 
     Inside a `part` the phase is nobody's but the caller's: the driver of the work names what goes on.
     """
     global _numbers
+    go_on()
     with _lock:
         _numbers += 1
         new = Phase(name, total, unit, _numbers, done)
@@ -172,6 +199,7 @@ def part(size: int, name: str = "", start: int = 0) -> Iterator[None]:
 
 def moved_to(position: int) -> None:
     """Say how far this thread is in its part; without one nothing happens."""
+    go_on()
     mine = _here.part
     if mine is not None:
         mine.reach(position - mine.start)
@@ -180,6 +208,7 @@ def moved_to(position: int) -> None:
 
 def moved_by(count: int) -> None:
     """Say that this thread has done so much more of its part."""
+    go_on()
     mine = _here.part
     if mine is not None:
         mine.reach(mine.done + count)

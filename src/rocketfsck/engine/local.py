@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rocketfsck.engine.seam import Outcome, Result, Task
+from rocketfsck.progress import asked_here, stoppable
 
 _limit: int | None = None
 
@@ -53,20 +54,25 @@ class LocalEngine:
         """Yield one `Outcome` a task, as they end (not in order); what raises in a kernel raises here.
 
         `deadline` is a `time.monotonic()` value: no task is started after it, and those left are yielded
-        with `result=None`.
+        with `result=None`. Work that may be stopped (`progress.stoppable`) is so on every thread.
         """
         jobs = self.job_count
         if jobs == 1 or len(tasks) <= 1:
             for index, task in enumerate(tasks):
                 yield _timed(kernel, index, task, deadline)
             return
-        waiting = iter(enumerate(tasks))
+        waiting, ask = iter(enumerate(tasks)), asked_here()
+
+        def work(index: int, task: Task) -> Outcome[Task, Result]:
+            with stoppable(ask):
+                return _timed(kernel, index, task, deadline)
+
         with ThreadPoolExecutor(max_workers=jobs) as pool:
             running: set[Future[Outcome[Task, Result]]] = set()
             try:
                 while True:
                     while len(running) < jobs and (item := next(waiting, None)) is not None:
-                        running.add(pool.submit(_timed, kernel, item[0], item[1], deadline))
+                        running.add(pool.submit(work, *item))
                     if not running:
                         return
                     done, running = wait(running, return_when=FIRST_COMPLETED)

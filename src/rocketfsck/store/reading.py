@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Self, cast
 
 from rocketfsck.errors import StoreError
+from rocketfsck.progress import go_on
 from rocketfsck.store.manners import read_some
 from rocketfsck.wording import count_of
 
@@ -101,8 +102,9 @@ class FileReader(Closing):
     """One regular file, open for reading. A context manager; safe to share between threads.
 
     `size` is the file's length in bytes when it was opened. Every method raises StoreError with the path and
-    the position when bytes that were there at that time cannot be read any more. The URL of a file that is
-    not on this machine gives a `store.places.remote.RemoteReader`.
+    the position when bytes that were there at that time cannot be read any more, and ends work that nobody
+    wants any more (`progress.stoppable`). The URL of a file that is not on this machine gives a
+    `store.places.remote.RemoteReader`.
     """
 
     __slots__ = ("_descriptor", "allocated_size", "mtime_ns", "path", "size")
@@ -146,6 +148,7 @@ class FileReader(Closing):
             )
         done = 0
         while done < len(target):
+            go_on()
             try:
                 count = read_some(self._descriptor, target[done : done + MAX_READ_SIZE], pos + done)
             except OSError as error:
@@ -184,6 +187,7 @@ class FileReader(Closing):
         limit = self.size if end is None else min(end, self.size)
         pos = start
         while pos < limit:
+            go_on()
             try:
                 data = os.lseek(self._descriptor, pos, os.SEEK_DATA)
                 hole = os.lseek(self._descriptor, data, os.SEEK_HOLE) if data < limit else limit

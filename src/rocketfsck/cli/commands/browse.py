@@ -15,7 +15,7 @@ from rocketfsck.errors import EXIT_CLEAN, UsageError
 
 
 @click.command(cls=Command)
-@path_argument("path", local="browsing")
+@path_argument("path")
 @click.option(
     "--at", "offset", metavar="OFFSET", help="Begin here: a physical offset, or TOPIC/QUEUE/QUEUE-OFFSET."
 )

@@ -8,8 +8,6 @@ one relies on.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
 
 from rocketfsck import __version__
 from rocketfsck.errors import UsageError
@@ -18,8 +16,9 @@ from rocketfsck.progress import phase
 from rocketfsck.query.nodes import node_side
 from rocketfsck.repair.area.links import dead_link_above, pin_on
 from rocketfsck.repair.log.edit import read_log_end
+from rocketfsck.repair.plan.joining import ActionKey, absorbed, action_key, merged, ordered, refuse_overlaps
 from rocketfsck.repair.plan.law import CLEARING, areas_changed, areas_written, dependents, judge, unknown_in
-from rocketfsck.repair.plan.model import Action, Extent, Plan, Unanswered
+from rocketfsck.repair.plan.model import Action, Plan, Unanswered
 from rocketfsck.repair.plan.opening import describe_store
 from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.repair.plan.table import Row
@@ -54,8 +53,6 @@ from rocketfsck.verify.rules.catalog import RULES, describe, printable
 from rocketfsck.verify.run import store_facts
 from rocketfsck.verify.unknown import doubtful_areas
 
-Key = tuple[object, ...]
-
 NO_REPAIR = "no automatic repair exists; see rocketfsck explain {rule}"
 NOT_HERE = "{repair} does not apply in this case; see rocketfsck explain {rule}"
 NOT_ASKED = "left out: only other repairs were asked for"
@@ -63,6 +60,7 @@ DECLINED = "left out: {repair} was declined"
 NOT_PREEN = "{repair} is not provably safe; plan without --preen to include it"
 UNPREENED = "left out: your config keeps --preen from what answers {rules}"
 NOT_CONFIRMED = "{repair} assumes {values}: confirm with --broker-conf FILE or {options}"
+NOT_CHOSEN = "left out: this action was not chosen"
 NOT_BUILT = "the repair {repair} is not automatic"
 NOT_ALONE = "{repair} needs {needed}, which is left out"
 EVIDENCE = frozenset({"index", *TREES.values()})
@@ -100,8 +98,10 @@ def make_plan(
     except_: Collection[str] = (),
     confirmed_names: Collection[str] | None = None,
     declined: Collection[str] = (),
+    left_out: Collection[ActionKey] = (),
     unpreened: Collection[str] = (),
     repairs: Mapping[str, Row] | None = None,
+    scene: PlanScene | None = None,
 ) -> Plan:
     """What is to be done about the findings of a report.
 
@@ -109,9 +109,10 @@ def make_plan(
     name repairs, as a plan does: with `only`, what must follow a repair that is named comes with it. What
     would change an area that holds something unknown is left out, unless `only` names it. With
     `confirmed_names`, what assumes another value than those is left out; so are the actions whose names are
-    `declined`. What needs an action that is left out, for whichever reason, is left out with it. Raises
-    UsageError for a name that no repair has, or a report of another state of the store; StoreError if the
-    store cannot be read.
+    `declined`, and the single actions of the keys `left_out`. What needs an action that is left out, for
+    whichever reason, is left out with it. `scene` is that of an earlier plan for the same store and report:
+    what was read for that plan is not read again. Raises UsageError for a name that no repair has, or a
+    report of another state of the store; StoreError if the store cannot be read.
     """
     table = all_repairs() if repairs is None else repairs
     for name in (*only, *except_):
@@ -119,27 +120,28 @@ def make_plan(
             known = ", ".join(sorted(table))
             raise UsageError(f"no repair has the name {printable(name)!r}; the names are {known}")
     _refuse_other_state(store, report)
-    scene = PlanScene(store, report, report.findings)
+    scene = scene or PlanScene(store, report, report.findings)
     pins = scene.once(pins_now)
     made: list[Action] = []
     left: list[Action] = []
     reasons: dict[str, str] = {}
-    asked_by: dict[Key, list[str]] = {}
+    said: dict[str, str] = {}
+    asked_by: dict[ActionKey, list[str]] = {}
     for name, findings in _by_repair(report.findings, only).items():
         repair = table.get(name)
         if repair is None:
             reasons[name] = NOT_BUILT
         else:
             reasons[name] = NOT_ASKED if name in except_ else NOT_HERE
-            for action in repair.plan(scene, findings):
+            for action in scene.drafts(name, findings, repair.plan):
                 if {name, action.name} & {*except_} or (only and not {name, action.name} & {*only}):
                     reasons[name] = NOT_ASKED
                     left.append(action)
                     continue
-                asked_by.setdefault(_key(action), []).append(name)
+                asked_by.setdefault(action_key(action), []).append(name)
                 made.append(action)
     kept: list[Action] = []
-    for action in _merged(made):
+    for action in merged(made):
         judged = judge(scene, action, table[action.name])
         reason = _objection(scene, judged, table[action.name], preen=preen, forced=action.name in only)
         reason = reason or _unconfirmed(judged, confirmed_names)
@@ -151,26 +153,30 @@ def make_plan(
             reason = LINKED
         elif any(dead_link_above(str(store.root), place) for place in places):
             reason = DEAD_LINK
-        if reason:
-            reasons |= dict.fromkeys(asked_by[_key(action)], reason.replace("{repair}", action.name))
+        if not reason and action_key(action) in left_out:
+            said |= dict.fromkeys(action.why, NOT_CHOSEN)
+            left.append(action)
+        elif reason:
+            reasons |= dict.fromkeys(asked_by[action_key(action)], reason.replace("{repair}", action.name))
             left.append(action)
         else:
             kept.append(judged)
-    keys = {_key(action) for action in kept}
-    left_out = [action for action in left if _key(action) not in keys]
-    names = {action.name for action in left_out}
-    for action, needed in dependents(kept, left_out, table):
+    keys = {action_key(action) for action in kept}
+    gone = [action for action in left if action_key(action) not in keys]
+    names = {action.name for action in gone}
+    for action, needed in dependents(kept, gone, table):
         kept.remove(action)
         reason = NOT_ALONE.replace("{repair}", action.name).replace("{needed}", needed)
-        reasons |= dict.fromkeys({*asked_by[_key(action)]} - names, reason)
-    ordered = _ordered(_absorbed(kept, table), table)
-    _refuse_overlaps(ordered)
+        reasons |= dict.fromkeys({*asked_by[action_key(action)]} - names, reason)
+        said |= dict.fromkeys(action.why, reason)
+    actions = ordered(absorbed(kept, table), table)
+    refuse_overlaps(actions)
     return Plan(
         store=describe_store(store),
         level=report.level,
         tool_version=__version__,
-        actions=ordered,
-        unanswered=tuple(_unanswered(scene, ordered, reasons)),
+        actions=actions,
+        unanswered=tuple(_unanswered(scene, actions, reasons, said)),
         counts={rule: count for rule, count in report.counts.items() if count},
     )
 
@@ -256,78 +262,10 @@ def is_log_unreadable(scene: PlanScene) -> bool:
     )
 
 
-def _key(action: Action) -> Key:
-    """What is the same in actions that are one."""
-    return (action.name, action.target, action.arguments)
-
-
-def _merged(actions: Iterable[Action]) -> list[Action]:
-    """One action for all that are the same but for the findings they answer."""
-    merged: dict[Key, list[Action]] = {}
-    for action in actions:
-        merged.setdefault(_key(action), []).append(action)
-    return [_joined(same) for same in merged.values()]
-
-
-def _joined(same: Sequence[Action]) -> Action:
-    first = same[0]
-    return replace(
-        first,
-        why=tuple(sorted({name for action in same for name in action.why})),
-        rules=tuple(sorted({name for action in same for name in action.rules})),
-        preconditions=tuple(dict.fromkeys(extent for action in same for extent in action.preconditions)),
-        losses=tuple(dict.fromkeys(loss for action in same for loss in action.losses)),
-        gains={name: count for action in same for name, count in action.gains.items()},
-        write_byte_count=max(action.write_byte_count for action in same),
-        notices=tuple(dict.fromkeys(notice for action in same for notice in action.notices)),
-    )
-
-
-def _absorbed(actions: Sequence[Action], table: Mapping[str, Row]) -> list[Action]:
-    """The actions without those that others leave nothing to do for; these answer their findings, too."""
-    left = list(actions)
-    for action in actions:
-        by = next(
-            (
-                other
-                for other in left
-                if other.name in table[action.name].moot_after
-                and f"{action.target}/".startswith(f"{other.target}/")
-            ),
-            None,
-        )
-        if by is not None:
-            left.remove(action)
-            rules, why = {*by.rules, *action.rules}, {*by.why, *action.why}
-            left[left.index(by)] = replace(by, rules=tuple(sorted(rules)), why=tuple(sorted(why)))
-    return left
-
-
-def _ordered(actions: Iterable[Action], table: Mapping[str, Row]) -> tuple[Action, ...]:
-    return tuple(sorted(actions, key=lambda action: (table[action.name].order, action.name, action.target)))
-
-
-def _refuse_overlaps(actions: Sequence[Action]) -> None:
-    """Two actions of one repair that rely on the same bytes: a bug, for the first would spoil the second.
-
-    Bytes that several repairs rely on are fine: the later is planned for what the earlier leaves, or reads
-    them only.
-    """
-    places: dict[tuple[str, str], list[tuple[Extent, int]]] = {}
-    for number, action in enumerate(actions):
-        for extent in action.preconditions:
-            if extent.file == action.target:
-                places.setdefault((action.name, extent.file), []).append((extent, number))
-    for (name, file), found in places.items():
-        found.sort(key=lambda item: item[0].start)
-        for (left, first), (right, second) in pairwise(found):
-            if first != second and (left.end is None or right.start < left.end):
-                raise AssertionError(f"two actions {name} overlap in {file!a}")
-
-
 def _unanswered(
-    scene: PlanScene, actions: Sequence[Action], reasons: Mapping[str, str]
+    scene: PlanScene, actions: Sequence[Action], reasons: Mapping[str, str], said: Mapping[str, str]
 ) -> Iterable[Unanswered]:
+    """What no action answers, and why: what is `said` of a finding, by its fingerprint, or of its repair."""
     answered = {name for action in actions for name in action.why}
     hidden = any(RuleName.BLANK_TOO_EARLY in action.rules for action in actions)
     unclear = scene.once(contested)
@@ -346,5 +284,6 @@ def _unanswered(
                 here = here or occupied(blocked, finding) or linked(scene, finding)
             disputed = CONTESTED if asks and queue_of(finding) in unclear else ""
             reason = here or later or disputed or REASONS.get(rule.id, reason)
+        reason = said.get(finding.fingerprint, reason)
         text = reason.format(repair=rule.repair, rule=rule.id)
         yield Unanswered(finding.fingerprint, rule.id, describe(finding), text)

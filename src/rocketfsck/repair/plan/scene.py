@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rocketfsck.repair.plan.model import Extent
+from rocketfsck.repair.plan.model import Action, Extent
 from rocketfsck.store.reading import FileReader
 
 if TYPE_CHECKING:
@@ -36,6 +36,19 @@ class PlanScene:
         if find not in self._known:
             self._known[find] = find(self)
         found: Found = self._known[find]
+        return found
+
+    def drafts(
+        self,
+        name: str,
+        findings: Sequence[Finding],
+        make: Callable[[PlanScene, Sequence[Finding]], Iterable[Action]],
+    ) -> tuple[Action, ...]:
+        """The actions that the repair of a name makes of some of these findings: made once."""
+        key = (name, tuple(map(id, findings)))
+        if key not in self._known:
+            self._known[key] = tuple(make(self, findings))
+        found: tuple[Action, ...] = self._known[key]
         return found
 
     def path_of(self, file: str) -> str:

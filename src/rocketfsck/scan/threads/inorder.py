@@ -8,6 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count, islice
 from typing import Protocol, TypeVar
 
+from rocketfsck.progress import asked_here, stoppable
+
 AHEAD = 2
 """Results that may wait to be taken, besides one for each thread."""
 
@@ -35,6 +37,7 @@ def in_order(
     """
     idle: deque[Worker[Task, Done]] = deque()
     numbers = count(1)
+    ask = asked_here()
 
     def work(task: Task) -> Done:
         try:
@@ -42,7 +45,8 @@ def in_order(
         except IndexError:  # asking first would race: two threads may see the same last one
             worker = new_worker(next(numbers))
         try:
-            return worker.run(task)
+            with stoppable(ask):
+                return worker.run(task)
         finally:
             idle.append(worker)
 

@@ -276,6 +276,26 @@ def read_options(words: Iterable[str]) -> dict[str, Any]:
     return options
 
 
+def option_words(options: StorageOptions) -> list[str]:
+    """The `KEY=VALUE` that `read_options` makes these options of, with the values: for another process."""
+    import json
+
+    words = []
+    for key, value in options.values().items():
+        is_text = isinstance(value, str) and (key in _TEXT_OPTIONS or not _is_json(value))
+        words.append(f"{key}={value if is_text else json.dumps(value)}")
+    return words
+
+
+def _is_json(text: str) -> bool:
+    import json
+
+    with suppress(ValueError):
+        json.loads(text)
+        return True
+    return False
+
+
 def options_for(url: str) -> StorageOptions:
     """The options of the nearest root above a URL that has any."""
     if isinstance(url, Location):

@@ -21,6 +21,7 @@ from datetime import datetime
 from typing import Any
 
 from rocketfsck.errors import StoreError, may_pass
+from rocketfsck.progress import go_on
 from rocketfsck.store.listing import Entry, EntryKind
 from rocketfsck.store.places.blocks import shared_blocks
 from rocketfsck.store.places.filesystems import CONDITIONAL_SCHEMES, NOTHING, ask, file_system
@@ -325,6 +326,7 @@ class RemoteReader(FileReader):
                 path=self.path,
                 offset=pos,
             )
+        go_on()
         goes_on = pos == self._read_end and pos > 0
         self._read_end = pos + len(target)
         shared_blocks().read_into(self._file, target, pos, goes_on=goes_on)

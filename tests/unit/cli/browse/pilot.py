@@ -62,7 +62,7 @@ class Driver:
 
 
 def drive(
-    root: Path,
+    root: Path | str,
     script: Callable[[Driver], Awaitable[None]],
     *,
     size: Size = (80, 24),

@@ -22,6 +22,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import CancelledError, StoreError, UsageError
 from rocketfsck.query.view import StoreView
 from rocketfsck.repair.plan.document import read_plan
+from rocketfsck.repair.plan.scene import PlanScene
 from rocketfsck.store import open_store
 from rocketfsck.verify import check_store
 from rocketfsck.verify.finding import Severity
@@ -267,15 +268,13 @@ def test_repairs_are_chosen_and_saved(restart_dir: Directory, tmp_path: Path) ->
     saved = tmp_path / "report.json"
     saved.write_text(to_json(report.to_json()))
     findings = load_findings(shelf, saved)
-    planned = plan_all(shelf.store, findings.report)
-    assert planned.choices
-    assert all(choice.title.isprintable() for choice in planned.choices)
-    names = [choice.name for choice in planned.choices]
-    fewer = plan_without(planned, frozenset(names[:1]))
-    assert names[0] not in {action.name for action in fewer.plan.actions}
-    assert fewer.choices == planned.choices
-    nothing = plan_without(planned, frozenset(names))
+    planned = plan_all(PlanScene(shelf.store, findings.report, findings.report.findings))
+    choices = planned.choices()
+    assert choices
+    assert all(choice.title.isprintable() for choice in choices)
+    nothing = plan_without(planned, frozenset().union(*(choice.keys for choice in choices)))
     assert not nothing.plan.actions
+    assert [choice.name for choice in nothing.choices()] == [choice.name for choice in choices]
     assert any("not answered" in line for line in nothing.lines(80))
     target = tmp_path / "plan.json"
     assert save_plan(planned, target) == target
@@ -290,7 +289,8 @@ def test_a_plan_is_kept_where_apply_finds_it(
 ) -> None:
     monkeypatch.setenv("ROCKETFSCK_STATE_DIR", str(tmp_path / "state"))
     shelf = _shelf(restart_dir("5.3.3-trans--cq-dangling"))
-    planned = plan_all(shelf.store, check_store(shelf.store, engine=LocalEngine(1)))
+    report = check_store(shelf.store, engine=LocalEngine(1))
+    planned = plan_all(PlanScene(shelf.store, report, report.findings))
     assert read_plan(save_plan(planned, None)) == planned.plan
 
 

@@ -12,13 +12,14 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rocketfsck.cli.browse.model.files import Shelf
 from rocketfsck.cli.browse.model.findings import Findings
 from rocketfsck.errors import EXIT_OPERATIONAL, EXIT_PROBLEMS, CancelledError, StoreError
 from rocketfsck.store.model import Store
+from rocketfsck.store.places.locations import NO_OPTIONS, option_words
 from rocketfsck.verify.advice import told_words
 from rocketfsck.verify.documents import read_document
 from rocketfsck.verify.report import Report
@@ -43,12 +44,14 @@ def load_findings(shelf: Shelf, path: Path) -> Findings:
 
 
 def check_command(store: Store, level: Level, output: Path) -> list[str]:
-    """The command line of the check."""
+    """The command line of the check. Values of storage options are on it, as they were on that of browse."""
     words = [sys.executable, "-m", "rocketfsck", "check", "--no-config", "--level", level]
     words += ["--format", "json", "--output", str(output), "--progress", "json"]
     if store.delay_levels_source == "given" and store.told.delay_levels is not None:
         words += ["--delay-levels", store.told.delay_levels]
-    return [*words, *told_words(store.told), "--", str(store.root)]
+    for word in option_words(store.told.storage_options):
+        words += ["--storage-option", word]
+    return [*words, *told_words(replace(store.told, storage_options=NO_OPTIONS)), "--", str(store.root)]
 
 
 def run_check(

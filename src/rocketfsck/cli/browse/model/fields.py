@@ -15,10 +15,10 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from rocketfsck.cli.browse.model.files import OpenFile
-from rocketfsck.cli.browse.model.reading import go_on
 from rocketfsck.cli.dump.item import Item, value_text
 from rocketfsck.cli.show.hexview import Span, tile
 from rocketfsck.cli.show.text import count_of, shorten, visible
+from rocketfsck.progress import go_on
 
 if TYPE_CHECKING:
     from rocketfsck.cli.browse.model.findings import Placed

@@ -12,11 +12,11 @@ from functools import cached_property
 from itertools import groupby
 
 from rocketfsck.cli.browse.model.pages import Pages, open_pages
-from rocketfsck.cli.browse.model.reading import WatchedReader
 from rocketfsck.cli.dump.kinds import KINDS, Kind, load_kind
 from rocketfsck.cli.dump.source import Source, Wanted
 from rocketfsck.cli.dump.targets import Target, store_targets
 from rocketfsck.store.model import Store, StoreFile
+from rocketfsck.store.reading import FileReader
 
 SHOWN_BODY = Wanted(body="hex")
 HIDDEN_BODY = Wanted()
@@ -64,12 +64,6 @@ class OpenFile:
     def end(self) -> int:
         """Behind the last position: the file's length, or more than any row's number."""
         return self.source.size if self.source.database is None else 1 << 62
-
-    @property
-    def byte_count(self) -> int:
-        """How many bytes of the file were read."""
-        reader = self.source.reader
-        return reader.byte_count if isinstance(reader, WatchedReader) else 0
 
     def close(self) -> None:
         self.source.reader.close()
@@ -131,9 +125,8 @@ class Shelf:
         wanted = HIDDEN_BODY
         kind = load_kind(target.kind, wanted)
         path = target.path if target.database is None else target.database.files[0].path
-        reader = WatchedReader(path)
         source = Source(
-            reader=reader,
+            reader=FileReader(path),
             name=target.name,
             start_offset=target.start_offset,
             topic=target.topic,

@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Any
 
 from rocketfsck.cli.browse.model.files import OpenFile, Place, Shelf
-from rocketfsck.cli.browse.model.reading import go_on
 from rocketfsck.cli.dump.index import index_geometry
 from rocketfsck.cli.dump.item import Item
 from rocketfsck.cli.dump.source import Wanted
@@ -23,6 +22,7 @@ from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import entry_pos, slot_of, slot_pos
 from rocketfsck.formats.javatext import index_hash
 from rocketfsck.formats.magic import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, transaction_type
+from rocketfsck.progress import go_on
 from rocketfsck.query.answers import Dispatched, UnitState
 from rocketfsck.query.view import StoreView
 from rocketfsck.reader.index import IndexReader

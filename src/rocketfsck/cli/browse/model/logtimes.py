@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from rocketfsck.cli.browse.model.files import FileRow, Shelf
 from rocketfsck.cli.browse.model.logwalk import Head, LogWalk
-from rocketfsck.cli.browse.model.reading import WatchedReader, go_on
+from rocketfsck.progress import go_on
 from rocketfsck.reader.heads import head_at
+from rocketfsck.store.reading import FileReader
 
 CLOSE_SIZE = 1 << 16
 """So close, the records are walked one by one."""
@@ -18,7 +19,7 @@ CLOSE_SIZE = 1 << 16
 
 def first_time(row: FileRow) -> int | None:
     """The storeTimestamp (ms) of the record that a file begins with; None where none does. StoreError."""
-    with WatchedReader(row.target.path) as reader:
+    with FileReader(row.target.path) as reader:
         head = head_at(reader, 0)
     return None if head is None else head.store_timestamp
 
@@ -50,9 +51,8 @@ def first_in_file(shelf: Shelf, row: FileRow, timestamp: int) -> int | None:
         file.close()
 
 
-def _data_end(reader: object) -> int:
+def _data_end(reader: FileReader) -> int:
     """Behind the last byte that may not be zero: a hole at the end is not searched."""
-    assert isinstance(reader, WatchedReader)
     return max((end for _, end in reader.data_extents()), default=0)
 
 

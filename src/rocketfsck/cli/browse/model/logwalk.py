@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from rocketfsck.cli.browse.model.reading import go_on
 from rocketfsck.cli.dump.item import Item
 from rocketfsck.cli.dump.kinds import shown_item
 from rocketfsck.cli.dump.records import record_item, region_item
 from rocketfsck.cli.dump.source import Source, Wanted
 from rocketfsck.formats.names import shown_name
+from rocketfsck.progress import go_on
 from rocketfsck.query.log import KEY_ROOM
 from rocketfsck.reader.heads import head_at
 from rocketfsck.scan.columns import RecordBatch, new_batch

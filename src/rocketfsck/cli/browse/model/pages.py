@@ -17,10 +17,10 @@ from itertools import islice
 from typing import Protocol
 
 from rocketfsck.cli.browse.model.logwalk import Head, LogWalk
-from rocketfsck.cli.browse.model.reading import go_on
 from rocketfsck.cli.dump.item import Item
 from rocketfsck.cli.dump.kinds import Kind, is_database
 from rocketfsck.cli.dump.source import Source, Wanted
+from rocketfsck.progress import go_on
 
 GRIDS = frozenset({"consumequeue", "batchconsumequeue", "index", "dledger-index", "timerwheel"})
 """Kinds whose items can be read from any unit on."""

@@ -1,13 +1,18 @@
-"""Repairs to choose from, the plan of those that are chosen, and what that plan costs and brings.
+"""Repairs and single actions to choose from, the plan of those that are chosen, what it costs and brings.
 
-A repair is chosen by its name, as `plan --except` leaves one out: its actions go together, and with them
-what they need. Every choice makes the plan again by `repair.plan.planning`, so that what `apply` later does
-is exactly what is shown. Nothing here writes to a store.
+    [x] cut-log: commitlog/00000000000000000000 (1 finding)
+    [-] rebuild-queue: consumequeue/TopicTest/0 and 1 more (4 findings, safe)
+        [ ] consumequeue/TopicTest/0 (3 findings, safe)
+        [!] consumequeue/TopicTest/1: rebuild-queue needs move-stray, which is left out
+
+Every choice makes the plan again by `repair.plan.planning`, so that what `apply` later does is what is
+shown; what was read for the first plan is not read again. Nothing here writes to a store.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rocketfsck.cli.output import open_output, refuse_inside
@@ -15,19 +20,35 @@ from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.repair import plan_lines
 from rocketfsck.cli.show.text import count_of, visible
 from rocketfsck.repair.plan.document import plan_text
+from rocketfsck.repair.plan.joining import ActionKey, action_key
 from rocketfsck.repair.plan.kept import keep_plan
 from rocketfsck.repair.plan.model import Action, Plan
 from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.store.model import Store
+from rocketfsck.repair.plan.scene import PlanScene
+from rocketfsck.store.places.locations import refuse_remote
 from rocketfsck.verify.report import Report
+
+IN, OUT, PART, NOT_ALONE = "[x]", "[ ]", "[-]", "[!]"
+"""Marks: in the plan, left out, some of a repair's actions are in, left out with what the action needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One repair that can be chosen: its name, its actions in the full plan, whether all of them are safe."""
+    """One line to choose by: a repair with all its actions, or (`is_single`) one of several actions.
+
+    `mark` says whether it is in the plan, `why` what keeps an action out that was not left out itself.
+    """
 
     name: str
     actions: tuple[Action, ...]
+    mark: str
+    is_single: bool = False
+    why: str = ""
+
+    @property
+    def keys(self) -> frozenset[ActionKey]:
+        """The actions by what tells them apart."""
+        return frozenset(map(action_key, self.actions))
 
     @property
     def is_safe(self) -> bool:
@@ -38,42 +59,97 @@ class Choice:
     def title(self) -> str:
         """What it is, in a printable line."""
         targets = [visible(action.target) or "the store" for action in self.actions]
+        if self.is_single and self.why:
+            return f"    {self.mark} {targets[0]}: {visible(self.why, keep_backslash=True)}"
         more = f" and {len(targets) - 1} more" if len(targets) > 1 else ""
         findings = len({name for action in self.actions for name in action.why})
         safe = ", safe" if self.is_safe else ""
-        return f"{self.name}: {targets[0]}{more} ({count_of(findings, 'finding')}{safe})"
+        what = f"{targets[0]}{more} ({count_of(findings, 'finding')}{safe})"
+        if self.is_single:
+            return f"    {self.mark} {what}"
+        why = f": {visible(self.why, keep_backslash=True)}" if self.why else ""
+        return f"{self.mark} {self.name}: {what}{why}"
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The plan of what is chosen. `choices` are all that could be; `left_out` the names that are not."""
+    """The plan of what is chosen. `actions` are all that could be, `left_out` the keys of those that are not
+    wanted."""
 
-    store: Store
-    report: Report
-    choices: tuple[Choice, ...]
-    left_out: frozenset[str]
+    scene: PlanScene
+    actions: tuple[Action, ...]
+    left_out: frozenset[ActionKey]
     plan: Plan
+
+    @property
+    def report(self) -> Report:
+        return self.scene.report
+
+    def choices(self, unfolded: Iterable[str] = ()) -> list[Choice]:
+        """The lines to choose by: a repair each, below those that are unfolded their single actions."""
+        return list(self._choices(self._singles(), frozenset(unfolded)))
+
+    def about(self) -> str:
+        """How many actions are in the plan, left out, and left out with them."""
+        marks = [single.mark for single in self._singles()]
+        said = f"The plan: {count_of(len(self.plan.actions), 'action')}"
+        left, lost = marks.count(OUT), marks.count(NOT_ALONE)
+        said += f"; {left:,} left out" if left else ""
+        return f"{said}; {lost:,} not possible without what is left out" if lost else said
+
+    def _choices(self, singles_of_all: list[Choice], unfolded: frozenset[str]) -> Iterator[Choice]:
+        for name in dict.fromkeys(single.name for single in singles_of_all):
+            singles = [single for single in singles_of_all if single.name == name]
+            marks = {single.mark for single in singles}
+            mark = marks.pop() if len(marks) == 1 else PART
+            why = singles[0].why if len(singles) == 1 or mark == NOT_ALONE else ""
+            yield Choice(name, tuple(single.actions[0] for single in singles), mark, why=why)
+            if len(singles) > 1 and name in unfolded:
+                yield from singles
+
+    def _singles(self) -> list[Choice]:
+        """All actions but those for which the plan has no use: another one does what they would do."""
+        there = {action_key(action) for action in self.plan.actions}
+        reasons = {item.fingerprint: item.reason for item in self.plan.unanswered}
+        found = []
+        for action in self.actions:
+            key = action_key(action)
+            why = next((reasons[name] for name in action.why if name in reasons), "")
+            if key in self.left_out:
+                found.append(Choice(action.name, (action,), OUT, is_single=True))
+            elif key in there:
+                found.append(Choice(action.name, (action,), IN, is_single=True))
+            elif why:
+                found.append(Choice(action.name, (action,), NOT_ALONE, is_single=True, why=why))
+        return found
 
     def lines(self, columns: int) -> list[str]:
         """The plan in words, with what is lost, regained, assumed and noticed: printable lines."""
         return list(plan_lines(self.plan, Palette(False), columns, head=False))
 
 
-def plan_all(store: Store, report: Report) -> Planned:
-    """The plan with every repair. Raises UsageError for a report of another store or state, or a partial one;
-    StoreError if the store cannot be read."""
-    plan = make_plan(store, report)
-    names = dict.fromkeys(action.name for action in plan.actions)
-    choices = tuple(
-        Choice(name, tuple(action for action in plan.actions if action.name == name)) for name in names
-    )
-    return Planned(store, report, choices, frozenset(), plan)
+def plan_all(scene: PlanScene) -> Planned:
+    """The plan with every repair. Raises UsageError for a store behind a URL, a report of another store or
+    state, or a partial one; StoreError if the store cannot be read."""
+    refuse_remote(scene.store.root, "a repair")
+    plan = make_plan(scene.store, scene.report, scene=scene)
+    return Planned(scene, plan.actions, frozenset(), plan)
 
 
-def plan_without(planned: Planned, left_out: frozenset[str]) -> Planned:
-    """The plan without some repairs. Raises as `plan_all` does."""
-    plan = make_plan(planned.store, planned.report, except_=sorted(left_out))
-    return Planned(planned.store, planned.report, planned.choices, left_out, plan)
+def plan_without(planned: Planned, left_out: frozenset[ActionKey]) -> Planned:
+    """The plan without some actions. What it has in their place can be chosen, too. Raises as `plan_all`."""
+    scene = planned.scene
+    plan = make_plan(scene.store, scene.report, left_out=left_out, scene=scene)
+    known = {action_key(action) for action in planned.actions}
+    new = [action for action in plan.actions if action_key(action) not in known]
+    return replace(planned, actions=(*planned.actions, *new), left_out=left_out, plan=plan)
+
+
+def toggled(planned: Planned, choice: Choice) -> frozenset[ActionKey]:
+    """What is left out once a choice was taken in (if any of it is left out), or else out."""
+    if planned.left_out & choice.keys:
+        return planned.left_out - choice.keys
+    return planned.left_out | choice.keys
 
 
 def save_plan(planned: Planned, path: Path | None) -> Path:
@@ -83,7 +159,8 @@ def save_plan(planned: Planned, path: Path | None) -> Path:
     """
     if path is None:
         return keep_plan(planned.plan)
-    stores = [planned.store.root, *planned.store.commitlog.directories]
+    store = planned.scene.store
+    stores = [store.root, *store.commitlog.directories]
     refuse_inside(path, stores)
     with open_output(path, binary=False, forbidden=stores) as stream:
         stream.write(plan_text(planned.plan))

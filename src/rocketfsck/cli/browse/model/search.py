@@ -16,16 +16,16 @@ from datetime import UTC, datetime
 from typing import Literal, get_args
 
 from rocketfsck.cli.browse.model.files import OpenFile, Place, Shelf
-from rocketfsck.cli.browse.model.reading import WatchedReader, go_on
 from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import UsageError
-from rocketfsck.progress import moved_to
+from rocketfsck.progress import go_on, moved_to
 from rocketfsck.query.keys import find_by_key
 from rocketfsck.query.places import find_by_offset, find_by_time
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.options import log_options
 from rocketfsck.scan.views.messages import MessageFilter, read_messages
+from rocketfsck.store.reading import FileReader
 
 SearchKind = Literal["text", "key", "unique", "offset", "time"]
 KINDS: tuple[SearchKind, ...] = get_args(SearchKind)
@@ -87,7 +87,7 @@ def find_text(
     for number, other in enumerate([row, *shelf.following(row, backward=backward)]):
         if other.target.database is not None:
             continue
-        with WatchedReader(other.target.path) as reader:
+        with FileReader(other.target.path) as reader:
             start = (at if number == 0 else -1) + 1
             end = (at if number == 0 else reader.size) if backward else reader.size
             found = _last_in(reader, needle, end) if backward else _first_in(reader, needle, start)
@@ -96,7 +96,7 @@ def find_text(
     return None
 
 
-def _first_in(reader: WatchedReader, needle: bytes, start: int) -> int | None:
+def _first_in(reader: FileReader, needle: bytes, start: int) -> int | None:
     before = b""
     reached = start
     for pos, chunk in reader.data_chunks(start):
@@ -110,7 +110,7 @@ def _first_in(reader: WatchedReader, needle: bytes, start: int) -> int | None:
     return None
 
 
-def _last_in(reader: WatchedReader, needle: bytes, end: int) -> int | None:
+def _last_in(reader: FileReader, needle: bytes, end: int) -> int | None:
     """The last place of `needle` that begins before `end`."""
     for low, high in reversed(list(reader.data_extents(0, min(end + len(needle) - 1, reader.size)))):
         at = high
@@ -185,7 +185,7 @@ def _scanned(shelf: Shelf, question: Question) -> Iterator[int]:
     count = 0
     for file in shelf.store.commitlog.files:
         base = file.start_offset or 0
-        with WatchedReader(file.location) as reader:
+        with FileReader(file.location) as reader:
             for message in read_messages(
                 reader,
                 base,

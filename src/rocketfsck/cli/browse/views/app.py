@@ -49,8 +49,8 @@ class BrowseApp(App[None]):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
+        self.under_way: set[Stop] = set()
         self._back: list[Place] = []
-        self._stop: Stop | None = None
 
     def get_default_screen(self) -> FilesScreen:
         return FilesScreen()
@@ -106,9 +106,9 @@ class BrowseApp(App[None]):
         self.theme = LIGHT if self.theme == DARK else DARK
 
     def action_stop(self) -> None:
-        """Stop the search or check under way."""
-        if self._stop is not None:
-            self._stop.set()
+        """Stop all that is under way: searches, checks, plans, reads."""
+        for stop in tuple(self.under_way):
+            stop.set()
 
     def action_search(self) -> None:
         self.push_screen(QuestionScreen(self.session.last), self._asked)
@@ -127,18 +127,18 @@ class BrowseApp(App[None]):
     def _ask(self, question: Question) -> None:
         """Search in the background."""
         file, pos = self._here()
-        self._stop = Stop()
         self.front.say("Searching… Escape stops.")
 
         def take(places: list[Place]) -> None:
             self.session.take(question, places)
+            self.front.say("")
             if not places:
                 self.front.say("Not found.")
                 return
             self.go(places[0])
             self._say_hit()
 
-        self.front.work("search", lambda: self.session.search(question, file, pos), take, self._stop)
+        self.front.work("search", lambda: self.session.search(question, file, pos), take)
 
     def action_again(self, step: int) -> None:
         """The next of what was searched for, or the one before."""
@@ -158,7 +158,6 @@ class BrowseApp(App[None]):
         item = None if screen is None else screen.rows.item
         if item is not None and step > 0:
             pos = item.end - 1
-        self._stop = Stop()
         self.front.say("Searching… Escape stops.")
 
         def take(place: Place | None) -> None:
@@ -171,7 +170,7 @@ class BrowseApp(App[None]):
         def find() -> Place | None:
             return self.session.next_text(file, pos, backward=step < 0)
 
-        self.front.work("search", find, take, self._stop)
+        self.front.work("search", find, take)
 
     def _say_hit(self) -> None:
         count = len(self.session.hits)
@@ -184,7 +183,7 @@ class BrowseApp(App[None]):
         """Check the store in the background."""
         files = self.screen_stack[0]
         assert isinstance(files, StoreScreen)
-        self._stop = stop = Stop()
+        stop = Stop()
         self.front.say("Checking… Escape stops.")
 
         def told(progress: Progress) -> None:

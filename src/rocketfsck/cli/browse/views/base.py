@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from rocketfsck.cli.browse.views.app import BrowseApp
 
 Result = TypeVar("Result")
+READING = "Reading… Escape stops."
+PATIENCE = 0.5
+"""Seconds after which reading that is not done yet is said."""
 
 
 class StoreScreen(Screen[None]):
@@ -38,6 +42,10 @@ class StoreScreen(Screen[None]):
         Binding("t", "app.theme", "Light or dark", show=False),
         Binding("escape", "app.stop", "Stop", show=False),
     ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._patience: dict[str, Timer] = {}
 
     @property
     def browser(self) -> BrowseApp:
@@ -68,31 +76,53 @@ class StoreScreen(Screen[None]):
         failed: Callable[[], None] | None = None,
     ) -> None:
         """Do something in a worker thread, and hand over what came of it, unless other work of the group
-        began meanwhile. Errors become the line of status."""
+        began meanwhile. Escape stops it. Errors become the line of status; `failed` is called before that."""
         stop = stop or Stop()
+        app = self.browser
+        app.under_way.add(stop)
+        self._end(group)
+        self._patience[group] = self.set_timer(PATIENCE, self._say_reading)
 
         def run() -> None:
             worker = get_current_worker()
             stop.follow(worker)
-            app = self.app
             try:
                 with stoppable(stop):
                     result = do()
             except (RocketfsckError, MemoryError) as error:
                 said = "Stopped." if isinstance(error, CancelledError) else self._words(error)
                 if not worker.is_cancelled:
-                    app.call_from_thread(self._failed, said or "out of memory", failed)
+                    app.call_from_thread(self._failed, said or "out of memory", failed, group)
                 return
+            finally:
+                app.under_way.discard(stop)
             if not worker.is_cancelled:
-                app.call_from_thread(then, result)
+                app.call_from_thread(self._done, then, result, group)
 
         self.run_worker(run, thread=True, exclusive=True, group=group)
+
+    def _say_reading(self) -> None:
+        """Say that something takes its time, where nothing else is said; whoever is done takes it back."""
+        if not self.said:
+            self.say(READING)
+
+    def _end(self, group: str) -> None:
+        timer = self._patience.pop(group, None)
+        if timer is not None:
+            timer.stop()
+        if self.said == READING:
+            self.say("")
+
+    def _done(self, then: Callable[[Result], None], result: Result, group: str) -> None:
+        self._end(group)
+        then(result)
 
     def _words(self, error: BaseException) -> str:
         """An error in a line; files by their places in the store."""
         return visible(str(error).replace(f"{self.session.store.root}/", ""), keep_backslash=True)
 
-    def _failed(self, said: str, failed: Callable[[], None] | None) -> None:
-        self.say(said)
+    def _failed(self, said: str, failed: Callable[[], None] | None, group: str) -> None:
+        self._end(group)
         if failed is not None:
             failed()
+        self.browser.front.say(said)

@@ -46,8 +46,9 @@ c              check the store in the background
 f              list the findings; Enter shows the place
 ], [           the next finding in this file, the one before it
 p              choose repairs, see what they cost, save the plan
+               (Space: in or out; Enter: the single actions)
 t, q           light or dark; quit
-Escape         stop a search or a check; close a dialog
+Escape         stop what is under way; close a dialog
 
 E error, ! warning, i note: marks after a check, or with --report
 browse only reads the store; `rocketfsck apply` carries out a plan.\

@@ -9,31 +9,55 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Static
 
-from rocketfsck.cli.browse.model.repairs import Planned, plan_all, plan_without, save_plan
+from rocketfsck.cli.browse.model.repairs import (
+    Choice,
+    Planned,
+    plan_all,
+    plan_without,
+    save_plan,
+    toggled,
+)
 from rocketfsck.cli.browse.views.base import StoreScreen
 from rocketfsck.cli.browse.views.dialogs import PathScreen
 from rocketfsck.cli.browse.views.lines import Lines
-from rocketfsck.cli.show.text import count_of, visible
+from rocketfsck.cli.show.text import visible
+from rocketfsck.repair.plan.scene import PlanScene
+
+TITLE = "Repairs that answer the findings: Space takes in or out, Enter lists actions"
+PLANNING = "Planning… Escape stops."
 
 
 class Choices(Lines):
-    """The repairs; space takes one in or out."""
+    """The repairs and their actions; space takes one in or out, Enter lists the actions of a repair."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "choose", "Take in or out", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "take", "Take in or out", show=False)]
+
+    class Taken(Lines.Chosen):
+        """A line is to be taken in or out."""
+
+    def action_take(self) -> None:
+        if self.count:
+            self.post_message(self.Taken(self, self.cursor))
 
 
 class RepairsScreen(StoreScreen):
     """The repairs that answer the findings, above the plan of the chosen ones."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space,enter", "choose", "In or out", key_display="Space"),
+        Binding("space", "take", "In or out", key_display="Space"),
+        Binding("enter", "choose", "Actions"),
         Binding("w", "save", "Save plan"),
         Binding("backspace", "app.return", "Back", key_display="Bksp"),
         Binding("tab", "app.focus_next", "Pane", show=False),
     ]
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._unfolded: frozenset[str] = frozenset()
+        self._choices: list[Choice] = []
+
     def compose(self) -> ComposeResult:
-        yield Static("Repairs that answer the findings", classes="title", markup=False)
+        yield Static(TITLE, classes="title", markup=False)
         yield Choices(id="choices")
         yield Static(id="about", classes="columns", markup=False)
         yield Lines(id="plan", cursor=False)
@@ -50,30 +74,50 @@ class RepairsScreen(StoreScreen):
         if planned is not None and planned.report is findings.report:
             self._take(planned)
             return
-        self.say("Planning…")
-        self.work("plan", lambda: plan_all(self.session.store, findings.report), self._take)
+        scene = PlanScene(self.session.store, findings.report, findings.report.findings)
+        self.say(PLANNING)
+        self.work("plan", lambda: plan_all(scene), self._take, failed=self._leave)
+
+    def _leave(self) -> None:
+        """Without a plan there is nothing to choose from."""
+        if self.browser.front is self:
+            self.browser.action_return()
 
     def _take(self, planned: Planned) -> None:
         self.session.planned = planned
-        choices = self.query_one(Choices)
-        chosen = [
-            f"[{' ' if choice.name in planned.left_out else 'x'}] {choice.title}"
-            for choice in planned.choices
-        ]
-        choices.show(len(chosen), lambda low, high: chosen[low:high], ready=True, cursor=choices.cursor)
+        self._show_choices(planned)
         lines = planned.lines(max(self.size.width - 2, 40))
         self.query_one("#plan", Lines).show(len(lines), lambda low, high: lines[low:high], ready=True)
-        self.query_one("#about", Static).update(f"The plan: {count_of(len(planned.plan.actions), 'action')}")
-        self.say("" if planned.choices else "No repair is needed, or none is possible.")
+        self.say("" if planned.actions else "No repair is needed, or none is possible.")
+
+    def _show_choices(self, planned: Planned) -> None:
+        self._choices = planned.choices(self._unfolded)
+        chosen = [choice.title for choice in self._choices]
+        lines = self.query_one(Choices)
+        lines.show(len(chosen), lambda low, high: chosen[low:high], ready=True, cursor=lines.cursor)
+        self.query_one("#about", Static).update(planned.about())
+
+    def on_choices_taken(self, event: Choices.Taken) -> None:
+        planned = self.session.planned
+        if planned is not None:
+            left_out = toggled(planned, self._choices[event.number])
+            self.say(PLANNING)
+            self.work("plan", lambda: plan_without(planned, left_out), self._take)
 
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
+        """List the actions of a repair, or no longer; one alone is taken in or out."""
         planned = self.session.planned
         if planned is None or event.lines.id != "choices":
             return
-        name = planned.choices[event.number].name
-        left_out = planned.left_out ^ {name}
-        self.say("Planning…")
-        self.work("plan", lambda: plan_without(planned, left_out), self._take)
+        choice = self._choices[event.number]
+        if len(choice.actions) == 1:
+            self.query_one(Choices).action_take()
+            return
+        self._unfolded ^= {choice.name}
+        self._show_choices(planned)
+
+    def action_take(self) -> None:
+        self.query_one(Choices).action_take()
 
     def action_choose(self) -> None:
         self.query_one(Choices).action_choose()
@@ -92,7 +136,7 @@ class RepairsScreen(StoreScreen):
         path = Path(name) if name else None
 
         def said(written: Path) -> None:
-            argument = planned.store.root if path is None else written
+            argument = self.session.store.root if path is None else written
             self.say(f"Saved. Next: rocketfsck apply {visible(str(argument), keep_backslash=True)}")
 
         self.work("save", lambda: save_plan(planned, path), said)

@@ -1,0 +1,82 @@
+"""The actions that several repairs want: which are one, which make others needless, and their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from rocketfsck.repair.plan.model import Action, Extent
+from rocketfsck.repair.plan.table import Row
+
+ActionKey = tuple[object, ...]
+"""What tells an action from the others of a plan: its name, its target, its arguments."""
+
+
+def action_key(action: Action) -> ActionKey:
+    """What is the same in actions that are one."""
+    return (action.name, action.target, action.arguments)
+
+
+def merged(actions: Iterable[Action]) -> list[Action]:
+    """One action for all that are the same but for the findings they answer."""
+    merged: dict[ActionKey, list[Action]] = {}
+    for action in actions:
+        merged.setdefault(action_key(action), []).append(action)
+    return [_joined(same) for same in merged.values()]
+
+
+def _joined(same: Sequence[Action]) -> Action:
+    first = same[0]
+    return replace(
+        first,
+        why=tuple(sorted({name for action in same for name in action.why})),
+        rules=tuple(sorted({name for action in same for name in action.rules})),
+        preconditions=tuple(dict.fromkeys(extent for action in same for extent in action.preconditions)),
+        losses=tuple(dict.fromkeys(loss for action in same for loss in action.losses)),
+        gains={name: count for action in same for name, count in action.gains.items()},
+        write_byte_count=max(action.write_byte_count for action in same),
+        notices=tuple(dict.fromkeys(notice for action in same for notice in action.notices)),
+    )
+
+
+def absorbed(actions: Sequence[Action], table: Mapping[str, Row]) -> list[Action]:
+    """The actions without those that others leave nothing to do for; these answer their findings, too."""
+    left = list(actions)
+    for action in actions:
+        by = next(
+            (
+                other
+                for other in left
+                if other.name in table[action.name].moot_after
+                and f"{action.target}/".startswith(f"{other.target}/")
+            ),
+            None,
+        )
+        if by is not None:
+            left.remove(action)
+            rules, why = {*by.rules, *action.rules}, {*by.why, *action.why}
+            left[left.index(by)] = replace(by, rules=tuple(sorted(rules)), why=tuple(sorted(why)))
+    return left
+
+
+def ordered(actions: Iterable[Action], table: Mapping[str, Row]) -> tuple[Action, ...]:
+    return tuple(sorted(actions, key=lambda action: (table[action.name].order, action.name, action.target)))
+
+
+def refuse_overlaps(actions: Sequence[Action]) -> None:
+    """Two actions of one repair that rely on the same bytes: a bug, for the first would spoil the second.
+
+    Bytes that several repairs rely on are fine: the later is planned for what the earlier leaves, or reads
+    them only.
+    """
+    places: dict[tuple[str, str], list[tuple[Extent, int]]] = {}
+    for number, action in enumerate(actions):
+        for extent in action.preconditions:
+            if extent.file == action.target:
+                places.setdefault((action.name, extent.file), []).append((extent, number))
+    for (name, file), found in places.items():
+        found.sort(key=lambda item: item[0].start)
+        for (left, first), (right, second) in pairwise(found):
+            if first != second and (left.end is None or right.start < left.end):
+                raise AssertionError(f"two actions {name} overlap in {file!a}")
