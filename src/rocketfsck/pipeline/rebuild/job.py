@@ -248,7 +248,10 @@ def gather(store: Store, options: RebuildOptions, made: Made, root: Path, take: 
             walked,
         )
     if options.checkpoint:
-        write_checkpoint(store, options, root, walked)
+        newest = None
+        if made.queues is not None:
+            newest = max((part.newest_offset for part in made.queues), default=-1)
+        write_checkpoint(store, options, root, walked, newest)
     return Rebuilt(
         queues,
         index,

@@ -66,12 +66,13 @@ class QueueTask:
 
 @dataclass(frozen=True, slots=True)
 class QueuePart:
-    """Queues that were made, below the directory `path`."""
+    """Queues that were made, below the directory `path`; `newest_offset` as `QueueBuilder` has it."""
 
     queues: tuple[BuiltQueue, ...]
     record_count: int
     refused_count: int
     path: str
+    newest_offset: int
 
 
 def plan_queues(
@@ -113,7 +114,7 @@ def build_queue_part(task: QueueTask) -> QueuePart:
                 builder.take_rows(rows, numbers)
         queues = builder.finish()
         path = publish(root, Path(shared.parts) / name)
-    return QueuePart(queues, builder.record_count, builder.refused_count, str(path))
+    return QueuePart(queues, builder.record_count, builder.refused_count, str(path), builder.newest_offset)
 
 
 def take_queues(parts: Sequence[QueuePart], root: Path, take: Take) -> list[BuiltQueue]:

@@ -23,10 +23,14 @@ from rocketfsck.store.reading import read_whole
 MAX_SIZE = 1 << 20
 
 
-def build_checkpoint(store: Store, end: LogEnd | None = None, *, zero_tail: bool = False) -> Checkpoint:
+def build_checkpoint(
+    store: Store, end: LogEnd | None = None, *, newest_offset: int | None = None, zero_tail: bool = False
+) -> Checkpoint:
     """The checkpoint that fits the store; `end` is the log's end, if it is known. Raises StoreError.
 
-    With `zero_tail` all behind the fields of the store's version is damage, be it a newer version's field.
+    `newest_offset` is the physical offset of the newest record with a unit, -1 for none; with None the queues
+    are read for it. With `zero_tail` all behind the fields of the store's version is damage, be it a newer
+    version's field.
     """
     before = read_checkpoint(store)
     known = store.dialect.checkpoint_fields
@@ -39,7 +43,10 @@ def build_checkpoint(store: Store, end: LogEnd | None = None, *, zero_tail: bool
         confirmed = (
             confirmed if _is_confirmed(store, confirmed) else end.record_offset if end is not None else 0
         )
-    logics = last_in_queues(store, end)
+    if newest_offset is None:
+        logics = last_in_queues(store, end)
+    else:
+        logics = _head_at(store, newest_offset)
     logics_offset = 0 if zero_tail else before.logics_physical_offset
     if "logicsPhysicalOffset" in known:
         logics_offset = logics.physical_offset if logics is not None else 0
@@ -83,8 +90,13 @@ def last_in_queues(store: Store, end: LogEnd | None) -> RecordHead | None:
             unit = reader.units(last, 1)
             if int(kinds_of(unit)[0]) == Kind.UNIT:
                 newest = max(newest, int(unit["offset"][0]))
+    return _head_at(store, newest)
+
+
+def _head_at(store: Store, offset: int) -> RecordHead | None:
+    """The record at a physical offset; None for -1. Raises StoreError."""
     with LogReader(store.commitlog) as log:
-        return log.head(newest) if newest >= 0 else None
+        return log.head(offset) if offset >= 0 else None
 
 
 def _last_in_short_queues(queues: Sequence[ConsumeQueue], end_offset: int) -> tuple[int, set[int]]:

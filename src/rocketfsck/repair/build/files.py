@@ -11,20 +11,23 @@ from pathlib import Path
 
 from rocketfsck.store.reading import FileReader, named_errors
 from rocketfsck.writer.disk import fileops
-from rocketfsck.writer.disk.confined import Root, place_at
+from rocketfsck.writer.disk.confined import Place, Root, place_at
 
 LAST_TIME = 253_402_300_799_999
 """The end of the year 9999 in ms: later times in a file are no times."""
 
 
-def write_part(path: Path, data: memoryview | bytes, pos: int, file_size: int, timestamp: int | None) -> None:
+def write_part(
+    path: Path | Place, data: memoryview | bytes, pos: int, file_size: int, timestamp: int | None
+) -> None:
     """Write `data` at `pos` of a file, made with `file_size` zero bytes if it is not there yet.
 
     `timestamp` (ms) becomes the file's mtime. Raises StoreError if it cannot be written.
     """
     with named_errors(path, "cannot be written"):
         mtime_ns = None if timestamp is None else _nanoseconds(timestamp)
-        fileops.write_part(place_at(path), data, pos, file_size, mtime_ns)
+        place = path if isinstance(path, Place) else place_at(path)
+        fileops.write_part(place, data, pos, file_size, mtime_ns)
 
 
 def copy_part(source: str, path: Path) -> None:
@@ -82,13 +85,13 @@ def _nanoseconds(timestamp: int) -> int:
     return min(max(timestamp, 0), LAST_TIME) * 1_000_000
 
 
-def make_new_directory(path: Path) -> None:
+def make_new_directory(place: Place) -> None:
     """`make_directory` for one that is most likely missing, in one that is there: one call to the system."""
-    with named_errors(path, "cannot be made"):
+    with named_errors(place, "cannot be made"):
         try:
-            fileops.make_directory(place_at(path))
+            fileops.make_directory(place)
         except (FileExistsError, FileNotFoundError):
-            fileops.make_directories(place_at(path))
+            fileops.make_directories(place)
 
 
 def make_directory(path: Path) -> None:

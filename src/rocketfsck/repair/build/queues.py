@@ -25,12 +25,7 @@ from rocketfsck.progress import phase
 from rocketfsck.repair.build.files import make_directory, opened, write_part
 from rocketfsck.repair.build.model import BuiltQueue, QueueBuild, QueueGap
 from rocketfsck.repair.build.queueend import queue_end
-from rocketfsck.repair.build.queuestates import (
-    Name,
-    QueueStates,
-    RawNames,
-    queue_directory,
-)
+from rocketfsck.repair.build.queuestates import Name, QueueStates, RawNames
 from rocketfsck.repair.build.unitwriter import MAX_UNITS, Area, UnitWriter
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
 from rocketfsck.scan.build import units
@@ -169,6 +164,7 @@ class QueueBuilder:
             "gaps": [(number, gap.start, gap.end) for number, told in self.gaps.items() for gap in told],
             "gap_counts": list(self.gap_counts.items()),
             "begins": list(self._begins.items()),
+            "newest": [self.plain.newest_offset, self.batch.newest_offset],
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -180,6 +176,7 @@ class QueueBuilder:
             self.gaps.setdefault(number, []).append(QueueGap(start, end))
         self.gap_counts = dict(state["gap_counts"])
         self._begins = dict(state["begins"])
+        self.plain.newest_offset, self.batch.newest_offset = state["newest"]
 
     def flush(self) -> None:
         """Write all units that are collected."""
@@ -191,6 +188,11 @@ class QueueBuilder:
     def record_count(self) -> int:
         """Records that were dispatched to queues that are built."""
         return int(self.states.values[: len(self.states.names), units.RECORDS].sum())
+
+    @property
+    def newest_offset(self) -> int:
+        """The physical offset of the newest record with a unit that was written; -1 for none."""
+        return max(self.plain.newest_offset, self.batch.newest_offset)
 
     @property
     def found_batch_topics(self) -> frozenset[str]:
@@ -245,15 +247,15 @@ class QueueBuilder:
         used = area.file_units * EXT_UNIT_SIZE
         mark = EXT_END_MARK[: area.file_size - used]
         for file in range((count - 1) // area.file_units if count else 0):
-            path = self.ext.path_of(number, file)
-            stamp = path.stat().st_mtime_ns // 1_000_000
-            write_part(path, mark, used, area.file_size, stamp)
+            place = self.ext.place_of(number, file)
+            stamp = fileops.status_of(place).st_mtime_ns // 1_000_000
+            write_part(place, mark, used, area.file_size, stamp)
 
     def forget(self) -> None:
         """Delete the files of a pass that took queues for another kind than they are."""
         for writer in (self.plain, self.batch, self.ext):
-            for name in self.states.names:
-                directory = queue_directory(self.root, writer.area.directory, name)
+            for topic, queue_id in self.states.names:
+                directory = self.root / writer.area.directory / topic / str(queue_id)
                 fileops.remove_tree(place_at(directory))
                 with suppress(OSError):  # the topic has other queues, or none
                     fileops.remove_directory(place_at(directory.parent))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -74,8 +73,3 @@ class QueueStates:
             self.values[number] = NEW_STATE
             self.values[number, IS_BATCH] = topic in self.batch_topics
         return number
-
-
-def queue_directory(root: Path, area: str, name: Name) -> Path:
-    """Where the files of a queue are."""
-    return root / area / name[0] / str(name[1])

@@ -7,6 +7,7 @@ there; every byte that it writes twice is the same.
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,10 +26,10 @@ from rocketfsck.repair.build.resumable import ResumableDirectory, State, resumab
 from rocketfsck.repair.build.rowmessages import MessageRows, build_message_rows
 from rocketfsck.repair.build.rowqueues import RowBuilder, row_writer, rows_built
 from rocketfsck.repair.build.walk import LogWalked, log_is_large, walk_log
-from rocketfsck.store.areas import demand_listed
+from rocketfsck.store.areas import demand_listed, list_indexes
 from rocketfsck.store.elsewhere import has_log_elsewhere
+from rocketfsck.store.listing import Lister
 from rocketfsck.store.model import Store
-from rocketfsck.store.opening import open_store
 
 SAVE_SECONDS = 5.0
 CHECKPOINT_FILE_SIZE = 4096
@@ -205,7 +206,8 @@ class _Rebuilding:
             self.work.forget()
             index = index_build(self.index, walked)
         if self.options.checkpoint:
-            write_checkpoint(self.store, self.options, self.work.path, walked)
+            newest = None if self.queues is None else self.queues.newest_offset
+            write_checkpoint(self.store, self.options, self.work.path, walked, newest)
         rows = build_message_rows(self.store, self.work.path) if self.options.message_rows else None
         return Rebuilt(
             queues,
@@ -284,20 +286,21 @@ class _Rebuilding:
         self.saved_at = time.monotonic()
 
 
-def write_checkpoint(store: Store, options: RebuildOptions, root: Path, walked: LogWalked) -> None:
-    """Write the checkpoint of the store, with what was built below `root`, beside that."""
+def write_checkpoint(
+    store: Store, options: RebuildOptions, root: Path, walked: LogWalked, newest_offset: int | None
+) -> None:
+    """Write the checkpoint of the store, with what was built below `root`, beside that.
+
+    `newest_offset` is the physical offset of the newest record with a unit in the queues that were built, -1
+    for none; None where no files of queues were built. Raises StoreError.
+    """
     from rocketfsck.repair.build.checkpoint import build_checkpoint
     from rocketfsck.repair.log.edit import LogEnd
 
     end = None
     if walked.record_count:
         end = LogEnd(walked.last_offset, walked.end_offset, walked.last_timestamp)
-    if options.queues or options.index:
-        built = open_store(root, version=str(store.dialect.version))
-        store = replace(
-            store,
-            queues=built.queues if options.queues and rows_in(store) is None else store.queues,
-            indexes=built.indexes if options.index else store.indexes,
-        )
-    data = encode_checkpoint(build_checkpoint(store, end))
+    if options.index:
+        store = replace(store, indexes=list_indexes(Lister(os.fspath(root))))
+    data = encode_checkpoint(build_checkpoint(store, end, newest_offset=newest_offset))
     write_part(root / "checkpoint", data, 0, CHECKPOINT_FILE_SIZE, None)

@@ -4,7 +4,8 @@
     batchconsumequeue/<topic>/<queueId>/    offset size tagsCode storeTime msgBaseOffset batchSize -1 0
     consumequeue_ext/<topic>/<queueId>/     20 tagsCode storeTime 0
 
-Memory: MAX_UNITS units. Reference 3.1, 3.6, 3.7.
+The directories of the last MAX_OPEN topics are kept open, so that a file is reached from its topic on and not
+from the root. Memory: MAX_UNITS units. Reference 3.1, 3.6, 3.7.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import numpy as np
 from rocketfsck.formats.arrays import Longs
 from rocketfsck.formats.filename import offset_to_filename
 from rocketfsck.repair.build.files import make_new_directory, write_part
-from rocketfsck.repair.build.queuestates import Name, queue_directory
-from rocketfsck.scan.build.units import PENDING_SIZE, UNIT_SIZES, pack_units
-from rocketfsck.store.reading import FileReader
+from rocketfsck.repair.build.queuestates import Name
+from rocketfsck.scan.build.units import P_OFFSET, PENDING_SIZE, UNIT_SIZES, pack_units
+from rocketfsck.store.reading import FileReader, named_errors
+from rocketfsck.writer.disk.confined import Place, Root, enter_root, place_at
 
 MAX_UNITS = 1 << 19
+MAX_OPEN = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +44,16 @@ class Area:
 @dataclass(slots=True)
 class UnitWriter:
     """Collects units of one area: whoever makes them puts their rows (`scan.build.units.P_…`) into
-    `pending`."""
+    `pending`. `newest_offset` is the highest physical offset of a unit that was written, -1 before the first.
+    """
 
     root: Path
     area: Area
     names: list[Name]
     pending: Longs = field(default_factory=lambda: np.empty((MAX_UNITS, PENDING_SIZE), np.int64))
-    _directories: dict[int, Path] = field(default_factory=dict)
+    newest_offset: int = -1
+    _topics: dict[str, Root] = field(default_factory=dict)
+    _made: set[int] = field(default_factory=set)
     _begun: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
 
     def go_on(self, queue: int, following: int, path: str) -> None:
@@ -63,6 +69,7 @@ class UnitWriter:
             return
         area, size = self.area, self.area.unit_size
         units, runs = pack_units(self.pending[:count], area.kind, area.file_units)
+        self.newest_offset = max(self.newest_offset, int(self.pending[:count, P_OFFSET].max()))
         data = units.view(np.uint8).data
         for queue, place, start, end, time in runs.tolist():
             self.write(queue, place, data[size * start : size * end], time)
@@ -78,18 +85,28 @@ class UnitWriter:
     def write(self, queue: int, first: int, data: memoryview | bytes, timestamp: int | None) -> None:
         """Write units that follow one another in one file."""
         number, place = divmod(first, self.area.file_units)
-        path = self.path_of(queue, number)
+        file = self.place_of(queue, number)
         before = self._begun.pop((queue, number), None)
         if before is not None:
             with FileReader(before[0]) as reader:
-                write_part(path, reader.read(0, before[1]), 0, self.area.file_size, timestamp)
-        write_part(path, data, place * self.area.unit_size, self.area.file_size, timestamp)
+                write_part(file, reader.read(0, before[1]), 0, self.area.file_size, timestamp)
+        write_part(file, data, place * self.area.unit_size, self.area.file_size, timestamp)
 
-    def path_of(self, queue: int, number: int) -> Path:
+    def place_of(self, queue: int, number: int) -> Place:
         """The file of a queue by its number in the stream; its directory is made."""
-        directory = self._directories.get(queue)
-        if directory is None:
-            directory = queue_directory(self.root, self.area.directory, self.names[queue])
-            make_new_directory(directory)
-            self._directories[queue] = directory
-        return directory / offset_to_filename(number * self.area.file_size)
+        topic, queue_id = self.names[queue]
+        root = self._topics.get(topic) or self._enter(topic)
+        if queue not in self._made:
+            make_new_directory(root / str(queue_id))
+            self._made.add(queue)
+        return root / f"{queue_id}/{offset_to_filename(number * self.area.file_size)}"
+
+    def _enter(self, topic: str) -> Root:
+        """A topic's directory, made if need be and opened. Raises StoreError."""
+        place = place_at(self.root) / self.area.directory / topic
+        make_new_directory(place)
+        if len(self._topics) >= MAX_OPEN:
+            self._topics.pop(next(iter(self._topics))).close()
+        with named_errors(place, "cannot be opened"):
+            root = self._topics[topic] = enter_root(place)
+        return root

@@ -208,12 +208,36 @@ def test_what_cannot_be_written_is_an_error_with_its_name(tmp_path: Path) -> Non
     store = make_store(tmp_path, [message(0)])
     (tmp_path / "built").mkdir()
     (tmp_path / "built" / "consumequeue").write_bytes(b"")
-    with pytest.raises(StoreError, match="built/consumequeue/T/0: cannot be made"):
+    with pytest.raises(StoreError, match="built/consumequeue/T: cannot be made"):
         build_queues(store, tmp_path / "built")
     other = tmp_path / "other" / "consumequeue" / "T" / "0" / f"{0:020d}"
     other.mkdir(parents=True)
     with pytest.raises(StoreError, match=f"{0:020d}: cannot be written"):
         build_queues(store, tmp_path / "other")
+
+
+def test_more_topics_than_directories_that_are_kept_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketfsck.repair.build.unitwriter.MAX_OPEN", 2)
+    monkeypatch.setattr("rocketfsck.repair.build.queues.MAX_UNITS", 8)  # so that a topic is come back to
+    store = make_store(tmp_path, [message(number, f"T{number % 5}", number % 2) for number in range(80)])
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    built = build_queues(store, tmp_path / "built")
+    assert files(tmp_path / "built", ["consumequeue"]) == files(store.root, ["consumequeue"])
+    assert len(built.queues) == 10
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 2
+
+
+def test_a_topic_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    store = make_store(tmp_path, [message(0), message(1, "U")])
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "built" / "consumequeue").mkdir(parents=True)
+    (tmp_path / "built" / "consumequeue" / "U").symlink_to(outside)
+    with pytest.raises(StoreError, match="consumequeue/U: cannot be made"):
+        build_queues(store, tmp_path / "built")
+    assert not list(outside.iterdir())
 
 
 def test_many_gaps_are_counted_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ from rocketfsck.formats.checkpoint import decode_checkpoint
 from rocketfsck.formats.innerbatch import InnerItem
 from rocketfsck.progress import State, watched
 from rocketfsck.repair.build import resumable
+from rocketfsck.repair.build.checkpoint import build_checkpoint
 from rocketfsck.repair.build.index import IndexBuilder
 from rocketfsck.repair.build.queueend import queue_end
 from rocketfsck.repair.build.queuestates import WantedQueues
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
+from rocketfsck.store import open_store
 from rocketfsck.store.model import Store
 from rocketfsck.writer import Kind, OutgoingMessage
 from rocketfsck.writer.disk import fileops
@@ -83,6 +86,38 @@ def test_all_parts_in_one_pass(tmp_path: Path, built: Path) -> None:
     assert (done.record_count, done.resumed, done.damaged_files) == (90, False, ())
     assert done.log_end_offset == sum(records(store)[-1])
     assert _left(tmp_path) == ["built"]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("kind", ["file", "batch"])
+def test_the_checkpoint_is_that_of_the_queues_as_they_are_on_disk(
+    tmp_path: Path, built: Path, monkeypatch: pytest.MonkeyPatch, kind: str, killed: bool
+) -> None:
+    make = _batch if kind == "batch" else message
+    messages = [make(number) for number in range(60)]
+    messages += [message(number, kind=Kind.ROLLBACK) for number in range(60, 70)]  # records without a unit
+    store = make_store(tmp_path, messages, batch_topics=frozenset({"B"} if kind == "batch" else ()))
+    if killed:
+        with monkeypatch.context() as patched:
+            _fail_at(patched, records(store)[-1][0])
+            with pytest.raises(StoreError, match="disk full"):
+                rebuild_store(store, built, replace(SAVING, checkpoint=True))
+    done = rebuild_store(store, built, replace(SAVING, checkpoint=True))
+    assert done.resumed == killed
+    assert {path.name for path in built.iterdir()} >= {
+        "consumequeue" if kind == "file" else "batchconsumequeue"
+    }
+    on_disk = open_store(built, version="5.3.3")
+    expected = build_checkpoint(replace(store, queues=on_disk.queues, indexes=on_disk.indexes))
+    assert decode_checkpoint((built / "checkpoint").read_bytes()) == expected
+    assert expected.logics_msg_timestamp == START + 59_000
+
+
+def test_without_queues_the_checkpoint_names_no_unit(tmp_path: Path, built: Path) -> None:
+    store = make_store(tmp_path, [message(number, kind=Kind.ROLLBACK) for number in range(5)])
+    rebuild_store(store, built, replace(BOTH, checkpoint=True))
+    checkpoint = decode_checkpoint((built / "checkpoint").read_bytes())
+    assert (checkpoint.physic_msg_timestamp, checkpoint.logics_msg_timestamp) == (START + 4_000, 0)
 
 
 def store_index_end(done: Any) -> int:
