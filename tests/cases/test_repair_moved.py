@@ -19,11 +19,9 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.plan.arguments import Arguments
-from rocketfsck.repair.plan.model import Action, Plan
-from rocketfsck.repair.plan.opening import describe_store
+from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.scene import ActScene
 from rocketfsck.repair.plan.table import Repair
-from rocketfsck.store import open_store
 from rocketfsck.writer.disk import fileops
 
 from tests.cases.test_repair_kill import (
@@ -36,8 +34,10 @@ from tests.cases.test_repair_kill import (
     counted,
     killed_at,
     make_store,
+    plan_for,
     state,
 )
+from tests.conftest import NIGHTLY
 
 MODES = pytest.mark.parametrize("in_place", [False, True], ids=["beside", "in-place"])
 Move = Callable[[Path], Path]
@@ -81,10 +81,6 @@ def store(tmp_path: Path) -> Path:
     return root
 
 
-def plan_for(store: Path) -> Plan:
-    return Plan(describe_store(open_store(store)), "quick", "0", (Action("change", "", ""),))
-
-
 def files(found: State) -> State:
     """Without directories and links, which are made anew."""
     return {name: value for name, value in found.items() if value[1] not in (b"", b"nowhere")}
@@ -112,10 +108,12 @@ def test_a_move_between_a_kill_and_its_end(store: Path, move: Move, in_place: bo
     with counted() as taken_back:
         undo(store)
     first = next(number for number, name in enumerate(applied) if name in ("exchange", "unlink", "rename"))
+    step = 5 if NIGHTLY else 10
     cases = [
-        (True, number) for number in (*range(first, len(applied), 9), *range(len(applied) - 12, len(applied)))
+        (True, number)
+        for number in (*range(first, len(applied), 2 * step), *range(len(applied) - 12, len(applied)))
     ]
-    cases += [(False, number) for number in range(0, len(taken_back), 5)]
+    cases += [(False, number) for number in range(0, len(taken_back), step)]
     for during_apply, number in cases:
         for path in tmp_path.iterdir():
             shutil.rmtree(path)

@@ -121,7 +121,7 @@ def test_strays_have_other_names_and_no_content(cli: Cli, restart_dir: Directory
     assert "mynotes" not in (made / "report.json").read_text() + json.dumps(about)
 
 
-@pytest.mark.parametrize("name", [DAMAGED, "4.9.8-basic--torn-tail"])
+@pytest.mark.parametrize("name", [DAMAGED, pytest.param("4.9.8-basic--torn-tail", marks=pytest.mark.nightly)])
 def test_a_smaller_copy_has_the_errors(cli: Cli, restart_dir: Directory, tmp_path: Path, name: str) -> None:
     root = restart_dir(name)
     whole = _made(cli, root, tmp_path / "whole.tar.gz")
