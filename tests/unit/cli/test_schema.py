@@ -63,12 +63,18 @@ def wrong(name: str, document: Any) -> str | None:
     return None if error is None else f"{error.json_path}: {error.message[:500]}"
 
 
+def answered(cli: Cli, *arguments: object) -> Ended:
+    ended = cli(*arguments)
+    assert ended.out, f"nothing was printed: exit status {ended.code}, {ended.err}"
+    return ended
+
+
 def said(cli: Cli, *arguments: object) -> Any:
-    return json.loads(cli(*arguments, "--format", "json").out)
+    return json.loads(answered(cli, *arguments, "--format", "json").out)
 
 
 def lines(cli: Cli, *arguments: object) -> list[Any]:
-    return cli(*arguments, "--format", "jsonl").rows()
+    return answered(cli, *arguments, "--format", "jsonl").rows()
 
 
 def damaged(cli: Cli, store: Path, target: Path, *faults: str) -> Any:
