@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
+from io import BytesIO
+from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -70,6 +74,34 @@ def test_numpy_reads_what_construct_reads(layout: Layout) -> None:
     first, last = layout.fields[0].name, layout.fields[-1].name
     assert layout.packer(last, last).unpack(data[layout.offset(last) :]) == (values[last],)
     assert layout.packer(first, first).unpack_from(data) == (values[first],)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_fields_that_are_read_at_once_are_those_of_construct(layout: Layout) -> None:
+    """Any bytes, also too few: the same values as field by field, or the same error at the same place."""
+
+    def field_by_field(data: bytes) -> dict[str, object]:
+        values = layout.struct.parse_stream(BytesIO(data[7:]), base=7)
+        return {field.name: values[field.name] for field in layout.fields}
+
+    draw, seen = Random(3), set()
+    for number in range(2 * 160):
+        size = 9 + number // 2
+        # lengths of too much; lengths of nothing, with the least size that an extension unit may have
+        noise = draw.randbytes(size) if number % 2 else bytes(8) + b"\x14" + bytes(size - 9)
+        pos = draw.randrange(size)
+        data = (noise[:pos] + draw.randbytes(3) + noise[pos:])[:size]
+        found = said(partial(layout.parse, data, 7))
+        assert found == said(partial(field_by_field, data))
+        seen.add(type(found))
+    assert seen == {dict, tuple}
+
+
+def said(read: Callable[[], dict[str, object]]) -> object:
+    try:
+        return read()
+    except FormatError as error:
+        return str(error), error.offset
 
 
 def test_a_packer_is_of_fields_of_fixed_sizes() -> None:
