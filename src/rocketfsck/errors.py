@@ -74,6 +74,10 @@ class FormatError(StoreError):
     """
 
 
+class LostError(StoreError):
+    """An engine gave a job up, since a worker died or failed each time that it had a certain task."""
+
+
 _PASSING = frozenset(
     getattr(errno, name)
     for name in (

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.errors import RocketfsckError, StoreError, UsageError
+from rocketfsck.errors import LostError, RocketfsckError, StoreError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,11 +95,11 @@ def explained(error: Exception) -> RocketfsckError:
         return UsageError(f"the Python of an executor lacks a module: {no_module[1].strip()}")
     ours = _OURS.findall(text)
     if ours:
-        return StoreError(ours[-1].strip())
+        return LostError(ours[-1].strip())
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     raised = [line for line in lines if _RAISED.match(line)]
     reason = (raised or lines or [type(error).__name__])[-1 if raised else 0]
-    return StoreError(f"the job failed: {reason}", path="spark")
+    return LostError(f"the job failed: {reason}", path="spark")
 
 
 def _witness(path: str) -> str:

@@ -14,12 +14,13 @@ import pytest
 from rocketfsck import store
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.seam import Outcome
-from rocketfsck.errors import StoreError
-from rocketfsck.pipeline.export import marks, opening
+from rocketfsck.errors import LostError, StoreError
 from rocketfsck.pipeline.export.append import append_stores
 from rocketfsck.pipeline.export.job import export_stores
-from rocketfsck.pipeline.export.model import ExportOptions
+from rocketfsck.pipeline.export.model import ExportOptions, ExportResult
+from rocketfsck.pipeline.export.write import PartitionWriter
 from rocketfsck.pipeline.sources import find_sources
+from rocketfsck.pipeline.views.model import Wanted
 
 from tests.conftest import Directory
 from tests.unit.cli.conftest import Cli
@@ -149,14 +150,110 @@ def test_workers_open_the_stores(
     assert _brokers(into) == {"broker-a", "broker-c"}
 
 
-def test_a_log_that_was_cut_ends_the_run(fleet: Path, tmp_path: Path) -> None:
-    pytest.importorskip("deltalake")
+def _appended(fleet: Path, into: Path, engine: Any = None) -> ExportResult:
     sources = find_sources([fleet / f"broker-{name}" for name in "abc"])
-    options = ExportOptions(table_format="delta")
-    append_stores(sources, tmp_path / "tables", options)
+    return append_stores(sources, into, ExportOptions(table_format="delta"), engine=engine)
+
+
+def test_a_log_that_was_cut_since_the_last_run_ends_its_store_alone(fleet: Path, tmp_path: Path) -> None:
+    pytest.importorskip("deltalake")
+    into = tmp_path / "tables"
+    _appended(fleet, into)
+    shutil.rmtree(fleet / "broker-b")
+    shutil.copytree(fleet / "broker-a", fleet / "broker-b")
     shutil.rmtree(fleet / "broker-c" / "commitlog")
     (fleet / "broker-c" / "commitlog").mkdir()
-    with pytest.raises(marks.LogCutError, match="cut or replaced"):
-        append_stores(find_sources([source.path for source in sources]), tmp_path / "tables", options)
-    task = opening.OpenTask(sources[1], "messages", options.wanted)
-    assert isinstance(opening.open_one(task), StoreError)
+    result = _appended(fleet, into)
+    ((broker, error),) = result.failed
+    assert (broker, "the log was cut or replaced, so nothing of it was appended" in error) == (
+        "broker-c",
+        True,
+    )
+    assert _brokers(into) == {"broker-a", "broker-b", "broker-c"}
+    assert [one["broker"] for one in _manifest(into / result.run)["stores"]] == ["broker-a", "broker-b"]
+    shutil.rmtree(fleet / "broker-a")
+    shutil.rmtree(fleet / "broker-b")
+    with pytest.raises(StoreError, match="the log was cut or replaced"):
+        append_stores(find_sources([fleet / "broker-c"]), into, ExportOptions(table_format="delta"))
+
+
+def _manifest(folder: Path) -> Any:
+    return json.loads((folder / "_manifest.json").read_text("utf-8"))
+
+
+class Cutting(Workers):
+    """An engine on whose workers the log of broker-c is cut, when `kernel` is about to run."""
+
+    def __init__(self, kernel: str, log: Path) -> None:
+        super().__init__()
+        self.kernel, self.log = kernel, log
+
+    def run(
+        self, kernel: Callable[[Any], Any], tasks: Sequence[Any], *, deadline: float | None = None
+    ) -> Iterator[Outcome[Any, Any]]:
+        if kernel.__name__ == self.kernel:
+            with self.log.open("r+b") as file:
+                file.truncate(2000)
+        yield from super().run(kernel, tasks, deadline=deadline)
+
+
+@pytest.mark.parametrize("kernel", ["export_part", "mark_one"])
+def test_a_log_that_is_cut_while_it_is_read_ends_its_store_alone(
+    fleet: Path, tmp_path: Path, kernel: str
+) -> None:
+    pytest.importorskip("deltalake")
+    log = fleet / "broker-c" / "commitlog" / f"{0:020}"
+    whole, into = log.read_bytes(), tmp_path / "tables"
+    result = _appended(fleet, into, Cutting(kernel, log))
+    assert [broker for broker, _ in result.failed] == ["broker-b", "broker-c"]
+    assert str(log) in result.failed[1][1] or str(fleet / "broker-c") in result.failed[1][1]
+    assert (_brokers(into), set(result.last), set(result.marks)) == ({"broker-a"}, {"broker-a"}, {"broker-a"})
+    assert [one["broker"] for one in _manifest(into)["stores"]] == ["broker-a"]
+    assert {path.name for path in into.rglob("*.parquet")} == {Path(file.path).name for file in result.files}
+    log.write_bytes(whole)  # the next run has all of it
+    again = _appended(fleet, into)
+    assert [broker for broker, _ in again.failed] == ["broker-b"]
+    assert _brokers(into) == {"broker-a", "broker-c"}
+    alone = export_stores(find_sources([fleet / "broker-c"]), tmp_path / "alone")
+    assert again.row_count == alone.row_count > 0
+
+
+def test_what_is_wrong_with_the_table_ends_the_run(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So does FAILFAST: nothing is left out silently."""
+    log = fleet / "broker-c" / "commitlog" / f"{0:020}"
+    sources = find_sources([fleet / f"broker-{name}" for name in "abc"])
+    strict = ExportOptions(wanted=Wanted(mode="FAILFAST"))
+    with pytest.raises(StoreError, match=r"broker-c"):
+        export_stores(sources, tmp_path / "strict", strict, engine=Cutting("export_part", log))
+
+    def full(*_: Any) -> None:
+        raise StoreError("cannot be written: No space left on device", path="table")
+
+    monkeypatch.setattr(PartitionWriter, "write", full)
+    with pytest.raises(StoreError, match="No space left"):
+        export_stores(sources, tmp_path / "full")
+    assert not (tmp_path / "strict").exists()
+    assert not (tmp_path / "full").exists()
+
+
+def test_a_file_that_kills_workers_is_named(fleet: Path, tmp_path: Path) -> None:
+    class Deadly(Workers):
+        def run(
+            self, kernel: Callable[[Any], Any], tasks: Sequence[Any], *, deadline: float | None = None
+        ) -> Iterator[Outcome[Any, Any]]:
+            if any(
+                getattr(task, "parts", ()) and task.parts[0].source.broker == "broker-c" for task in tasks
+            ):
+                raise LostError("the job failed: a worker died", path="spark")
+            yield from super().run(kernel, tasks, deadline=deadline)
+
+    sources = find_sources([fleet / f"broker-{name}" for name in "abc"])
+    result = export_stores(sources, tmp_path / "tables", engine=Deadly())
+    log = fleet / "broker-c" / "commitlog" / f"{0:020}"
+    assert result.failed[1] == (
+        "broker-c",
+        f"{log}: cannot be read by any worker: spark: the job failed: a worker died",
+    )
+    assert _brokers(tmp_path / "tables") == {"broker-a"}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rocketfsck.engine.seam import Outcome
-from rocketfsck.errors import StoreError
+from rocketfsck.errors import LostError
 from rocketfsck.pipeline.fleet.stages import Begin, End, Share
 
 
@@ -39,7 +39,7 @@ class Distant:
         for index in reversed(range(len(tasks))):
             self.steps.append(tasks[index])
             if self.kills(tasks[index]):
-                raise StoreError("the job failed: a worker died", path="spark")
+                raise LostError("the job failed: a worker died", path="spark")
             if self.twice:
                 self.steps.append(tasks[index])
                 kernel(pickle.loads(pickle.dumps(tasks[index])))

@@ -219,7 +219,7 @@ def test_a_log_that_was_cut_is_refused(store_copy: Directory, tmp_path: Path, ta
     _append(out, store, table_format=table_format)
     whole = _offsets(out, table_format)
     undo = cut(store, 700)
-    with pytest.raises(StoreError, match="the log was cut or replaced, so nothing was appended"):
+    with pytest.raises(StoreError, match="the log was cut or replaced, so nothing of it was appended"):
         _append(out, store, table_format=table_format)
     undo()
     at = _every(store)[-1][1]

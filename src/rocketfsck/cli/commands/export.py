@@ -121,8 +121,8 @@ def command(
 
     A STORE may also be a directory of stores; --into may be a URL, like s3://bucket/tables. Columns name the
     broker of each row and the place of its bytes.
-    export only reads the STOREs. Of several, one that cannot be opened is named, and the others are exported.
-    Exit status 4 means that a store is damaged, 8 that one could not be opened.
+    export only reads the STOREs. Of several, one that cannot be opened or read, or whose log was cut, is
+    named, and the others are exported. Exit status 4 means that a store is damaged, 8 that one is left out.
     """
     from rocketfsck.pipeline.export.append import append_stores
     from rocketfsck.pipeline.export.job import export_stores

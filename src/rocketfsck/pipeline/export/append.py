@@ -27,7 +27,7 @@ from rocketfsck.pipeline.export.existing import RUN_NAME, ExistingTable, TableCh
 from rocketfsck.pipeline.export.file import TEMPORARY
 from rocketfsck.pipeline.export.job import accept_files, export_stores, named
 from rocketfsck.pipeline.export.manifest import write_manifest
-from rocketfsck.pipeline.export.marks import marks_of, newly_listed, selection_digest
+from rocketfsck.pipeline.export.marks import newly_listed, selection_digest
 from rocketfsck.pipeline.export.model import SUCCESS, WORK, ExportOptions, ExportResult
 from rocketfsck.pipeline.export.plan import plan_export
 from rocketfsck.pipeline.export.remote import demand_selection, export_to_objects
@@ -48,9 +48,8 @@ def append_stores(
     """Append the messages that the table in `into` does not have; without a table, export all of them.
 
     Raises UsageError for what makes no sense, a directory without such a table, and other columns or another
-    selection than the table has; StoreError for a log that does not continue what the table has, where
-    something cannot be read or written, and where another run changed the table first. Then the table is as
-    it was.
+    selection than the table has; StoreError where something cannot be written, no store can be read or
+    continues what the table has, and where another run changed the table first. Then the table is as it was.
     """
     _demand_appendable(options)
     if is_remote(into):
@@ -76,12 +75,11 @@ def append_stores(
         accept_files(run.path, work, result)
         result = result.below(run.path.name)
         if result.last:
-            about = {**plan.about, "run": run.path.name}
+            about = {**plan.about_without(result.failed), "run": run.path.name}
             write_manifest(run.path, about, plan.shape, options, result)
-            marks = marks_of(sources, result.last, engine)
             sync_below(run.path)
             run.is_committing = True
-            table.append(result.files, marks, about)
+            table.append(result.files, result.marks, about)
             (run.path / SUCCESS).touch()
         else:  # damage alone, which the next run finds again
             shutil.rmtree(run.path)

@@ -24,7 +24,7 @@ from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.export import tables
 from rocketfsck.pipeline.export.file import TEMPORARY
 from rocketfsck.pipeline.export.manifest import write_manifest
-from rocketfsck.pipeline.export.marks import marks_of, newly_listed, selection_digest
+from rocketfsck.pipeline.export.marks import newly_listed, selection_digest
 from rocketfsck.pipeline.export.model import SUCCESS, WORK, ExportOptions, ExportResult
 from rocketfsck.pipeline.export.plan import plan_export
 from rocketfsck.pipeline.export.remote import export_to_objects
@@ -46,7 +46,7 @@ def export_stores(
 
     Raises UsageError for what makes no sense, a directory that exists (but for `replace_existing`) and
     packages that are missing; StoreError where something cannot be read or written. Then `into` is as it was.
-    Of several stores, those that cannot be opened are left out and named in the result.
+    Of several stores, those that cannot be opened or read are left out and named in the result.
     """
     options = options or ExportOptions()
     if is_remote(into):
@@ -67,9 +67,9 @@ def export_stores(
         (work / TEMPORARY).mkdir(parents=True)
         result = write_files(work, plan, options, engine)
         accept_files(building, work, result)
-        write_manifest(building, plan.about, plan.shape, options, result)
+        about = plan.about_without(result.failed)
+        write_manifest(building, about, plan.shape, options, result)
         appendable = options.table_format != "parquet" and options.view == "messages"
-        marks = marks_of(sources, result.last, engine) if appendable else {}
         selection = selection_digest(options) if appendable else None
         if options.table_format == "delta":
             tables.commit_delta(
@@ -77,8 +77,8 @@ def export_stores(
                 plan.table_schema,
                 plan.shape.partition,
                 result.files,
-                plan.about,
-                marks=marks,
+                about,
+                marks=result.marks,
                 selection=selection,
             )
         if options.table_format != "iceberg":
@@ -90,10 +90,10 @@ def export_stores(
             plan.table_schema,
             plan.shape.partition,
             result.files,
-            plan.about,
+            about,
             name=name,
             properties=options.properties,
-            marks=marks,
+            marks=result.marks,
             selection=selection,
         )
         with named(into):

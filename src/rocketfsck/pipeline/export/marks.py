@@ -53,10 +53,6 @@ def selection_digest(options: ExportOptions) -> int:
     return _digest(json.dumps([chosen, wanted.mode, wanted.live_only]).encode())
 
 
-class LogCutError(StoreError):
-    """A log does not continue what a table has: nothing is appended, of any store."""
-
-
 @dataclass(frozen=True, slots=True)
 class MarkTask:
     """The last record that was read of a store."""
@@ -65,29 +61,42 @@ class MarkTask:
     last: LastRecord
 
 
-def marks_of(sources: Sequence[Source], last: Mapping[str, LastRecord], engine: Engine) -> dict[str, Mark]:
-    """The marks of the brokers of which a message was read. Raises StoreError."""
+def marks_of(
+    sources: Sequence[Source], last: Mapping[str, LastRecord], engine: Engine
+) -> tuple[dict[str, Mark], dict[str, StoreError]]:
+    """The marks of the brokers of which a message was read, and why others have none."""
     read = [MarkTask(source, last[source.broker]) for source in sources if source.broker in last]
     found = {outcome.task.source.broker: outcome.result for outcome in engine.run(mark_one, read)}
-    ordered = ((task.source.broker, found[task.source.broker]) for task in read)
-    return {broker: mark for broker, mark in ordered if mark is not None}
+    marks: dict[str, Mark] = {}
+    errors: dict[str, StoreError] = {}
+    for task in read:
+        broker = task.source.broker
+        result = found[broker]
+        if isinstance(result, StoreError):
+            errors[broker] = result
+        elif result is not None:
+            marks[broker] = result
+    return marks, errors
 
 
-def mark_one(task: MarkTask) -> Mark:
-    """The kernel: the mark of one store. Raises StoreError."""
-    store, record = open_source(task.source), task.last
+def mark_one(task: MarkTask) -> Mark | StoreError:
+    """The kernel: the mark of one store, or the reason why its last record cannot be read."""
     try:
-        epoch = _epoch_of(store, record.offset)
-    except StoreError:
-        epoch = UNKNOWN_EPOCH
-    digest = _record_digest(store, record.offset, record.size)
-    return Mark(epoch, record.offset, record.size, digest)
+        store, record = open_source(task.source), task.last
+        try:
+            epoch = _epoch_of(store, record.offset)
+        except StoreError:
+            epoch = UNKNOWN_EPOCH
+        digest = _record_digest(store, record.offset, record.size)
+        return Mark(epoch, record.offset, record.size, digest)
+    except StoreError as error:
+        return error
 
 
 def continuation(source: Source, mark: Mark) -> tuple[int, Gap | None]:
     """Where to continue in a log that has a mark, and what was deleted since.
 
-    Raises LogCutError for a log that does not continue what the mark says, naming the reason; StoreError.
+    Raises StoreError, also for a log that does not continue what the mark says.
     """
     store = open_source(source)
     demand_listed(store, MESSAGES.areas)  # a log that cannot be listed looks cut
@@ -117,9 +126,9 @@ def _demand_same(store: Store, source: Source, mark: Mark) -> None:
         raise _cut(source, f"{where}, but now other bytes are there")
 
 
-def _cut(source: Source, reason: str) -> LogCutError:
-    return LogCutError(
-        f"{reason}: the log was cut or replaced, so nothing was appended; export it to a new table",
+def _cut(source: Source, reason: str) -> StoreError:
+    return StoreError(
+        f"{reason}: the log was cut or replaced, so nothing of it was appended; export it to a new table",
         path=source.path,
     )
 

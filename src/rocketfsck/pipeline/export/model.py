@@ -12,6 +12,7 @@ from rocketfsck.pipeline.views.model import Part, Wanted
 
 if TYPE_CHECKING:
     from rocketfsck.pipeline.export.file import DataFile, FileShape
+    from rocketfsck.pipeline.export.marks import Mark
 
 TableFormat = Literal["parquet", "delta", "iceberg"]
 FORMATS: tuple[TableFormat, ...] = ("parquet", "delta", "iceberg")
@@ -131,10 +132,12 @@ class ExportResult:
     """What an export wrote: the files of the table, and beside it damage and what was too many partitions.
 
     `damage_told` is False where messages were selected: damage has no topic and no time, so none is read.
-    `last` is the last message read of each broker. `leftovers` are directories that killed runs left
-    and this run removed; `active_runs` are those in an object store whose processes may be alive. `gaps`
-    belong to a run that appends; `appended` is True if it did. `run` is the directory of this run, if any.
-    `failed` are brokers whose stores could not be opened, each with the reason.
+    `last` is the last message read of each broker, `marks` say so to a run that appends. `leftovers` are
+    directories that killed runs left and this run removed; `active_runs` are those in an object store whose
+    processes may be alive. `gaps` belong to a run that appends; `appended` is True if it did. `run` is the
+    directory of this run, if any.
+    `failed` are brokers of whose stores nothing is in the result, since they could not be opened or read,
+    each with the reason.
     """
 
     path: str
@@ -148,6 +151,7 @@ class ExportResult:
     task_count: int
     merged_count: int
     last: Mapping[str, LastRecord] = field(default_factory=dict)
+    marks: Mapping[str, Mark] = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
     leftovers: tuple[str, ...] = ()
     appended: bool = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +109,18 @@ class Objects:
                 system.rm(path, recursive=True)
 
         self._ask(name, DELETING, gone)
+
+    def keep_only(self, names: Container[str]) -> None:
+        """Delete all objects but those."""
+
+        def listed(system: Any, path: str) -> list[str]:
+            with suppress(FileNotFoundError):
+                return [str(found).removeprefix(path.rstrip("/") + "/") for found in system.find(path)]
+            return []
+
+        for name in self._ask("", LISTING, listed):
+            if name not in names:
+                self.delete(name)
 
     def _at(self, name: str) -> tuple[Any, str]:
         return file_system(self.url(name))

@@ -1,6 +1,6 @@
 """The stores of an export are opened and listed where the work is done; the driver gets what is in them.
 
-A store that cannot be opened is left out and named; a log that was cut or replaced ends the run.
+A store that cannot be opened, or whose log was cut or replaced, is left out and named.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from rocketfsck.engine import Engine
 from rocketfsck.errors import RocketfsckError
-from rocketfsck.pipeline.export.marks import LogCutError, Mark, continuation
+from rocketfsck.pipeline.export.marks import Mark, continuation
 from rocketfsck.pipeline.export.model import Gap
 from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.views.model import Part, Wanted
@@ -40,7 +40,7 @@ class OpenedStore:
 
 
 def open_one(task: OpenTask) -> OpenedStore | RocketfsckError:
-    """The kernel: open a store and list its parts, or the reason why not. Raises LogCutError."""
+    """The kernel: open a store and list its parts, or the reason why not."""
     source, wanted = task.source, task.wanted
     try:
         begin, gap = (None, None) if task.mark is None else continuation(source, task.mark)
@@ -48,8 +48,6 @@ def open_one(task: OpenTask) -> OpenedStore | RocketfsckError:
             wanted = replace(wanted, begin_offset=begin)
         facts = store_facts(source)
         return OpenedStore(facts, tuple(plan_parts(task.view, [source], wanted)), begin, gap)
-    except LogCutError:
-        raise
     except RocketfsckError as error:
         return error
 
@@ -59,7 +57,7 @@ def open_all(
 ) -> tuple[dict[str, OpenedStore], tuple[tuple[str, str], ...]]:
     """What is in each store, by broker, and of those that could not be opened the broker and the reason.
 
-    Raises the first such reason if no store is left, and LogCutError.
+    Raises the first such reason if no store is left.
     """
     jobs = [OpenTask(source, view, wanted, marks.get(source.broker)) for source in sources]
     found: list[OpenedStore | RocketfsckError | None] = [None] * len(jobs)

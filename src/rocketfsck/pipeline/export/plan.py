@@ -46,6 +46,11 @@ class ExportPlan:
     failed: tuple[tuple[str, str], ...] = ()
     """Brokers whose stores could not be opened, and why."""
 
+    def about_without(self, failed: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        """`about`, without the stores of brokers that failed."""
+        gone = {broker for broker, _ in failed}
+        return {**self.about, "stores": [one for one in self.about["stores"] if one["broker"] not in gone]}
+
     def wanted_of(self, broker: str) -> Wanted:
         """What is read of the stores of a broker."""
         begin = self.begins.get(broker)

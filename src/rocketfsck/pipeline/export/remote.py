@@ -27,11 +27,11 @@ from rocketfsck.pipeline.export import tables
 from rocketfsck.pipeline.export.existing import RUN_NAME, ExistingTable, TableChangedError, find_table
 from rocketfsck.pipeline.export.file import FileShape
 from rocketfsck.pipeline.export.manifest import write_manifest
-from rocketfsck.pipeline.export.marks import Mark, marks_of, newly_listed, selection_digest
+from rocketfsck.pipeline.export.marks import newly_listed, selection_digest
 from rocketfsck.pipeline.export.model import MANIFEST, SUCCESS, WORK, ExportOptions, ExportResult
 from rocketfsck.pipeline.export.objects import Objects
 from rocketfsck.pipeline.export.plan import ExportPlan, plan_export
-from rocketfsck.pipeline.export.runs import Cleared, ObjectRun, clear_object_runs, object_run
+from rocketfsck.pipeline.export.runs import OWNER, Cleared, ObjectRun, clear_object_runs, object_run
 from rocketfsck.pipeline.export.tasks import write_files
 from rocketfsck.pipeline.sources import Source
 from rocketfsck.store.scratch import scratch_parent
@@ -110,7 +110,7 @@ class _Plain:
             result = _written(run, plan, self.options, engine, cleared)
             run.demand_owned()
             former = self._runs()
-            about = {**plan.about, "run": run.name, "replaces": [*former]}
+            about = {**plan.about_without(result.failed), "run": run.name, "replaces": [*former]}
             manifest = _manifest(about, plan.shape, self.options, result)
             if replace_existing:
                 self.table.delete(SUCCESS)
@@ -175,10 +175,10 @@ class _Table:
             if found is not None and not result.last:  # damage alone, which the next run finds again
                 self.table.delete(run.name)
                 return replace(result, aside=(), run="")
-            about = {**plan.about, "run": run.name}
+            about = {**plan.about_without(result.failed), "run": run.name}
             run.objects.put(MANIFEST, _manifest(about, plan.shape, self.options, result))
             run.demand_owned()
-            self._commit(run, found, plan, result, about, marks_of(sources, result.last, engine))
+            self._commit(run, found, plan, result, about)
             run.objects.put(SUCCESS, b"")
         return result
 
@@ -197,9 +197,8 @@ class _Table:
         plan: ExportPlan,
         result: ExportResult,
         about: Mapping[str, Any],
-        marks: Mapping[str, Mark],
     ) -> None:
-        options = self.options
+        options, marks = self.options, result.marks
         run.keep = True  # from here on nobody but the table knows
         if found is not None:
             try:
@@ -235,6 +234,9 @@ def _written(
     """The files of a run, by their names below the table."""
     result = write_files(run.objects.root, plan, options, engine)
     run.objects.delete(WORK)
+    if result.failed != plan.failed:  # their tasks may have written something
+        named = (*result.files, *result.aside, *result.crowded)
+        run.objects.keep_only({OWNER, *(file.path for file in named)})
     return replace(
         result.below(run.name),
         path=str(run.table.root),

@@ -1,12 +1,20 @@
-"""The tasks of an export: the same, and the same files, whatever the engine and however many run at once."""
+"""The tasks of an export: the same, and the same files, whatever the engine and however many run at once.
+
+A store of which a task cannot read something (its log was cut while the export runs), or whose file no worker
+survives, is left out as a whole: nothing of it is in the result, and the next run that appends begins where
+this one did.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rocketfsck.engine import Engine
+from rocketfsck.engine.surviving import Dead, surviving
+from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export.file import DataFile, FileShape
+from rocketfsck.pipeline.export.marks import Mark, marks_of
 from rocketfsck.pipeline.export.merge import merge_files, plan_merges
 from rocketfsck.pipeline.export.model import ExportOptions, ExportResult, ExportTask, LastRecord, TaskResult
 from rocketfsck.pipeline.export.plan import ExportPlan
@@ -37,17 +45,34 @@ def write_files(work: Path, plan: ExportPlan, options: ExportOptions, engine: En
     ]
     total = sum(part.size for part in plan.parts)
     done = 0
-    found: list[TaskResult | None] = [None] * len(tasks)
-    last: dict[str, LastRecord] = {}
+    found: list[TaskResult | StoreError | None] = [None] * len(tasks)
     with phase("exporting", total) as at:
-        for outcome in engine.run(export_part, tasks):
-            found[outcome.index] = outcome.result
-            done += sum(part.size for part in outcome.task.parts)
+        for task, result, _ in surviving(engine, export_part, tasks):
+            found[task.number] = _named(task, result) if isinstance(result, Dead) else result
+            done += sum(part.size for part in task.parts)
             at.at(done)
-    results = [result for result in found if result is not None]
-    for task, result in zip(tasks, found, strict=True):  # in the order of each log
-        if result is not None and result.last is not None:
-            last[task.parts[0].source.broker] = result.last
+    errors: dict[str, StoreError] = {}
+    last: dict[str, LastRecord] = {}
+    for task, written in zip(tasks, found, strict=True):  # in the order of each log
+        broker = task.parts[0].source.broker
+        if isinstance(written, StoreError):
+            errors.setdefault(broker, written)
+        elif written is not None and written.last is not None:
+            last[broker] = written.last
+    marks: Mapping[str, Mark] = {}
+    if options.view == "messages" and options.table_format != "parquet":
+        sources = dict.fromkeys(task.parts[0].source for task in tasks)
+        read = [source for source in sources if source.broker not in errors]
+        marks, unmarked = marks_of(read, last, engine)
+        errors |= unmarked
+    brokers = {task.parts[0].source.broker for task in tasks}
+    if errors and brokers <= errors.keys():
+        raise next(iter(errors.values()))
+    results = [
+        written
+        for task, written in zip(tasks, found, strict=True)
+        if isinstance(written, TaskResult) and task.parts[0].source.broker not in errors
+    ]
     files = [file for result in results for file in result.files]
     before = len(files)
     if options.merge:
@@ -64,10 +89,18 @@ def write_files(work: Path, plan: ExportPlan, options: ExportOptions, engine: En
         damage_told=not options.wanted.selects_messages,
         task_count=len(tasks),
         merged_count=before - len(files),
-        last=last,
-        gaps=plan.gaps,
-        failed=plan.failed,
+        last={broker: record for broker, record in last.items() if broker not in errors},
+        marks=marks,
+        gaps=tuple(gap for gap in plan.gaps if gap.broker not in errors),
+        failed=(*plan.failed, *((broker, str(error)) for broker, error in errors.items())),
     )
+
+
+def _named(task: ExportTask, dead: Dead) -> StoreError:
+    """What is said of a task that no worker survived: the first of its files."""
+    part = task.parts[0]
+    path = f"{part.source.path}/{part.file}" if part.file else part.source.path
+    return StoreError(f"cannot be read by any worker: {dead.error}", path=path)
 
 
 def _runs(parts: Sequence[Part]) -> Iterator[tuple[Part, ...]]:

@@ -5,24 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.export.layout import text_name
 from rocketfsck.pipeline.export.model import DATE, TIME, ExportTask, LastRecord, TaskResult
 from rocketfsck.pipeline.export.write import PartitionWriter, codes_of
 from rocketfsck.pipeline.views.model import Part, Wanted
 from rocketfsck.pipeline.views.table import read_part
 from rocketfsck.progress import part as piece
+from rocketfsck.store.places.locations import is_remote
 
 
-def export_part(task: ExportTask) -> TaskResult:
-    """Kernel: write the files of a task and say which they are.
+class _UnreadError(Exception):
+    """Nothing more can be read of a store."""
 
-    Done twice it writes the same files. Raises StoreError where something cannot be read or written.
+    def __init__(self, error: StoreError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def export_part(task: ExportTask) -> TaskResult | StoreError:
+    """Kernel: write the files of a task and say which they are, or why the store cannot be read.
+
+    Done twice it writes the same files. Raises StoreError where something cannot be written, and for FAILFAST
+    also where something cannot be read.
     """
+    try:
+        return _export(task)
+    except _UnreadError as unread:
+        return unread.error
+
+
+def _export(task: ExportTask) -> TaskResult:
     name = f"{task.number:05d}"
     damage_count = damaged_byte_count = corrupt_count = 0
     last: LastRecord | None = None
@@ -58,8 +77,28 @@ def export_part(task: ExportTask) -> TaskResult:
 
 
 def _read(part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    with piece(part.size, start=part.start):
-        yield from read_part(part, wanted)
+    try:
+        with piece(part.size, start=part.start):
+            yield from read_part(part, wanted)
+            if wanted.on_unreadable == "fail":
+                _demand_uncut(part)
+    except StoreError as error:
+        if wanted.mode == "FAILFAST":
+            raise
+        raise _UnreadError(error) from error
+
+
+def _demand_uncut(part: Part) -> None:
+    """Raise StoreError for a file of this machine that has fewer bytes than when the export was planned."""
+    if is_remote(part.source.path) or not part.file:
+        return
+    file = Path(part.source.path) / part.file
+    try:
+        size = file.stat().st_size
+    except OSError:
+        return  # deleted after it was read
+    if size < part.file_size:
+        raise StoreError(f"the log was cut: {size} of {part.file_size} bytes are left", path=str(file))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rocketfsck.engine import Engine, LocalEngine
+from rocketfsck.engine.surviving import Dead, surviving
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.fleet.packing import HELD_SIZE, WHOLE_WEIGHT, Piece, bounded, pack, rounds
 from rocketfsck.pipeline.fleet.spool import Kept, Spool
@@ -62,13 +63,6 @@ class _Large:
     def size(self) -> int:
         """Bytes that the end of the job is to know."""
         return self.packed.size + sum(kept.size for stage in self.stages for kept in stage)
-
-
-@dataclass(frozen=True, slots=True)
-class _Dead:
-    """A step that no worker survived, and what the engine said."""
-
-    error: StoreError
 
 
 def attempts_of(engine: Engine) -> int:
@@ -156,7 +150,7 @@ class _Driver:
         again = []
         for step, found in self._surviving(begins):
             assert isinstance(step, Begin)
-            if isinstance(found, _Dead) and step.whole_weight:
+            if isinstance(found, Dead) and step.whole_weight:
                 again.append(replace(step, whole_weight=0))
             else:
                 yield from self._take(step, found)
@@ -177,7 +171,7 @@ class _Driver:
         for step, found in self._surviving(steps):
             if isinstance(step, Share):
                 item = by_number[step.number]
-                if isinstance(found, _Dead):
+                if isinstance(found, Dead):
                     found = _named_error(item.begin.job, step, found)
                 assert isinstance(found, bytes)
                 item.found[step.first] = self._spool.keep(found)
@@ -208,54 +202,29 @@ class _Driver:
             packed = self._spool.keep(found.packed)
             self._large.append(_Large(begin, packed, weights, len(found.weights), known))
             return
-        error = found.error if isinstance(found, _Dead) else found
+        error = found.error if isinstance(found, Dead) else found
         yield begin.number, _result(begin.job, error), self._seconds[begin.number]
 
     def _surviving(self, steps: Sequence[Step]) -> Iterator[tuple[Step, Any]]:
-        """What came of each step, in any order.
-
-        Where the engine gives up as a whole (a worker died each time that it had a certain step), the steps
-        that are left are tried again in halves, until the one that does it is alone; a share of several tasks
-        is halved, too.
-        """
-        left = dict(enumerate(steps))
-        try:
-            for outcome in self._engine.run(run_step, steps) if steps else ():
-                step = left.pop(outcome.index)
-                assert outcome.result is not None  # no deadline was given
-                self._seconds[_number(step)] += outcome.seconds
-                yield step, outcome.result
-            return
-        except StoreError as error:
-            failure = error
-        rest = list(left.values())
-        if not rest:
-            return
-        if len(steps) == 1:
-            halves = _halves(rest[0])
-            if not halves:
-                yield rest[0], _Dead(failure)
-                return
-        else:
-            middle = (len(rest) + 1) // 2
-            halves = (rest[:middle], rest[middle:])
-        for half in halves:
-            yield from self._surviving(half)
+        """What came of each step, in any order; a share of several tasks that kills is halved."""
+        for step, found, seconds in surviving(self._engine, run_step, steps, _halves):
+            self._seconds[_number(step)] += seconds
+            yield step, found
 
 
 def _number(step: Step) -> int:
     return step.begin.number if isinstance(step, End) else step.number
 
 
-def _halves(step: Step) -> tuple[list[Step], ...]:
+def _halves(step: Step) -> tuple[Step, ...]:
     """A share of several tasks as two; nothing for what cannot be halved."""
     if not isinstance(step, Share) or step.last - step.first < 2:
         return ()
     middle = (step.first + step.last) // 2
-    return [replace(step, last=middle)], [replace(step, first=middle)]
+    return replace(step, last=middle), replace(step, first=middle)
 
 
-def _named_error(job: StoreJob, share: Share, dead: _Dead) -> bytes:
+def _named_error(job: StoreJob, share: Share, dead: Dead) -> bytes:
     """The result of a task that no worker survived: an error with the name of its file."""
     path = job.name(task_of(share.packed, share.first))
     return pack_results([StoreError(f"cannot be read by any worker: {dead.error}", path=path)])
