@@ -10,6 +10,8 @@
     queues-spark    the same on Spark (some 20 minutes); has a page of its own
     since           instead of all others, what the second night of `check --since` reads of 10 GiB (makes two
                     stores of that size in the folder, and deletes them); has a page of its own
+    driver          instead of all others, the memory of a driver over 10 and 500 stores on a cluster (some 40
+                    minutes); has a page of its own
     --folder DIR    where the files that are read are made and kept (some 4 GB; default: a folder of the
                     system's temporary directory)
     --rounds N      how often each job runs; its least time counts (default 7)
@@ -39,6 +41,7 @@ import numpy as np
 from benchmarks import (
     commands,
     data,
+    drivermemory,
     fleetpage,
     jobs,
     pages,
@@ -65,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure rocketfsck's bulk paths."
     )
-    names = ["spark", "queues", "queues-spark", "pages", "since", "fleet"]
+    names = ["spark", "queues", "queues-spark", "pages", "since", "driver", "fleet"]
     parser.add_argument("part", nargs="?", choices=names)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "rocketfsck-benchmarks")
     parser.add_argument("--rounds", type=int, default=7)
@@ -85,6 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
         "queues-spark": partial(queue_groups, spark=True),
         "pages": page_groups,
         "since": since_groups,
+        "driver": driver_groups,
     }
     chosen = parts[given.part]
     for name, group in chosen(given.folder, given.rounds, given.small).items():
@@ -95,7 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not (given.small or given.only or given.no_write):
         name = re.sub(r"[^a-z0-9]+", "-", _processor().lower()).strip("-")
         abouts = {None: ABOUT, "spark": spark.ABOUT, "pages": pages.ABOUT, "since": since.ABOUT}
-        about = abouts.get(given.part, queues.ABOUT)
+        about = (abouts | {"driver": drivermemory.ABOUT}).get(given.part, queues.ABOUT)
         page = name if given.part is None else f"{name}-{given.part}"
         (RESULTS / f"{page}.md").write_text(report(rows, given.rounds, load, about), "utf-8")
     missed = [row for row in rows if not row.met]
@@ -163,6 +167,13 @@ def since_groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[[
     del rounds  # bytes are the same each time
     size = GIB // 16 if small else 10 * GIB
     return {"since": lambda: since.since_rows(folder, size, with_goals=not small)}
+
+
+def driver_groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[[], Iterable[Row]]]:
+    """What `python -m benchmarks driver` measures. A small run has no goals."""
+    del rounds  # once: the memory of a process is no matter of chance
+    counts = (2, 10) if small else drivermemory.COUNTS
+    return {"driver": lambda: drivermemory.driver_rows(folder, counts, with_goals=not small)}
 
 
 def _line(row: Row) -> str:

@@ -64,7 +64,7 @@ def driver_rows(folder: Path, counts: tuple[int, ...] = COUNTS, *, with_goals: b
         for count in counts:
             _link_fleet(work / "once", work / f"fleet-{count}", count)
         with standalone_cluster(work / "cluster") as cluster:
-            for name in ("check", "check in shares", "rebuild", "report"):
+            for name in ("check", "check in shares", "rebuild"):
                 found = {count: _used(cluster, name, work, count) for count in counts}
                 yield from _rows(name, found, counts, with_goals)
     finally:
@@ -112,7 +112,6 @@ def _used(cluster: Cluster, name: str, work: Path, count: int) -> Used:
     arguments = {
         "check": ["--tables", str(made / "tables"), "--quiet"],
         "rebuild": ["all", "--into", str(made / "built"), "--no-sync", "--format", "json"],
-        "report": ["--by", "topic", "--format", "json"],
     }[command]
     if command == "rebuild":
         arguments = [arguments[0], str(work / f"fleet-{count}" / "broker-*"), *arguments[1:]]
