@@ -32,7 +32,7 @@ from tests.conftest import NIGHTLY
 
 GEOMETRY = Geometry(4096, 200, 92, 100, 4, 10)
 OPTIONS = WriteOptions(geometry=GEOMETRY, sync=True)
-MOMENTS = None if NIGHTLY else 24
+MOMENTS = None if NIGHTLY else 16
 """So many operations at which the process dies, all of them nightly; the last dozen are always among them."""
 
 

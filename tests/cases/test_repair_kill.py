@@ -38,8 +38,8 @@ from tests.conftest import NIGHTLY, Directory
 
 MTIME = 1_600_000_000_000_000_000
 MODES = pytest.mark.parametrize("in_place", [False, True], ids=["beside", "in-place"])
-STEP = 1 if NIGHTLY else 3
-"""Every so many operations: all of them nightly, a third of them, in turn by the way, in between."""
+STEP = 1 if NIGHTLY else 5
+"""Every so many operations: all of them nightly, a fifth of them, in turn by the way, in between."""
 
 WAYS = pytest.mark.parametrize("links", [True, False], ids=["links", "copies"], indirect=True)
 State = dict[str, tuple[int, bytes]]

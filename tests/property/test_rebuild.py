@@ -18,6 +18,7 @@ from rocketfsck.scan.threads import pieces
 from rocketfsck.store import open_store
 from rocketfsck.writer import EndState, Event, OutgoingMessage, WriteOptions, write_store
 
+from tests.conftest import NIGHTLY
 from tests.property.writer_strategies import broker_conf, stores
 
 AREAS = ("consumequeue", "batchconsumequeue", "consumequeue_ext", "index")
@@ -44,7 +45,7 @@ def _files(root: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
 @given(made=stores(events=False))
-@settings(max_examples=60)
+@settings(max_examples=60 if NIGHTLY else 30)
 def test_rebuilt_is_what_was_written(compiled: bool, made: tuple[WriteOptions, list[Event]]) -> None:
     options, events = made
     options = replace(options, end_state=EndState.CLEAN)

@@ -137,7 +137,9 @@ run(arguments)
 """
 
 
-@pytest.mark.parametrize("place", ["accept_files", "sync_below", "commit", "committed"])
+@pytest.mark.parametrize(
+    "place", ["accept_files", pytest.param("sync_below", marks=pytest.mark.nightly), "commit", "committed"]
+)
 def test_killed_runs_leave_the_table_and_no_message_twice(
     store_copy: Directory,
     tmp_path: Path,

@@ -68,7 +68,7 @@ class Recovered:
 class Disk:
     """A store's directories and files of units, for as long as starts are predicted on it."""
 
-    __slots__ = ("_entries", "_heads", "_left", "is_sound", "kept", "recovered")
+    __slots__ = ("_entries", "_heads", "_left", "index_notes", "is_sound", "kept", "recovered")
 
     def __init__(self, *, is_sound: bool = False) -> None:
         """`is_sound`: a check has found nothing wrong, so that units are valid up to the first zeros."""
@@ -78,6 +78,8 @@ class Disk:
         self._left = KEPT_SIZE
         self.recovered: dict[tuple[str, ...], Recovered] = {}
         """By the paths of a queue's files."""
+        self.index_notes: dict[bool, str | None] = {}
+        """What `index_note` says, by whether files of DLedger's log count."""
         self.kept: dict[tuple[str, int], Any] = {}
         """What is found once in an area, by its directory and the size of its files."""
 

@@ -86,9 +86,12 @@ class StartState:
         self.checkpoint = read_start_checkpoint(store)
         self.topic_kinds, self.kinds_known = topic_kinds(store)
         self.notes = notes_of(settings, self.role)
-        newer = index_note(store) if self.role.index_enabled else None
-        if newer is not None:
-            self.notes.append(f"{newer}, so the prediction does not count all new entries")
+        if self.role.index_enabled:
+            if self.has_entries not in self.disk.index_notes:
+                self.disk.index_notes[self.has_entries] = index_note(store)
+            newer = self.disk.index_notes[self.has_entries]
+            if newer is not None:
+                self.notes.append(f"{newer}, so the prediction does not count all new entries")
         if any(other.kind in SEGMENT_KINDS for other in store.others):
             self.notes.append(TIERED_NOTE)
         if store.live.locked:
