@@ -20,6 +20,7 @@ from rocketfsck.cli.pages.making import page_of
 from rocketfsck.documents import to_document
 from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.seam import Engine
+from rocketfsck.page.after import Tried
 from rocketfsck.page.buckets import TimeBuckets
 from rocketfsck.page.collect import Material, collect
 from rocketfsck.page.fleet import fleet_page
@@ -33,7 +34,7 @@ from rocketfsck.query.counts.counting import Account, Tally
 from rocketfsck.query.start.verdict import Prediction
 from rocketfsck.query.timeline.events import Event
 from rocketfsck.repair.plan.model import Action, Extent, Loss, Plan, PlannedStore
-from rocketfsck.repair.verdict import judge_store, predicted
+from rocketfsck.repair.verdict import Verdict, judge_store, predicted
 from rocketfsck.rulenames import RuleName
 from rocketfsck.store import open_store
 from rocketfsck.store.model import ConsumeQueue, IndexFile, MappedFile, MappedFileQueue, Store
@@ -136,8 +137,31 @@ def large_page(
         facts,
         (),
         plan,
+        _large_trial(small, survey, facts, verdict),
     )
     return collect(material, survey, limits)
+
+
+def _large_trial(store: Store, survey: Survey, facts: list[QueueFacts], verdict: Verdict) -> Tried:
+    """A plan that changes every strip and every queue, and adds a file to each queue."""
+    logs = [
+        None if log is None else replace(log, spans=log.spans[::2], bad=log.bad[:20], bad_count=20)
+        for log in survey.logs
+    ]
+    queues = []
+    for queue in store.queues:
+        more = _mapped(f"consumequeue/{queue.topic}/{queue.queue_id}", 12_000_000, 6_000_000)
+        files = replace(queue.mapped_files, files=(*queue.files, more))
+        queues.append(replace(queue, mapped_files=files))
+    found = replace(
+        survey,
+        logs=tuple(logs),
+        indexes=tuple(None if one is None else replace(one, longest_chain=61) for one in survey.indexes),
+        positions=tuple((*place[:3], place[3] + 1) for place in survey.positions),
+    )
+    then = [replace(fact, max_offset=fact.max_offset + 1_234_567, min_offset=1) for fact in facts]
+    starts = [Prediction(one.version, one.alike, None) for one in verdict.starts]
+    return Tried(replace(store, queues=tuple(queues)), found, then, starts, str)
 
 
 def large_store(file_count: int, queue_count: int) -> Store:

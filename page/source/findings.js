@@ -8,9 +8,9 @@ const RANK = { error: 2, warning: 1, info: 0 };
 /** The section of findings: {element, open(index)}. */
 export function findingsSection(model, view) {
     const { findings: page } = model.page;
-    const groups = page.rules.map((rule) => ({ rule, rows: [] }));
+    const groups = page.rules.filter((rule) => rule.count > 0).map((rule) => ({ rule, rows: [] }));
     const byRule = new Map(groups.map((group) => [group.rule, group]));
-    for (const finding of model.findings) byRule.get(finding.rule)?.rows.push(finding);
+    for (const finding of model.findings) if (!finding.gone) byRule.get(finding.rule)?.rows.push(finding);
     groups.sort(
         (one, other) =>
             (RANK[other.rule.severity] ?? 0) - (RANK[one.rule.severity] ?? 0) ||
@@ -38,7 +38,7 @@ export function findingsSection(model, view) {
             const own = `${rule.rule} ${rule.slug} ${rule.why} ${rule.advice}`.toLowerCase();
             group.shown = group.rows.filter(
                 (row) =>
-                    (!open.checked || row.actions.length === 0) &&
+                    (!open.checked || !row.answered) &&
                     (asked === "" || own.includes(asked) || textOf(row).includes(asked)),
             );
             return group.shown.length > 0 || (group.rows.length === 0 && own.includes(asked));
@@ -64,7 +64,8 @@ export function findingsSection(model, view) {
         "section",
         { id: "findings", "aria-labelledby": "findings-title" },
         el("h2", { id: "findings-title" }, "Findings"),
-        groups.length === 0 && el("p", {}, "The check has no finding."),
+        groups.length === 0 &&
+            el("p", {}, model.after ? "The plan leaves no finding." : "The check has no finding."),
         unlisted > 0 &&
             el(
                 "p",
@@ -77,7 +78,7 @@ export function findingsSection(model, view) {
                 { class: "tools", role: "group", "aria-label": "Filter findings" },
                 el("label", {}, "Severity ", severity),
                 el("label", {}, "Filter ", words),
-                model.actions.length > 0 && el("label", {}, open, " Only what the plan leaves"),
+                model.actions.length > 0 && !model.after && el("label", {}, open, " Only what the plan leaves"),
             ),
         groups.length > 0 && tally,
         list,
@@ -89,7 +90,7 @@ export function findingsSection(model, view) {
         open(index) {
             const finding = model.findings[index];
             const group = finding && byRule.get(finding.rule);
-            if (!group) return;
+            if (!group || finding.gone) return;
             if (!group.shown.includes(finding) || !group.element.isConnected) {
                 severity.value = "";
                 words.value = "";

@@ -48,7 +48,7 @@ export function lanesOf(model, view, listed, repairs, width) {
         fill: model.kinds[part.kind],
     }));
     const repaired = fates(repairs);
-    if (view.after && model.page.plan)
+    if (model.after)
         lanes.push({ title: "Content after the plan", parts: [...content, ...repaired] });
     else lanes.push({ title: "Content", parts: content });
     for (const start of model.lanes) {
@@ -64,20 +64,19 @@ export function lanesOf(model, view, listed, repairs, width) {
             parts: [...fates(start.spans), ...marks],
         });
     }
-    if (repairs.starts.length > 0 && !view.after)
+    if (repairs.starts.length > 0 && !model.after)
         lanes.push({ title: "Places of the plan", parts: repaired });
-    const open = listed.filter((finding) => !view.after || finding.actions.length === 0);
-    const places = open.map((finding) => ({
+    const places = listed.map((finding) => ({
         start: finding.at,
         end: finding.to,
         index: finding.index,
         weight: finding.count,
         rank: rankOf(finding.rule.severity),
     }));
-    const crowds = view.after ? [] : model.crowds.map((one) => ({ ...one, rank: rankOf(one.severity) }));
+    const crowds = model.crowds.map((one) => ({ ...one, rank: rankOf(one.severity) }));
     const worst = [...SEVERITIES].reverse().map(([name, sign]) => `${sign} ${name}`);
     lanes.push({
-        title: `${view.after ? "Findings that the plan leaves" : "Findings"} (${worst.join(", ")})`,
+        title: `${model.after ? "Findings that the plan leaves" : "Findings"} (${worst.join(", ")})`,
         marks: gathered([...places, ...crowds], from, to, Math.max(8, Math.floor(width / 30))),
     });
     if (to - from <= width / 18) lanes.push(...byteLanes(model, from, to));

@@ -1,4 +1,5 @@
 // The report page: reads the document in the page and builds all sections from it.
+import { hasPlan, pageAfter } from "./after.js";
 import { el } from "./dom.js";
 import { findingsSection, planSection } from "./findings.js";
 import { damageSection, filesSection } from "./files.js";
@@ -9,27 +10,19 @@ import { mapSection } from "./map.js";
 import { FATES, makeModel } from "./model.js";
 import { addPatterns } from "./patterns.js";
 import { queuesSection } from "./queues.js";
+import { follow, makeSwitch, switchBar } from "./sides.js";
 import { timelineSection } from "./timeline.js";
 import { madeOf, startsSection, verdictSection } from "./verdict.js";
 import { makeView } from "./view.js";
 
-function storeSections(page) {
-    const model = makeModel(page);
+/** All sections of one side of the page that are drawn from its model. */
+function sideOf(page, after) {
+    const model = makeModel(page, after);
     const view = makeView(model.total);
-    addPatterns([...model.kinds, ...FATES]);
     const findings = findingsSection(model, view);
     const plan = planSection(model, view);
     const links = { finding: (index) => findings.open(index) };
-    const open = () => openFragment(findings, plan);
-    window.addEventListener("hashchange", open);
-    document.addEventListener("click", (event) => {
-        const link = event.target.closest?.("a[data-action]");
-        if (!link) return;
-        event.preventDefault();
-        plan?.show(Number(link.dataset.action));
-    });
     const sections = [
-        verdictSection(model, view),
         startsSection(model, view),
         model.total > 0 ? mapSection(model, view, links) : null,
         hexSection(model, view),
@@ -41,13 +34,50 @@ function storeSections(page) {
         queuesSection(model),
         indexSection(model, view),
     ].filter(Boolean);
-    return { sections, open, made: madeOf(page) };
+    return { model, view, findings, plan, sections };
 }
 
-function openFragment(findings, plan) {
-    const found = window.location.hash.match(/^#(finding|action)-(\d{1,7})$/);
-    if (found && found[1] === "finding") findings.open(Number(found[2]));
-    if (found && found[1] === "action") plan?.show(Number(found[2]));
+function storeSections(page, main) {
+    const side = makeSwitch();
+    const before = sideOf(page, false);
+    let after = null;
+    let now = before;
+    addPatterns([...before.model.kinds, ...FATES]);
+    side.onChange(() => {
+        const last = now;
+        after ??= sideOf(pageAfter(page), true);
+        now = side.after ? after : before;
+        follow(last, now);
+        last.sections.forEach((section) => section.remove());
+        main.append(...now.sections);
+        main.classList.toggle("after", side.after);
+        fillContents([main.firstElementChild, ...now.sections]);
+    });
+    const open = () => {
+        const found = window.location.hash.match(/^#(finding|action)-(\d{1,7})$/);
+        if (!found) return;
+        const row = Number(found[2]);
+        if (found[1] === "action") return void now.plan?.show(row);
+        if (now.model.findings[row]?.gone) side.set(false);
+        now.findings.open(row);
+    };
+    window.addEventListener("hashchange", open);
+    document.addEventListener("click", (event) => {
+        const link = event.target.closest?.("a[data-action]");
+        if (!link) return;
+        event.preventDefault();
+        now.plan?.show(Number(link.dataset.action));
+    });
+    const top = verdictSection(before.model, side);
+    const bar = hasPlan(page) ? switchBar(side, page.plan.untried) : null;
+    return { sections: [top, bar, ...before.sections].filter(Boolean), open, made: madeOf(page) };
+}
+
+/** Puts links to the sections on top of the page. */
+function fillContents(sections) {
+    const top = document.getElementById("top");
+    top.querySelector("nav.contents")?.remove();
+    top.append(contents(sections.filter((section) => section.id)));
 }
 
 function contents(sections) {
@@ -85,9 +115,9 @@ function build() {
     const page = JSON.parse(document.getElementById("document").textContent);
     const main = document.getElementById("main");
     const fleet = page.kind === "rocketfsck.page.fleet";
-    const { sections, open, made } = fleet ? { sections: fleetSections(page) } : storeSections(page);
+    const { sections, open, made } = fleet ? { sections: fleetSections(page) } : storeSections(page, main);
     main.replaceChildren(...sections);
-    document.getElementById("top").append(contents(sections));
+    fillContents(sections);
     document.getElementById("foot").append(...[made, licences()].filter(Boolean));
     document.documentElement.dataset.ready = "yes";
     open?.();

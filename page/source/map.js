@@ -34,7 +34,7 @@ export function mapSection(model, view, links) {
     const trail = el("nav", { class: "trail", "aria-label": "Place on the map" });
     const content = el("div", { class: "content" });
     let width = 0;
-    const listed = model.findings.filter((finding) => finding.at !== null);
+    const listed = model.findings.filter((finding) => finding.at !== null && !finding.gone);
     const order = [...listed].sort((one, other) => one.at - other.at || one.index - other.index);
     const repairs = mergedPlaces(model);
 

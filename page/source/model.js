@@ -55,8 +55,11 @@ export const FATES = ["kept", "cut", "hidden", "repaired"].map((name) => ({
     title: name,
 }));
 
-/** The document of a store, with places of all files on one line. */
-export function makeModel(page) {
+/**
+ * The document of a store, with places of all files on one line; `after` is the store after the plan, from
+ * which what the plan answers is gone.
+ */
+export function makeModel(page, after = false) {
     const kinds = page.map.kinds.map(kindNamed);
     const table = page.map.files;
     const files = table.size.map((size, index) => ({
@@ -74,13 +77,15 @@ export function makeModel(page) {
         start: 0,
         end: 0,
     }));
-    const ordered = FAMILIES.flatMap((family) => files.filter((file) => file.family === family));
+    const there = files.filter((file) => file.fileCount > 0);
+    const ordered = FAMILIES.flatMap((family) => inOrder(there.filter((file) => file.family === family)));
     const areas = layOut(ordered);
     const total = ordered.length > 0 ? ordered[ordered.length - 1].end : 0;
     const spans = allSpans(page, ordered, kinds);
     const laid = ordered.filter((file) => file.size > 0);
     const model = {
         page,
+        after,
         kinds,
         files,
         ordered,
@@ -91,7 +96,7 @@ export function makeModel(page) {
         spans,
         ranks: kinds.map((kind) => kind.rank),
     };
-    model.findings = findingsOf(page, files);
+    model.findings = findingsOf(page, files, after);
     model.crowds = crowdsOf(page, files);
     for (let row = 0; row < page.findings.by_file.file.length; row += 1) {
         const file = files[page.findings.by_file.file[row]];
@@ -169,7 +174,22 @@ function allSpans(page, ordered, kinds) {
     };
 }
 
-function findingsOf(page, files) {
+/** Files that came last, which are new, at their places by path among the others. */
+function inOrder(files) {
+    const made = [];
+    for (const file of files) {
+        let at = made.length;
+        while (at > 0 && made[at - 1].directory === file.directory && made[at - 1].path > file.path) at -= 1;
+        if (at === made.length && at > 0 && made[at - 1].directory !== file.directory) {
+            const last = made.findLastIndex((one) => one.directory === file.directory && one.path < file.path);
+            if (last >= 0) at = last + 1;
+        }
+        made.splice(at, 0, file);
+    }
+    return made;
+}
+
+function findingsOf(page, files, after) {
     const rows = page.findings.rows;
     return rows.rule.map((rule, index) => {
         const file = files[rows.file[index]] ?? null;
@@ -186,7 +206,9 @@ function findingsOf(page, files) {
             count: rows.count[index],
             message: rows.message[index],
             window: rows.window[index],
-            actions: rows.actions[index],
+            actions: rows.actions[index].filter((action) => action >= 0),
+            answered: rows.actions[index].length > 0,
+            gone: after && rows.actions[index].length > 0,
             timestamp: rows.timestamp[index],
             at: null,
             to: null,

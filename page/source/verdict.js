@@ -1,4 +1,5 @@
 // The verdict on top, and what the plan would leave of it.
+import { hasPlan } from "./after.js";
 import { count, counted, el, fill, size, time } from "./dom.js";
 
 const MARKS = {
@@ -24,8 +25,8 @@ export function labelled(lines) {
     return pairs.filter(([, texts]) => texts.some((text) => text !== ""));
 }
 
-/** The section with the verdict, as `check` prints it, and the switch to the store after the plan. */
-export function verdictSection(model, view) {
+/** The section with the verdict, as `check` prints it, and the numbers before and after the plan. */
+export function verdictSection(model, side) {
     const { page } = model;
     const worst = ["error", "warning"].find((severity) =>
         page.findings.rules.some((rule) => rule.severity === severity),
@@ -61,7 +62,9 @@ export function verdictSection(model, view) {
         leftOut(page),
         diagnoses(page),
     );
-    if (page.plan && (page.plan.obstacle || page.plan.actions.length > 0)) element.append(whatIf(model, view));
+    if (page.plan?.obstacle)
+        element.append(el("h3", {}, "What if"), el("p", {}, `There is no plan: ${page.plan.obstacle}.`));
+    else if (hasPlan(page)) element.append(numbers(page.plan, side));
     return element;
 }
 
@@ -105,28 +108,15 @@ const SUMMARY = [
     ["damaged_byte_count", "Damaged bytes", size],
 ];
 
-function whatIf(model, view) {
-    const { plan } = model.page;
-    if (plan.obstacle)
-        return el("div", {}, el("h3", {}, "What if"), el("p", {}, `There is no plan: ${plan.obstacle}.`));
+function numbers(plan, side) {
     const place = el("div", { "aria-live": "polite" });
-    const choice = (title, after) => {
-        const input = el("input", {
-            type: "radio",
-            name: "what-if",
-            value: after ? "after" : "before",
-            onchange: () => view.setAfter(after),
-        });
-        input.checked = view.after === after;
-        return el("label", {}, input, " ", title);
-    };
     const said = (value, form) => (value === null || value === undefined ? "not known" : form(value));
     const rows = SUMMARY.filter(([name]) => plan.before[name] !== null || plan.after[name] !== null);
     const draw = () => {
         const title = (text, after) =>
-            el("th", { scope: "col", class: view.after === after ? "number now" : "number" }, text);
+            el("th", { scope: "col", class: side.after === after ? "number now" : "number" }, text);
         const cell = (text, after) =>
-            el("td", { class: view.after === after ? "number now" : "number" }, text);
+            el("td", { class: side.after === after ? "number now" : "number" }, text);
         fill(
             place,
             el(
@@ -158,23 +148,12 @@ function whatIf(model, view) {
                     ),
                 ),
             ),
-            view.after ? plan.notices.map((notice) => el("p", {}, notice)) : null,
+            side.after ? plan.notices.map((notice) => el("p", {}, notice)) : null,
         );
     };
-    view.onChange(draw);
+    side.onChange(draw);
     draw();
-    return el(
-        "div",
-        { class: "what-if" },
-        el(
-            "fieldset",
-            {},
-            el("legend", {}, "What if"),
-            choice("The store as it is", false),
-            choice("After the plan", true),
-        ),
-        place,
-    );
+    return place;
 }
 
 /** Starts that do the same, together. */
@@ -250,7 +229,7 @@ export function startsSection(model, view) {
     return el(
         "section",
         { id: "starts", "aria-labelledby": "starts-title" },
-        el("h2", { id: "starts-title" }, "What a start does"),
+        el("h2", { id: "starts-title" }, `What a start does${model.after ? " after the plan" : ""}`),
         el("ul", { class: "cards" }, alike(model.starts).map(one)),
     );
 }

@@ -1,10 +1,10 @@
-// What the page looks at: a range of the map, before or after the plan; with who wants to hear of changes.
+// What a map looks at: a range of its bytes and a finding; with who wants to hear of changes.
 import { framed } from "./dom.js";
 
 /** A view of bytes 0 to total of the map, never narrower than `least` bytes. */
 export function makeView(total, least = 16) {
     const heard = [];
-    const view = { from: 0, to: total, total, after: false, finding: null };
+    const view = { from: 0, to: total, total, finding: null };
     const say = framed(() => heard.forEach((work) => work(view)));
 
     view.onChange = (work) => heard.push(work);
@@ -30,11 +30,6 @@ export function makeView(total, least = 16) {
         const step = Math.sign(part) * Math.max(1, Math.abs(wide * part));
         const from = Math.min(Math.max(0, view.from + step), total - wide);
         view.show(from, from + wide);
-    };
-
-    view.setAfter = (after) => {
-        view.after = after;
-        say();
     };
 
     view.setFinding = (index) => {

@@ -152,13 +152,25 @@ def test_the_keyboard_reaches_everything(open_page: Open) -> None:
     opened.check()
 
 
+def faults_by_axe(page: Page) -> list[tuple[str, str, list[str]]]:
+    """What axe has against a page, from moderate on: rule, impact, some elements."""
+    if not AXE.is_file():
+        pytest.skip("axe-core is not installed: run `make browser`")
+    page.evaluate(AXE.read_text("utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations', 'incomplete']})")
+    assert len(found["passes"]) > 15
+    return [
+        (one["id"], one["impact"], [node["html"][:200] for node in one["nodes"][:3]])
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical", "moderate")
+    ]
+
+
 @pytest.mark.parametrize(
     ("kind", "width", "scheme"),
     [("store", 1280, "light"), ("store", 320, "dark"), ("fleet", 1280, "dark"), ("fleet", 320, "light")],
 )
 def test_accessibility_by_axe(open_page: Open, kind: str, width: int, scheme: Any) -> None:
-    if not AXE.is_file():
-        pytest.skip("axe-core is not installed: run `make browser`")
     opened = open_page(DOCUMENTS[kind](), width=width, color_scheme=scheme)
     page = opened.page
     _unfold(page)
@@ -166,12 +178,4 @@ def test_accessibility_by_axe(open_page: Open, kind: str, width: int, scheme: An
         page.locator("#map-stage").focus()
         page.keyboard.press("n")
         expect(page.locator("#hex")).to_be_visible()
-    page.evaluate(AXE.read_text("utf-8"))
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations', 'incomplete']})")
-    assert len(found["passes"]) > 15
-    serious = [
-        (one["id"], one["impact"], [node["html"][:200] for node in one["nodes"][:3]])
-        for one in found["violations"]
-        if one["impact"] in ("serious", "critical", "moderate")
-    ]
-    assert serious == []
+    assert faults_by_axe(page) == []

@@ -9,34 +9,34 @@ What the report alone cannot give is left out, and the page says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from rocketfsck import __version__
 from rocketfsck.formats.filename import filename_to_offset
+from rocketfsck.page.after import Tried, after_of, numbers_of
 from rocketfsck.page.files import FileTable, file_table, map_of, put_indexes, put_log, put_queues
 from rocketfsck.page.findings import WindowOf, findings_of
+from rocketfsck.page.indexes import indexes_of
 from rocketfsck.page.limits import DEFAULT, Limits
 from rocketfsck.page.model import LeftOut, Page, StartSaid
 from rocketfsck.page.plans import answers_of, plan_of
-from rocketfsck.page.queues import groups_of, queues_of, queues_told, topics_of
+from rocketfsck.page.queues import groups_of, names_of, queues_of, queues_told, topics_of
 from rocketfsck.page.starts import StartText, starts_of, starts_said
-from rocketfsck.page.survey import IndexSurvey, LogSurvey
+from rocketfsck.page.survey import LogSurvey
 from rocketfsck.page.surveying import Survey
-from rocketfsck.page.table import all_shown, columns, shown
-from rocketfsck.page.tables import Counts, Indexes
+from rocketfsck.page.table import all_shown, shown
+from rocketfsck.page.tables import Counts
 from rocketfsck.page.timeline import timeline_of
 from rocketfsck.query.start.verdict import Prediction
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.verdict import Verdict
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import Store
 from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.tasks.facts import Fact, QueueFacts
 
 NO_STORE = "the page was made from a saved report, without the store"
-_LOST_ENTRIES = frozenset({RuleName.INDEX_ENTRY_ORPHAN})
 _TIMES = ("store_timestamp", "timestamp", "begin_timestamp")
 
 
@@ -46,7 +46,8 @@ class Material:
 
     `store` is None where only a report is at hand, `verdict` where the report has none. `facts` are those of
     the check's tasks, `predictions` the starts behind the verdict, `plan` what was planned (None: nothing is
-    to be done, or nothing can be planned). `start_text` and `window_of` say what is said elsewhere, too.
+    to be done, or nothing can be planned), `tried` what came of trying it, `untried` why that was not done.
+    `start_text` and `window_of` say what is said elsewhere, too.
     """
 
     report: Report
@@ -58,6 +59,8 @@ class Material:
     facts: Sequence[Fact] = ()
     predictions: Sequence[Prediction] = ()
     plan: Plan | None = None
+    tried: Tried | None = None
+    untried: str = ""
 
 
 def collect(material: Material, survey: Survey | None = None, limits: Limits = DEFAULT) -> Page:
@@ -66,7 +69,9 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
     survey = survey or Survey()
     left_out = list(survey.left_out)
     facts = [fact for fact in material.facts if isinstance(fact, QueueFacts)]
-    told = queues_told(store, facts, survey.account, report.findings, limits)
+    tried = material.tried
+    others = set() if tried is None else names_of(tried.store, tried.survey.account)
+    told = queues_told(store, facts, survey.account, report.findings, limits, others)
     table = FileTable() if store is None else file_table(store, told.rows, limits)
     if store is None:
         _reported(table, report)
@@ -83,13 +88,17 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
     times = _Times(survey.logs, places, table)
     answers = answers_of(material.plan, limits)
     findings, windows = findings_of(report, table, told.rows, answers, times.of, material.window_of, limits)
-    plan = None if store is None else plan_of(material.plan, report, material.verdict, table, limits)
+    verdict = material.verdict
+    numbers = None if tried is None or verdict is None else numbers_of(verdict.version, survey, tried)
+    plan = None
+    if store is not None:
+        plan = plan_of(material.plan, report, verdict, table, limits, numbers, material.untried)
     timeline = None
     if store is not None:
         timeline = timeline_of(store, survey.logs, places, survey.events, table, limits)
     missing = report.not_checked
     lines = tuple(shown(line, limits.text_size * 4) for line in material.lines)
-    return Page(
+    page = Page(
         kind="rocketfsck.page",
         tool_version=__version__,
         started_timestamp=report.started_timestamp,
@@ -117,10 +126,14 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
         groups=groups,
         positions=None if store is None else standing,
         position_counts=position_counts,
-        indexes=None if store is None else _indexes(store, survey.indexes, table, report.findings, limits),
+        indexes=None if store is None else indexes_of(store, survey.indexes, table, report.findings, limits),
         plan=plan,
         left_out=tuple(left_out),
     )
+    if tried is None or plan is None or material.plan is None:
+        return page
+    after = after_of(page, report, material.plan, table, told, tried, material.start_text, limits)
+    return replace(page, plan=replace(plan, tried=after))
 
 
 def _starts(material: Material, limits: Limits) -> tuple[StartSaid, ...]:
@@ -139,40 +152,6 @@ def _reported(table: FileTable, report: Report) -> None:
         start_offset = filename_to_offset(file.rpartition("/")[2])
         if start_offset is not None:
             row.start_offset = start_offset
-
-
-def _indexes(
-    store: Store,
-    surveys: Sequence[IndexSurvey | None],
-    table: FileTable,
-    findings: Iterable[Finding],
-    limits: Limits,
-) -> Indexes:
-    lost: dict[str, int] = {}
-    for finding in findings:
-        if finding.rule in _LOST_ENTRIES:
-            lost[finding.where.file] = lost.get(finding.where.file, 0) + finding.count
-    rows = []
-    for file, survey in zip(store.indexes[: limits.index_count], surveys, strict=False):
-        if survey is None or survey.error:
-            continue
-        rows.append(
-            (
-                table.known(file.relative),
-                survey.slot_count,
-                survey.used_slot_count,
-                survey.entry_count,
-                survey.used_entry_count,
-                survey.longest_chain,
-                survey.chain_counts,
-                lost.get(file.relative, 0),
-                survey.begin_timestamp,
-                survey.end_timestamp,
-                survey.begin_physical_offset,
-                survey.end_physical_offset,
-            )
-        )
-    return columns(Indexes, rows)
 
 
 class _Times:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from rocketfsck.formats.filename import offset_to_filename
@@ -22,7 +22,8 @@ _PATH_LIMIT = 400
 
 @dataclass(slots=True)
 class Row:
-    """A row of `page.model.Files`, before its spans are put in order."""
+    """A row of `page.model.Files`, before its spans are put in order. A row that stands for no file any more
+    has a `file_count` of -1."""
 
     directory: int
     name: str
@@ -37,6 +38,36 @@ class Row:
     last_timestamp: int | None = None
     record_count: int | None = None
 
+    def without_file(self) -> Row:
+        """The row of a file that is not there any more."""
+        return replace(
+            self,
+            file_count=-1,
+            size=0,
+            allocated_size=0,
+            spans=(),
+            first_timestamp=None,
+            last_timestamp=None,
+            record_count=None,
+        )
+
+    def cells(self, first_span: int) -> tuple[int | str | None, ...]:
+        """The row in the order of `page.tables.Files`."""
+        return (
+            self.directory,
+            self.name,
+            FAMILIES.index(self.family),
+            max(self.file_count, 1) if self.file_count >= 0 else 0,
+            self.size,
+            self.allocated_size,
+            self.start_offset,
+            self.queue,
+            first_span,
+            self.first_timestamp,
+            self.last_timestamp,
+            self.record_count,
+        )
+
 
 @dataclass(slots=True)
 class FileTable:
@@ -45,9 +76,28 @@ class FileTable:
     rows: list[Row] = field(default_factory=list)
     directories: dict[str, int] = field(default_factory=dict)
     places: dict[str, int] = field(default_factory=dict)
+    together: bool = False
+    """Whether the files of a queue share a row."""
 
     def add(self, relative: str, family: Family, files: Sequence[StoreFile], queue: int = -1) -> int:
         """A row for a file, or for several of one directory; its number."""
+        self.rows.append(self._row(relative, family, files, queue))
+        return self._placed(len(self.rows) - 1, relative, files)
+
+    def put(
+        self, number: int, relative: str, family: Family, files: Sequence[StoreFile], queue: int = -1
+    ) -> int:
+        """The same in a row that is there."""
+        self.rows[number] = self._row(relative, family, files, queue)
+        return self._placed(number, relative, files)
+
+    def _placed(self, number: int, relative: str, files: Sequence[StoreFile]) -> int:
+        for file in files:
+            self.places[file.relative] = number
+        self.places.setdefault(relative, number)
+        return number
+
+    def _row(self, relative: str, family: Family, files: Sequence[StoreFile], queue: int) -> Row:
         directory, _, name = relative.rpartition("/")
         start = getattr(files[0], "start_offset", None) if files else None
         start_offset = -1 if start is None else start
@@ -57,7 +107,7 @@ class FileTable:
         elif name == offset_to_filename(start_offset):
             name = ""
         size = sum(file.size for file in files)
-        row = Row(
+        return Row(
             self.directories.setdefault(directory, len(self.directories)),
             shown(name, _PATH_LIMIT),
             family,
@@ -68,12 +118,6 @@ class FileTable:
             queue,
             (Span.of(0, size, "unread"),) if size else (),
         )
-        self.rows.append(row)
-        number = len(self.rows) - 1
-        for file in files:
-            self.places[file.relative] = number
-        self.places.setdefault(relative, number)
-        return number
 
     def place(self, relative: str) -> int:
         """The row of a path; -1 for the store as a whole."""
@@ -90,20 +134,54 @@ class FileTable:
 def file_table(store: Store, queue_rows: Mapping[tuple[str, int], int], limits: Limits) -> FileTable:
     """All files of a store; those of a queue together where there are too many."""
     table = FileTable()
-    for file in store.commitlog.files:
-        table.add(file.relative, "commitlog", [file])
-    room = limits.file_count - len(table.rows) - len(store.indexes)
-    together = sum(len(queue.files) for queue in store.queues) > room
+    room = limits.file_count - len(store.commitlog.files) - len(store.indexes)
+    table.together = sum(len(queue.files) for queue in store.queues) > room
+    for relative, family, files, queue in _rows_of(store, queue_rows, together=table.together):
+        if family == "commitlog" or len(table.rows) < limits.file_count:
+            table.add(relative, family, files, queue)
+    return table
+
+
+def later_table(
+    table: FileTable, store: Store, queue_rows: Mapping[tuple[str, int], int], limits: Limits
+) -> FileTable:
+    """The files of a later state of the store in the rows of `table`; files that are new follow them."""
+    later = FileTable(
+        [replace(row) if row.family == "missing" else row.without_file() for row in table.rows],
+        dict(table.directories),
+        dict(table.places),
+        table.together,
+    )
+    room = len(table.rows) + limits.new_file_count
+    for relative, family, files, queue in _rows_of(store, queue_rows, together=table.together):
+        known = table.known(relative)
+        if known >= 0:
+            later.put(known, relative, family, files, queue)
+            later.rows[known].allocated_size = table.rows[known].allocated_size
+        elif len(later.rows) < room:
+            later.add(relative, family, files, queue)
+    return later
+
+
+def _rows_of(
+    store: Store, queue_rows: Mapping[tuple[str, int], int], *, together: bool
+) -> Iterator[tuple[str, Family, Sequence[StoreFile], int]]:
+    """The path, family and files of each row, and the row of its queue; each path once."""
+    for log in store.commitlog.files:
+        yield log.relative, "commitlog", [log], -1
     for queue in store.queues:
         row = queue_rows.get((queue.topic, queue.queue_id), -1)
         for files in [queue.files] if together and queue.files else [[file] for file in queue.files]:
             relative = files[0].relative
             if len(files) > 1:
                 relative = relative.rpartition("/")[0]
-            if len(table.rows) < limits.file_count:
-                table.add(relative, "consumequeue", files, queue=row)
-    _rest(table, _other_files(store), limits)
-    return table
+            yield relative, "consumequeue", files, row
+    seen = {file.relative for file in store.commitlog.files}
+    seen |= {file.relative for queue in store.queues for file in queue.files}
+    for family, other in _other_files(store):
+        if other.relative not in seen:
+            seen.add(other.relative)
+            yield other.relative, family, [other], -1
 
 
 def _other_files(store: Store) -> Iterator[tuple[Family, StoreFile]]:
@@ -116,12 +194,6 @@ def _other_files(store: Store) -> Iterator[tuple[Family, StoreFile]]:
         yield from (("consumequeue-ext", file) for file in ext.files)
     for other in store.others:
         yield from (("other", file) for file in other.files)
-
-
-def _rest(table: FileTable, files: Iterable[tuple[Family, StoreFile]], limits: Limits) -> None:
-    for family, file in files:
-        if file.relative not in table.places and len(table.rows) < limits.file_count:
-            table.add(file.relative, family, [file])
 
 
 def put_log(table: FileTable, store: Store, surveys: Sequence[LogSurvey | None]) -> None:
@@ -186,30 +258,7 @@ def map_of(
     is_walked: bool,
 ) -> Map:
     """The map; `places` are the rows of the surveys' files, `regions` the report's exact totals."""
-    first, spans = 0, []
-    rows = []
-    for row in table.rows:
-        rows.append(
-            (
-                row.directory,
-                row.name,
-                FAMILIES.index(row.family),
-                max(row.file_count, 1),
-                row.size,
-                row.allocated_size,
-                row.start_offset,
-                row.queue,
-                first,
-                row.first_timestamp,
-                row.last_timestamp,
-                row.record_count,
-            )
-        )
-        first += len(row.spans)
-        spans += [
-            (span.start, NUMBER_OF[span.kind], span.record_count, span.region_count, span.bad_byte_count)
-            for span in row.spans
-        ]
+    files, spans = columns_of(table.rows)
     totals = [
         (table.known(file), NUMBER_OF[total.kind], total.region_count, total.byte_count, total.record_count)
         for file, found in regions.items()
@@ -217,6 +266,35 @@ def map_of(
         for total in found
         if total.kind in NUMBER_OF
     ]
+    return Map(
+        is_walked,
+        FAMILIES,
+        KINDS,
+        tuple(shown(directory, _PATH_LIMIT) for directory in table.directories),
+        files,
+        spans,
+        columns(Totals, totals),
+        *damage_of(surveys, places, limits),
+    )
+
+
+def columns_of(rows: Iterable[Row]) -> tuple[Files, Spans]:
+    """Rows of files and their strips as columns."""
+    first, cells, spans = 0, [], []
+    for row in rows:
+        cells.append(row.cells(first))
+        first += len(row.spans)
+        spans += [
+            (span.start, NUMBER_OF[span.kind], span.record_count, span.region_count, span.bad_byte_count)
+            for span in row.spans
+        ]
+    return columns(Files, cells), columns(Spans, spans)
+
+
+def damage_of(
+    surveys: Sequence[LogSurvey | None], places: Sequence[int], limits: Limits
+) -> tuple[Damage, Counts]:
+    """Damaged regions of the commit log, the first ones, and how many there are."""
     bad = [
         (place, one.span.start, one.span.end, NUMBER_OF[one.span.kind])
         for survey, place in zip(surveys, places, strict=True)
@@ -224,14 +302,4 @@ def map_of(
         for one in survey.bad
     ][: limits.damage_count]
     count = sum(survey.bad_count for survey in surveys if survey is not None)
-    return Map(
-        is_walked,
-        FAMILIES,
-        KINDS,
-        tuple(shown(directory, _PATH_LIMIT) for directory in table.directories),
-        columns(Files, rows),
-        columns(Spans, spans),
-        columns(Totals, totals),
-        columns(Damage, bad),
-        Counts(count, len(bad)),
-    )
+    return columns(Damage, bad), Counts(count, len(bad))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
 
 from rocketfsck.page.files import FileTable
 from rocketfsck.page.limits import Limits
@@ -105,6 +106,42 @@ def findings_of(
             columns(FindingRows, rows),
         ),
         tuple(windows),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LeftFindings:
+    """The findings that a plan leaves: how many of each rule that has any, by file, by place."""
+
+    findings: tuple[Finding, ...]
+    counts: tuple[int, ...]
+    by_file: RuleFiles
+    crowds: Crowds
+
+
+def left_of(
+    report: Report,
+    answered: Container[str],
+    rules: Sequence[RuleSaid],
+    table: FileTable,
+    kept: Container[int],
+    limits: Limits,
+) -> LeftFindings:
+    """The findings of a report that are not `answered` (fingerprints); `rules` are those of its page, where
+    the findings with the numbers `kept` are listed, `table` has the files as the report has them."""
+    findings = report.findings
+    is_left = [finding.fingerprint not in answered for finding in findings]
+    files = [table.place(finding.where.file) for finding in findings]
+    gone: Counter[str] = Counter()
+    for finding, left in zip(findings, is_left, strict=True):
+        gone[finding.rule] += 0 if left else finding.count
+    rows = [number for number, left in enumerate(is_left) if left]
+    rule_rows = {rule.rule: number for number, rule in enumerate(rules)}
+    return LeftFindings(
+        tuple(findings[number] for number in rows),
+        tuple(rule.count - gone[rule.rule] for rule in rules),
+        _by_file([findings[row] for row in rows], [files[row] for row in rows], rule_rows, limits),
+        _crowds(report, [row for row in rows if row not in kept], files, table, limits),
     )
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Numbers of rows. Beyond them, what is alike is put together and counted.
 
+    `new_file_count` and `strip_count` are files that a plan brings, and strips that it changes.
+
     `span_count` spans are shared out evenly among the commit log files, each gets `file_span_count` at most.
     `file_finding_count` findings of one rule in one file are kept first, and then what is left room for.
     """
 
     file_count: int = 20_480
+    new_file_count: int = 4096
+    strip_count: int = 4096
     span_count: int = 12_288
     file_span_count: int = 512
     damage_count: int = 2048
@@ -22,7 +26,7 @@ class Limits:
     by_file_count: int = 4096
     crowd_count: int = 4096
     file_crowd_count: int = 64
-    window_count: int = 256
+    window_count: int = 192
     window_size: int = 192
     bucket_count: int = 1024
     event_count: int = 1000
@@ -38,6 +42,11 @@ class Limits:
     unanswered_count: int = 100
     not_checked_count: int = 200
     text_size: int = 400
+
+    @property
+    def of_changes(self) -> Limits:
+        """The limits of what is told a second time, as the plan leaves it."""
+        return replace(self, position_count=self.position_count // 2, crowd_count=self.crowd_count // 4)
 
 
 DEFAULT = Limits()

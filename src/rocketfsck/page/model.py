@@ -1,6 +1,7 @@
 """The document of a report page: data only, bounded, ready to be drawn.
 
     page := store, verdict, starts, map, findings, windows, timeline, topics, queues, groups, indexes, plan
+    plan := actions, and what is different in the other parts once they are done
 
 Tables with many rows are columns: a dataclass of lists of equal length, a row is what is at one place of all
 of them. Numbers of rows lead from one table to another (`file` is a row of `map.files`, `rule` of
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from rocketfsck.page.tables import Counts, Groups, Indexes, Map, Queues, Timeline, Topics
+from rocketfsck.page.tables import Counts, Damage, Groups, Indexes, Map, Queues, Spans, Timeline, Topics
 from rocketfsck.query.start.model import LostRange
 from rocketfsck.repair.verdict import Verdict
 from rocketfsck.verify.finding import SeverityName
@@ -95,7 +96,7 @@ class FindingRows:
 
     `start` and `end` are positions in the file, None without. `count` is above 1 where one finding stands for
     equal neighbours. `window` is a row of `windows`, `actions` are rows of `plan.actions` that answer the
-    finding; `timestamp` is when the record was stored, where that is known.
+    finding, -1 for one that is not listed; `timestamp` is when the record was stored, where that is known.
     """
 
     rule: tuple[int, ...]
@@ -212,10 +213,57 @@ class Summary:
     damaged_byte_count: int | None
 
 
+ChangedTable = Literal["map.files", "topics", "queues"]
+"""A table of the page of which a plan changes cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """What a plan changes in one column of a table, or adds to it: `values` are those of the rows in `runs`,
+    which are half-open ranges of rows. Rows beyond the end of the table are new."""
+
+    table: ChangedTable
+    column: str
+    runs: tuple[tuple[int, int], ...]
+    values: tuple[int | str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """The store as the plan would leave it, as differences from the page: the plan was tried on a view of the
+    store, and what the page shows was read off the view.
+
+    A row of `map.files` that gets a `file_count` of 0 is gone. The strips of the files in `strip_files` are
+    in `spans`, from the place in `strip_first_spans` on up to that of the next; those of other files stay.
+    `left_counts` are the findings that are left of each of `findings.rules`, `by_file` and `crowds` count
+    those as `findings` does. `timeline`, `positions` with `groups`, and `indexes` are None where they stay.
+    `uncounted_file_count` files are new and not in `cells`.
+    """
+
+    starts: tuple[StartSaid, ...]
+    directories: tuple[str, ...]
+    cells: tuple[Cells, ...]
+    strip_files: tuple[int, ...]
+    strip_first_spans: tuple[int, ...]
+    spans: Spans
+    damage: Damage
+    damage_counts: Counts
+    left_counts: tuple[int, ...]
+    by_file: RuleFiles
+    crowds: Crowds
+    timeline: Timeline | None
+    groups: tuple[str, ...] | None
+    positions: Groups | None
+    position_counts: Counts | None
+    indexes: Indexes | None
+    uncounted_file_count: int
+
+
 @dataclass(frozen=True, slots=True)
 class PlanSaid:
     """What-if: the first actions of the plan, the store before and after, and the messages that nothing
-    brings back. `notices` are sentences about what brokers and consumers notice."""
+    brings back. `notices` are sentences about what brokers and consumers notice. Where the plan was not
+    tried, `tried` is None and `untried` says why."""
 
     actions: tuple[ActionSaid, ...]
     action_counts: Counts
@@ -225,6 +273,8 @@ class PlanSaid:
     after: Summary
     lost_record_count: int
     obstacle: str
+    tried: After | None = None
+    untried: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,19 +50,25 @@ def queues_told(
     account: Account,
     findings: Iterable[Finding],
     limits: Limits,
+    others: Iterable[QueueName] = (),
 ) -> Told:
-    """All queues that are anywhere, in order, at most `limits.queue_count` of them."""
+    """All queues that are anywhere, in order, at most `limits.queue_count` of them; `others` are some more
+    names."""
     known = {(fact.topic, fact.queue_id): fact for fact in facts}
     logs = {(java_decode(topic), number): value for (topic, number), value in account.queues.items()}
-    names = set(known) | set(logs)
-    if store is not None:
-        names |= {(queue.topic, queue.queue_id) for queue in store.queues}
+    names = set(known) | names_of(store, account) | set(others)
     names |= {
         (finding.where.topic, finding.where.queue_id)
         for finding in findings
         if finding.where.topic is not None and finding.where.queue_id is not None
     }
     return Told(tuple(sorted(names)[: limits.queue_count]), known, logs)
+
+
+def names_of(store: Store | None, account: Account) -> set[QueueName]:
+    """The queues that have a directory in the store, or messages in its log."""
+    names = {(java_decode(topic), number) for topic, number in account.queues}
+    return names if store is None else names | {(queue.topic, queue.queue_id) for queue in store.queues}
 
 
 def topics_of(told: Told, limits: Limits) -> Topics:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from rocketfsck.engine import Engine
 from rocketfsck.errors import FormatError, StoreError
@@ -18,7 +19,9 @@ from rocketfsck.query.offsets import group_positions
 from rocketfsck.query.timeline.events import Event, file_events
 from rocketfsck.query.view import StoreView
 from rocketfsck.scan.options import log_item
-from rocketfsck.store.model import Store
+from rocketfsck.store.model import Store, StoreFile
+
+Surveyed = TypeVar("Surveyed", LogSurvey, IndexSurvey)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +37,66 @@ class Survey:
     left_out: tuple[LeftOut, ...] = ()
 
 
-def survey_store(store: Store, engine: Engine, limits: Limits = DEFAULT) -> Survey:
-    """Read the store. What cannot be read is left out, with the reason."""
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A survey of a store, which has the files of the one to survey that `is_same` says it has."""
+
+    store: Store
+    survey: Survey
+    is_same: Callable[[StoreFile], bool]
+
+    def log(self, file: StoreFile, number: int) -> LogSurvey | None:
+        """What is known of a commit log file, which has this number now; None where it is to be read."""
+        found = self._found(file, self.store.commitlog.files, self.survey.logs)
+        if found is None:
+            return None
+        account = replace(found.account, newest={number: found.last_timestamp})
+        return replace(found, number=number, account=account)
+
+    def index(self, file: StoreFile) -> IndexSurvey | None:
+        """What is known of an index file; None where it is to be read."""
+        return self._found(file, self.store.indexes, self.survey.indexes)
+
+    def _found(
+        self, file: StoreFile, files: Sequence[StoreFile], surveys: Sequence[Surveyed | None]
+    ) -> Surveyed | None:
+        if not self.is_same(file):
+            return None
+        known = (survey for one, survey in zip(files, surveys, strict=True) if one.relative == file.relative)
+        return next(known, None)
+
+
+def survey_store(
+    store: Store, engine: Engine, limits: Limits = DEFAULT, earlier: Earlier | None = None
+) -> Survey:
+    """Read the store, but for what an `earlier` survey has read. What cannot be read is left out, with the
+    reason."""
     files = store.commitlog.files
     share = max(min(limits.span_count // max(len(files), 1), limits.file_span_count), 4)
-    tasks = [LogTask(log_item(store, file), number, share, limits) for number, file in enumerate(files)]
-    logs: list[LogSurvey | None] = [None] * len(tasks)
-    account = Account()
-    with phase("reading the commit log for the page", sum(file.size for file in files)):
+    logs = [None if earlier is None else earlier.log(file, at) for at, file in enumerate(files)]
+    unread = [at for at, survey in enumerate(logs) if survey is None]
+    tasks = [LogTask(log_item(store, files[at]), at, share, limits) for at in unread]
+    with phase("reading the commit log for the page", sum(files[at].size for at in unread)):
         for outcome in engine.run(survey_log, tasks):
-            if outcome.result is not None:
-                logs[outcome.index] = outcome.result
-                account.add(outcome.result.account)
-    wanted = store.indexes[: limits.index_count]
+            logs[unread[outcome.index]] = outcome.result
+    account = Account()
+    for log in logs:
+        if log is not None:
+            account.add(log.account)
     indexes: list[IndexSurvey | None] = [None] * len(store.indexes)
+    wanted = []
+    for number, file in enumerate(store.indexes[: limits.index_count]):
+        indexes[number] = None if earlier is None else earlier.index(file)
+        wanted += [number] if indexes[number] is None else []
     with phase("reading the index for the page"):
-        for found in engine.run(survey_index, [IndexTask(file, store.geometry) for file in wanted]):
-            indexes[found.index] = found.result
+        index_tasks = [IndexTask(store.indexes[number], store.geometry) for number in wanted]
+        for found in engine.run(survey_index, index_tasks):
+            indexes[wanted[found.index]] = found.result
     with phase("reading the small files for the page"):
         left_out = [*_unread(store, logs, indexes)]
         positions = _positions(store, left_out)
-        events = tuple(file_events(store))
+        # what is tried was written just now: the times of its files say nothing
+        events = tuple(file_events(store)) if earlier is None else earlier.survey.events
     return Survey(tuple(logs), tuple(indexes), account, events, positions, tuple(left_out))
 
 

@@ -25,7 +25,7 @@ from rocketfsck.formats.dtypes import UNIT_DTYPE
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.manners import read_bytes
 from rocketfsck.store.model import ConsumeQueue
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import FileReader, layers
 
 SHORT_SIZE = 64 << 10
 """Data of a file that is taken."""
@@ -133,7 +133,7 @@ def read_short_queues(paths: Sequence[str], sizes: Sequence[int]) -> ShortQueues
     places: list[int] = []
     pieces: list[bytes] = []
     for place, (path, size) in enumerate(zip(paths, sizes, strict=True)):
-        data = b"" if "://" in path else _data_of(path, size)
+        data = b"" if "://" in path or path in layers else _data_of(path, size)
         if data:
             places.append(place)
             pieces.append(data)

@@ -13,12 +13,15 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 from rocketfsck.errors import StoreError
 from rocketfsck.progress import go_on
 from rocketfsck.store.manners import read_some
 from rocketfsck.wording import count_of
+
+if TYPE_CHECKING:
+    from rocketfsck.store.layers import Layer
 
 PathLike = str | os.PathLike[str]
 
@@ -27,6 +30,9 @@ MAX_READ_SIZE = 1 << 30
 
 CHUNK_SIZE = 1 << 20
 """Bytes that whoever copies or goes through a file has in memory."""
+
+layers: dict[str, Layer] = {}
+"""What else is to be read of files that show through from others, by their paths (`store.layers`)."""
 
 _ZEROS = bytes(CHUNK_SIZE)
 
@@ -104,7 +110,7 @@ class FileReader(Closing):
     `size` is the file's length in bytes when it was opened. Every method raises StoreError with the path and
     the position when bytes that were there at that time cannot be read any more, and ends work that nobody
     wants any more (`progress.stoppable`). The URL of a file that is not on this machine gives a
-    `store.places.remote.RemoteReader`.
+    `store.places.remote.RemoteReader`, a file with a layer a `store.layers.LayeredReader`.
     """
 
     __slots__ = ("_descriptor", "allocated_size", "mtime_ns", "path", "size")
@@ -117,6 +123,10 @@ class FileReader(Closing):
                 from rocketfsck.store.places.remote import RemoteReader
 
                 return cast(Self, object.__new__(RemoteReader))
+        if layers and cls is FileReader and os.fspath(path) in layers:
+            from rocketfsck.store.layers import LayeredReader
+
+            return cast(Self, object.__new__(LayeredReader))
         return object.__new__(cls)
 
     def __init__(self, path: PathLike) -> None:
@@ -233,7 +243,7 @@ def read_once(path: str, view: memoryview, pos: int) -> bool:
 
     For short reads of many files, one of each: quicker than a `FileReader`, and without its words.
     """
-    if "://" in path:
+    if "://" in path or path in layers:
         with suppress(StoreError), FileReader(path) as reader:
             reader.read_into(view, pos)
             return True

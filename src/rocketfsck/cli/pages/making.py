@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rocketfsck.cli.show.palette import Palette
 from rocketfsck.cli.show.report import amounts_lines
 from rocketfsck.cli.show.start import verdict_text, versions_text
 from rocketfsck.cli.show.verdict import verdict_lines
-from rocketfsck.cli.storefacts import queue_facts
 
 if TYPE_CHECKING:
     from rocketfsck.engine import Engine
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from rocketfsck.store.model import Store
     from rocketfsck.verify.finding import Finding
     from rocketfsck.verify.report import Report
-    from rocketfsck.verify.tasks.facts import Fact, QueueFacts
+    from rocketfsck.verify.tasks.facts import Fact
 
 COLUMNS = 100
 """How wide the lines of the verdict are."""
@@ -37,6 +36,7 @@ def page_of(
     plan: Plan | None = None,
 ) -> Page:
     """The page of a report; `store` is the one that was checked, with all else that is known of it."""
+    from rocketfsck.cli.pages.trying import further_facts, tried_plan
     from rocketfsck.cli.pages.windows import Windows
     from rocketfsck.page.collect import Material, collect
     from rocketfsck.page.limits import DEFAULT
@@ -45,25 +45,15 @@ def page_of(
     said = () if verdict is None else verdict_lines(verdict, report.store, Palette(False), COLUMNS)
     lines = () if verdict is None else (*said, *amounts_lines(report, COLUMNS, is_timed=False))
     window_of = _no_window if store is None else Windows(store, DEFAULT).of
-    known = [*facts, *_further(store, facts)]
-    material = Material(report, verdict, lines, _start_text, window_of, store, known, predictions, plan)
-    return collect(material, None if store is None else survey_store(store, engine))
-
-
-def _further(store: Store | None, facts: Sequence[Fact]) -> Iterator[QueueFacts]:
-    """The bounds of the queues that the check has not gone through, as `info` finds them."""
-    from rocketfsck.verify.tasks.facts import QueueFacts
-
-    seen = {(fact.topic, fact.queue_id) for fact in facts if isinstance(fact, QueueFacts)}
-    left = () if store is None else store.queues
-    for queue in left:
-        if (queue.topic, queue.queue_id) in seen:
-            continue
-        found = queue_facts(queue)
-        low, high, end = (found[name] for name in ("min_offset", "max_offset", "physical_end_offset"))
-        if low is not None and high is not None:
-            bounds = (low, high, None, -1 if end is None else end)
-            yield QueueFacts(queue.topic, queue.queue_id, queue.kind, *bounds, high - low)
+    known = [*facts, *(() if store is None else further_facts(store, facts))]
+    survey = None if store is None else survey_store(store, engine)
+    tried, untried = None, ""
+    if store is not None and survey is not None and plan is not None and plan.actions:
+        tried, untried = tried_plan(store, survey, plan, known, predictions)
+    material = Material(
+        report, verdict, lines, _start_text, window_of, store, known, predictions, plan, tried, untried
+    )
+    return collect(material, survey)
 
 
 def _start_text(verdict: StartVerdict) -> tuple[str, str]:

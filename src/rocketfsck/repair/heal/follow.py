@@ -8,16 +8,16 @@ log, and those that answer what only came up with the records of the other copy.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
-from rocketfsck.repair.heal.tree import TriedStore
 from rocketfsck.repair.plan.law import dependents
 from rocketfsck.repair.plan.model import Action, Extent, Unanswered
 from rocketfsck.repair.plan.planning import all_repairs, make_plan
 from rocketfsck.repair.plan.scene import PlanScene
+from rocketfsck.repair.plan.tried import TriedStore
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.rules.catalog import RULES, describe
@@ -68,7 +68,18 @@ def plan_rest(
     before = {finding.fingerprint: finding for finding in _bad(scene.findings)}
     if not actions:
         return Followed((), tuple(_left(before.values(), LEFT)))
-    view = TriedStore(scene.store, directory, actions)
+    with TriedStore(scene.store, directory, actions) as view:
+        return _plan_rest(scene, view, before, actions, level, jobs)
+
+
+def _plan_rest(
+    scene: PlanScene,
+    view: TriedStore,
+    before: Mapping[str, Finding],
+    actions: Sequence[Action],
+    level: Level,
+    jobs: int,
+) -> Followed:
     following: list[Action] = []
     todo: Sequence[Action] = actions
     for _ in range(_ROUND_LIMIT):

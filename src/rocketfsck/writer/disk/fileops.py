@@ -15,7 +15,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 
-from rocketfsck.store.reading import FileReader
+from rocketfsck.store.reading import FileReader, layers
 from rocketfsck.writer.disk.confined import Place, Root, enter_root, open_root, reached
 from rocketfsck.writer.disk.traits import Traits, give_traits, traits_of
 
@@ -330,7 +330,7 @@ def copy(source: Place | str, target: Place) -> None:
         status = os.stat(source)  # noqa: PTH116
         descriptor = open_file(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            if not _reflink(os.fspath(source), descriptor):
+            if os.fspath(source) in layers or not _reflink(os.fspath(source), descriptor):
                 copy_data(reader, descriptor, target)
             give_traits(descriptor, traits_of(os.fspath(source)))
         finally:

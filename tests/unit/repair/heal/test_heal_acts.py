@@ -15,9 +15,9 @@ from rocketfsck.repair.apply.applying import apply_plan
 from rocketfsck.repair.apply.undoing import undo
 from rocketfsck.repair.heal.follow import _wanted
 from rocketfsck.repair.heal.plan import HealOptions, plan_heal
-from rocketfsck.repair.heal.tree import TriedStore
 from rocketfsck.repair.plan.arguments import CopiedRanges, Range
 from rocketfsck.repair.plan.model import Action, Extent
+from rocketfsck.repair.plan.tried import TriedStore
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.views.messages import read_messages
 from rocketfsck.store import open_store

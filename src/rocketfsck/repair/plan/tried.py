@@ -1,6 +1,7 @@
-"""A store as a heal will leave its log, to be looked at before there is a plan: links, and what changes.
+"""A store as actions would leave it, to be looked at before anything is done: links, and what changes.
 
     <directory>/store/…    the store's directories, with symbolic links to its files; what changes is a copy
+                           or, of a large file, a layer (`repair.area.thintree`)
 
 The store itself is not touched: no hard links are made, and files are opened for reading only.
 """
@@ -9,17 +10,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rocketfsck.errors import StoreError
 from rocketfsck.repair.area.manifests import outside_directories
-from rocketfsck.repair.area.worktree import WorkTree
+from rocketfsck.repair.area.thintree import COPIED_SIZE, ThinTree
 from rocketfsck.repair.plan.model import Action
 from rocketfsck.repair.plan.opening import describe_store, open_planned
 from rocketfsck.repair.plan.planning import all_repairs
 from rocketfsck.repair.plan.scene import ActScene
-from rocketfsck.store.model import Store
-from rocketfsck.store.reading import os_error_text
+from rocketfsck.store.model import Store, StoreFile
+from rocketfsck.store.reading import Closing, os_error_text
 from rocketfsck.wording import count_of
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Place
@@ -29,11 +31,11 @@ _MAX_DEPTH = 64
 _Identity = tuple[int, int]
 
 
-class TriedStore:
-    """A view of a store, in an empty directory, that takes the changes of actions.
+class TriedStore(Closing):
+    """A view of a store, in an empty directory, that takes the changes of actions. A context manager.
 
     `actions` are the first ones: room for them is looked for. Raises StoreError where there is none, or
-    something cannot be read or written.
+    something cannot be read or written. What this process opens of the view after `close` reads wrong.
     """
 
     def __init__(self, store: Store, directory: Path, actions: Sequence[Action]) -> None:
@@ -41,7 +43,7 @@ class TriedStore:
         self._directory = directory
         _check_room(store, directory, actions)
         outside = outside_directories(self._planned.root, self._planned.commitlog_paths)
-        self._tree = WorkTree(directory, outside)
+        self._tree = ThinTree(directory, outside)
         try:
             fileops.make_directory(self._tree.at("outside"))
             _lend(os.fspath(store.root), self._tree.at("store"))
@@ -51,6 +53,9 @@ class TriedStore:
             text = f"cannot be written: {os_error_text(error)}"
             raise StoreError(text, path=os.fspath(directory)) from error
 
+    def close(self) -> None:
+        self._tree.close()
+
     def carry_out(self, actions: Iterable[Action]) -> None:
         """Do what actions say."""
         table = all_repairs()
@@ -58,13 +63,31 @@ class TriedStore:
             table[action.name].act(ActScene(self._tree, self.reopen), action, action.arguments)
 
     def reopen(self) -> Store:
-        """The store as it is now."""
+        """The store as it is now. Files of a commit log outside of the root have the names that they have in
+        the store."""
         paths = [self._moved(path) for path in self._planned.commitlog_paths]
-        return open_planned(self._planned, self._tree.root, paths, self._tree.at("broker.conf"))
+        store = open_planned(self._planned, self._tree.root, paths, self._tree.at("broker.conf"))
+        files = tuple(
+            replace(file, relative=self.name_of(file.relative)) if file.relative.startswith("/") else file
+            for file in store.commitlog.files
+        )
+        return replace(store, commitlog=replace(store.commitlog, files=files))
 
     def name_of(self, file: str) -> str:
         """The store's name of a file of the view."""
         return self._tree.name_of(file) if file.startswith("/") else file
+
+    def shown(self, text: str) -> str:
+        """A text about the view as one about the store."""
+        for name, place in ((self._planned.root, os.fspath(self._tree.root)), *self._tree.outside.items()):
+            text = text.replace(place, name)
+        return text
+
+    def is_lent(self, file: StoreFile) -> bool:
+        """Whether a file of the view is one of the store's, unchanged and under its own name."""
+        name = self.name_of(file.location)
+        path = name if name.startswith("/") else f"{self._planned.root}/{name}"
+        return os.path.islink(file.location) and os.readlink(file.location) == os.path.abspath(path)  # noqa: PTH100, PTH114, PTH115
 
     def _moved(self, path: str) -> Path:
         inside = path.removeprefix(self._planned.root + "/")
@@ -73,7 +96,8 @@ class TriedStore:
 
 def _check_room(store: Store, directory: Path, actions: Iterable[Action]) -> None:
     targets = {action.target for action in actions}
-    needed = sum(file.allocated_size for file in store.commitlog.files if file.relative in targets)
+    logs = (file for file in store.commitlog.files if file.relative in targets)
+    needed = sum(file.allocated_size for file in logs if file.size <= COPIED_SIZE)
     needed += sum(action.write_byte_count for action in actions) + _SPARE_SIZE
     status = os.statvfs(directory)
     free = status.f_bavail * status.f_frsize

@@ -1,0 +1,167 @@
+"""The store as a plan would leave it, for the page: as differences from the page of the store as it is.
+
+    view of the store that the plan was tried on --> the same tables as before --> cells that are not the same
+
+Queues and topics keep their rows; files that go keep theirs, and new ones follow. So numbers of rows lead to
+the same things before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+
+from rocketfsck.page.files import (
+    FileTable,
+    columns_of,
+    damage_of,
+    later_table,
+    put_indexes,
+    put_log,
+    put_queues,
+)
+from rocketfsck.page.findings import chosen, left_of
+from rocketfsck.page.indexes import indexes_of
+from rocketfsck.page.limits import Limits
+from rocketfsck.page.model import After, Cells, ChangedTable, Page, StartSaid
+from rocketfsck.page.plans import AfterNumbers, readable_of
+from rocketfsck.page.queues import Told, groups_of, queues_of, queues_told, topics_of
+from rocketfsck.page.starts import StartText, starts_of
+from rocketfsck.page.surveying import Survey
+from rocketfsck.page.table import shown
+from rocketfsck.page.timeline import timeline_of
+from rocketfsck.query.start.verdict import Prediction, StartVerdict, verdict_of
+from rocketfsck.repair.plan.model import Plan
+from rocketfsck.store.model import Store
+from rocketfsck.verify.report import Report
+from rocketfsck.verify.tasks.facts import QueueFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A store as a plan leaves it: what its files hold, its queues, and its starts. `name` gives texts the
+    names that things have in the store, where it is a view of that."""
+
+    store: Store
+    survey: Survey
+    facts: Sequence[QueueFacts]
+    predictions: Sequence[Prediction]
+    name: Callable[[str], str]
+
+
+def after_of(
+    page: Page,
+    report: Report,
+    plan: Plan,
+    table: FileTable,
+    told: Told,
+    tried: Tried,
+    start_text: StartText,
+    limits: Limits,
+) -> After:
+    """What is different from `page`, whose files are in `table` and whose queues `told` has."""
+    few = limits.of_changes
+    kept = frozenset(chosen(report.findings, limits))
+    answered = {name for action in plan.actions for name in action.why}
+    left = left_of(report, answered, page.findings.rules, table, kept, few)
+    store, survey = tried.store, tried.survey
+    found = queues_told(store, tried.facts, survey.account, left.findings, limits)
+    then = Told(told.names, found.facts, found.logs)
+    later = later_table(table, store, then.rows, limits)
+    put_log(later, store, survey.logs)
+    put_queues(later, store.queues, then.facts)
+    put_indexes(later, store, survey.indexes)
+    places = [later.known(file.relative) for file in store.commitlog.files]
+    every = groups_of(then, survey.positions, limits)
+    same_groups = every[:2] == (page.groups, page.positions)
+    groups, positions, position_counts, lags = groups_of(then, survey.positions, few)
+    timeline = timeline_of(store, survey.logs, places, survey.events, later, limits)
+    indexes = indexes_of(store, survey.indexes, later, left.findings, limits)
+    files, _ = columns_of(later.rows)
+    strips = [
+        number
+        for number, row in enumerate(later.rows)
+        if number >= len(table.rows) or row.spans != table.rows[number].spans
+    ][: limits.strip_count]
+    strip_files, spans = columns_of([later.rows[number] for number in strips])
+    damage, damage_counts = damage_of(survey.logs, places, limits)
+    listed = sum(row.file_count > 0 for row in later.rows)
+    return After(
+        _starts(tried, start_text, limits),
+        tuple(shown(name, limits.text_size) for name in list(later.directories)[len(table.directories) :]),
+        (
+            *_cells("map.files", page.map.files, files, without="first_span"),
+            *_cells("topics", page.topics, topics_of(then, limits)),
+            *_cells("queues", page.queues, queues_of(then, left.findings, lags)),
+        ),
+        tuple(strips),
+        strip_files.first_span,
+        spans,
+        damage,
+        damage_counts,
+        left.counts,
+        left.by_file,
+        left.crowds,
+        None if timeline == page.timeline else timeline,
+        None if same_groups else groups,
+        None if same_groups else positions,
+        None if same_groups else position_counts,
+        None if indexes == page.indexes else indexes,
+        max(_file_count(store) - listed, 0) if not later.together else 0,
+    )
+
+
+def _starts(tried: Tried, start_text: StartText, limits: Limits) -> tuple[StartSaid, ...]:
+    def text_of(verdict: StartVerdict) -> tuple[str, str]:
+        versions, text = start_text(verdict)
+        return versions, tried.name(text)
+
+    return tuple(
+        replace(start, files=tuple(replace(file, file=tried.name(file.file)) for file in start.files))
+        for start in starts_of(tried.predictions, text_of, limits)
+    )
+
+
+def numbers_of(version: str, before: Survey, tried: Tried) -> AfterNumbers:
+    """What was counted in the view, for a store of a version."""
+    bad = [survey for survey in tried.survey.logs if survey is not None]
+    exact = all(len(survey.bad) == survey.bad_count and not survey.error for survey in bad)
+    size = sum(
+        one.span.end - one.span.start
+        for survey in bad
+        for one in survey.bad
+        if one.span.kind in ("damaged", "torn")
+    )
+    return AfterNumbers(
+        _records(tried.survey) - _records(before),
+        readable_of(version, map(verdict_of, tried.predictions)),
+        size if exact else None,
+    )
+
+
+def _records(survey: Survey) -> int:
+    return sum(log.record_count for log in survey.logs if log is not None)
+
+
+def _file_count(store: Store) -> int:
+    return len({file.relative for file in (*store.commitlog.files, *store.all_files())})
+
+
+def _cells(name: ChangedTable, before: object, after: object, without: str = "") -> Iterator[Cells]:
+    """The columns of two tables that differ, with the rows that do."""
+    for item in fields(before):  # type: ignore[arg-type]
+        old, new = getattr(before, item.name), getattr(after, item.name)
+        if item.name == without:
+            continue
+        rows = [row for row, value in enumerate(new) if row >= len(old) or old[row] != value]
+        if rows:
+            yield Cells(name, item.name, tuple(_runs(rows)), tuple(new[row] for row in rows))
+
+
+def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Rising numbers as half-open ranges."""
+    first = rows[0]
+    for last, row in zip(rows, [*rows[1:], -1], strict=True):
+        if row != last + 1:
+            yield first, last + 1
+            first = row
