@@ -161,11 +161,8 @@ ALWAYS = (
 )  # fmt: skip
 """Damages that every part of a store takes part in: the log, queues, index, config, small files."""
 
-CONSEQUENCES = {
-    "tiered-metadata-cut": "the plan counts a finding that is gone with another one",
-    "database-log-torn": "the same fault goes by another rule once abort is gone (repair.apply.judging)",
-}
-"""Damages of which the check of the repaired store counts other findings than the plan leaves, and why."""
+OTHER_RULE = {"database-log-torn": "the same fault goes by another rule without abort (repair.apply.judging)"}
+"""Damages of which the check of the repaired store names what is left otherwise, and why."""
 
 
 @pytest.mark.parametrize("name", DAMAGES if NIGHTLY else ALWAYS)
@@ -210,5 +207,6 @@ def test_the_page_says_what_a_repaired_copy_is(name: str, any_dir: Directory, tm
         for rule in truth.findings.rules
         if Severity[rule.severity.upper()] > Severity.INFO
     }
-    assert left == really or name in CONSEQUENCES
+    # a finding may be gone with another one; none that a check finds is missing on the page
+    assert all(left.get(rule, 0) >= count for rule, count in really.items()) or name in OTHER_RULE
     assert list(after.starts) == real_starts(store, page)
