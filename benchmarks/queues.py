@@ -13,7 +13,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 
 from benchmarks.commands import TOOL, run
@@ -26,6 +28,10 @@ Stores are those of `rocketfsck write --synth plain,zipf=0` with messages of 1 K
 queues. The yardstick is the same command on the same messages in 32 queues.
 
 - *check*: every rule at the level `full`, and the verdict; *rebuild*: all queues and index files.
+- *bare loop*: 10,000 times `mkdir`, and one file in it made, given its length and one unit, closed, by the
+  system's calls and nothing else, on the same file system. That much of a rebuild is the file system's.
+- Each rebuild has a directory of its own, and all are deleted at the end: an ext4 without a journal looks at
+  the inodes that were deleted in the last minutes, one by one, whenever it makes a file.
 - *on Spark*: an embedded session of two slots, its start included.
 """
 QUEUE_COUNTS = (32, 1_000, 10_000)
@@ -52,27 +58,55 @@ print(json.dumps([code, used.ru_utime + used.ru_stime]))
 
 def queue_rows(folder: Path, size: int, rounds: int, *, spark: bool, with_goals: bool) -> Iterator[Row]:
     """The rows of all stores, each of `size` bytes of log; the stores are made if they are not there."""
-    made = folder / "queues-built"
+    built = folder / "queues-built"
+    shutil.rmtree(built, ignore_errors=True)
+    built.mkdir(parents=True)
+    numbers = count()
     place, extra = (" on Spark", ("--engine", "spark", "--master", "local[2]")) if spark else ("", ())
     for file_count in FILE_COUNTS:
-        stores = {count: _store(folder, size, count, file_count) for count in QUEUE_COUNTS}
+        stores = {queues: _store(folder, size, queues, file_count) for queues in QUEUE_COUNTS}
         for name in ("check", "rebuild"):
             taken = dict.fromkeys(stores, float("inf"))
+            bare = float("inf")
             for number in range(rounds + 1):
-                for count, root in stores.items():
-                    shutil.rmtree(made, ignore_errors=True)
-                    cpu = _cpu([*TOOL, *_arguments(name, root, made), *extra])
+                for queues, root in stores.items():
+                    cpu = _cpu([*TOOL, *_arguments(name, root, built / f"{next(numbers)}"), *extra])
                     if number:
-                        taken[count] = min(taken[count], cpu)
-            shutil.rmtree(made, ignore_errors=True)
-            for count in QUEUE_COUNTS[1:]:
-                yield Row(
-                    f"{name}{place}, {file_count} log files, {count:,} queues",
-                    taken[count] * 1e3,
-                    f"{QUEUE_COUNTS[0]} queues, {taken[QUEUE_COUNTS[0]]:.2f} s",
-                    taken[count] / taken[QUEUE_COUNTS[0]],
-                    GOAL if with_goals else None,
-                )
+                        taken[queues] = min(taken[queues], cpu)
+                if name == "rebuild":
+                    bare = min(bare, _bare_loop(built / f"{next(numbers)}", QUEUE_COUNTS[-1]))
+            least = taken[QUEUE_COUNTS[0]]
+            yardstick = f"{QUEUE_COUNTS[0]} queues, {least:.2f} s"
+            for queues in QUEUE_COUNTS[1:]:
+                job = f"{name}{place}, {file_count} log files, {queues:,} queues"
+                goal = GOAL if with_goals else None
+                yield Row(job, taken[queues] * 1e3, yardstick, taken[queues] / least, goal)
+            if name == "rebuild":
+                job = f"bare loop beside these rebuilds, {_file_system(folder)}"
+                yield Row(job, bare * 1e3, yardstick, bare / least)
+    shutil.rmtree(built)
+
+
+def _bare_loop(root: Path, directory_count: int) -> float:
+    """Processor seconds of making as many directories with a file each as a rebuild of that many queues."""
+    root.mkdir()
+    started = time.process_time()
+    for number in range(directory_count):
+        directory = f"{root}/{number}"
+        os.mkdir(directory)  # noqa: PTH102 - nothing but the system's calls
+        descriptor = os.open(f"{directory}/{0:020d}", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        os.ftruncate(descriptor, 6_000_000)
+        os.pwrite(descriptor, b"unit" * 5, 0)
+        os.close(descriptor)
+    return time.process_time() - started
+
+
+def _file_system(folder: Path) -> str:
+    """The kind of file system that a folder is on, as the system names it."""
+    mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text("utf-8").splitlines()]
+    path = folder.resolve()
+    above = [(len(point), kind) for point, kind in mounts if path.is_relative_to(point)]
+    return max(above)[1]
 
 
 def _arguments(name: str, root: Path, made: Path) -> list[str]:
