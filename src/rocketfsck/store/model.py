@@ -16,7 +16,7 @@ Reference 1.1 and 1.2. Facts without judgement: a file of a wrong length is in i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -288,6 +288,7 @@ class Store:
     what the caller said, as it was said. `log_places` say how the commitlog's
     directories are known. `directories` are those of `commitlog`, `consumequeue`, `index` and
     their like that are there, with files or without. `lifted` is set by `store.rocks.lifting` only.
+    `opened_timestamp` (ms) is when the first file was looked for.
     """
 
     root: Path
@@ -312,6 +313,7 @@ class Store:
     log_places: LogPlaces = OWN_LOG
     directories: frozenset[str] = frozenset()
     lifted: Lifted = NOTHING_LIFTED
+    opened_timestamp: int = field(default=0, compare=False)
 
     @property
     def dialect(self) -> Dialect:

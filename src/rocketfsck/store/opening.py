@@ -6,6 +6,7 @@ Also opens a directory of commitlog files alone, as it is when somebody copied o
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,6 +119,7 @@ def reopen_store(store: Store) -> Store:
 
 
 def _open_store(base: Path, told: Told) -> Store:
+    opened_timestamp = int(time.time() * 1000)
     entries = list_directory(base)
     settings = Settings() if told.broker_conf is None else read_settings(told.broker_conf)
     lister = Lister(os.fspath(base), _tree(base))
@@ -171,6 +173,7 @@ def _open_store(base: Path, told: Told) -> Store:
         told=told,
         log_places=places,
         directories=frozenset(parts.directories),
+        opened_timestamp=opened_timestamp,
     )
 
 

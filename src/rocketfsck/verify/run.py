@@ -26,6 +26,7 @@ from rocketfsck.verify.baseline import read_baseline
 from rocketfsck.verify.databases.run import Databases, check_databases
 from rocketfsck.verify.diagnoses import diagnose, next_commands
 from rocketfsck.verify.finding import Finding, Where
+from rocketfsck.verify.inflight import InFlight
 from rocketfsck.verify.leftout import behind_stop, levels_above, parts_apart, parts_unread
 from rocketfsck.verify.options import CheckOptions
 from rocketfsck.verify.report import NotChecked, Report, StoreFacts
@@ -102,8 +103,9 @@ def check_store(
         ran = going_on.executed
     else:
         ran = execute(context, options, units, engine, wanted=wanted, passes=passes)
+    lasting = InFlight(store).lasting if store.live.locked else iter
     for result in ran.results:
-        sift.take(() if result is None else result.findings)
+        sift.take(() if result is None else lasting(result.findings))
     facts = tuple(fact for result in ran.results if result is not None for fact in result.facts)
     if seen is not None:
         seen(facts)
@@ -129,7 +131,7 @@ def check_store(
                 if isinstance(item, NotChecked):
                     left_out.append(item)
                 elif not sift.is_full():
-                    sift.take((item,))
+                    sift.take(lasting((item,)))
                 if sift.is_full():
                     break
     if going_on is not None:
