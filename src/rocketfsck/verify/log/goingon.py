@@ -2,9 +2,10 @@
 
     known: records, then zeros          new: the walk that begins behind the last of those records
 
-Only what is plainly sound goes on: nothing found in either part, every record with its unit and its index
-entries, queue offsets and times that follow each other over the seam. Of anything else there is no result,
-and the file is checked as a whole. Reference 2.8, 2.13.
+Only what is plainly sound goes on: nothing found in either part, every known record with its unit and its
+index entries, queue offsets and times that follow each other over the seam. New records may lack units and
+entries: a running broker has not put them yet. Of anything else there is no result, and the file is checked
+as a whole. Reference 2.8, 2.13.
 """
 
 from __future__ import annotations
@@ -33,13 +34,16 @@ def is_settled(summary: Any) -> bool:
 
     Then units and entries that come later do not change what was found (`LogSummary`).
     """
+    return not (len(summary.units.missed) or len(summary.entries.unindexed)) and _is_regular(summary)
+
+
+def _is_regular(summary: Any) -> bool:
+    """Whether units and entries are at their places, as far as they are there."""
     units, entries = summary.units, summary.entries
     strange = entries.strange
     return not (
-        len(units.missed)
-        or len(units.shifted)
+        len(units.shifted)
         or units.not_kept_count
-        or len(entries.unindexed)
         or len(entries.loose)
         or entries.not_kept_count
         or len(strange.rows)
@@ -62,7 +66,7 @@ def extended(known: TaskResult, new: LogResult) -> LogResult | None:
     assert own is not None
     if known.findings or new.findings or before.damaged or after.damaged or before.ends_with_blank:
         return None
-    if not before.record_count or not (is_settled(old) and is_settled(own)):
+    if not before.record_count or not (is_settled(old) and _is_regular(own)):
         return None
     regions = _regions(before.regions, after.regions)
     spans = _spans(old, own)
@@ -137,7 +141,7 @@ def _spans(old: Any, own: Any) -> tuple[Any, UnitRanges] | None:
         np.array([key if isinstance(key, int) else -1 for key in rows], np.int32),
         tuple(key for key in rows if not isinstance(key, int)),
         joined(np.concatenate([_moved(old.units.matched, first), _moved(own.units.matched, second)])),
-        own.units.missed,
+        _moved(own.units.missed, second),
         _delays(old.units.delays, own.units.delays),
         own.units.shifted,
     )

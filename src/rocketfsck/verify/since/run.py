@@ -114,8 +114,9 @@ def execute_since(
             left.append(replace(unit, task=replace(unit.task, known=known)))
     logs = execute(context, options, left, engine, wanted=wanted, passes=passes)
     results |= _by_key(logs) | kept
+    went_on = {unit.key: unit for unit in left}
     executed = Executed(
-        tuple(units),
+        tuple(went_on.get(unit.key, unit) for unit in units),
         tuple(results[unit.key] for unit in units),
         ran.not_checked + logs.not_checked,
         _coverage(units, results),
@@ -206,16 +207,18 @@ def _state_of(context: Context, identity: str, ran: Executed, proven: Proven, du
             continue
         with suppress(StoreError):
             if isinstance(task, LogFileTask) and isinstance(result, LogResult):
+                sealed = task.index < last or result.facts[0].ends_with_blank
                 if _is_kept(result):
-                    sealed = task.index < last or result.facts[0].ends_with_blank
                     logs.append(_log_state(context, task.index, result, sealed, proven, due))
+                elif task.known is not None and not result.findings:  # new records lack units or entries
+                    logs.append(_log_state(context, task.index, task.known, False, proven, due))
             elif isinstance(task, IndexFileTask) and isinstance(result, IndexResult):
                 indexes.append(_index_state(context, task.index, result, proven.indexes.get(task.index)))
     return SinceState(KIND, 1, __version__, identity, context.now_timestamp, logs, queues, indexes)
 
 
 def _log_state(
-    context: Context, place: int, result: LogResult, sealed: bool, proven: Proven, due: Due
+    context: Context, place: int, result: TaskResult, sealed: bool, proven: Proven, due: Due
 ) -> LogState:
     file, before = context.store.commitlog.files[place], proven.logs.get(place)
     assert result.summary is not None
