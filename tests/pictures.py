@@ -30,7 +30,7 @@ from rocketfsck.engine import LocalEngine
 from rocketfsck.store import open_store
 from rocketfsck.verify import CheckOptions, check_store
 
-from tests.unit.cli.browse.pilot import Driver
+from tests.unit.cli.browse.pilot import Driver, no_idling
 from tests.unit.cli.browse.stores import record_bytes, sparse_store
 
 ROOT = Path(__file__).parent.parent
@@ -135,7 +135,8 @@ def draw(screen: Screen) -> str:
             os.environ["NO_COLOR"] = "1"
         try:
             app = BrowseApp(Session(shelf, "store", Asked(Place(screen.at) if screen.at else None), findings))
-            return asyncio.run(_shot(app, screen))
+            with no_idling():
+                return asyncio.run(_shot(app, screen))
         finally:
             os.environ.pop("NO_COLOR", None)
             if before is not None:

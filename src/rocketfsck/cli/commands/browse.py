@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +13,9 @@ from rocketfsck.cli.base import Command, common_options, scrolling
 from rocketfsck.cli.options import level_option, report_option
 from rocketfsck.cli.params import Told, path_argument, store_options
 from rocketfsck.errors import EXIT_CLEAN, UsageError
+
+if TYPE_CHECKING:
+    from rocketfsck.cli.browse.views.session import Asked, Session
 
 
 @click.command(cls=Command)
@@ -36,7 +40,8 @@ def command(
 ) -> int:
     """Look into STORE in a terminal: files, records, bytes, findings, repairs.
 
-    browse reads only what is shown and never writes to the store. Press ? for the keys.
+    browse reads only what is shown and never writes to the store. Press ? for the keys. Of a pattern in
+    quotes, browse lists the stores.
     """
     if offset is not None and key is not None:
         raise UsageError("--at and --find exclude each other")
@@ -48,26 +53,48 @@ def command(
         raise UsageError(
             "browse needs Textual, which is not installed: run pip install 'rocketfsck[browse]'"
         ) from error
-    from rocketfsck.cli.browse.model.files import Shelf
-    from rocketfsck.cli.browse.model.search import Question
+    from rocketfsck.cli.browse.model.question import Question
     from rocketfsck.cli.browse.views.app import BrowseApp
-    from rocketfsck.cli.browse.views.session import Asked, Session
+    from rocketfsck.cli.browse.views.session import Asked, Offer
 
-    shelf = Shelf(told.open("browse", path))
     question = Question("offset", offset) if offset is not None else None
     if key is not None:
         question = Question("key", key)
+    asked = Asked(question=question, level=level)
+    offers = [Offer(str(place), partial(_open, place, told, asked, report_path)) for place in _places(path)]
+    if len(offers) > 1 and report_path is not None:
+        raise UsageError(f"--report is for one store, but {path} names {len(offers)}")
+    if len(offers) > 1 and told.commitlog_paths:
+        raise UsageError(f"--commitlog-path is for one store, but {path} names {len(offers)}")
+    browsed = offers if len(offers) > 1 else offers[0].open()
+    with scrolling(sys.stdout):
+        app = BrowseApp(browsed)
+        app.run()
+        if app.return_code:
+            raise RuntimeError("the screen ended with an error")
+    return EXIT_CLEAN
+
+
+def _places(path: Path) -> tuple[Path, ...]:
+    """The stores that are named: several where `path` is a pattern. Raises as `find_places` does."""
+    if not {*"*?["} & {*str(path)}:
+        return (path,)
+    from rocketfsck.pipeline.fleet.places import find_places
+
+    return find_places([path])
+
+
+def _open(place: Path, told: Told, asked: Asked, report_path: Path | None) -> Session:
+    from rocketfsck.cli.browse.model.files import Shelf
+    from rocketfsck.cli.browse.views.session import Session
+
+    shelf = Shelf(told.open("browse", place))
     findings = None
     if report_path is not None:
         from rocketfsck.cli.browse.model.checking import load_findings
 
         findings = load_findings(shelf, report_path)
-    with scrolling(sys.stdout):
-        app = BrowseApp(Session(shelf, str(path), Asked(question=question, level=level), findings))
-        app.run()
-        if app.return_code:
-            raise RuntimeError("the screen ended with an error")
-    return EXIT_CLEAN
+    return Session(shelf, str(place), asked, findings)
 
 
 def is_terminal() -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
+from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 
 from rocketfsck.cli.browse.model.files import Shelf
@@ -14,8 +17,8 @@ from rocketfsck.cli.browse.views.session import Asked, Session
 from rocketfsck.store import open_store
 
 Size = tuple[int, int]
-STILL = 4
-"""So often the screen is looked at, and is the same, before it counts as finished."""
+QUIET = 3
+"""So often in a row nothing may be left to do before the screen counts as finished."""
 
 
 class Driver:
@@ -26,14 +29,26 @@ class Driver:
         self.pilot = pilot
 
     async def settle(self) -> None:
-        """Wait for all workers, those that others begin, too, and until the screen stays the same."""
-        seen: list[list[str]] = []
-        while len(seen) < STILL:
+        """Wait for all workers, messages, layouts and drawings, those that others begin, too.
+
+        What is left to do is counted, so that it makes no difference how busy the machine is.
+        """
+        quiet = 0
+        while quiet < QUIET:
             await self.pilot.pause()
-            lines = self.lines
-            is_busy = any(not worker.is_finished for worker in self.app.workers)
-            seen = [] if is_busy or (seen and seen[-1] != lines) else [*seen, lines]
-            await asyncio.sleep(0.01)
+            quiet = 0 if self._is_busy() else quiet + 1
+            await asyncio.sleep(0 if quiet else 0.002)
+
+    def _is_busy(self) -> bool:
+        screens = self.app.screen_stack
+        pumps: list[MessagePump] = [self.app]
+        pumps += [node for screen in screens for node in screen.walk_children(with_self=True)]
+        front = self.app.screen
+        return (
+            any(not worker.is_finished for worker in self.app.workers)
+            or any(pump.message_queue_size or pump._next_callbacks for pump in pumps)
+            or bool(front._callbacks or front._dirty_widgets or front._layout_required)
+        )
 
     async def press(self, *keys: str) -> None:
         for key in keys:
@@ -61,6 +76,17 @@ class Driver:
         return next((line for line in self.lines if line.startswith("> ")), "")
 
 
+@contextmanager
+def no_idling() -> Iterator[None]:
+    """Textual's pilot waits until the process is idle, by the clock: here `settle` knows better."""
+
+    async def yield_once(*_: float) -> None:
+        await asyncio.sleep(0)
+
+    with patch("textual.app.wait_for_idle", yield_once), patch("textual.pilot.wait_for_idle", yield_once):
+        yield
+
+
 def drive(
     root: Path | str,
     script: Callable[[Driver], Awaitable[None]],
@@ -69,7 +95,11 @@ def drive(
     asked: Asked | None = None,
 ) -> None:
     """Run the browser on a store, and do what the script does."""
-    app = BrowseApp(Session(Shelf(open_store(root)), "store", asked or Asked()))
+    drive_app(BrowseApp(Session(Shelf(open_store(root)), "store", asked or Asked())), script, size=size)
+
+
+def drive_app(app: BrowseApp, script: Callable[[Driver], Awaitable[None]], *, size: Size = (80, 24)) -> None:
+    """Run a browser, and do what the script does."""
 
     async def run() -> None:
         async with app.run_test(size=size) as pilot:
@@ -77,4 +107,5 @@ def drive(
             await driver.settle()
             await script(driver)
 
-    asyncio.run(run())
+    with no_idling():
+        asyncio.run(run())

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import rocketfsck
+from rocketfsck.cli.browse.views.app import BrowseApp
 from rocketfsck.errors import EXIT_USAGE
 
 from tests.conftest import Directory
@@ -50,6 +51,72 @@ def test_nothing_else_loads_textual() -> None:
     code = f"import sys, {names}; print(bool({{'textual', 'rich'}} & {{*sys.modules}}))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout == "False\n"
+
+
+def test_a_list_of_files_needs_no_numpy(store_dir: Directory) -> None:
+    """What is needed to look into files is imported with the first of them."""
+    code = (
+        "import sys, rocketfsck.cli.app, rocketfsck.cli.commands.browse, rocketfsck.cli.browse.views.app\n"
+        "from rocketfsck.cli.browse.model.files import Shelf\n"
+        "from rocketfsck.store import open_store\n"
+        "shelf = Shelf(open_store(sys.argv[1]))\n"
+        "print(len(shelf.rows) > 3, {'numpy', 'numba', 'rocketfsck.query'} & {*sys.modules})"
+    )
+    words = [sys.executable, "-c", code, str(store_dir("4.4.0-basic"))]
+    ended = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert ended.stdout == "True set()\n"
+
+
+@pytest.fixture
+def browsed(monkeypatch: pytest.MonkeyPatch) -> list[BrowseApp]:
+    """The browsers that commands run, which end at once."""
+    apps: list[BrowseApp] = []
+    monkeypatch.setattr("rocketfsck.cli.commands.browse.is_terminal", lambda: True)
+    monkeypatch.setattr(BrowseApp, "run", lambda app: apps.append(app))
+    return apps
+
+
+def test_a_pattern_names_stores(
+    cli: Cli, store_dir: Directory, tmp_path: Path, browsed: list[BrowseApp]
+) -> None:
+    for name in ("broker-a", "broker-b"):
+        (tmp_path / name).symlink_to(store_dir("4.4.0-basic"))
+    ended = cli("browse", tmp_path / "broker-*")
+    assert (ended.code, ended.err) == (0, "")
+    (app,) = browsed
+    assert [offer.name for offer in app.offers] == [str(tmp_path / "broker-a"), str(tmp_path / "broker-b")]
+    assert app.offers[1].open().shelf.rows
+    assert cli("browse", tmp_path / "broker-[a]").code == 0
+    assert not browsed[1].offers
+    assert browsed[1].session.name == str(tmp_path / "broker-a")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "options", "said"),
+    [
+        ("nothing-*", (), "no directory matches this pattern"),
+        ("broker-*", ("--report", "report.json"), "--report is for one store"),
+        ("broker-*", ("--commitlog-path", "."), "--commitlog-path is for one store"),
+    ],
+)
+def test_a_pattern_is_refused(
+    pattern: str,
+    options: tuple[str, ...],
+    said: str,
+    cli: Cli,
+    tmp_path: Path,
+    browsed: list[BrowseApp],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("broker-a", "broker-b", "broker-a/commitlog", "broker-b/commitlog"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "report.json").write_text("{}")
+    ended = cli("browse", pattern, *options)
+    assert ended.code == EXIT_USAGE
+    assert said in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert not browsed
 
 
 def _until(descriptor: int, wanted: bytes, seconds: float = 60) -> bytes:

@@ -13,9 +13,10 @@ from rocketfsck.cli.browse.model.fields import Fields
 from rocketfsck.cli.browse.model.files import OpenFile, Place, Shelf
 from rocketfsck.cli.browse.model.findings import Findings
 from rocketfsck.cli.browse.model.links import Link, chain_links, links_of
+from rocketfsck.cli.browse.model.question import Question, SearchKind
 from rocketfsck.cli.browse.model.reading import stoppable
 from rocketfsck.cli.browse.model.repairs import plan_all, plan_without, save_plan
-from rocketfsck.cli.browse.model.search import Question, SearchKind, search
+from rocketfsck.cli.browse.model.search import search
 from rocketfsck.cli.dump.item import Item
 from rocketfsck.cli.output import to_json
 from rocketfsck.engine import LocalEngine
@@ -92,6 +93,7 @@ def test_every_record_leads_to_its_units_and_entries_and_back(name: str, store_d
         ("5.5.0-timer", "timerlog", "unit", "commitlog"),
         ("5.5.0-timer", "timerwheel", "slot", "timerlog"),
         ("5.5.0-dledger", "dledger-index", "unit", "dledger-data"),
+        ("5.5.0-dledger", "dledger-data", "entry", "consumequeue"),
         ("5.5.0-compaction", "batchconsumequeue", "unit", "commitlog"),
     ],
 )
@@ -112,7 +114,7 @@ def test_other_files_lead_on(name: str, kind: str, row: str, target: str, real_d
         assert link.place is not None
         led = shelf.row(link.place.name)
         assert led is not None
-        assert led.target.kind in (target, kind)
+        assert led.target.kind in (target, kind, "index")
         file = shelf.open(led)
         assert file.pages.locate(link.place.pos) == link.place.pos
         file.close()
@@ -179,6 +181,14 @@ def test_a_question_without_sense_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match=said):
         _find(_shelf(store_dir("4.9.8-basic")), kind, text)
+
+
+def test_a_dledger_log_is_not_searched_by_time(real_dir: Directory) -> None:
+    shelf = _shelf(real_dir("5.5.0-dledger"))
+    with pytest.raises(UsageError, match="open a consume queue"):
+        _find(shelf, "time", "1795334683969")
+    queue = _first(shelf, "consumequeue")
+    assert _find(shelf, "time", "0", file=queue) == [Place(queue.row.key, 0)]
 
 
 def test_work_stops_at_the_next_read(store_dir: Directory) -> None:
@@ -316,4 +326,9 @@ def test_rows_of_a_database_are_numbered(real_dir: Directory) -> None:
     assert file.pages.locate(2) == 2
     fields = Fields(file, first[0])
     assert any(line.startswith("family = ") for line in fields.lines(0, fields.count))
+    with StoreView(shelf.store) as view:
+        (link,) = links_of(shelf, view, file, first[3])
+    offset = first[3].values["physical_offset"]
+    assert link.place == shelf.at("commitlog", offset)
+    assert link.title == f"record at physical offset {offset}"
     file.close()

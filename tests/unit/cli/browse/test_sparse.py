@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from rocketfsck.cli.browse.model.files import OpenFile, Place, Shelf
-from rocketfsck.cli.browse.model.search import Question, find_offset, find_text, find_time, needle_of, search
+from rocketfsck.cli.browse.model.question import Question
+from rocketfsck.cli.browse.model.search import find_offset, find_text, find_time, needle_of, search
 from rocketfsck.query.view import StoreView
 from rocketfsck.store import open_store
 

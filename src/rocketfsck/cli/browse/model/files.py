@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
+from typing import TYPE_CHECKING
 
-from rocketfsck.cli.browse.model.pages import Pages, open_pages
 from rocketfsck.cli.dump.kinds import KINDS, Kind, load_kind
 from rocketfsck.cli.dump.source import Source, Wanted
 from rocketfsck.cli.dump.targets import Target, store_targets
 from rocketfsck.store.model import Store, StoreFile
 from rocketfsck.store.reading import FileReader
+
+if TYPE_CHECKING:
+    from rocketfsck.cli.browse.model.pages import Pages
 
 SHOWN_BODY = Wanted(body="hex")
 HIDDEN_BODY = Wanted()
@@ -121,6 +124,8 @@ class Shelf:
 
     def open(self, row: FileRow) -> OpenFile:
         """A file, open for its pages. Raises StoreError where it cannot be opened."""
+        from rocketfsck.cli.browse.model.pages import open_pages  # and NumPy: not for a list of files
+
         target = row.target
         wanted = HIDDEN_BODY
         kind = load_kind(target.kind, wanted)
@@ -139,6 +144,8 @@ class Shelf:
 
     def with_bodies(self, file: OpenFile, *, shown: bool) -> OpenFile:
         """The same open file with its bodies shown, or hidden."""
+        from rocketfsck.cli.browse.model.pages import open_pages
+
         wanted = SHOWN_BODY if shown else HIDDEN_BODY
         pages = open_pages(file.source, file.kind, wanted)
         return OpenFile(file.row, file.source, file.kind, pages, wanted)

@@ -1,6 +1,7 @@
 """Where a row leads: a record to its units and index entries, each of them back, along chains and lists.
 
     record -> unit, index entries, prepared record        unit -> record, ext unit
+    row of a database -> record        entry of a DLedger log -> the units and index entries of its record
     slot -> newest entry -> the one before it … -> record    wheel slot -> timer log -> record
 
 Every link is looked up in the bytes when it is asked for; one that leads nowhere says why.
@@ -16,6 +17,7 @@ from typing import Any
 from rocketfsck.cli.browse.model.files import OpenFile, Place, Shelf
 from rocketfsck.cli.dump.index import index_geometry
 from rocketfsck.cli.dump.item import Item
+from rocketfsck.cli.dump.kinds import is_database
 from rocketfsck.cli.dump.source import Wanted
 from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import StoreError
@@ -47,7 +49,8 @@ class Link:
 
 def links_of(shelf: Shelf, view: StoreView, file: OpenFile, item: Item) -> list[Link]:
     """What a row of an open file leads to. Raises StoreError when bytes cannot be read."""
-    find = _FINDERS.get((file.row.target.kind, item.kind))
+    kind = file.row.target.kind
+    find = _FINDERS.get((kind, item.kind)) or (_of_row if is_database(kind) else None)
     return list(find(_Asked(shelf, view, file, item))) if find is not None else []
 
 
@@ -98,10 +101,20 @@ class _Asked:
 
 
 def _of_record(asked: _Asked) -> Iterator[Link]:
-    item = asked.item
-    offset = asked.file.source.start_offset + item.start
-    if asked.shelf.at("commitlog", offset) != Place(asked.file.row.key, item.start):
+    start = asked.item.start
+    offset = asked.file.source.start_offset + start
+    if asked.shelf.at("commitlog", offset) != Place(asked.file.row.key, start):
         return  # a copy in a compaction log or in tiered storage
+    yield from _of_message(asked, offset)
+
+
+def _of_dledger_entry(asked: _Asked) -> Iterator[Link]:
+    """The links of the record that an entry carries; none of an entry without one."""
+    if "physical_offset" in asked.item.values:
+        yield from _of_message(asked, asked.number("physical_offset"))
+
+
+def _of_message(asked: _Asked, offset: int) -> Iterator[Link]:
     message = asked.view.log.record_at(offset)
     if not isinstance(message, Message):
         return
@@ -215,6 +228,12 @@ def _of_wheel(asked: _Asked) -> Iterator[Link]:
     yield _in_stream(asked, "first_pos", "timerlog", "first unit of the list")
 
 
+def _of_row(asked: _Asked) -> Iterator[Link]:
+    """The record of a database's row, where it has one."""
+    if asked.number("physical_offset") >= 0:
+        yield asked.record("physical_offset")
+
+
 def _of_dledger_unit(asked: _Asked) -> Iterator[Link]:
     yield _in_stream(asked, "pos", "dledger-data", "entry")
 
@@ -235,5 +254,6 @@ _FINDERS: dict[tuple[str, str], Callable[[_Asked], Iterator[Link]]] = {
     ("timerlog", "unit"): _of_timer,
     ("timerwheel", "slot"): _of_wheel,
     ("dledger-index", "unit"): _of_dledger_unit,
+    ("dledger-data", "entry"): _of_dledger_entry,
 }
-"""By the kind of a file and of a row in it."""
+"""By the kind of a file and of a row in it; rows of databases have one of their own."""

@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal, get_args
 
 from rocketfsck.cli.browse.model.files import OpenFile, Place, Shelf
+from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.show.text import visible
 from rocketfsck.errors import UsageError
 from rocketfsck.progress import go_on, moved_to
@@ -27,21 +26,10 @@ from rocketfsck.scan.options import log_options
 from rocketfsck.scan.views.messages import MessageFilter, read_messages
 from rocketfsck.store.reading import FileReader
 
-SearchKind = Literal["text", "key", "unique", "offset", "time"]
-KINDS: tuple[SearchKind, ...] = get_args(SearchKind)
 HIT_LIMIT = 1_000
 CHUNK_SIZE = 1 << 20
 _NUMBER = re.compile(r"@?(0[xX][0-9a-fA-F]{1,16}|\d{1,19})", re.ASCII)
 _QUEUE_PLACE = re.compile(r"(.+)[/ ](\d{1,10})[/ ](\d{1,19})", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is searched for. `topic` is for keys: "" asks every topic."""
-
-    kind: SearchKind
-    text: str
-    topic: str = ""
 
 
 def search(shelf: Shelf, view: StoreView, question: Question, file: OpenFile | None, pos: int) -> list[Place]:
@@ -242,4 +230,6 @@ def _record_at_time(shelf: Shelf, timestamp: int) -> Place | None:
         pos = first_in_file(shelf, row, timestamp)
         if pos is not None:
             return Place(row.key, pos)
+    if any(row.target.kind == "dledger-data" for row in shelf.rows):
+        raise UsageError("a DLedger log is not searched by time: open a consume queue, and search there")
     return None

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App
 from textual.binding import BindingType
 
 from rocketfsck.cli.browse.model.files import OpenFile, Place
-from rocketfsck.cli.browse.model.search import Question
+from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.cli.browse.views.base import StoreScreen
 from rocketfsck.cli.browse.views.dialogs import HelpScreen, QuestionScreen
 from rocketfsck.cli.browse.views.filescreen import FileScreen
 from rocketfsck.cli.browse.views.filesscreen import FilesScreen
-from rocketfsck.cli.browse.views.session import Session
+from rocketfsck.cli.browse.views.session import Offer, Session
 from rocketfsck.cli.browse.views.work import Stop
 from rocketfsck.cli.show.text import count_of
 
@@ -46,18 +47,37 @@ class BrowseApp(App[None]):
     .dialog Static { padding: 0 1; }
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session | Sequence[Offer]) -> None:
         super().__init__()
-        self.session = session
+        self.offers = () if isinstance(session, Session) else session
+        self._session = session if isinstance(session, Session) else None
         self.under_way: set[Stop] = set()
         self._back: list[Place] = []
 
-    def get_default_screen(self) -> FilesScreen:
-        return FilesScreen()
+    @property
+    def session(self) -> Session:
+        """The store that is browsed."""
+        assert self._session is not None
+        return self._session
+
+    def get_default_screen(self) -> StoreScreen:
+        if not self.offers:
+            return FilesScreen()
+        from rocketfsck.cli.browse.views.storesscreen import StoresScreen
+
+        return StoresScreen(self.offers)
 
     def on_mount(self) -> None:
         self.theme = DARK
-        self.call_after_refresh(self._begin)
+        if self._session is not None:
+            self.call_after_refresh(self._begin)
+
+    def enter(self, session: Session, *, again: bool = False) -> None:
+        """Browse one of several stores; `again` where it was browsed before."""
+        self._session, self._back = session, []
+        self.push_screen(FilesScreen())
+        if not again:
+            self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
         """Go where the command line says."""
@@ -73,6 +93,11 @@ class BrowseApp(App[None]):
         return next(screen for screen in reversed(self.screen_stack) if isinstance(screen, StoreScreen))
 
     @property
+    def files_screen(self) -> FilesScreen:
+        """The screen with the files of the store, above that of several stores."""
+        return next(screen for screen in self.screen_stack if isinstance(screen, FilesScreen))
+
+    @property
     def file_screen(self) -> FileScreen | None:
         """The screen of the file that is open."""
         return next((screen for screen in self.screen_stack if isinstance(screen, FileScreen)), None)
@@ -81,7 +106,8 @@ class BrowseApp(App[None]):
         """Show a place, and remember where we were."""
         screen = self.file_screen
         if screen is None:
-            while len(self.screen_stack) > 1:
+            files = self.files_screen
+            while self.screen is not files:
                 self.pop_screen()
             self.push_screen(FileScreen(place))
             return
@@ -181,8 +207,6 @@ class BrowseApp(App[None]):
 
     def action_check(self) -> None:
         """Check the store in the background."""
-        files = self.screen_stack[0]
-        assert isinstance(files, StoreScreen)
         stop = Stop()
         self.front.say("Checking… Escape stops.")
 
@@ -197,7 +221,7 @@ class BrowseApp(App[None]):
 
             return run_check(self.session.shelf, self.session.asked.level, stop, told)
 
-        files.work("check", check, self._take_findings, stop)
+        self.files_screen.work("check", check, self._take_findings, stop)
 
     def _say(self, text: str) -> None:
         self.front.say(text)

@@ -90,7 +90,7 @@ class StoreScreen(Screen[None]):
                 with stoppable(stop):
                     result = do()
             except (RocketfsckError, MemoryError) as error:
-                said = "Stopped." if isinstance(error, CancelledError) else self._words(error)
+                said = "Stopped." if isinstance(error, CancelledError) else self.words(error)
                 if not worker.is_cancelled:
                     app.call_from_thread(self._failed, said or "out of memory", failed, group)
                 return
@@ -117,7 +117,7 @@ class StoreScreen(Screen[None]):
         self._end(group)
         then(result)
 
-    def _words(self, error: BaseException) -> str:
+    def words(self, error: BaseException) -> str:
         """An error in a line; files by their places in the store."""
         return visible(str(error).replace(f"{self.session.store.root}/", ""), keep_backslash=True)
 

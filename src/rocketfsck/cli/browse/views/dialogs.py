@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -11,24 +11,11 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static
 
-from rocketfsck.cli.browse.model.links import Link
-from rocketfsck.cli.browse.model.search import KINDS, Question, SearchKind
+from rocketfsck.cli.browse.model.question import HINTS, KINDS, NAMES, Question, SearchKind
 from rocketfsck.cli.browse.views.lines import Lines
 
-_HINTS: dict[SearchKind, str] = {
-    "text": "text in UTF-8, or 0x and hex digits",
-    "key": "a word of KEYS or a UNIQ_KEY",
-    "unique": "a UNIQ_KEY",
-    "offset": "4711 or 0x1267 · @BYTE of this file · TOPIC/QUEUE/QUEUE-OFFSET",
-    "time": "2024-05-17T08:30:00 (UTC) or milliseconds",
-}
-_NAMES: dict[SearchKind, str] = {
-    "text": "text",
-    "key": "key",
-    "unique": "unique key",
-    "offset": "offset",
-    "time": "time",
-}
+if TYPE_CHECKING:
+    from rocketfsck.cli.browse.model.links import Link
 
 HELP = """\
 arrows, j, k   move; also PgUp, PgDn; Home and End: first and last
@@ -103,10 +90,10 @@ class QuestionScreen(ModalScreen[Question | None]):
         title = Text()
         for kind in (self._kind,) if self._is_fixed else KINDS:
             mine = kind == self._kind
-            title.append(f"[{_NAMES[kind]}]" if mine else f" {_NAMES[kind]} ", "bold" if mine else "")
+            title.append(f"[{NAMES[kind]}]" if mine else f" {NAMES[kind]} ", "bold" if mine else "")
             title.append(" ")
         self.query_one("#kinds", Static).update(title)
-        self.query_one("#text", Input).placeholder = _HINTS[self._kind]
+        self.query_one("#text", Input).placeholder = HINTS[self._kind]
         self.query_one("#topic", Input).display = self._kind in ("key", "unique")
         self.query_one("#text", Input).focus()
 
@@ -129,7 +116,7 @@ class QuestionScreen(ModalScreen[Question | None]):
         self.dismiss(Question(self._kind, text, topic) if text else None)
 
 
-class LinksScreen(ModalScreen[Link | None]):
+class LinksScreen(ModalScreen["Link | None"]):
     """Several links, one of which is to be followed. Dismissed with that one, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -12,7 +12,6 @@ from textual.widgets import Footer, Static
 from rocketfsck.cli.browse.model.cells import Table
 from rocketfsck.cli.browse.model.fields import Fields
 from rocketfsck.cli.browse.model.files import OpenFile, Place
-from rocketfsck.cli.browse.model.links import Link
 from rocketfsck.cli.browse.views.base import StoreScreen
 from rocketfsck.cli.browse.views.dialogs import LinksScreen
 from rocketfsck.cli.browse.views.lines import Lines
@@ -20,8 +19,13 @@ from rocketfsck.cli.browse.views.rows import MOST, PAGE, Rows
 from rocketfsck.cli.dump.item import Item
 from rocketfsck.cli.show.text import count_of, visible
 
+if TYPE_CHECKING:
+    from rocketfsck.cli.browse.model.links import Link
+
 WIDE = 110
 """Columns from which on a line of bytes has 16 of them."""
+EMPTY, NO_ROWS = "The file is empty.", "The database has no rows of this kind."
+NOWHERE, NO_FURTHER = "This row leads to nothing else.", "No further finding in this file."
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +84,14 @@ class FileScreen(StoreScreen):
         if self.file is not None:
             self.file.close()
 
+    def _forget(self) -> None:
+        """Take back what was said of a row or file that is left."""
+        if self.said in (EMPTY, NO_ROWS, NOWHERE, NO_FURTHER):
+            self.say("")
+
     def load(self, place: Place) -> None:
         """Show a place: open its file if need be, and the rows around it."""
+        self._forget()
         self._start = self._sought = place
         self.work("rows", lambda: self._around(place), self._take_window)
 
@@ -113,7 +123,7 @@ class FileScreen(StoreScreen):
         self.query_one("#title", Static).update(f"{visible(row.key)}: {row.title}, {row.size} bytes")
         self.query_one("#columns", Static).update(window.table.title)
         if not window.items:
-            self.say("The file is empty.")
+            self.say(EMPTY if window.file.source.database is None else NO_ROWS)
         self._show_item()
 
     def on_rows_needed(self, event: Rows.Needed) -> None:
@@ -149,6 +159,7 @@ class FileScreen(StoreScreen):
 
     def on_lines_moved(self, event: Lines.Moved) -> None:
         if event.lines is self.rows:
+            self._forget()
             self._show_item()
 
     def on_lines_chosen(self) -> None:
@@ -207,7 +218,7 @@ class FileScreen(StoreScreen):
         pos = 0 if item is None else item.end - 1 if step > 0 else item.start
         found = findings.next(self.file.row.key, pos, backward=step < 0)
         if found is None or found.place is None:
-            self.say("No further finding in this file.")
+            self.say(NO_FURTHER)
         else:
             self.browser.go(found.place)
 
@@ -220,7 +231,7 @@ class FileScreen(StoreScreen):
 
     def _choose_link(self, links: list[Link]) -> None:
         if not links:
-            self.say("This row leads to nothing else.")
+            self.say(NOWHERE)
         elif len(links) == 1 and links[0].place is not None and links[0].slot is None:
             self._follow(links[0])
         else:

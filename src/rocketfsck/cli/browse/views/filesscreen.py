@@ -18,7 +18,10 @@ from rocketfsck.cli.show.text import byte_size, count_of, visible
 class FilesScreen(StoreScreen):
     """All files that can be looked at, in the order of the store."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "choose", "Open")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Open"),
+        Binding("backspace", "app.return", "Back", show=False),
+    ]
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", classes="title", markup=False)

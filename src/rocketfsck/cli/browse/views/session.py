@@ -1,27 +1,28 @@
 """What all screens share: the open store, its findings, the plan, and the work under way.
 
-Files are opened, read and searched in worker threads, one at a time for each screen's own needs; a lock keeps
-two workers from the same open files.
+What searches and follows links is imported when somebody asks for it: the list of files comes first.
+Files are opened, read and searched in worker threads, one at a time for each screen's own needs; a lock
+keeps two workers from the same open files.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rocketfsck.cli.browse.model.files import OpenFile, Place, Shelf
-from rocketfsck.cli.browse.model.links import Link, chain_links, links_of
-from rocketfsck.cli.browse.model.search import Question, find_text, needle_of, search
-from rocketfsck.cli.dump.item import Item
+from rocketfsck.cli.browse.model.question import Question
 from rocketfsck.errors import StoreError
-from rocketfsck.query.view import StoreView
 from rocketfsck.store.model import Store
-from rocketfsck.verify.rules.rule import Level
 
 if TYPE_CHECKING:
     from rocketfsck.cli.browse.model.findings import Findings
+    from rocketfsck.cli.browse.model.links import Link
     from rocketfsck.cli.browse.model.repairs import Planned
+    from rocketfsck.cli.dump.item import Item
+    from rocketfsck.verify.rules.rule import Level
 
 
 @dataclass(slots=True)
@@ -31,6 +32,15 @@ class Asked:
     place: Place | None = None
     question: Question | None = None
     level: Level = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A store to choose among several: what it is called, and how it is opened (which raises StoreError and
+    UsageError)."""
+
+    name: str
+    open: Callable[[], Session]
 
 
 @dataclass(slots=True)
@@ -62,11 +72,16 @@ class Session:
 
     def links(self, file: OpenFile, item: Item) -> list[Link]:
         """What a row leads to. For worker threads; raises StoreError."""
+        from rocketfsck.cli.browse.model.links import links_of
+        from rocketfsck.query.view import StoreView
+
         with self.lock, StoreView(self.store) as view:
             return links_of(self.shelf, view, file, item)
 
     def chain(self, link: Link) -> list[Link]:
         """The chain that a link names. For worker threads; raises StoreError."""
+        from rocketfsck.cli.browse.model.links import chain_links
+
         assert link.place is not None and link.slot is not None
         file = self.open(link.place)
         try:
@@ -76,11 +91,16 @@ class Session:
 
     def search(self, question: Question, file: OpenFile | None, pos: int) -> list[Place]:
         """The places that answer a question. For worker threads; raises what `search` does."""
+        from rocketfsck.cli.browse.model.search import search
+        from rocketfsck.query.view import StoreView
+
         with StoreView(self.store) as view:
             return search(self.shelf, view, question, file, pos)
 
     def next_text(self, file: OpenFile | None, pos: int, *, backward: bool) -> Place | None:
         """The next place of the text that was searched for last. For worker threads; raises StoreError."""
+        from rocketfsck.cli.browse.model.search import find_text, needle_of
+
         assert self.last is not None
         return find_text(self.shelf, file, pos, needle_of(self.last.text), backward=backward)
 
