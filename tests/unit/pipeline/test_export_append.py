@@ -19,6 +19,7 @@ from rocketfsck.cli.app import run
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.formats.epoch import EpochEntry, encode_epochs
 from rocketfsck.pipeline.export import append as appending
+from rocketfsck.pipeline.export import existing
 from rocketfsck.pipeline.export.append import append_stores
 from rocketfsck.pipeline.export.existing import TableChangedError
 from rocketfsck.pipeline.export.marks import marks_from_json
@@ -199,6 +200,76 @@ def test_of_two_runs_at_once_one_loses_and_says_so(
     assert _offsets(out, table_format) == every
     assert len(list(out.glob("run-*"))) == 1
     assert _append(out, store, table_format=table_format).row_count == 0
+
+
+def test_a_delta_table_of_a_former_version_is_mended(
+    store_copy: Directory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without the property, deltalake takes columns without bounds for empty ones."""
+    deltalake = pytest.importorskip("deltalake")
+    transaction = pytest.importorskip("deltalake.transaction")
+    store, out = store_copy(STORE), tmp_path / "out"
+    sound = transaction.create_table_with_add_actions
+
+    def former(*given: Any, **options: Any) -> None:
+        sound(*given, **{**options, "configuration": None})
+
+    def tagged() -> tuple[int, int]:
+        table = deltalake.DeltaTable(out)
+        tags = table.to_pyarrow_table(columns=["tags"])["tags"].to_pylist()
+        return table.to_pyarrow_table(filters=[("tags", "=", "paid")]).num_rows, tags.count("paid")
+
+    grow = cut(store, 700)
+    with monkeypatch.context() as patch:
+        patch.setattr(transaction, "create_table_with_add_actions", former)
+        assert not _append(out, store, table_format="delta").mended
+    found, wanted = tagged()
+    assert found == 0 < wanted
+    line = ["export", str(store), "--into", str(out), "--table-format", "delta", "--append"]
+    assert run([*line, "--broker-name", "a"]) == 0  # nothing is new
+    assert "mended: filters on columns of text found nothing" in capsys.readouterr().out
+    assert tagged() == (wanted, wanted)
+    grow()
+    again = _append(out, store, table_format="delta")
+    assert (again.mended, again.row_count) == (False, len(_every(store)) - 700)
+    found, every = tagged()
+    assert found == every > wanted
+    assert _offsets(out, "delta") == _every(store)
+
+
+def test_a_table_is_mended_once_and_before_its_marks_are_read(
+    store_copy: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run commits just before the mending: its messages are not appended again."""
+    pytest.importorskip("deltalake")
+    transaction = pytest.importorskip("deltalake.transaction")
+    store, out = store_copy(STORE), tmp_path / "out"
+    sound, mend = transaction.create_table_with_add_actions, existing._Delta.mend
+    grow = cut(store, 700)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            transaction,
+            "create_table_with_add_actions",
+            lambda *given, **options: sound(*given, **{**options, "configuration": None}),
+        )
+        _append(out, store, table_format="delta")
+    grow()
+    others: list[ExportResult] = []
+
+    def late(self: Any) -> bool:
+        monkeypatch.setattr(existing._Delta, "mend", mend if others else lambda _: False)
+        if not others:
+            others.append(_append(out, store, table_format="delta"))
+        return mend(self)
+
+    monkeypatch.setattr(existing._Delta, "mend", late)
+    result = _append(out, store, table_format="delta")
+    assert (result.mended, result.row_count) == (True, 0)
+    assert others[0].row_count > 0
+    assert _offsets(out, "delta") == _every(store)
 
 
 def test_a_running_run_is_no_leftover(store_copy: Directory, tmp_path: Path) -> None:

@@ -224,6 +224,7 @@ def export_json(result: ExportResult, options: ExportOptions) -> dict[str, Any]:
         "crowded_count": sum(file.row_count for file in result.crowded),
         "task_count": result.task_count,
         "appended": result.appended,
+        "mended": result.mended,
         "gaps": [asdict(gap) for gap in result.gaps],
         "leftovers": list(result.leftovers),
         "active_runs": list(result.active_runs),
@@ -273,6 +274,8 @@ def export_lines(result: ExportResult, options: ExportOptions) -> Iterator[str]:
         yield f"  removed {visible(name)}, which a killed run left"
     for name in result.active_runs:
         yield f"  left {visible(name)} as it is: the run that writes there may be alive"
+    if result.mended:
+        yield "  mended: filters on columns of text found nothing in this table of a former version"
     if not result.damage_told:
         yield "  not checked for damage: damage has no topic, queue, key or time to select by"
 

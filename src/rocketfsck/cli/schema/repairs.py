@@ -321,7 +321,7 @@ def export() -> Any:
         **dict.fromkeys(texts, str),
         **dict.fromkeys(counts, int),
         **dict.fromkeys(("damage_count", "damaged_byte_count"), int | None),
-        appended=bool,
+        **dict.fromkeys(("appended", "mended"), bool),
         gaps=list[record("ExportGap", Gap)],  # type: ignore[misc]
         **dict.fromkeys(("leftovers", "active_runs"), list[str]),
         failed=list[record("FailedStore", broker=str, error=str)],  # type: ignore[misc]

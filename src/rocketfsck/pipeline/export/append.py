@@ -64,6 +64,7 @@ def append_stores(
     with named(into):
         leftovers = clear_runs(into, opened)
     table = opened()
+    mended = table.mend()
     sources = newly_listed(sources)
     engine = LocalEngine() if engine is None else engine
     plan = plan_export(sources, options, engine, table.marks([source.broker for source in sources]))
@@ -85,7 +86,7 @@ def append_stores(
             shutil.rmtree(run.path)
             result = replace(result, aside=())
     name = run.path.name if result.last else ""
-    return replace(result, path=str(into), leftovers=leftovers, appended=True, run=name)
+    return replace(result, path=str(into), leftovers=leftovers, appended=True, mended=mended, run=name)
 
 
 def _demand_appendable(options: ExportOptions) -> None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -52,6 +53,13 @@ class ExistingTable(Protocol):
 
     def runs(self) -> frozenset[str]:
         """The names of runs that a commit names."""
+        ...
+
+    def mend(self) -> bool:
+        """Commit what former versions left out of a table of theirs; whether there was anything.
+
+        The table is then as it is after that commit: ask for marks later. Raises as `append`.
+        """
         ...
 
     def append(self, files: Sequence[DataFile], marks: Mapping[str, Mark], about: Mapping[str, Any]) -> None:
@@ -129,10 +137,19 @@ class _Delta:
             found |= _run_of(commit.get("rocketfsck"))
         return frozenset(found)
 
-    def append(self, files: Sequence[DataFile], marks: Mapping[str, Mark], about: Mapping[str, Any]) -> None:
-        from deltalake.exceptions import CommitFailedError, DeltaError
+    def mend(self) -> bool:
+        metadata = self.table.metadata()
+        if tables.INDEXED in metadata.configuration:
+            return False
+        columns = tables.bounded_columns(
+            pa.schema(self.table.schema().to_arrow()), metadata.partition_columns
+        )
+        with self._committing():
+            self.table.alter.set_table_properties({tables.INDEXED: columns})
+        return True
 
-        try:
+    def append(self, files: Sequence[DataFile], marks: Mapping[str, Mark], about: Mapping[str, Any]) -> None:
+        with self._committing():
             self.table.create_write_transaction(
                 tables.delta_actions(self.root, self.table.metadata().partition_columns, files),
                 "append",
@@ -140,6 +157,13 @@ class _Delta:
                 self.table.metadata().partition_columns,
                 commit_properties=tables.delta_properties(about, marks),
             )
+
+    @contextmanager
+    def _committing(self) -> Iterator[None]:
+        from deltalake.exceptions import CommitFailedError, DeltaError
+
+        try:
+            yield
         except CommitFailedError as error:
             raise _lost(self.root) from error
         except (DeltaError, OSError) as error:
@@ -183,6 +207,9 @@ class _Iceberg:
         with tables.catalog_errors(str(self.root), "read"):
             paths = [task.file.file_path for task in self.table.scan().plan_files()]
         return frozenset(found | {name for name in map(_run_in, paths) if name})
+
+    def mend(self) -> bool:
+        return False  # Iceberg knows a column without bounds
 
     def append(self, files: Sequence[DataFile], marks: Mapping[str, Mark], about: Mapping[str, Any]) -> None:
         from pyiceberg.exceptions import CommitFailedException

@@ -134,8 +134,9 @@ class ExportResult:
     `damage_told` is False where messages were selected: damage has no topic and no time, so none is read.
     `last` is the last message read of each broker, `marks` say so to a run that appends. `leftovers` are
     directories that killed runs left and this run removed; `active_runs` are those in an object store whose
-    processes may be alive. `gaps` belong to a run that appends; `appended` is True if it did. `run` is the
-    directory of this run, if any.
+    processes may be alive. `gaps` belong to a run that appends; `appended` is True if it did, and `mended` if
+    it first mended a table of a former version, in which filters on columns without bounds found nothing.
+    `run` is the directory of this run, if any.
     `failed` are brokers of whose stores nothing is in the result, since they could not be opened or read,
     each with the reason.
     """
@@ -155,6 +156,7 @@ class ExportResult:
     gaps: tuple[Gap, ...] = ()
     leftovers: tuple[str, ...] = ()
     appended: bool = False
+    mended: bool = False
     active_runs: tuple[str, ...] = ()
     run: str = ""
     failed: tuple[tuple[str, str], ...] = ()

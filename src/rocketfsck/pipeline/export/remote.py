@@ -166,12 +166,13 @@ class _Table:
             cleared = clear_object_runs(run, self._committed)
             # the state that the commit is based on: after the look at what killed runs left
             found = found and self._find()
+            mended = found is not None and found.mend()
             marks = {} if found is None else found.marks([source.broker for source in sources])
             plan = plan_export(sources, self.options, engine, marks)
             if found is not None:
                 found.demand_shape(plan.table_schema, plan.shape.partition)
             result = _written(run, plan, self.options, engine, cleared)
-            result = replace(result, appended=found is not None)
+            result = replace(result, appended=found is not None, mended=mended)
             if found is not None and not result.last:  # damage alone, which the next run finds again
                 self.table.delete(run.name)
                 return replace(result, aside=(), run="")

@@ -32,7 +32,7 @@ SELECTION = f"{TRANSACTION}/selection"
 MARK_PARTS = tuple(item.name for item in fields(Mark))
 MARKS_PROPERTY = "rocketfsck.marks"
 SELECTION_PROPERTY = "rocketfsck.selection"
-_INDEXED = "delta.dataSkippingStatsColumns"
+INDEXED = "delta.dataSkippingStatsColumns"
 CATALOG = "catalog.db"
 CATALOG_NAME = "rocketfsck"
 
@@ -79,7 +79,7 @@ def commit_delta(
             mode="error",
             partition_by=list(partition),
             name=str(about["view"]),
-            configuration={_INDEXED: ",".join(_bounded(schema, partition))},
+            configuration={INDEXED: bounded_columns(schema, partition)},
             commit_properties=delta_properties(about, marks or {}, selection),
             storage_options=delta_options(root),
         )
@@ -87,13 +87,14 @@ def commit_delta(
         raise StoreError(f"the Delta table cannot be created: {error}", path=str(root)) from error
 
 
-def _bounded(schema: pa.Schema, partition: Sequence[str]) -> list[str]:
-    """The columns whose bounds are in Delta's log.
+def bounded_columns(schema: pa.Schema, partition: Sequence[str]) -> str:
+    """The columns whose bounds are in Delta's log, as the property of a table names them.
 
     Without this list deltalake takes a column that has no bounds for one that has no values: a filter on it
     finds nothing.
     """
-    return [item.name for item in schema if pa.types.is_integer(item.type) and item.name not in partition]
+    names = [item.name for item in schema if pa.types.is_integer(item.type) and item.name not in partition]
+    return ",".join(names)
 
 
 def delta_actions(root: Path, partition: Sequence[str], files: Sequence[DataFile]) -> list[Any]:

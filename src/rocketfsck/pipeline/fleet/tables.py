@@ -212,6 +212,7 @@ class RunTables:
                 if table is None:
                     self._create(name, file, about)
                 else:
+                    table.mend()
                     table.append([file], {}, about)
                 return
             except TableChangedError:
