@@ -10,6 +10,7 @@ about anything else stay, and so do notes. Reference 2.13, 5.1.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -28,6 +29,8 @@ from rocketfsck.verify.tasks.task import is_aggregate
 
 LAG_MS = 10_000
 """Milliseconds that a broker may take from a record to its unit and its index entries."""
+AHEAD_MS = 3_600_000
+"""Milliseconds that the clock of a master may be ahead; a later time is no reason to wait."""
 _BY_RECORD = frozenset({"CL", "CQ", "IX", "XR"})
 """Families of rules about records, and about what points to them."""
 
@@ -68,7 +71,10 @@ class InFlight:
         listed = offset < (self._store.commitlog.end_offset or 0)
         with LogReader((self._store if listed else self._now).commitlog) as log:
             head = log.head(offset)
-        return head is not None and head.store_timestamp >= self._since
+        return head is not None and self._is_of_now(head.store_timestamp)
+
+    def _is_of_now(self, timestamp: int) -> bool:
+        return self._since <= timestamp <= time.time() * 1000 + AHEAD_MS
 
     @cached_property
     def _now(self) -> Store:
@@ -109,7 +115,7 @@ class InFlight:
 
     def _later_time(self, finding: Finding) -> bool:
         value = finding.found.get("value")
-        return isinstance(value, int) and value >= self._since
+        return isinstance(value, int) and self._is_of_now(value)
 
     def _timer_read_now(self, finding: Finding) -> bool:
         value = finding.found.get("value")

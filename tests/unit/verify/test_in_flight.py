@@ -18,7 +18,7 @@ from rocketfsck.store import open_store
 from rocketfsck.store.model import Geometry, LiveState, LockState, Store
 from rocketfsck.verify import check_store
 from rocketfsck.verify.finding import Facts, Finding, Severity, Where
-from rocketfsck.verify.inflight import LAG_MS, InFlight
+from rocketfsck.verify.inflight import AHEAD_MS, LAG_MS, InFlight
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.tasks.facts import LogFacts
 from rocketfsck.verify.tasks.task import aggregate
@@ -75,6 +75,13 @@ def test_what_it_wrote_before_is_judged(path: Path) -> None:
     assert {RuleName.RECORD_WITHOUT_UNIT, RuleName.RECORD_UNINDEXED} <= bad_rules(store)
 
 
+def test_a_record_of_the_future_is_judged(path: Path) -> None:
+    """Its time is wrong: no later check would find it old."""
+    store = opened(path)
+    go_on(path, -2 * AHEAD_MS)
+    assert {RuleName.RECORD_WITHOUT_UNIT, RuleName.RECORD_UNINDEXED} <= bad_rules(store)
+
+
 def test_old_damage_of_a_queue_that_grows(path: Path) -> None:
     """The records without a unit begin with an old one, however young the last is."""
     go_on(path, 0)
@@ -120,7 +127,7 @@ def test_entries_that_the_header_counts_by_now(path: Path) -> None:
     assert lasts(store, Finding(RuleName.INDEX_ENTRY_BEHIND_COUNT, place))  # nobody can tell
 
 
-@pytest.mark.parametrize(("age", "stays"), [(0, False), (OLD, True)])
+@pytest.mark.parametrize(("age", "stays"), [(0, False), (OLD, True), (-2 * AHEAD_MS, True)])
 def test_times_of_the_checkpoint(path: Path, age: int, stays: bool) -> None:
     store = opened(path)
     found: Facts = {"field": "indexMsgTimestamp", "value": store.opened_timestamp - age}
