@@ -14,7 +14,7 @@ import pytest
 
 from rocketfsck import CheckOptions, check_store, check_stores, open_store
 from rocketfsck.engine.seam import Outcome
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import LostError, StoreError, UsageError
 from rocketfsck.pipeline.fleet import run as run_module
 from rocketfsck.pipeline.fleet import work
 from rocketfsck.pipeline.fleet.model import FLEET_FINDING_COLUMNS, STORE_COLUMNS, Checked, StoreRow
@@ -222,7 +222,7 @@ class Fake:
         self.runs += 1
         for index, task in enumerate(tasks):
             if task.number in self.deadly:
-                raise StoreError("a worker died", path="spark")
+                raise LostError("a worker died", path="spark")
             checked = Checked(done(task), pickle.loads(pickle.dumps(self.result)))
             yield Outcome(index, task, Ended(checked), 0.5)
             if task.number % 100 == 9:
