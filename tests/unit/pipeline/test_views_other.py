@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -291,3 +293,18 @@ def test_what_a_check_could_not_read(store_copy: Directory) -> None:
     for mode in ("PERMISSIVE", "DROPMALFORMED", "FAILFAST"):
         with pytest.raises(StoreError, match=f"commitlog/{log.name}: could not be checked"):
             list(read_part(part, Wanted(mode=mode)))
+
+
+@pytest.mark.parametrize(("view", "checks"), [("messages", False), ("findings", True)])
+def test_a_view_loads_what_it_reads_by(store_dir: Directory, view: str, checks: bool) -> None:
+    """Each worker of Spark loads it once more, and messages need nothing of what a check takes."""
+    code = f"""
+import sys
+from rocketfsck.pipeline.sources import find_sources
+from rocketfsck.pipeline.views import plan_parts, read_part
+for part in plan_parts({view!r}, find_sources([{os.fspath(store_dir("4.9.8-multiseg"))!r}])):
+    list(read_part(part))
+print("rocketfsck.verify.run" in sys.modules)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == f"{checks}\n"

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.sources import Source, open_source
 from rocketfsck.pipeline.views.arrays import printable, row_batches
 from rocketfsck.pipeline.views.damage import account, guarded
 from rocketfsck.pipeline.views.model import CORRUPT, Part, View, Wanted, default_columns
 from rocketfsck.store.model import Store
-from rocketfsck.verify.finding import Finding
-from rocketfsck.verify.options import CheckOptions
-from rocketfsck.verify.report import NotChecked, Report, finding_to_json
-from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.rules.rule import Level
-from rocketfsck.verify.run import check_store
+
+if TYPE_CHECKING:
+    from rocketfsck.verify.finding import Finding
+    from rocketfsck.verify.report import NotChecked, Report
 
 DEFAULT_LEVEL: Level = "cross"
 _PLACES = ("start", "end", "physical_offset", "queue_id", "queue_offset", "slot", "entry")
@@ -68,6 +66,11 @@ def _read(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBa
 
 
 def _batches(part: Part, wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    # Imported late: what a check takes is half of what a process loads to read messages.
+    from rocketfsck.engine import LocalEngine
+    from rocketfsck.verify.options import CheckOptions
+    from rocketfsck.verify.run import check_store
+
     level = wanted.level or DEFAULT_LEVEL
     options = CheckOptions(level=level, now_timestamp=wanted.now_timestamp)
     report = check_store(open_source(part.source), options, engine=LocalEngine(1))
@@ -93,6 +96,9 @@ def report_rows(report: Report, wanted: Wanted) -> Iterator[dict[str, Any]]:
 
 
 def _row(finding: Finding, diagnosis: str | None) -> dict[str, Any]:
+    from rocketfsck.verify.report import finding_to_json
+    from rocketfsck.verify.rules.catalog import RULES, describe
+
     document = finding_to_json(finding)
     rule, where = RULES[finding.rule], finding.where
     return {
