@@ -8,6 +8,8 @@
     fleet           instead of all others, the simulation of a fleet (a minute or two); its page is one of the
                     guide, docs/guide/fleet-simulation.md
     queues-spark    the same on Spark (some 20 minutes); has a page of its own
+    spark-slope     instead of all others, what a GiB takes on Spark, with 32 and 10,000 queues (some 20
+                    minutes; 11 GB in the folder); has a page of its own
     since           instead of all others, what the second night of `check --since` reads of 10 GiB (makes two
                     stores of that size in the folder, and deletes them); has a page of its own
     driver          instead of all others, the memory of a driver over 10 and 500 stores on a cluster (some 40
@@ -50,6 +52,7 @@ from benchmarks import (
     rebuild,
     since,
     spark,
+    sparkslope,
     synthesis,
 )
 from benchmarks.measure import Row
@@ -68,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure rocketfsck's bulk paths."
     )
-    names = ["spark", "queues", "queues-spark", "pages", "since", "driver", "fleet"]
+    names = ["spark", "queues", "queues-spark", "spark-slope", "pages", "since", "driver", "fleet"]
     parser.add_argument("part", nargs="?", choices=names)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "rocketfsck-benchmarks")
     parser.add_argument("--rounds", type=int, default=7)
@@ -86,6 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
         "spark": spark_groups,
         "queues": queue_groups,
         "queues-spark": partial(queue_groups, spark=True),
+        "spark-slope": slope_groups,
         "pages": page_groups,
         "since": since_groups,
         "driver": driver_groups,
@@ -98,8 +102,15 @@ def main(arguments: list[str] | None = None) -> int:
                 rows.append(row)
     if not (given.small or given.only or given.no_write):
         name = re.sub(r"[^a-z0-9]+", "-", _processor().lower()).strip("-")
-        abouts = {None: ABOUT, "spark": spark.ABOUT, "pages": pages.ABOUT, "since": since.ABOUT}
-        about = (abouts | {"driver": drivermemory.ABOUT}).get(given.part, queues.ABOUT)
+        abouts = {
+            None: ABOUT,
+            "spark": spark.ABOUT,
+            "spark-slope": sparkslope.ABOUT,
+            "pages": pages.ABOUT,
+            "since": since.ABOUT,
+            "driver": drivermemory.ABOUT,
+        }
+        about = abouts.get(given.part, queues.ABOUT)
         page = name if given.part is None else f"{name}-{given.part}"
         (RESULTS / f"{page}.md").write_text(report(rows, given.rounds, load, about), "utf-8")
     missed = [row for row in rows if not row.met]
@@ -154,6 +165,12 @@ def queue_groups(
     return {
         "queues": lambda: queues.queue_rows(folder, size, min(rounds, 3), spark=spark, with_goals=not small)
     }
+
+
+def slope_groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[[], Iterable[Row]]]:
+    """What `python -m benchmarks spark-slope` measures. A small run has no goals."""
+    unit = GIB // 64 if small else GIB
+    return {"slope": lambda: sparkslope.slope_rows(folder, unit, min(rounds, 3), with_goals=not small)}
 
 
 def page_groups(folder: Path, rounds: int, small: bool) -> dict[str, Callable[[], Iterable[Row]]]:

@@ -64,7 +64,7 @@ def queue_rows(folder: Path, size: int, rounds: int, *, spark: bool, with_goals:
     numbers = count()
     place, extra = (" on Spark", ("--engine", "spark", "--master", "local[2]")) if spark else ("", ())
     for file_count in FILE_COUNTS:
-        stores = {queues: _store(folder, size, queues, file_count) for queues in QUEUE_COUNTS}
+        stores = {queues: store_of(folder, size, queues, file_count) for queues in QUEUE_COUNTS}
         for name in ("check", "rebuild"):
             taken = dict.fromkeys(stores, float("inf"))
             bare = float("inf")
@@ -126,7 +126,8 @@ def _cpu(command: Sequence[str]) -> float:
     return float(cpu)
 
 
-def _store(folder: Path, size: int, queue_count: int, file_count: int) -> Path:
+def store_of(folder: Path, size: int, queue_count: int, file_count: int) -> Path:
+    """A store of so many bytes of log, queues and commit log files; made if it is not there."""
     root = folder / f"queues-{size}-{queue_count}-{file_count}"
     if not root.exists():
         mix = f"plain,zipf=0,topics={TOPIC_COUNT},queues={queue_count // TOPIC_COUNT}"

@@ -24,6 +24,7 @@ from rocketfsck.cli.app import run
 from rocketfsck.engine.spark import SparkEngine, open_session
 
 COUNT = "count-topics"
+_TICKS = os.sysconf("SC_CLK_TCK")
 _WAIT_FOR_ALL = {
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
@@ -33,19 +34,15 @@ _WAIT_FOR_ALL = {
 def main(master: str, arguments: list[str]) -> dict[str, Any]:
     """Run a command; what it took."""
     started = time.perf_counter()
-    session = None if master == "none" else open_session(master, conf=_WAIT_FOR_ALL)
-    jvm_pid = 0
-    if session is not None:
-        engine = SparkEngine(session)
-        list(engine.run(abs, range(4 * engine.job_count)))
-        jvm_pid = int(session._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
-        if arguments[0] != COUNT:
-            arguments = [*arguments, "--engine", "spark"]
+    is_count = arguments[0] == COUNT
+    session, jvm_pid = opened(master)
+    if session is not None and not is_count:
+        arguments = [*arguments, "--engine", "spark"]
     session_seconds = time.perf_counter() - started
-    started, used = time.perf_counter(), _cpu_seconds()
+    started, used = time.perf_counter(), cpu_seconds()
     with contextlib.redirect_stdout(io.StringIO()):
-        status = _counted(session, arguments[1]) if arguments[0] == COUNT else run(arguments)
-    seconds, used = time.perf_counter() - started, _cpu_seconds() - used
+        status = counted(session, arguments[1]) if is_count else run(arguments)
+    seconds, used = time.perf_counter() - started, cpu_seconds() - used
     found = {
         "status": status,
         "session": session_seconds,
@@ -59,7 +56,17 @@ def main(master: str, arguments: list[str]) -> dict[str, Any]:
     return found
 
 
-def _counted(session: Any, store: str) -> int:
+def opened(master: str) -> tuple[Any, int]:
+    """A session that has run a task on every core, and the process of its JVM; None and 0 for `none`."""
+    if master == "none":
+        return None, 0
+    session = open_session(master, conf=_WAIT_FOR_ALL)
+    engine = SparkEngine(session)
+    list(engine.run(abs, range(4 * engine.job_count)))
+    return session, int(session._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
+
+
+def counted(session: Any, store: str) -> int:
     """`SELECT topic, count(*) … GROUP BY topic` in the session, or the column read and counted here."""
     if session is not None:
         from rocketfsck.pipeline.registered import register
@@ -79,17 +86,19 @@ def _counted(session: Any, store: str) -> int:
     return 0
 
 
-def _cpu_seconds() -> float:
-    """Processor time of this process and all below it, those that ended there, too."""
+def cpu_seconds(pid: int | None = None) -> float:
+    """Processor time of this process and all below it, those that ended there, too; or of one process."""
     used: dict[int, tuple[int, int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # a process that has ended meanwhile
             fields = path.read_text("utf-8", "replace").rpartition(")")[2].split()
             used[int(path.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    if pid is not None:
+        return used[pid][1] / _TICKS if pid in used else 0.0
     ours = {os.getpid()}
-    while more := {pid for pid, (parent, _) in used.items() if parent in ours and pid not in ours}:
+    while more := {one for one, (parent, _) in used.items() if parent in ours and one not in ours}:
         ours |= more
-    return sum(used[pid][1] for pid in ours if pid in used) / os.sysconf("SC_CLK_TCK")
+    return sum(used[one][1] for one in ours if one in used) / _TICKS
 
 
 def _peak_size(pid: int | str) -> int:
