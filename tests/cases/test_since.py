@@ -188,6 +188,16 @@ def test_a_state_that_does_not_help_is_a_reason_to_read_everything(
     assert "options" in since_of(cross).reason and not since_of(cross).kept_file_count
 
 
+def test_a_state_that_is_too_long_does_not_help(
+    stores: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, state = begun(stores[0], tmp_path)
+    monkeypatch.setattr("rocketfsck.verify.since.state.MAX_SIZE", state.stat().st_size - 1)
+    report = check(store, since=state)
+    assert since_of(report).reason.startswith("the state file has ")
+    assert said(report) == said(check(store)) and not since_of(report).kept_file_count
+
+
 def test_what_is_no_state_is_not_overwritten(stores: tuple[Path, Path], tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("a list of things")

@@ -62,6 +62,7 @@ def open_session(master: str | None = None, *, conf: Mapping[str, str] | None = 
     where Spark does not start.
     """
     try:
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -84,7 +85,7 @@ def open_session(master: str | None = None, *, conf: Mapping[str, str] | None = 
         builder = builder.config(name, value)
     try:
         return builder.getOrCreate()
-    except (PySparkException, OSError) as error:
+    except (PySparkException, Py4JError, OSError) as error:
         raise StoreError(f"Spark does not start: {_first_line(error)}", path=url) from error
 
 
@@ -165,4 +166,6 @@ def _with_retries(master: str) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+    """What an error says; of an exception in Java, what that says, not where it was raised."""
+    raised = getattr(error, "java_exception", None)
+    return str(error if raised is None else raised.getMessage()).strip().partition("\n")[0]

@@ -19,7 +19,7 @@ import msgspec
 from rocketfsck import __version__
 from rocketfsck.documents import printable
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.store.reading import read_whole
+from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.documents import MAX_SIZE, write_atomically
 from rocketfsck.verify.since.proof import FileProof
 from rocketfsck.verify.tasks.known import IndexKnown, QueueKnown
@@ -90,11 +90,14 @@ def read_state(path: Path, identity: str) -> SinceState | str:
     if not path.exists():
         return ""
     try:
-        data = read_whole(path, MAX_SIZE)
+        with FileReader(path) as reader:
+            if reader.size and reader.read_upto(0, len(_HEAD)) != _HEAD:
+                raise UsageError(f"{printable(str(path))}: is not a state that check --since wrote")
+            if reader.size > MAX_SIZE:
+                return f"the state file has {reader.size:,} bytes, more than {MAX_SIZE:,}"
+            data = reader.read(0, reader.size)
     except MemoryError as error:
         raise StoreError("does not fit into memory", path=str(path)) from error
-    if data and not data.startswith(_HEAD):
-        raise UsageError(f"{printable(str(path))}: is not a state that check --since wrote")
     try:
         state = msgspec.convert(json.loads(data), SinceState)
     except (ValueError, RecursionError):
