@@ -87,15 +87,15 @@ def always_unreadable(counter: str) -> None:
 
 
 class DyingInTheEnd:
-    """A kernel whose first attempt at anything dies where it would give its work a name."""
+    """A kernel whose first attempt at each kind of task dies where it would give its work a name."""
 
     def __init__(self, kernel: Callable[[Any], Any], folder: Path) -> None:
-        self.kernel = kernel
-        self.marker = folder / getattr(kernel, "__name__", "kernel")
+        self.kernel, self.folder = kernel, folder
+        self.name = getattr(kernel, "__name__", "kernel")
 
     def __call__(self, task: Any) -> Any:
         try:
-            self.marker.touch(exist_ok=False)
+            (self.folder / f"{self.name} {type(task).__name__}").touch(exist_ok=False)
         except FileExistsError:
             return self.kernel(task)
         setattr(Path, "rename", _die)  # noqa: B010 - of a process that has not long to live

@@ -85,9 +85,9 @@ def test_workers_that_die_are_replaced(spark: SparkSession, tmp_path: Path) -> N
     assert done.index is not None
     assert len(done.index.files) > 10
     assert sorted(path.name for path in died.iterdir()) == [
-        "build_index_part",
-        "build_queue_part",
-        "read_segment",
+        "build_part IndexTask",
+        "build_part QueueTask",
+        "read_segment SegmentTask",
     ]
 
 
