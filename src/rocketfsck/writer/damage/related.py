@@ -200,6 +200,7 @@ ANY_INDEX = (
         RuleName.INDEX_ENTRY_ORDER,
         RuleName.INDEX_ENTRY_BEHIND_COUNT,
         RuleName.INDEX_ENTRY_ZERO,
+        RuleName.INDEX_EMPTY,
         RuleName.INDEX_EMPTY_MANY,
         RuleName.INDEX_FILE_ORDER,
         RuleName.INDEX_FIRST_TIME_WRONG,
