@@ -95,6 +95,7 @@ def test_the_first_lines_say_all_and_fix_does_it(
         assert all(len(line) <= columns or "rocketfsck " in line for line in lines)
         if columns == 100:
             _first_lines_hold_all(lines, said["verdict"])
+    monkeypatch.setenv("COLUMNS", str(WIDTHS[-1]))
     whole = _output(cli, "fix", "--yes", "store").splitlines(keepends=True)
     end = next((at for at, line in enumerate(whole) if line.startswith("Start of a broker")), -1)
     result = [at for at, line in enumerate(whole) if line.startswith("Result: ")][-1]

@@ -13,7 +13,7 @@ import rocketfsck
 from rocketfsck.engine import guard
 from rocketfsck.engine.guard import explained, guarded
 from rocketfsck.engine.worker import run_tasks
-from rocketfsck.errors import RocketfsckError, StoreError, UsageError
+from rocketfsck.errors import LostError, RocketfsckError, StoreError, UsageError
 
 JAVA = """Job aborted: Task 0 in stage 0.0 failed 4 times: org.apache.spark.api.python.PythonException
 Traceback (most recent call last):
@@ -86,10 +86,10 @@ def test_something_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (
             "rocketfsck.errors.StoreError: /store/commitlog/0 at byte 7: cannot be read: Input/output error",
-            StoreError,
+            LostError,
             "/store/commitlog/0 at byte 7: cannot be read: Input/output error",
         ),
-        ("ValueError: no such number: 7", StoreError, "spark: the job failed: ValueError: no such number: 7"),
+        ("ValueError: no such number: 7", LostError, "spark: the job failed: ValueError: no such number: 7"),
     ],
 )
 def test_what_a_job_failed_of(text: str, kind: type[RocketfsckError], said: str) -> None:

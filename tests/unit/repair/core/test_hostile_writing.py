@@ -359,6 +359,8 @@ ALLOWED = {
     ("writer/damage/rowfaults.py", "TemporaryDirectory"): "scratch space of its own",
     ("repair/apply/repairlog.py", "open"): "reads the log of repairs",
     ("repair/heal/plan.py", "TemporaryDirectory"): "scratch space of its own",
+    ("repair/plan/trial.py", "TemporaryDirectory"): "scratch space of its own",
+    ("repair/area/thintree.py", "rename"): "of the tree that it is",
 }
 
 
