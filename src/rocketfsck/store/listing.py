@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
@@ -19,7 +20,7 @@ from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.formats.javatext import INT64_MAX
 from rocketfsck.store.model import MappedFile, MappedFileQueue, StoreFile, Stray, StrayReason
 from rocketfsck.store.places.locations import is_remote, path_of
-from rocketfsck.store.reading import os_error_text
+from rocketfsck.store.reading import layers, os_error_text
 
 if TYPE_CHECKING:
     from rocketfsck.store.places.remote import RemoteTree
@@ -115,10 +116,20 @@ def _entry(entry: os.DirEntry[str]) -> Entry | None:
             EntryKind.FILE,
             status.st_size,
             status.st_mtime_ns,
-            status.st_blocks * 512,
+            _allocated_size(entry.path, status),
         )
     kind = EntryKind.DIRECTORY if stat.S_ISDIR(status.st_mode) else EntryKind.SPECIAL
     return Entry(entry.name, entry.path, kind)
+
+
+def _allocated_size(path: str, status: os.stat_result) -> int:
+    """Bytes of a file on the disk; of one with a layer, those of the file that shows through, too."""
+    size = status.st_blocks * 512
+    layer = layers.get(path)
+    if layer is not None:
+        with suppress(OSError):
+            size += os.stat(layer.lower).st_blocks * 512  # noqa: PTH116
+    return size
 
 
 @dataclass(slots=True)

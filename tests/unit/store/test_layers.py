@@ -11,6 +11,7 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.store.layers import drop_layers, lay, move_layers
+from rocketfsck.store.listing import list_directory
 from rocketfsck.store.reading import FileReader, layers, read_once
 
 SIZE = 5000
@@ -41,6 +42,15 @@ def resize(thin: Path, size: int) -> None:
     with thin.open("r+b") as file:
         file.truncate(size)
     layers[str(thin)].cut(size)
+
+
+def test_it_is_listed_with_what_is_on_the_disk(pair: tuple[Path, Path]) -> None:
+    """By that, work on it is told to be much or little."""
+    lower, thin = pair
+    sizes = {entry.name: entry.allocated_size for entry in list_directory(thin.parent)}
+    assert sizes["thin"] >= sizes["lower"] > 0
+    lower.unlink()
+    assert list_directory(thin.parent)[0].allocated_size == 0
 
 
 @pytest.mark.parametrize("seed", range(20))
