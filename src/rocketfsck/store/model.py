@@ -89,6 +89,11 @@ class StoreFile:
         return path_of(self.location)
 
     @property
+    def data_size(self) -> int:
+        """Bytes that are on the disk: holes count as nothing, and blocks only as far as the file goes."""
+        return min(self.size, self.allocated_size)
+
+    @property
     def name(self) -> str:
         return self.location.rpartition("/")[2]
 

@@ -239,7 +239,7 @@ class RebuildJob:
 
 
 def _weight(file: MappedFile) -> int:
-    return min(file.size, file.allocated_size) + FILE_WEIGHT
+    return file.data_size + FILE_WEIGHT
 
 
 def rebuild_stores(

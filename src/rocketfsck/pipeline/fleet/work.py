@@ -73,7 +73,7 @@ class CheckJob:
     def weigh(self, task: Unit) -> int:
         """Bytes on the disk that are to be read, and something for every file."""
         files = unit_files(task.task)
-        size = sum(min(file.size, file.allocated_size) for file in files)
+        size = sum(file.data_size for file in files)
         return max(size - known_size(task.task), 0) + FILE_WEIGHT * len(files)
 
     def name(self, task: Unit) -> str:

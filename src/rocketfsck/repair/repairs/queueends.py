@@ -116,7 +116,7 @@ def cut_queues(scene: PlanScene, end_offset: int | None = None) -> Iterator[Acti
                     valid=False,
                 )
             ],
-            write_byte_count=sum(min(file.size, file.allocated_size) for file in files),  # a hole stays one
+            write_byte_count=sum(file.data_size for file in files),  # a hole stays one
             notices=[notice("committed-beyond", committed_behind(scene, new_end(queue, first)))],
         )
     yield from delay_follows(scene, ends)
@@ -208,7 +208,7 @@ def plan_zero_units(scene: PlanScene, findings: Sequence[Finding]) -> Iterator[A
                     valid=False,
                 )
             ],
-            write_byte_count=sum(min(file.size, file.allocated_size) for file in files),  # a hole stays one
+            write_byte_count=sum(file.data_size for file in files),  # a hole stays one
             notices=[notice("committed-beyond", committed_behind(scene, new_end(queue, first)))],
         )
     if any(queue_of(finding) in rebuilt for finding in one_by_one(findings)):

@@ -70,7 +70,7 @@ def group_queues(store: Store) -> Iterator[tuple[int, int]]:
     """Half-open ranges of `store.queues` that are one task each."""
     start = size = 0
     for index, queue in enumerate(store.queues):
-        amount = sum(min(file.size, file.allocated_size) for file in _queue_files(queue))
+        amount = sum(file.data_size for file in _queue_files(queue))
         if index > start and (size + amount > GROUP_SIZE or index - start >= GROUP_COUNT):
             yield start, index
             start, size = index, 0
