@@ -121,7 +121,7 @@ oracle: $(STAMP) ## the real broker's store code over stores that we wrote (need
 	else echo "oracle skipped: no JDK or no Maven on this machine"; fi
 
 nightly: coverage ## the long suites: tens of thousands of mutants, deep property tests, the bars of coverage
-	ROCKETFSCK_NIGHTLY=1 $(BIN)/pytest -n $(JOBS) $(RERUN) -m 'nightly or not nightly' tests
+	ROCKETFSCK_NIGHTLY=1 ROCKETFSCK_LATE_FRAMES=150 $(BIN)/pytest -n $(JOBS) $(RERUN) -m 'nightly or not nightly' tests
 
 bench: $(STAMP) ## measure the scan, the check and the index replay against a memory read
 	$(BIN)/python -m benchmarks

@@ -82,10 +82,19 @@ export function time(ms) {
         .replace(/\.000Z$|Z$/, "Z");
 }
 
+let said = 0;
+
 /** Says something to readers of the screen. */
 export function announce(text) {
+    said += 1;
     const place = document.getElementById("announced");
     if (place) place.textContent = shown(text);
+}
+
+/** Says what is shown once the page has been drawn, unless something else was said until then. */
+export function announceDrawn(text) {
+    const before = (said += 1);
+    requestAnimationFrame(() => requestAnimationFrame(() => said === before && announce(text())));
 }
 
 /** Runs a function at most once a frame. */

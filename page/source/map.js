@@ -1,5 +1,5 @@
 // The map: all bytes of the store on one line, from the whole store down to a byte.
-import { announce, count, counted, el, fill, onWidth, share, size } from "./dom.js";
+import { announce, announceDrawn, count, counted, el, fill, onWidth, share, size } from "./dom.js";
 import { drawn, lanesOf, mergedPlaces, rankOf } from "./lanes.js";
 import { FATES, fileAt, placeName } from "./model.js";
 import { sample } from "./patterns.js";
@@ -225,10 +225,9 @@ function contentOf(model, view, order, links) {
 }
 
 function actions(model, view, order, links, where) {
-    const said = () => requestAnimationFrame(() => requestAnimationFrame(() => announce(where.textContent)));
     const go = (work) => (shift) => {
         work(shift);
-        said();
+        announceDrawn(() => where.textContent);
     };
     const step = (way) => () => {
         const at = fileAt(model, view.from);
@@ -246,7 +245,7 @@ function actions(model, view, order, links, where) {
             order[now < 0 ? (way > 0 ? 0 : order.length - 1) : (now + way + order.length) % order.length];
         view.setFinding(next.index);
         showFinding(view, next);
-        requestAnimationFrame(() => announce(`${next.rule.rule}: ${next.message}`));
+        announce(`${next.rule.rule}: ${next.message}`);
     };
     const bytes = () => {
         const chosen = view.finding === null ? null : model.findings[view.finding];

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from rocketfsck.page.html import render
 
@@ -24,6 +24,23 @@ document.addEventListener("securitypolicyviolation", (event) => {
 });
 """
 
+LATE = int(os.environ.get("ROCKETFSCK_LATE_FRAMES", "0"))
+"""Milliseconds by which each frame comes late: a test that reads before the page has drawn fails then."""
+
+_LATE_FRAMES = """
+const drawn = window.requestAnimationFrame.bind(window);
+window.requestAnimationFrame = (work) => setTimeout(() => drawn(work), %d);
+"""
+
+_DRAWN = """
+async () => {
+    for (let frame = 0; frame < 5; frame += 1) await new Promise((done) => requestAnimationFrame(done));
+}
+"""
+"""A size seen, asked to be drawn, drawn, and said: each comes a frame after the other."""
+
+expect.set_options(timeout=15_000)
+
 
 @dataclass
 class Opened:
@@ -35,9 +52,18 @@ class Opened:
     requests: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
+    def settle(self) -> None:
+        """Waits until the page has drawn what was asked of it: what is read at once is read after this."""
+        self.page.evaluate(_DRAWN)
+
+    def unfold(self) -> None:
+        """Opens all that can be unfolded."""
+        self.page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+        self.settle()
+
     def check(self) -> None:
         """Nothing is wrong: no error, no warning, no violation of the policy, no request but for the page."""
-        self.page.wait_for_timeout(50)
+        self.settle()
         assert self.errors == []
         assert self.page.evaluate("window.violations") == []
         assert set(self.requests) == {self.address}
@@ -88,6 +114,8 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         context.add_init_script(_VIOLATIONS)
+        if LATE:
+            context.add_init_script(_LATE_FRAMES % LATE)
         page = context.new_page()
         page.set_default_timeout(15_000)
         opened = Opened(page, path.as_uri())
@@ -98,6 +126,7 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         page.on("requestfailed", lambda request: opened.failed.append(request.url))
         page.goto(opened.address + fragment)
         page.wait_for_selector("html[data-ready]")
+        opened.settle()
         return opened
 
     yield open_one

@@ -51,11 +51,12 @@ def test_topics_keys_and_bodies_are_never_markup(open_page: Open, tmp_path: Path
     (config / "consumerOffset.json").write_text(f'{{"offsetTable": {{"{group}": {{0: 7}}}}}}')
     opened = open_page(path=_page_of(store, tmp_path / "page.html"))
     page = opened.page
-    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    opened.unfold()
     page.locator("#map-stage").focus()
     for _ in range(12):
         page.keyboard.press("n")
     expect(page.locator("#hex")).to_be_visible()
+    opened.settle()
     markup = "main img, main script, main iframe, [onerror], [onload], svg[onload]"
     expect(page.locator(markup)).to_have_count(0)
     shown = page.locator("#queues").inner_text()
@@ -74,6 +75,7 @@ def test_a_page_of_a_damaged_store(open_page: Open, store_dir: Directory, tmp_pa
     page.locator("#findings details[open] a.place").first.click()
     expect(page.locator("#map-stage")).to_be_focused()
     expect(page.locator("#hex")).to_be_visible()
+    opened.settle()
     start = int(page.locator("#map-where").inner_text().split("bytes ")[1].split(" to ")[0])
     raw = (store / page.locator("#hex p").inner_text().split(",")[0]).read_bytes()
     row = page.locator(".hex tbody tr").nth(1)

@@ -27,11 +27,11 @@ def test_texts_of_a_store_are_never_markup(open_page: Open, first: int) -> None:
     texts = HOSTILE[first:] + HOSTILE[:first]
     opened = open_page(store_page(queues=len(texts), texts=texts))
     page = opened.page
-    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    opened.unfold()
     page.locator("#map-stage").focus()
     page.keyboard.press("n")
     expect(page.locator("#hex")).to_be_visible()
-    page.wait_for_timeout(200)
+    opened.settle()
     assert page.evaluate(_MARKUP) == 0
     expect(page.locator("script")).to_have_count(3)  # the document, the licences and the script of the page
     topics = page.locator("#queues .listing").first.locator("tbody th").all_text_contents()
@@ -70,8 +70,15 @@ def test_the_policy_stops_what_would_get_through(open_page: Open, attack: str) -
     opened = open_page(store_page())
     page = opened.page
     # What a debugger evaluates may do all; what runs later has to keep to the policy.
-    page.evaluate(f"window.hit = 0; setTimeout(() => {{ {attack}; }}, 10)")
-    page.wait_for_timeout(200)
+    page.evaluate(
+        f"""() => new Promise((done) => {{
+            document.addEventListener("securitypolicyviolation", done, {{once: true}});
+            setTimeout(done, 15_000);
+            window.hit = 0;
+            setTimeout(() => {{ {attack}; }}, 10);
+        }})"""
+    )
+    opened.settle()
     assert page.evaluate("window.violations.length") > 0
     assert page.evaluate("window.hit") == 0
     assert {address for address in opened.requests if address not in opened.failed} == {opened.address}
@@ -90,10 +97,10 @@ def test_a_large_store_is_small_in_the_browser(open_page: Open) -> None:
     keys = ["n", "n", "b", *6 * ["-"], "ArrowRight", "0", "ArrowDown", "ArrowDown", "0"]
     for key in keys:
         page.keyboard.press(key)
-        page.wait_for_timeout(30)
+        opened.settle()
     expect(page.locator("#map-where")).to_contain_text("the store")
     expect(page.locator("#map h3")).to_have_text(re.compile(r"^\d\d,\d{3} findings in this view$"))
-    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    opened.unfold()
     rules = sum(rule["kept_count"] > 0 for rule in document["findings"]["rules"])
     expect(page.locator("#findings .group table")).to_have_count(rules)
     assert page.locator("#findings tbody tr").count() <= 25 * rules

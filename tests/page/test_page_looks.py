@@ -27,16 +27,11 @@ _TOGETHER = (
 DOCUMENTS: dict[str, Callable[..., dict[str, Any]]] = {"store": store_page, "fleet": fleet_page}
 
 
-def _unfold(page: Page) -> None:
-    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
-    page.wait_for_timeout(200)
-
-
 @pytest.mark.parametrize("width", [320, 768, 1280, 2560])
 @pytest.mark.parametrize("kind", DOCUMENTS)
 def test_nothing_is_wider_than_the_window(open_page: Open, kind: str, width: int) -> None:
     opened = open_page(DOCUMENTS[kind](texts=["A" * 300, *HOSTILE]), width=width)
-    _unfold(opened.page)
+    opened.unfold()
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
     charts = opened.page.locator(".canvas svg")
     assert charts.count() >= 1
@@ -173,7 +168,7 @@ def faults_by_axe(page: Page) -> list[tuple[str, str, list[str]]]:
 def test_accessibility_by_axe(open_page: Open, kind: str, width: int, scheme: Any) -> None:
     opened = open_page(DOCUMENTS[kind](), width=width, color_scheme=scheme)
     page = opened.page
-    _unfold(page)
+    opened.unfold()
     if kind == "store":
         page.locator("#map-stage").focus()
         page.keyboard.press("n")

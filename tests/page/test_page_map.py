@@ -51,6 +51,7 @@ def test_zoom_from_the_store_to_a_byte_by_keyboard(open_page: Open) -> None:
     expect(page.locator(WHERE)).to_contain_text("bytes 3840 to 4608")
     page.keyboard.press("b")
     expect(page.locator(WHERE)).to_contain_text("bytes 4096 to 4112 (16 bytes)")
+    opened.settle()
     text = page.locator("#map-stage svg").inner_html()
     for byte in ("00", "07", "0f"):
         assert f">{byte}<" in text
@@ -76,6 +77,7 @@ def test_files_by_keyboard(open_page: Open) -> None:
     expect(page.locator(WHERE)).to_have_text("commitlog/00000000000001048576 (1 MiB)")
     page.keyboard.press("ArrowUp")
     expect(page.locator(WHERE)).to_have_text("commitlog/00000000000000000000 (1 MiB)")
+    opened.settle()
     trail = page.get_by_role("navigation", name="Place on the map").get_by_role("button")
     assert trail.all_inner_texts() == ["Store", "commit log", "commitlog/00000000000000000000"]
     trail.nth(1).click()
@@ -96,6 +98,7 @@ def test_a_finding_leads_to_the_map_and_back(open_page: Open) -> None:
     page.keyboard.press("Enter")
     expect(page.locator("tr.chosen, #findings :focus").first).to_be_visible()
     page.locator("#map .found a").first.click()
+    opened.settle()
     assert page.evaluate("document.activeElement.closest('tr').id").startswith("finding-")
     opened.check()
 
@@ -115,6 +118,7 @@ def test_a_finding_leads_to_its_repair_and_a_repair_to_the_map(open_page: Open) 
 def test_a_link_opens_the_page_at_a_finding(open_page: Open) -> None:
     opened = open_page(store_page(), fragment="#finding-4")
     expect(opened.page.locator("#finding-4")).to_be_visible()
+    opened.settle()
     assert opened.page.evaluate("document.activeElement.closest('tr').id") == "finding-4"
     opened.check()
 
@@ -125,9 +129,11 @@ def test_bytes_have_names(open_page: Open) -> None:
     page.locator("#map-stage").focus()
     page.keyboard.press("n")
     expect(page.locator("#hex")).to_be_visible()
+    opened.settle()
     assert page.locator(".hex tbody tr").first.inner_text().split()[:3] == ["4096", "00", "01"]
     assert "··" in page.locator(".hex tbody tr").last.inner_text()
     page.get_by_role("button", name="magicCode").click()
+    opened.settle()
     assert page.locator(".hex .lit").all_inner_texts() == ["04", "05", "06", "07"]
     expect(page.locator(WHERE)).to_contain_text("bytes 4094 to 4110")
     opened.check()
@@ -157,6 +163,7 @@ def test_what_if(open_page: Open) -> None:
     stage = page.locator("#map-stage svg")
     expect(stage).to_contain_text("Content after the plan")
     expect(stage).to_contain_text("Findings that the plan leaves")
+    opened.settle()
     assert page.locator("#map-stage svg .finding path, #map-stage svg path.finding").count() < before
     assert page.locator("th.now").all_inner_texts() == ["After the plan"]
     page.get_by_label("The store as it is").check()
@@ -177,6 +184,7 @@ def test_zoom_by_pointer(open_page: Open) -> None:
     for _ in range(2):
         canvas.dblclick(position={"x": 100, "y": 40})
         expect(page.locator(WHERE)).not_to_have_text(whole)
+        opened.settle()
         whole = page.locator(WHERE).inner_text()
     start, _ = _bytes_in_view(page)
     box = canvas.bounding_box()
@@ -186,6 +194,7 @@ def test_zoom_by_pointer(open_page: Open) -> None:
     page.mouse.move(box["x"] + 200, box["y"] + 40, steps=4)
     page.mouse.up()
     expect(page.locator(WHERE)).not_to_have_text(whole)
+    opened.settle()
     assert _bytes_in_view(page)[0] > start, "what is dragged to the left shows what is on the right"
     opened.check()
 
@@ -205,5 +214,6 @@ def test_strips_are_one_stop_of_tab(open_page: Open) -> None:
     assert "header" in (strips.nth(10).get_attribute("aria-label") or "")
     page.keyboard.press("Enter")
     expect(page.locator(WHERE)).to_contain_text("index/20261120090445904")
+    opened.settle()
     assert _bars(page) > 3
     opened.check()

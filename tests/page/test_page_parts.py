@@ -68,9 +68,11 @@ def test_queues_are_filtered_and_sorted(open_page: Open) -> None:
     expect(listing.locator(".tally")).to_contain_text("100 queues of 300")
     listing.get_by_label("Show").select_option(label="all")
     listing.get_by_role("button", name="Largest lag").click()
+    opened.settle()
     assert rows.first.locator("td").last.inner_text() == "490"
     assert listing.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
     listing.get_by_role("button", name="Largest lag").click()
+    opened.settle()
     assert rows.first.locator("td").last.inner_text() == "486"
     listing.get_by_role("button", name="Last", exact=True).click()
     expect(listing.locator(".pager")).to_contain_text("Page 6 of 6")
@@ -100,6 +102,7 @@ def test_index(open_page: Open) -> None:
     expect(section).to_contain_text("1 index file; 18.8 % of the slots and 10.5 % of the entries are in use.")
     expect(section).to_contain_text("No query finds 1 entry.")
     section.get_by_text("Chain lengths as a table").click()
+    opened.settle()
     table = section.locator("table.small tbody tr").all_inner_texts()
     assert [row.split("\t") for row in table] == [["1", "12"], ["2", "5"], ["3 to 4", "2"]]
     section.get_by_role("link", name=re.compile("20261120090445904")).click()
@@ -142,7 +145,7 @@ def test_pages_of_real_stores(open_page: Open, name: str) -> None:
     page = opened.page
     expect(page.locator("#verdict h2")).to_contain_text(document["headline"])
     expect(page.locator("#map-stage svg")).to_be_visible()
-    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    opened.unfold()
     kept = sum(rule["kept_count"] > 0 for rule in document["findings"]["rules"])
     expect(page.locator("#findings .group table")).to_have_count(kept)
     expect(page.locator("#findings .group")).to_have_count(len(document["findings"]["rules"]))

@@ -67,7 +67,7 @@ def test_the_side_after_is_the_page_of_the_store_after(open_page: Open, sample: 
     """The script puts together what the same document, put together elsewhere, shows."""
     first = open_page(sample)
     first.page.get_by_label(AFTER, exact=True).check()
-    first.page.wait_for_timeout(200)
+    first.settle()
     whole = page_after(from_document(Page, sample, "page"))
     other = deepcopy(to_document(whole))
     other["plan"] = None
@@ -87,6 +87,7 @@ def test_by_keys_alone(open_page: Open, sample: dict[str, Any]) -> None:
     page.locator("#map-stage").focus()
     for key in ("n", "n"):
         page.keyboard.press(key)
+    opened.settle()
     where = page.locator("#map-where")
     place = where.inner_text()
     page.get_by_label(BEFORE).focus()
@@ -119,6 +120,7 @@ def test_the_switch_stays_in_sight(open_page: Open, sample: dict[str, Any], widt
     page.get_by_label(AFTER, exact=True).check()
     page.locator("#index").scroll_into_view_if_needed()
     expect(page.get_by_label(BEFORE)).to_be_in_viewport()
+    opened.settle()
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     opened.check()
 
@@ -127,7 +129,7 @@ def test_the_switch_stays_in_sight(open_page: Open, sample: dict[str, Any], widt
 def test_axe_has_nothing_to_say(open_page: Open, sample: dict[str, Any], scheme: Any) -> None:
     opened = open_page(sample, color_scheme=scheme)
     opened.page.get_by_label(AFTER, exact=True).check()
-    opened.page.wait_for_timeout(200)
+    opened.settle()
     assert faults_by_axe(opened.page) == []
 
 
