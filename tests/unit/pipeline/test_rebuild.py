@@ -135,7 +135,7 @@ def test_only_the_missing_tail(tmp_path: Path, count: int) -> None:
     for area in ("consumequeue", "index"):
         shutil.rmtree(whole.root / area)
         shutil.copytree(part.root / area, whole.root / area)
-    tail = RebuildOptions(queues=True, index=True, only_missing=True, sync=False)
+    tail = RebuildOptions(queues=True, index=True, checkpoint=True, only_missing=True, sync=False)
     done = assert_same(reopen(tmp_path / "whole"), tmp_path, tail)
     assert done.queues is not None
     assert done.queues.unit_count == 90 - count

@@ -292,15 +292,23 @@ def write_checkpoint(
     """Write the checkpoint of the store, with what was built below `root`, beside that.
 
     `newest_offset` is the physical offset of the newest record with a unit in the queues that were built, -1
-    for none; None where no files of queues were built. Raises StoreError.
+    for none; None where no files of queues were built. Queues and index files that stay as they are in the
+    store count as well. Raises StoreError.
     """
-    from rocketfsck.repair.build.checkpoint import build_checkpoint
+    from rocketfsck.repair.build.checkpoint import build_checkpoint, last_in_queues
     from rocketfsck.repair.log.edit import LogEnd
 
     end = None
     if walked.record_count:
         end = LogEnd(walked.last_offset, walked.end_offset, walked.last_timestamp)
+    if newest_offset is not None and (options.only_missing or options.wanted is not None):
+        kept = last_in_queues(store, end)
+        newest_offset = max(newest_offset, -1 if kept is None else kept.physical_offset)
     if options.index:
-        store = replace(store, indexes=list_indexes(Lister(os.fspath(root))))
+        built = list_indexes(Lister(os.fspath(root)))
+        if options.only_missing or options.from_offset is not None:
+            names = {file.name: file for file in (*store.indexes, *built)}
+            built = tuple(names[name] for name in sorted(names))
+        store = replace(store, indexes=built)
     data = encode_checkpoint(build_checkpoint(store, end, newest_offset=newest_offset))
     write_part(root / "checkpoint", data, 0, CHECKPOINT_FILE_SIZE, None)

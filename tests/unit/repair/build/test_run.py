@@ -363,8 +363,12 @@ def test_only_the_missing_tail(tmp_path: Path, built: Path, count: int) -> None:
     store = _shortened(tmp_path, "whole", count)
     full = _store(tmp_path / "full", 90)
     before = files(store.root, AREAS)
-    done = rebuild_store(store, built, RebuildOptions(queues=True, index=True, only_missing=True, sync=False))
+    tail = RebuildOptions(queues=True, index=True, checkpoint=True, only_missing=True, sync=False)
+    done = rebuild_store(store, built, tail)
     made = files(built, AREAS)
+    everything = replace(tail, only_missing=False)
+    rebuild_store(full, built.with_name("all"), everything)
+    assert (built / "checkpoint").read_bytes() == (built.with_name("all") / "checkpoint").read_bytes()
     # what was there and what is new make the whole; nothing is made that stays the same
     assert before | made == files(full.root, AREAS)
     assert all(before.get(name) != data for name, data in made.items())
