@@ -21,6 +21,9 @@ comma  := ,
 space  := $(subst ,, )
 files   = $(subst $(space),$(comma),$(foreach part,$(1),src/rocketfsck/$(part)/*))
 
+# Hundreds of processes run this source: each would compile it again where the surroundings forbid to keep bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install hooks demo test checks lint types imports kaitai page browser suites unit coverage spark spark-lowest oracle nightly
 .PHONY: bench lock upgrade specs pictures transcripts page-samples clean
@@ -46,12 +49,13 @@ hooks: $(STAMP) ## have git run the checks of `make lint types imports` before e
 demo: $(STAMP) ## damage a broker-written store in several ways, check it, explain what was found
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python examples/demo.py
 
-# Two targets at a time: one that waits for a broker's code to sleep leaves the cores to the other.
+# Two targets at a time: one that waits for a broker's code to sleep leaves the cores to the other. A suite that
+# fails keeps none of the others from running.
 BESIDE := --no-print-directory --jobs=2
 
 test: $(STAMP) ## everything that CI runs
 	@$(MAKE) $(BESIDE) checks
-	@$(MAKE) $(BESIDE) suites
+	@$(MAKE) $(BESIDE) --keep-going suites
 
 checks: lint types imports kaitai browser
 

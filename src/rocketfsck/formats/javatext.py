@@ -9,6 +9,7 @@ replaces an encoded surrogate (`ED A0..BF xx`) by ONE U+FFFD where Python's deco
 from __future__ import annotations
 
 import re
+import struct
 
 INT16_MIN, INT16_MAX = -(1 << 15), (1 << 15) - 1
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
@@ -49,8 +50,8 @@ def java_hash(text: str) -> int:
     """Java's `String.hashCode()`, a signed 32-bit number."""
     units = utf16_units(text)
     total = 0
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        total = (31 * total + (high << 8 | low)) & 0xFFFFFFFF
+    for unit in struct.unpack(f">{len(units) // 2}H", units):
+        total = (31 * total + unit) & 0xFFFFFFFF
     return total - (1 << 32) if total >> 31 else total
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from rocketfsck.errors import StoreError
 from rocketfsck.formats.indexfile import (
@@ -44,6 +45,7 @@ _DEFAULT_SIZE = index_file_size(*_DEFAULTS)
 _SLOT = SLOT.packer()
 _ENTRY = ENTRY.packer()
 _SAMPLE = 128
+_BLOCK_SIZE = 4096  # neighbours are read together: an entry or a slot alone costs as much
 _MAX_TRIED_FILES = 4
 _MAX_TRIED_SIZES = 3
 _MIN_SCORE = 0.75
@@ -254,16 +256,24 @@ def _score(file: IndexFile, count: int, slots: int, entries: int) -> float:
     try:
         with FileReader(file.location) as reader:
 
+            @cache
+            def block(number: int) -> bytes:
+                return reader.read_upto(number * _BLOCK_SIZE, _BLOCK_SIZE + ENTRY_SIZE)
+
+            def read(pos: int, size: int) -> bytes:
+                number, start = divmod(pos, _BLOCK_SIZE)
+                data = block(number)[start : start + size]
+                return data if len(data) == size else reader.read(pos, size)
+
             def entry(number: int) -> tuple[int, int, int, int]:
-                data = reader.read(entry_pos(number, slots), ENTRY_SIZE)
-                key_hash, offset, seconds, before = _ENTRY.unpack(data)
+                key_hash, offset, seconds, before = _ENTRY.unpack(read(entry_pos(number, slots), ENTRY_SIZE))
                 return key_hash, offset, seconds, before
 
             tried, held = 8, 8 * (entry(0) == (0, 0, 0, 0))
             for number in numbers:
                 key_hash, offset, seconds, before = entry(number)
                 slot = slot_of(key_hash, slots)
-                (head,) = _SLOT.unpack(reader.read(slot_pos(slot), SLOT_SIZE))
+                (head,) = _SLOT.unpack(read(slot_pos(slot), SLOT_SIZE))
                 was_put = (key_hash, offset, seconds, before) != (0, 0, 0, 0)
                 sound = was_put and key_hash >= 0 and seconds >= 0 and 0 <= before < number
                 tried += 4
