@@ -50,7 +50,7 @@ demo: $(STAMP) ## damage a broker-written store in several ways, check it, expla
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python examples/demo.py
 
 # Two targets at a time: one that waits for a broker's code to sleep leaves the cores to the other. A suite that
-# fails keeps none of the others from running.
+# fails keeps none of the others from running, and `test` fails in the end.
 BESIDE := --no-print-directory --jobs=2
 
 test: $(STAMP) ## everything that CI runs
