@@ -7,6 +7,8 @@ exception but a finding (`rocketfsck.verify`).
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 EXIT_CLEAN = 0
@@ -114,6 +116,37 @@ def may_pass(error: BaseException) -> bool:
             return cause.errno in _PASSING
         cause = cause.__cause__
     return False
+
+
+class PassingError(Exception):
+    """Ends an attempt at work that will be tried again: something could not be read, and that may pass.
+
+    Not a RocketfsckError, so that nobody answers it: what goes on without the bytes would give a result that
+    a sound disk does not give.
+    """
+
+
+_tries_again = False
+
+
+@contextmanager
+def attempt(*, is_last: bool) -> Iterator[None]:
+    """Do work of this process that will be tried again if it fails, unless this is the last attempt."""
+    global _tries_again
+    before, _tries_again = _tries_again, not is_last
+    try:
+        yield
+    finally:
+        _tries_again = before
+
+
+def demand_lasting(error: BaseException) -> None:
+    """Raise PassingError for an error that may pass, in an attempt that is not the last.
+
+    Whoever cannot read something asks this first, before it says so or goes on without.
+    """
+    if _tries_again and may_pass(error):
+        raise PassingError(f"{type(error).__name__}: {error}") from error
 
 
 EXTRAS: dict[str, tuple[str, ...]] = {

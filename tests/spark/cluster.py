@@ -99,6 +99,11 @@ class Cluster:
         folder = str(self.folder / name).encode()
         return [pid for pid in self.executor_pids() if os.fsencode(_working_folder(pid)).startswith(folder)]
 
+    def worker_of(self, pid: int) -> str:
+        """The worker of an executor, or of one of its Pythons; "" if the process has ended."""
+        place = _working_folder(pid)
+        return next((name for name in self.workers if place.startswith(f"{self.folder / name}/")), "")
+
     def restart_dead_workers(self) -> None:
         """Start anew what was killed."""
         dead = [name for name, process in self.workers.items() if process.poll() is not None]

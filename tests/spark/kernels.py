@@ -22,6 +22,7 @@ from rocketfsck.verify.tasks.planning import Unit
 from rocketfsck.verify.tasks.task import TaskResult
 
 from tests.flippingreads import flipping
+from tests.spark.faultydisk import failing_here
 
 
 def double(number: int) -> int:
@@ -172,3 +173,19 @@ class KillingJob(CheckJob):
 
     def work(self, opened: Opened, engine: PassingEngine) -> Checked:
         return CheckJob.work(self, opened, KillingEngine(1, limits=engine.limits, known=engine.known))
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyJob(CheckJob):
+    """The check of a store on a disk where a file cannot be read in the first attempts."""
+
+    file: str
+    attempts: int
+
+    def open(self) -> Opened:
+        with failing_here(self.file, self.attempts):
+            return CheckJob.open(self)
+
+    def work(self, opened: Opened, engine: PassingEngine) -> Checked:
+        with failing_here(self.file, self.attempts):
+            return CheckJob.work(self, opened, engine)

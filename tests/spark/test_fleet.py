@@ -26,7 +26,8 @@ from rocketfsck.repair.build.run import RebuildOptions
 from rocketfsck.store.opening import open_store
 
 from tests.conftest import Directory
-from tests.spark.kernels import Deadly, KillingJob
+from tests.spark.faultydisk import EVERY
+from tests.spark.kernels import Deadly, FaultyJob, KillingJob
 from tests.unit.pipeline.rebuilding import tree
 
 if TYPE_CHECKING:
@@ -131,6 +132,18 @@ def test_a_file_that_kills_its_worker_is_named(spark: SparkSession, fleet: Path)
     assert (found[1].not_checked or "").startswith(f"commitlog/{name}: cannot be read by any worker: spark: ")
     assert (found[1].checked_byte_count or 0) > 0.8 * (plain.checked_byte_count or 0)
     assert (found[1].error, found[1].exit_code & 8) == (None, 8)
+
+
+def test_a_fault_that_passes_is_not_seen(spark: SparkSession, fleet: Path) -> None:
+    """It is gone at the third attempt; one that stays is named, and the rest of the store is checked."""
+    file = sorted((fleet / "broker-5" / "store" / "commitlog").iterdir())[0]
+    asked = Asked("run", OPTIONS)
+    jobs = [FaultyJob(fleet / "broker-5", asked, str(file), attempts) for attempts in (0, 2, EVERY)]
+    rows = {number: checked.row for number, checked, _ in run_jobs(SparkEngine(spark), jobs)}
+    assert (rows[1], rows[0].not_checked) == (rows[0], None)
+    assert rows[2].not_checked == f"commitlog/{file.name} at byte 0: cannot be read: Input/output error"
+    assert (rows[2].exit_code & 8, rows[2].error) == (8, None)
+    assert (rows[2].checked_byte_count or 0) > 0.5 * (rows[0].checked_byte_count or 0)
 
 
 def test_rebuilt_stores_are_those_of_a_local_run(

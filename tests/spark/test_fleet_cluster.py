@@ -7,7 +7,8 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from rocketfsck.cli.app import run
 from rocketfsck.engine.archive import write_archive
 
 from tests.conftest import Directory
+from tests.spark import faultydisk
 from tests.spark.cluster import PATIENCE_SECONDS, Cluster, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]  # the suite of every run kills the check of a store
@@ -29,20 +31,21 @@ SPECULATION = {
     "spark.speculation.multiplier": "1",
     "spark.speculation.minTaskRuntime": "1ms",
 }
-SLOWLY = {"spark.executorEnv.ROCKETFSCK_KERNELS": "plain"}
-VARYING = ("run_id", "seconds", "started_timestamp", "path", "into", "leftovers")
+VARYING = ("run_id", "seconds", "started_timestamp", "path", "into", "manifest", "leftovers")
 NAMES = ("5.3.3-basic", "4.9.8-killed", "5.0.0-innerbatch", "4.4.0-trans")
 JOBS: dict[str, Callable[[Path, Path], list[str]]] = {
     "check": lambda stores, into: ["check", f"{stores}/broker-*", "--tables", str(into), "--format", "json"],
     "rebuild": lambda stores, into: [
         *("rebuild", "all", f"{stores}/broker-*", "--into", str(into), "--no-sync", "--format", "json")
     ],
+    "export": lambda stores, into: ["export", str(stores), "--into", str(into), "--format", "json"],
+    "report": lambda stores, _: ["report", str(stores), "--keys", "20", "--format", "json"],
 }
 
 
 @pytest.fixture
 def fleet(many_segments: Path, store_dir: Directory, tmp_path: Path) -> Path:
-    """Stores of brokers, and one that takes long, with damage."""
+    """Stores of brokers, and a larger one with damage."""
     stores = tmp_path / "stores"
     for number, name in enumerate(NAMES):
         shutil.copytree(store_dir(name), stores / f"broker-{number}", copy_function=os.link)
@@ -50,27 +53,32 @@ def fleet(many_segments: Path, store_dir: Directory, tmp_path: Path) -> Path:
     return stores
 
 
-def _confs(**settings: Any) -> list[str]:
+def _held_file(stores: Path) -> Path:
+    """A sound commit log file of the larger store, amid the others."""
+    return sorted((stores / f"broker-{len(NAMES)}" / "commitlog").iterdir())[7]
+
+
+def confs(settings: Mapping[str, str]) -> list[str]:
     return [part for name, value in settings.items() for part in ("--spark-conf", f"{name}={value}")]
 
 
-def _said(text: str) -> Any:
+def said_of(text: str) -> Any:
     document = json.loads(text)
     rows = [{name: row[name] for name in row if name not in VARYING} for row in document.get("rows", [])]
     return {name: document[name] for name in document if name not in VARYING} | {"rows": rows}
 
 
-def _made(into: Path) -> dict[str, str]:
+def made(into: Path) -> dict[str, str]:
     """The sum of every file; those of tables of checks have names and values of the run."""
     files = (path for path in into.rglob("*") if path.is_file())
     found = {str(path.relative_to(into)): sha256(path.read_bytes()).hexdigest() for path in files}
     return {name: value for name, value in found.items() if not name.startswith(("stores/", "findings/"))}
 
 
-def _done_here(name: str, stores: Path, into: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+def done_here(name: str, stores: Path, into: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     capsys.readouterr()
     status = run(JOBS[name](stores, into))
-    return status, _said(capsys.readouterr().out), _made(into)
+    return status, said_of(capsys.readouterr().out), made(into)
 
 
 def _started(cluster: Cluster, line: list[str], folder: Path, **environment: str) -> subprocess.Popen[bytes]:
@@ -78,30 +86,71 @@ def _started(cluster: Cluster, line: list[str], folder: Path, **environment: str
         return subprocess.Popen(line, env=cluster.environment | environment, stdout=out, stderr=err)
 
 
+@contextmanager
+def _held_up(
+    cluster: Cluster, name: str, stores: Path, into: Path, folder: Path
+) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """The job, which waits in a task that opens a file, and the folder that says who waits."""
+    gate = folder / "gate"
+    settings = {**SPECULATION, **faultydisk.holding(gate, _held_file(stores))}
+    job = _started(cluster, [*cluster.line(*JOBS[name](stores, into)), *confs(settings)], folder)
+    try:
+        wait_until(lambda: faultydisk.held(gate) or job.poll() is not None, "a task reads the store")
+        assert job.poll() is None, (folder / "err").read_text("utf-8")
+        yield job, gate
+    finally:
+        faultydisk.let_go(gate)
+        job.kill()
+        cluster.restart_dead_workers()
+
+
 @pytest.mark.parametrize("name", JOBS)
 def test_a_fleet_survives_what_is_killed(
     cluster: Cluster, fleet: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An executor is killed while it reads, then a worker with its executor; speculation is on."""
+    """An executor is killed in a task, then the worker of the next that does it; speculation is on."""
     into = tmp_path / "spark"
-    line = [*cluster.line(*JOBS[name](fleet, into)), *_confs(**SPECULATION, **SLOWLY)]
-    job = _started(cluster, line, tmp_path)
-    try:
-        wait_until(lambda: cluster.reading_pids(fleet) or job.poll() is not None, "a task reads a store")
+    with _held_up(cluster, name, fleet, into, tmp_path) as (job, gate):
+        first = faultydisk.held(gate)
+        for pid in first:
+            for executor in cluster.executor_pids_of(cluster.worker_of(pid)):
+                os.kill(executor, signal.SIGKILL)
+        wait_until(
+            lambda: any(map(cluster.worker_of, faultydisk.held(gate) - first)) or job.poll() is not None,
+            "another executor does the task",
+        )
         assert job.poll() is None, (tmp_path / "err").read_text("utf-8")
-        names = sorted(cluster.workers)
-        first, second = (cluster.executor_pids_of(worker) for worker in names)
-        victim, worker = (first[0], names[1]) if first else (second[0], names[0])
-        os.kill(victim, signal.SIGKILL)
+        worker = next(filter(None, map(cluster.worker_of, faultydisk.held(gate) - first)))
         cluster.workers[worker].kill()
+        faultydisk.let_go(gate)
         status = job.wait(PATIENCE_SECONDS)
-    finally:
-        job.kill()
-        cluster.restart_dead_workers()
     said = (tmp_path / "out").read_text("utf-8")
     assert said, (tmp_path / "err").read_text("utf-8")
-    assert (status, _said(said), _made(into)) == _done_here(name, fleet, tmp_path / "local", capsys)
+    assert (status, said_of(said), made(into)) == done_here(name, fleet, tmp_path / "local", capsys)
     assert sorted(path.name for path in into.rglob(".*")) == [] if into.exists() else True
+
+
+def test_an_export_whose_driver_is_killed_is_done_again(
+    cluster: Cluster, fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the same command, which takes away what the first one left."""
+    place = tmp_path / "tables"
+    place.mkdir()
+    into = place / "messages"
+    with _held_up(cluster, "export", fleet, into, tmp_path) as (job, gate):
+        job.kill()
+        job.wait(PATIENCE_SECONDS)
+        wait_until(lambda: not cluster.executor_pids(), "executors have ended")
+        faultydisk.let_go(gate)
+    left = [path.name for path in place.iterdir()]
+    assert len(left) == 1
+    assert left[0] != into.name
+    done = cluster.command(*JOBS["export"](fleet, into))
+    assert done.stdout, done.stderr
+    assert json.loads(done.stdout)["leftovers"] == left
+    found = (done.returncode, said_of(done.stdout), made(into))
+    assert found == done_here("export", fleet, tmp_path / "local", capsys)
+    assert [path.name for path in place.iterdir()] == [into.name]
 
 
 def _rows(said: list[dict[str, Any]]) -> list[dict[str, Any]]:

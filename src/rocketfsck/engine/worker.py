@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rocketfsck.engine.session import attempt_number
-from rocketfsck.errors import RocketfsckError, StoreError, may_pass
+from rocketfsck.errors import PassingError, RocketfsckError, StoreError, attempt, may_pass
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +34,8 @@ def run_tasks(
     `work` is a broadcast of (kernel, tasks by number), or its pickle. Nothing is started after `last_time`
     (seconds since the epoch). `attempts` says how often Spark starts a task: what a kernel raises is raised
     here, so that Spark tries again, maybe elsewhere, if it may pass (`errors.may_pass`) and this is not the
-    last attempt; so is a StoreError that a kernel returns. An OSError or a MemoryError of its own is always
+    last attempt; so is a StoreError that a kernel returns, and what a read says that fails, even where the
+    kernel would go on without the bytes (`errors.attempt`). An OSError or a MemoryError of its own is always
     raised. Everything else would happen anywhere, and is a result.
     """
     import pyarrow as pa
@@ -58,11 +59,12 @@ def _run(
         return 0.0, None, None
     started = time.monotonic()
     try:
-        found = kernel(task)
+        with attempt(is_last=not tries_again):
+            found = kernel(task)
         if tries_again and isinstance(found, StoreError) and may_pass(found):
             raise found
         result = pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
-    except (OSError, MemoryError):
+    except (OSError, MemoryError, PassingError):
         raise
     except RocketfsckError as error:
         if tries_again and may_pass(error):

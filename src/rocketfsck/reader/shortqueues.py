@@ -19,6 +19,7 @@ from typing import Self
 
 import numpy as np
 
+from rocketfsck.errors import demand_lasting
 from rocketfsck.formats.arrays import Flags, Longs
 from rocketfsck.formats.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE
 from rocketfsck.formats.dtypes import UNIT_DTYPE
@@ -144,7 +145,8 @@ def _data_of(path: str, size: int) -> bytes:
     """The data of a file up to its last unit that is not zero; nothing where it is not a short one."""
     try:
         descriptor = os.open(path, _FLAGS)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        demand_lasting(error)
         return b""
     try:
         status = os.fstat(descriptor)
@@ -155,7 +157,8 @@ def _data_of(path: str, size: int) -> bytes:
             data += read_bytes(descriptor, SHORT_SIZE - len(data), len(data))
             if len(data) < size and _has_data(descriptor, len(data)):
                 return b""
-    except OSError:
+    except OSError as error:
+        demand_lasting(error)
         return b""
     finally:
         os.close(descriptor)

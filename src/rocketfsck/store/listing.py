@@ -15,12 +15,12 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from rocketfsck.errors import StoreError
+from rocketfsck.errors import StoreError, demand_lasting
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.formats.javatext import INT64_MAX
 from rocketfsck.store.model import MappedFile, MappedFileQueue, StoreFile, Stray, StrayReason
 from rocketfsck.store.places.locations import is_remote, path_of
-from rocketfsck.store.reading import layers, os_error_text
+from rocketfsck.store.reading import layers, os_error_text, unread
 
 if TYPE_CHECKING:
     from rocketfsck.store.places.remote import RemoteTree
@@ -70,7 +70,7 @@ def list_directory(path: str | os.PathLike[str]) -> list[Entry]:
         with os.scandir(path) as entries:
             found = [entry for entry in map(_entry, entries) if entry is not None]
     except (OSError, ValueError) as error:
-        raise StoreError(f"cannot be listed: {os_error_text(error)}", path=os.fspath(path)) from error
+        raise unread(error, "cannot be listed", path) from error
     found.sort(key=_name)
     return found
 
@@ -107,6 +107,7 @@ def _entry(entry: os.DirEntry[str]) -> Entry | None:
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not entry.is_symlink():
             return None
+        demand_lasting(error)
         kind = EntryKind.DANGLING if entry.is_symlink() else EntryKind.UNREADABLE
         return Entry(entry.name, entry.path, kind, detail=os_error_text(error))
     if stat.S_ISREG(status.st_mode):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from rocketfsck.errors import demand_lasting
 from rocketfsck.store.opening import DIRECTORIES, SINGLE_FILES
 
 NAME_LIMIT = 1000
@@ -74,5 +75,6 @@ def _names(directory: Path) -> set[str]:
     try:
         with os.scandir(directory) as found:
             return {entry.name for entry, _ in zip(found, range(NAME_LIMIT), strict=False)}
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        demand_lasting(error)
         return set()

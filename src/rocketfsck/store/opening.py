@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rocketfsck.errors import StoreError
+from rocketfsck.errors import StoreError, demand_lasting
 from rocketfsck.formats.delay import DEFAULT_DELAY_LEVELS_TEXT
 from rocketfsck.formats.filename import filename_to_offset
 from rocketfsck.store.areas import (
@@ -252,7 +252,8 @@ def _holds_mapped_files(directory: Entry) -> bool:
                 filename_to_offset(entry.name) is not None
                 for entry, _ in zip(found, range(_MAX_PEEKED), strict=False)
             )
-    except OSError:
+    except OSError as error:
+        demand_lasting(error)
         return False
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Self, cast
 
-from rocketfsck.errors import StoreError
+from rocketfsck.errors import StoreError, demand_lasting
 from rocketfsck.progress import go_on
 from rocketfsck.store.manners import read_some
 from rocketfsck.wording import count_of
@@ -55,6 +55,12 @@ def os_error_text(error: OSError | ValueError) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
+def unread(error: OSError | ValueError, what: str, path: PathLike, offset: int | None = None) -> StoreError:
+    """What is said of a file or directory that cannot be read. Raises PassingError (`demand_lasting`)."""
+    demand_lasting(error)
+    return StoreError(f"{what}: {os_error_text(error)}", path=os.fspath(path), offset=offset)
+
+
 @contextmanager
 def named_errors(path: PathLike, what: str) -> Iterator[None]:
     """OSError as StoreError: `what` cannot be done with `path`, or with the file that the error names."""
@@ -85,7 +91,7 @@ def open_regular(path: PathLike) -> int:
                 return descriptor
             os.close(descriptor)
     except (OSError, ValueError) as error:
-        raise StoreError(f"cannot be opened: {os_error_text(error)}", path=os.fspath(path)) from error
+        raise unread(error, "cannot be opened", path) from error
     raise StoreError(f"is {file_kind(mode)}, not a regular file", path=os.fspath(path))
 
 
@@ -162,9 +168,7 @@ class FileReader(Closing):
             try:
                 count = read_some(self._descriptor, target[done : done + MAX_READ_SIZE], pos + done)
             except OSError as error:
-                raise StoreError(
-                    f"cannot be read: {os_error_text(error)}", path=self.path, offset=pos + done
-                ) from error
+                raise unread(error, "cannot be read", self.path, pos + done) from error
             if count == 0:
                 raise StoreError(
                     f"ended here during reading; the file had {count_of(self.size, 'byte')} at first",
@@ -207,9 +211,7 @@ class FileReader(Closing):
                 if error.errno in _NO_EXTENTS:
                     yield pos, limit
                     return
-                raise StoreError(
-                    f"cannot be read: {os_error_text(error)}", path=self.path, offset=pos
-                ) from error
+                raise unread(error, "cannot be read", self.path, pos) from error
             if data >= limit:
                 return
             yield data, min(hole, limit)
@@ -250,11 +252,13 @@ def read_once(path: str, view: memoryview, pos: int) -> bool:
         return False
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        demand_lasting(error)
         return False
     try:
         return read_some(descriptor, view, pos) == len(view)
-    except OSError:
+    except OSError as error:
+        demand_lasting(error)
         return False
     finally:
         os.close(descriptor)

@@ -15,8 +15,11 @@ import pytest
 from rocketfsck.engine import worker
 from rocketfsck.engine.session import _joined, attempt_count
 from rocketfsck.engine.worker import run_tasks
-from rocketfsck.errors import StoreError, UsageError, may_pass
-from rocketfsck.store.reading import FileReader
+from rocketfsck.errors import PassingError, StoreError, UsageError, may_pass
+from rocketfsck.reader.shortqueues import read_short_queues
+from rocketfsck.store.listing import list_directory
+from rocketfsck.store.meant import find_meant_stores
+from rocketfsck.store.reading import FileReader, read_once
 
 pytest.importorskip("pyspark")
 
@@ -71,6 +74,80 @@ def test_what_stays_is_a_result_at_once(number: int) -> None:
     assert isinstance(_run(returning, number, 4)[0], StoreError)
     assert isinstance(_run(raising, number, 4)[1], StoreError)
     assert isinstance(_run(misled, number, 4)[1], UsageError)
+
+
+def _begin_of(path: str) -> bytes:
+    with FileReader(path) as reader:
+        return reader.read(0, 4)
+
+
+def _extents_of(path: str) -> list[tuple[int, int]]:
+    with FileReader(path) as reader:
+        return list(reader.data_extents())
+
+
+def _once(path: str) -> bool:
+    return read_once(path, memoryview(bytearray(4)), 0)
+
+
+READS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "opening": ("open", _begin_of),
+    "reading": ("preadv", _begin_of),
+    "extents": ("lseek", _extents_of),
+    "opening once": ("open", _once),
+    "reading once": ("preadv", _once),
+    "opening queues": ("open", lambda path: read_short_queues([path], [20])),
+    "reading queues": ("pread", lambda path: read_short_queues([path], [20])),
+    "listing": ("scandir", lambda path: list_directory(Path(path).parent)),
+    "looking for stores": ("scandir", lambda path: find_meant_stores(Path(path).parent)),
+}
+"""Ways to read, each with the function of the system that fails."""
+
+
+class Careless:
+    """A kernel that goes on without what it cannot read."""
+
+    def __init__(self, name: str, path: str) -> None:
+        self.name, self.path = name, path
+
+    def __call__(self, _: int) -> str:
+        try:
+            READS[self.name][1](self.path)
+        except StoreError:
+            return "unreadable"
+        return "done"
+
+
+def _breaks(monkeypatch: pytest.MonkeyPatch, name: str, number: int) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, READS[name][0], fail)
+
+
+@pytest.mark.parametrize("name", READS)
+def test_who_goes_on_without_a_read_that_may_pass_is_tried_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But not without one that fails for ever; the last attempt has to go on."""
+    path = tmp_path / "file"
+    path.write_bytes(bytes(20))
+    kernel = Careless(name, str(path))
+    assert _run(kernel, 0, 4)[0] == "done"
+    for attempt in range(3):
+        with monkeypatch.context() as patch:
+            patch.setattr(worker, "attempt_number", lambda attempt=attempt: attempt)
+            _breaks(patch, name, errno.EACCES)
+            result, error = _run(kernel, 0, 4)
+            assert (result in ("done", "unreadable"), error) == (True, None)
+            _breaks(patch, name, errno.EIO)
+            with pytest.raises(PassingError, match="Input/output error"):
+                _run(kernel, 0, 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(worker, "attempt_number", lambda: 3)
+        _breaks(patch, name, errno.EIO)
+        assert _run(kernel, 0, 4)[0] in ("done", "unreadable")
+    assert _run(kernel, 0, 4)[0] == "done"
 
 
 def test_what_may_pass(tmp_path: Path) -> None:

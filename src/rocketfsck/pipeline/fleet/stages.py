@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rocketfsck.engine.local import limited_cores
-from rocketfsck.errors import StoreError, may_pass
+from rocketfsck.errors import PassingError, StoreError, may_pass
 from rocketfsck.pipeline.fleet.passing import Elsewhere, Known, Limits, PassingEngine
 from rocketfsck.store.reading import named_errors
 
@@ -144,7 +144,7 @@ def run_job(begin: Begin, opened: Callable[[], Any], known: Iterable[Known] = ()
     try:
         engine = PassingEngine(begin.threads, limits=limits, known=deque(known))
         return Ended(job.work(opened(), engine))
-    except (Elsewhere, StoreError):
+    except (Elsewhere, PassingError, StoreError):
         raise
     except Exception as error:  # noqa: BLE001  a bug that one store shows must not end the others
         return Ended(job.failed(error))

@@ -134,7 +134,11 @@ def _row(task: CheckJob, store: Store, report: Report, verdict: Verdict, listed_
 def _not_checked(report: Report) -> str | None:
     """The first files that could not be read, and why."""
     items = (item for item in report.not_checked if item.operational)
-    texts = [
-        f"{item.what}: {item.reason.removeprefix(f'{item.what}: ')}" for item in islice(items, UNREAD_LIMIT)
-    ]
+    texts = [_named(item.what, item.reason, report.store.root) for item in islice(items, UNREAD_LIMIT)]
     return printable("; ".join(texts))[:ERROR_LENGTH] if texts else None
+
+
+def _named(what: str, reason: str, root: str) -> str:
+    """A reason with the name of the file, once: below the root of the store."""
+    said = reason.removeprefix(f"{root}/")
+    return said if said.startswith((f"{what}: ", f"{what} at byte ")) else f"{what}: {said}"

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from rocketfsck.errors import StoreError, UsageError
+from rocketfsck.errors import PassingError, StoreError, UsageError, demand_lasting
 from rocketfsck.store.places.locations import INSTALL, NO_OPTIONS, StorageOptions, options_for
 
 CONDITIONAL_SCHEMES = frozenset({"s3", "s3a"})
@@ -71,10 +71,11 @@ def ask(
     """The answer of a library; whatever it raises is a StoreError with the URL, from an OSError."""
     try:
         return question()
-    except (StoreError, UsageError):
+    except (StoreError, UsageError, PassingError):
         raise
     except Exception as error:  # noqa: BLE001 - libraries raise what they like
         cause = _as_os_error(error, options)
+        demand_lasting(cause)
         raise StoreError(f"{what}: {cause.strerror}", path=str(url), offset=offset) from cause
 
 
