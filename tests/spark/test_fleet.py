@@ -28,7 +28,7 @@ from rocketfsck.store.opening import open_store
 from tests.conftest import Directory
 from tests.spark.faultydisk import EVERY
 from tests.spark.kernels import Deadly, FaultyJob, KillingJob
-from tests.unit.pipeline.rebuilding import tree
+from tests.unit.pipeline.rebuilding import results
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -159,8 +159,12 @@ def test_rebuilt_stores_are_those_of_a_local_run(
             monkeypatch.setattr("rocketfsck.pipeline.fleet.opening.open_store", refuse)
         found = rebuild_stores(paths, tmp_path / name, "all", options, engine)
         rows = [replace(row, run_id="", seconds=0.0, into=None) for row in found.stores]
-        said.append((found.exit_code, found.state_counts, rows, tree(tmp_path / name)))
+        said.append((found.exit_code, found.state_counts, rows, results(tmp_path / name)))
     assert said[0] == said[1]
+    again = rebuild_stores(paths, tmp_path / "local", "all", options, SparkEngine(spark))  # on workers
+    assert {row.state for row in again.stores if row.taken_over_from is None} == {"failed"}
+    rows = [replace(row, run_id="", seconds=0.0, into=None, taken_over_from=None) for row in again.stores]
+    assert (again.exit_code, again.state_counts, rows, results(tmp_path / "local")) == said[0]
     assert said[0][1]["rebuilt"] >= 4
     assert said[0][1]["failed"] == 1
 

@@ -18,6 +18,7 @@ import pytest
 from rocketfsck import CheckOptions, check_stores
 from rocketfsck.cli.app import run
 from rocketfsck.engine.archive import write_archive
+from rocketfsck.pipeline.fleet.records import RECORDS
 
 from tests.conftest import Directory
 from tests.spark import faultydisk
@@ -25,13 +26,17 @@ from tests.spark.cluster import PATIENCE_SECONDS, Cluster, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]  # the suite of every run kills the check of a store
 
+OF_THE_RUN = ("stores/", "findings/", f"{RECORDS}/")
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.quantile": "0.1",
     "spark.speculation.multiplier": "1",
     "spark.speculation.minTaskRuntime": "1ms",
 }
-VARYING = ("run_id", "seconds", "started_timestamp", "path", "into", "manifest", "leftovers")
+VARYING = (
+    *("run_id", "seconds", "started_timestamp", "path", "into", "manifest", "leftovers"),
+    *("removed_runs", "taken_over_from"),
+)
 NAMES = ("5.3.3-basic", "4.9.8-killed", "5.0.0-innerbatch", "4.4.0-trans")
 JOBS: dict[str, Callable[[Path, Path], list[str]]] = {
     "check": lambda stores, into: ["check", f"{stores}/broker-*", "--tables", str(into), "--format", "json"],
@@ -69,10 +74,10 @@ def said_of(text: str) -> Any:
 
 
 def made(into: Path) -> dict[str, str]:
-    """The sum of every file; those of tables of checks have names and values of the run."""
+    """The sum of every file; records, and tables of checks, have names and values of the run."""
     files = (path for path in into.rglob("*") if path.is_file())
     found = {str(path.relative_to(into)): sha256(path.read_bytes()).hexdigest() for path in files}
-    return {name: value for name, value in found.items() if not name.startswith(("stores/", "findings/"))}
+    return {name: value for name, value in found.items() if not name.startswith(OF_THE_RUN)}
 
 
 def done_here(name: str, stores: Path, into: Path, capsys: pytest.CaptureFixture[str]) -> Any:
@@ -127,7 +132,27 @@ def test_a_fleet_survives_what_is_killed(
     said = (tmp_path / "out").read_text("utf-8")
     assert said, (tmp_path / "err").read_text("utf-8")
     assert (status, said_of(said), made(into)) == done_here(name, fleet, tmp_path / "local", capsys)
-    assert sorted(path.name for path in into.rglob(".*")) == [] if into.exists() else True
+    assert {path.name for path in into.rglob(".*")} <= {RECORDS}
+
+
+def test_a_rebuild_whose_driver_is_killed_goes_on(
+    cluster: Cluster, fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SIGKILL when results have their names and another store is held up; the next driver takes them over."""
+    into = tmp_path / "spark"
+    with _held_up(cluster, "rebuild", fleet, into, tmp_path) as (job, _):
+        wait_until(lambda: any(into.glob("broker-*")) or job.poll() is not None, "a result has its name")
+        assert job.poll() is None, (tmp_path / "err").read_text("utf-8")
+        job.kill()
+        job.wait(PATIENCE_SECONDS)
+    done = cluster.command(*JOBS["rebuild"](fleet, into))
+    assert done.stdout, done.stderr
+    said = json.loads(done.stdout)
+    assert any(row["taken_over_from"] for row in said["rows"]), done.stderr
+    assert len(said["removed_runs"]) == 1
+    found = (done.returncode, said_of(done.stdout), made(into))
+    assert found == done_here("rebuild", fleet, tmp_path / "local", capsys)
+    assert {path.name for path in into.rglob(".*")} == {RECORDS}
 
 
 def test_an_export_whose_driver_is_killed_is_done_again(

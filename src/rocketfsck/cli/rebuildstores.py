@@ -18,7 +18,7 @@ from rocketfsck.errors import UsageError
 
 if TYPE_CHECKING:
     from rocketfsck.engine import Engine
-    from rocketfsck.pipeline.fleet.rebuilding import RebuiltRow, RebuiltStores
+    from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow, RebuiltStores
     from rocketfsck.repair.build.run import RebuildOptions
     from rocketfsck.repair.build.what import What
 
@@ -56,6 +56,8 @@ def rebuild_many(
         without_paths(engine(places)),
         facts={**told.facts, "delay_levels": delay_levels},
     )
+    for run in found.removed_runs:
+        print(f"removed run {run}, which a killed rebuild left", file=sys.stderr)
     for row in found.stores:
         if row.assumed is not None:
             print(f"warning: {visible(row.broker)}: assumed: {visible(row.assumed)}", file=sys.stderr)
@@ -91,4 +93,6 @@ def _said(row: RebuiltRow) -> str:
         parts.append(f"damage in {count_of(row.damaged_file_count, 'commit log file')}")
     if row.may_start is False:
         parts.append("a broker does not start with it")
+    if row.taken_over_from is not None:
+        parts.append("taken over")
     return ", ".join(parts)

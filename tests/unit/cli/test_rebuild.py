@@ -216,6 +216,14 @@ def test_several_stores(store: Store, tmp_path: Path, capsys: pytest.CaptureFixt
     ]
     for broker in (name, "broker-b"):
         assert files(into / broker, AREAS) == files(store.root, AREAS)
+    killed = "20260101T000000Z-000abcdef"
+    (into / f".{killed}" / "half").mkdir(parents=True)
+    assert run(["rebuild", "all", *paths, "--into", str(into), *common]) == EXIT_OPERATIONAL
+    said = capsys.readouterr()
+    assert said.err == f"removed run {killed}, which a killed rebuild left\n"
+    assert said.out.splitlines()[2:4] == [f"{line}, taken over" for line in lines[2:4]]
+    assert sorted(path.name for path in into.iterdir()) == sorted([".rebuilt", name, "broker-b"])
+    shutil.rmtree(into / ".rebuilt")
     assert run(["rebuild", "all", *paths, "--into", str(into), *common]) == EXIT_USAGE
     assert "exists, and rocketfsck does not overwrite it" in capsys.readouterr().err
     assert run(["rebuild", "all", *paths, "--into", str(other / "x"), *common]) == EXIT_USAGE

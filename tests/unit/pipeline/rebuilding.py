@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.engine import Engine, LocalEngine, Outcome
+from rocketfsck.pipeline.fleet.records import RECORDS
 from rocketfsck.pipeline.rebuild import rebuild_on
 from rocketfsck.repair.build.run import RebuildOptions, Rebuilt, rebuild_store
 from rocketfsck.store.model import Store
@@ -56,3 +57,13 @@ class TwiceEngine:
         for task in tasks:
             self.seen.append(self.first(kernel, task))
         yield from LocalEngine(2).run(kernel, list(reversed(tasks)))
+
+
+def names(into: Path) -> list[str]:
+    """What is in the directory of a fleet's rebuild, beside its records."""
+    return sorted(path.name for path in into.iterdir() if path.name != RECORDS)
+
+
+def results(into: Path) -> dict[str, bytes | None]:
+    """`tree` without the records, which name inodes."""
+    return {name: data for name, data in tree(into).items() if name.partition("/")[0] != RECORDS}

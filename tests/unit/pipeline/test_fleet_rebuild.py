@@ -14,7 +14,9 @@ import pytest
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.pipeline.fleet import driving, packing
-from rocketfsck.pipeline.fleet.rebuilding import RebuiltStores, rebuild_stores
+from rocketfsck.pipeline.fleet.rebuilding import rebuild_stores
+from rocketfsck.pipeline.fleet.rebuilt import RebuiltStores
+from rocketfsck.pipeline.fleet.records import RECORDS
 from rocketfsck.pipeline.fleet.stages import Begin, End, Share, task_of
 from rocketfsck.pipeline.rebuild.segment import SegmentTask
 from rocketfsck.repair.build.run import RebuildOptions, rebuild_store
@@ -23,7 +25,7 @@ from rocketfsck.store import open_store
 
 from tests.conftest import Directory
 from tests.unit.pipeline.fleeting import Distant
-from tests.unit.pipeline.rebuilding import ALL, tree
+from tests.unit.pipeline.rebuilding import ALL, names, tree
 
 OPTIONS = RebuildOptions(sync=False)
 
@@ -55,7 +57,7 @@ def assert_as_alone(fleet: Path, found: RebuiltStores, into: Path, alone: Path) 
         ("broker-d", "failed", 8),
     ]
     assert (found.exit_code, found.state_counts) == (12, {"failed": 1, "damaged": 1, "rebuilt": 2})
-    assert sorted(path.name for path in into.iterdir()) == ["broker-a", "broker-b", "broker-c"]
+    assert names(into) == ["broker-a", "broker-b", "broker-c"]
     for row in found.stores[:3]:
         target = alone / row.broker
         alone.mkdir(exist_ok=True)
@@ -88,11 +90,8 @@ def test_only_a_part(fleet: Path, tmp_path: Path) -> None:
     found = rebuild_stores([fleet / "broker-[ac]"], tmp_path / "built", "index", OPTIONS)
     assert {row.may_start for row in found.stores} == {True}
     assert {row.queue_count for row in found.stores} == {None}
-    assert {path.name for path in (tmp_path / "built").rglob("*") if path.is_dir()} == {
-        "broker-a",
-        "broker-c",
-        "index",
-    }
+    folders = {path.name for path in (tmp_path / "built").rglob("*") if path.is_dir()}
+    assert folders == {"broker-a", "broker-c", "index", RECORDS}
     missing = rebuild_stores(
         [fleet / "broker-[ac]"], tmp_path / "more", "index", replace(OPTIONS, only_missing=True)
     )
@@ -123,7 +122,7 @@ def test_a_store_that_kills_workers_fails_alone(fleet: Path, tmp_path: Path) -> 
     found = rebuild_stores([fleet / "broker-*"], tmp_path / "built", "all", OPTIONS, engine)
     assert [row.state for row in found.stores] == ["rebuilt", "failed", "rebuilt", "failed"]
     assert found.stores[1].error == "spark: the job failed: a worker died"
-    assert sorted(path.name for path in (tmp_path / "built").iterdir()) == ["broker-a", "broker-c"]
+    assert names(tmp_path / "built") == ["broker-a", "broker-c"]
 
 
 @pytest.fixture
@@ -167,7 +166,7 @@ def test_a_log_file_that_kills_workers_is_named_and_the_others_are_built(fleet: 
         found.stores[2].error
         == f"{deadly}: cannot be read by any worker: spark: the job failed: a worker died"
     )
-    assert sorted(path.name for path in (tmp_path / "built").iterdir()) == ["broker-a", "broker-b"]
+    assert names(tmp_path / "built") == ["broker-a", "broker-b"]
 
 
 @pytest.mark.usefixtures("cut")

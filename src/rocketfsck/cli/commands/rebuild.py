@@ -112,7 +112,8 @@ def command(
 
     The directory appears when it is complete. After a kill on a large log, the same command continues after
     the finished commit log files (unless the machine restarted); until then the work is in .NAME.rebuilding
-    next to it.
+    next to it. Of several stores, the same command takes over the results that are whole and still what it
+    would build, removes what the killed run left unfinished, and builds the rest.
 
     Memory: at most 300 MiB and 64 MiB for each job, 4 bytes for each hash slot, 200 bytes for each queue.
 

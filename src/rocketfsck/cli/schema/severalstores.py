@@ -7,8 +7,8 @@ from typing import Any, Literal
 from rocketfsck.cli.schema.making import maybe, record, row
 from rocketfsck.errors import Outcome
 from rocketfsck.pipeline.fleet.model import STORE_COLUMNS, STORES_KIND, FleetState
-from rocketfsck.pipeline.fleet.rebuilding import KIND as REBUILT_KIND
-from rocketfsck.pipeline.fleet.rebuilding import RebuiltRow, RebuiltState
+from rocketfsck.pipeline.fleet.rebuilt import KIND as REBUILT_KIND
+from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow, RebuiltState
 from rocketfsck.verify.rules.rule import Level
 
 
@@ -48,5 +48,6 @@ def rebuilt_stores() -> Any:
         outcome=Outcome,
         store_count=int,
         state_counts=dict[RebuiltState, int],
+        removed_runs=list[str],
         rows=list[RebuiltRow],
     )

@@ -11,6 +11,7 @@ from rocketfsck.cli.schema.making import schema_of
 from rocketfsck.cli.schema.progress import ProgressEnd, ProgressLine
 from rocketfsck.page.fleet import FleetPage
 from rocketfsck.page.model import Page
+from rocketfsck.pipeline.fleet.records import RebuildRecord
 from rocketfsck.repair.area.journal import Journal, Manifests
 from rocketfsck.verify.baseline import Baseline
 from rocketfsck.verify.since.state import SinceState
@@ -67,6 +68,10 @@ DOCUMENTS: Mapping[str, Document] = {
     "query-timers": Document(_MESSAGES.format("timers"), stores.query_timers),
     "query-time": Document(_MESSAGES.format("time"), stores.query_time),
     "rebuild": Document("what `rocketfsck rebuild` prints", repairs.rebuild),
+    "rebuild-record": Document(
+        "DIR/.rebuilt/NAME.INODE.json of a result of `rocketfsck rebuild` of several stores",
+        lambda: RebuildRecord,
+    ),
     "rebuild-stores": Document(
         "what `rocketfsck rebuild` prints of several stores", severalstores.rebuilt_stores
     ),

@@ -13,4 +13,9 @@ work.py      the check of one store
 results.py   what came of a check; findings wait in a file until somebody wants them
 tables.py    runs appended to Delta and Iceberg tables
 run.py       the check of many stores
+
+rebuilt.py   the row of a store that was rebuilt, and all of a run
+records.py   what a result was built from: whether a later run takes it over
+shelf.py     the directory that a run fills: its lock, what killed runs left
+rebuilding.py  the rebuilding of many stores
 """

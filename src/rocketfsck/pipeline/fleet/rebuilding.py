@@ -1,8 +1,12 @@
 """Rebuilds parts of many stores in one job, each into a directory of its own: DIR/NAME.
 
-    DIR/.RUN_ID/NAME.ATTEMPT/built    where a worker builds; gone at the end
+    DIR/.RUN_ID/NAME.ATTEMPT/built    where a worker builds; gone at the end               `shelf`
     DIR/.RUN_ID/NUMBER/               scratch files and parts of a large store; gone when the store is built
+    DIR/.rebuilt/NAME.INODE.json      what a result was built from; stays                  `records`
     DIR/NAME                          the result, which appears whole by one rename
+
+Run again after a kill, or with more stores, a rebuild takes over the results that are there: the worker that
+would build a store shows that its result is the same.
 
 A small store is built by one worker. A large one is built in parts (`pipeline.rebuild`), with the parts of
 all others; workers plan them and put them together. All workers must see DIR and the stores under the same
@@ -11,17 +15,14 @@ paths.
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
-from functools import reduce
-from operator import or_
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from rocketfsck import __version__
 from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import (
     EXIT_CLEAN,
@@ -31,19 +32,28 @@ from rocketfsck.errors import (
     RocketfsckError,
     StoreError,
     UsageError,
-    outcome_of,
 )
 from rocketfsck.pipeline.fleet.driving import attempts_of, run_jobs
 from rocketfsck.pipeline.fleet.opening import open_meant
 from rocketfsck.pipeline.fleet.packing import FILE_WEIGHT
 from rocketfsck.pipeline.fleet.passing import PassingEngine
 from rocketfsck.pipeline.fleet.places import find_places
+from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow, RebuiltStores
+from rocketfsck.pipeline.fleet.records import (
+    RECORDS,
+    demand_same,
+    make_record,
+    publish_recorded,
+    read_record,
+    sources_of,
+)
 from rocketfsck.pipeline.fleet.run import make_run_id
+from rocketfsck.pipeline.fleet.shelf import run_shelf
 from rocketfsck.pipeline.fleet.stages import work_on
 from rocketfsck.pipeline.fleet.work import error_text
 from rocketfsck.pipeline.rebuild.index import IndexTask
 from rocketfsck.pipeline.rebuild.job import PARTS, SCRATCH, Bench, Made, PartTask, make_parts, put_together
-from rocketfsck.pipeline.rebuild.places import attempt_directory, publish, remove_tree
+from rocketfsck.pipeline.rebuild.places import attempt_directory
 from rocketfsck.pipeline.rebuild.segment import SegmentTask
 from rocketfsck.pipeline.sources import broker_name
 from rocketfsck.progress import phase
@@ -52,83 +62,9 @@ from rocketfsck.repair.build.run import RebuildOptions, Rebuilt, check_options, 
 from rocketfsck.repair.build.what import What, has_problems, options_for
 from rocketfsck.repair.plan.rebuilt import assumed_of
 from rocketfsck.store.model import MappedFile, Store
-from rocketfsck.store.reading import named_errors
 
-KIND = "rocketfsck.rebuild.stores"
 UNIT_WEIGHT = 40
 """Bytes of a unit, and of the dispatch that it is made from, about."""
-RebuiltState = Literal["failed", "damaged", "rebuilt"]
-ORDER: tuple[RebuiltState, ...] = ("failed", "damaged", "rebuilt")
-"""Worst first. `damaged`: the log is damaged, or a broker would not start with the result."""
-
-
-@dataclass(frozen=True, slots=True)
-class RebuiltRow:
-    """What came of one store. `into` is the result's directory, None where there is none.
-
-    `may_start`: whether every version that may have written the store starts with the result; None where
-    only parts were rebuilt. `record_count` are those of the log. `assumed` are values that neither the store
-    nor the options show, by name. `error` says why nothing was built.
-    """
-
-    run_id: str
-    broker: str
-    root: str
-    state: RebuiltState
-    exit_code: int
-    into: str | None = None
-    version: str | None = None
-    may_start: bool | None = None
-    queue_count: int | None = None
-    unit_count: int | None = None
-    index_file_count: int | None = None
-    entry_count: int | None = None
-    record_count: int | None = None
-    damaged_file_count: int | None = None
-    assumed: str | None = None
-    error: str | None = None
-    seconds: float = 0.0
-
-    def as_row(self) -> dict[str, Any]:
-        """The values by name."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
-
-
-@dataclass(frozen=True, slots=True)
-class RebuiltStores:
-    """What came of a rebuilding of many stores, in the order in which they were named."""
-
-    run_id: str
-    what: str
-    into: str
-    seconds: float
-    stores: tuple[RebuiltRow, ...]
-
-    @property
-    def exit_code(self) -> int:
-        """The exit statuses of all stores, or-ed."""
-        return reduce(or_, (row.exit_code for row in self.stores), EXIT_CLEAN)
-
-    @property
-    def state_counts(self) -> dict[RebuiltState, int]:
-        """How many stores are in each state, the worst first; states that no store has are left out."""
-        found = {state: sum(row.state == state for row in self.stores) for state in ORDER}
-        return {state: count for state, count in found.items() if count}
-
-    def head(self) -> dict[str, Any]:
-        """What is said of all stores together."""
-        return {
-            "kind": KIND,
-            "run_id": self.run_id,
-            "tool_version": __version__,
-            "what": self.what,
-            "into": self.into,
-            "seconds": self.seconds,
-            "exit_code": self.exit_code,
-            "outcome": outcome_of(self.exit_code),
-            "store_count": len(self.stores),
-            "state_counts": self.state_counts,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +94,8 @@ class RebuildJob:
             rows = options.message_rows or (options.queues and rows_in(store) is not None)
             is_whole = weight <= engine.limits.whole_weight or rows  # no engine builds a RocksDB in parts
             made = None if is_whole else self._made(store, engine, options)
+            if os.path.lexists(self.into):
+                return self._taken_over(store, options)
             with attempt_directory(self.shelf, self.into.name[:200]) as folder:
                 built = folder / "built"
                 if made is None:
@@ -165,14 +103,27 @@ class RebuildJob:
                 else:
                     rebuilt = put_together(store, built, options, made)
                 row = self.row(store, options, rebuilt, built)
-                publish(built, self.into)
+                sources = sources_of(store, self.what, options)
+                record = make_record(row, sources, self.into, built, sync=options.sync)
+                publish_recorded(record, built, self.into, sync=options.sync)
             return row
+
+    def _taken_over(self, store: Store, options: RebuildOptions) -> RebuiltRow:
+        """The row of a result that is there. Raises StoreError for one that would not be built like this."""
+        record = read_record(self.into)
+        if record is None:
+            raise StoreError("exists, and rocketfsck does not overwrite it", path=str(self.into))
+        row = record.row
+        if row.run_id == self.run_id:  # an attempt whose worker died after it
+            return row
+        demand_same(record, self.into, store, sources_of(store, self.what, options))
+        return replace(row, run_id=self.run_id, into=str(self.into), taken_over_from=row.run_id)
 
     def _made(self, store: Store, engine: PassingEngine, options: RebuildOptions) -> Made:
         check_options(store, options)
         bench = Path(self.bench)
-        for name in (SCRATCH, PARTS):
-            (bench / name).mkdir(parents=True, exist_ok=True)
+        for path in (bench, bench / SCRATCH, bench / PARTS):  # never the shelf: a killed run's is taken away
+            path.mkdir(exist_ok=True)
         return make_parts(engine, store, options, Bench(str(bench / SCRATCH), str(bench / PARTS)))
 
     def chosen(self, store: Store) -> RebuildOptions:
@@ -254,10 +205,12 @@ def rebuild_stores(
     """Rebuild `what` of the stores at `paths` (which may have wildcards), each into `into`/NAME.
 
     NAME is that of the store's directory, or of the one above where that is `store`. Of `options` count the
-    settings, not the parts. A store of which nothing can be built is a row with its error.
+    settings, not the parts. A store of which nothing can be built is a row with its error. A result of an
+    earlier run is taken over if it is what would be built now, else the row has an error, too.
 
-    Raises UsageError, before anything is built, for two stores of one name, a result that exists, and
-    a pattern without a match; StoreError where `into` cannot be made.
+    Raises UsageError, before anything is built, for two stores of one name, a directory with the name of a
+    result that no run put there, and a pattern without a match; StoreError where `into` cannot be made, or
+    another run works in it.
     """
     options = options or RebuildOptions()
     engine = engine or LocalEngine(options.jobs)
@@ -266,11 +219,10 @@ def rebuild_stores(
     places = find_places(paths)
     targets = _targets(places, into)
     rows: dict[int, RebuiltRow] = {}
-    with _shelf(into, run_id) as shelf:
+    with run_shelf(into, run_id) as shelf:
+        path = shelf.path
         jobs = [
-            RebuildJob(
-                place, target, str(shelf), str(shelf / str(number)), run_id, what, options, facts or {}
-            )
+            RebuildJob(place, target, str(path), str(path / str(number)), run_id, what, options, facts or {})
             for number, (place, target) in enumerate(zip(places, targets, strict=True))
         ]
         with phase("rebuilding the stores", len(jobs), "files") as at:
@@ -279,15 +231,16 @@ def rebuild_stores(
                 rows[number] = replace(row, seconds=round(seconds, 3))
                 at.at(len(rows))
     seconds = round(time.monotonic() - started, 3)
-    return RebuiltStores(run_id, what, str(into), seconds, tuple(rows[number] for number in range(len(jobs))))
+    stores = tuple(rows[number] for number in range(len(jobs)))
+    return RebuiltStores(run_id, what, str(into), seconds, stores, shelf.removed_runs)
 
 
 def _targets(places: Sequence[Path], into: Path) -> list[Path]:
-    """The directory of each store's result. Raises UsageError where two are one, or one is there already."""
+    """The directory of each store's result. Raises UsageError where two are one, or one is not ours."""
     first: dict[str, Path] = {}
     for place in places:
         name = broker_name(str(place), None)
-        if name in ("", ".", "..") or "/" in name:
+        if name in ("", ".", "..", RECORDS) or "/" in name:
             raise UsageError(f"{place}: has no name for a directory")
         if name in first:
             raise UsageError(
@@ -297,19 +250,6 @@ def _targets(places: Sequence[Path], into: Path) -> list[Path]:
         first[name] = place
     targets = [into / name for name in first]
     for target in targets:
-        if target.exists() or target.is_symlink():
+        if os.path.lexists(target) and read_record(target) is None:
             raise UsageError(f"{target} exists, and rocketfsck does not overwrite it")
     return targets
-
-
-@contextmanager
-def _shelf(into: Path, run_id: str) -> Iterator[Path]:
-    """The directory of attempts, gone at the end. Raises StoreError."""
-    shelf = into / f".{run_id}"
-    with named_errors(into, "cannot be made"):
-        into.mkdir(parents=True, exist_ok=True)
-        shelf.mkdir()
-    try:
-        yield shelf
-    finally:
-        remove_tree(shelf)

@@ -42,7 +42,7 @@ class ResumableDirectory:
 
     def save(self, state: State) -> None:
         """Keep the state of the work for a later run. Raises OSError."""
-        document = {"inputs": self._inputs, "boot": _boot_id(), "state": state}
+        document = {"inputs": self._inputs, "boot": boot_id(), "state": state}
         part = self.path / f"{STATE_NAME}.part"
         fileops.write_new(place_at(part), json.dumps(document).encode("ascii"))
         fileops.rename(
@@ -61,7 +61,7 @@ class ResumableDirectory:
         try:
             document = json.loads((self.path / STATE_NAME).read_text("ascii"))
             same = document["inputs"] == json.loads(json.dumps(self._inputs))
-            if same and document["boot"] == _boot_id() is not None:
+            if same and document["boot"] == boot_id() is not None:
                 state: State = document["state"]
                 return state
         except (OSError, ValueError, KeyError, TypeError):
@@ -114,7 +114,8 @@ def _lock(descriptor: int, path: Path) -> None:
         raise StoreError("another process is building here", path=str(path)) from error
 
 
-def _boot_id() -> str | None:
+def boot_id() -> str | None:
+    """What the system calls the time since its start; None where it does not say."""
     try:
         return BOOT_ID.read_text("ascii").strip()
     except OSError:
