@@ -49,6 +49,9 @@ hooks: $(STAMP) ## have git run the checks of `make lint types imports` before e
 demo: $(STAMP) ## damage a broker-written store in several ways, check it, explain what was found
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python examples/demo.py
 
+# Tests make and remove many small files, and wait for a disk to have them: not in memory, where there is room.
+unit: export PYTEST_DEBUG_TEMPROOT = $(shell df --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 4e6 {print "/dev/shm"}')
+
 # Two targets at a time: one that waits for a broker's code to sleep leaves the cores to the other. A suite that
 # fails keeps none of the others from running, and `test` fails in the end.
 BESIDE := --no-print-directory --jobs=2

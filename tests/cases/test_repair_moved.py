@@ -108,10 +108,10 @@ def test_a_move_between_a_kill_and_its_end(store: Path, move: Move, in_place: bo
     with counted() as taken_back:
         undo(store)
     first = next(number for number, name in enumerate(applied) if name in ("exchange", "unlink", "rename"))
-    step = 5 if NIGHTLY else 10
+    step, last = (5, 1) if NIGHTLY else (20, 3)
     cases = [
         (True, number)
-        for number in (*range(first, len(applied), 2 * step), *range(len(applied) - 12, len(applied)))
+        for number in (*range(first, len(applied), 2 * step), *range(len(applied) - 12, len(applied), last))
     ]
     cases += [(False, number) for number in range(0, len(taken_back), step)]
     for during_apply, number in cases:

@@ -139,7 +139,18 @@ run(arguments)
 
 
 @pytest.mark.parametrize(
-    "place", ["accept_files", pytest.param("sync_below", marks=pytest.mark.nightly), "commit", "committed"]
+    ("table_format", "place"),
+    [
+        ("iceberg", "accept_files"),
+        ("delta", "commit"),
+        ("iceberg", "committed"),
+        pytest.param("delta", "accept_files", marks=pytest.mark.nightly),
+        pytest.param("delta", "sync_below", marks=pytest.mark.nightly),
+        pytest.param("iceberg", "sync_below", marks=pytest.mark.nightly),
+        pytest.param("iceberg", "commit", marks=pytest.mark.nightly),
+        pytest.param("delta", "committed", marks=pytest.mark.nightly),
+    ],
+    indirect=["table_format"],
 )
 def test_killed_runs_leave_the_table_and_no_message_twice(
     store_copy: Directory,

@@ -326,7 +326,18 @@ def test_each_run_adds_what_is_new(store_copy: Directory, table: Table) -> None:
         table.append(store, wanted=Wanted(topic="Seg1"))
 
 
-@pytest.mark.parametrize("place", ["data", "commit", "committed"])
+@pytest.mark.parametrize(
+    ("table", "place"),
+    [
+        ("delta", "data"),
+        ("iceberg", "commit"),
+        ("delta", "committed"),
+        pytest.param("iceberg", "data", marks=pytest.mark.nightly),
+        pytest.param("delta", "commit", marks=pytest.mark.nightly),
+        pytest.param("iceberg", "committed", marks=pytest.mark.nightly),
+    ],
+    indirect=["table"],
+)
 def test_killed_runs_leave_the_table_and_no_message_twice(
     store_copy: Directory,
     table: Table,

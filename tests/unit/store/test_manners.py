@@ -6,7 +6,9 @@ import mmap
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from struct import pack
 
@@ -38,9 +40,16 @@ def cached_pages(path: Path) -> list[bool]:
 
 
 @pytest.fixture
-def cold(tmp_path: Path) -> Path:
+def on_disk() -> Iterator[Path]:
+    """A directory where temporary files are, and not, as `tmp_path` may be, in memory."""
+    with tempfile.TemporaryDirectory() as place:
+        yield Path(place)
+
+
+@pytest.fixture
+def cold(on_disk: Path) -> Path:
     """A file of which the page cache has nothing but its second piece."""
-    path = tmp_path / "file"
+    path = on_disk / "file"
     path.write_bytes(os.urandom(SIZE))
     descriptor = os.open(path, os.O_RDONLY)
     try:
