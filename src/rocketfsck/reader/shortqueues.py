@@ -10,7 +10,6 @@ the readers of one queue, which also say what is wrong with it. Reference 3.1, 3
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from rocketfsck.formats.dtypes import UNIT_DTYPE
 from rocketfsck.reader.units import UnitReader
 from rocketfsck.store.manners import read_bytes
 from rocketfsck.store.model import ConsumeQueue
-from rocketfsck.store.reading import FileReader, layers
+from rocketfsck.store.reading import FileReader, data_end, has_data, layers
 
 SHORT_SIZE = 64 << 10
 """Data of a file that is taken."""
@@ -153,10 +152,11 @@ def _data_of(path: str, size: int) -> bytes:
         if status.st_size != size or not stat.S_ISREG(status.st_mode):
             return b""
         data = read_bytes(descriptor, FIRST_SIZE, 0)
-        if len(data) < size and _has_data(descriptor, len(data)):
-            data += read_bytes(descriptor, SHORT_SIZE - len(data), len(data))
-            if len(data) < size and _has_data(descriptor, len(data)):
+        if len(data) < size and has_data(descriptor, len(data), size):
+            if size > SHORT_SIZE and has_data(descriptor, SHORT_SIZE, size):
                 return b""
+            end = data_end(descriptor, len(data), min(SHORT_SIZE, size))
+            data += read_bytes(descriptor, end - len(data), len(data))
     except OSError as error:
         demand_lasting(error)
         return b""
@@ -165,15 +165,6 @@ def _data_of(path: str, size: int) -> bytes:
     data = data.rstrip(b"\0")
     end = -(-len(data) // UNIT_SIZE) * UNIT_SIZE
     return data.ljust(end, b"\0") if end <= size else b""
-
-
-def _has_data(descriptor: int, pos: int) -> bool:
-    """Whether a file has data from a position on; True where the file system cannot tell."""
-    try:
-        os.lseek(descriptor, pos, os.SEEK_DATA)
-    except OSError as error:
-        return error.errno != errno.ENXIO
-    return True
 
 
 def _sound(places: Longs, pieces: Sequence[bytes]) -> ShortQueues:

@@ -193,11 +193,17 @@ def ranked(report: Report, verdict: Verdict) -> Report:
     return replace(report, diagnoses=tuple(diagnoses))
 
 
-def predicted(store: Store, report: Report, *, version: str | None = None) -> list[Prediction]:
+def predicted(
+    store: Store, report: Report, *, version: str | None = None, while_running: bool = False
+) -> list[Prediction]:
     """The start of every version in question on a store that was just checked, or of that one `version`.
 
-    Raises UsageError for a version that is none.
+    Next to a running broker, none but that of the `version`, unless `while_running`: a later start finds
+    another store, and after an unclean stop, which this would be, a start reads much of the log. Raises
+    UsageError for a version that is none.
     """
+    if store.live.locked and version is None and not while_running:
+        return []
     sound = _is_sound(report)
     versions = versions_of(store) if version is None else (dialect_for(version).version,)
     sound_end = sound_end_of(store, report) if sound else None

@@ -31,6 +31,12 @@ MAX_READ_SIZE = 1 << 30
 CHUNK_SIZE = 1 << 20
 """Bytes that whoever copies or goes through a file has in memory."""
 
+FIRST_SIZE = 4 << 10
+"""What a search reads at first; each further read is twice as long."""
+
+PROBED_SIZE = 16 << 10
+"""For shorter reads it does not pay to ask where a hole begins."""
+
 layers: dict[str, Layer] = {}
 """What else is to be read of files that show through from others, by their paths (`store.layers`)."""
 
@@ -229,9 +235,11 @@ class FileReader(Closing):
         Holes are not read. The search ends, as if there were none, after `limit` bytes of zeros.
         """
         left = self.size if limit is None else limit
+        most = FIRST_SIZE  # the end of the data is mostly near
         for low, high in reversed(list(self.data_extents(start, end))):
             while high > low and left > 0:
-                size = min(CHUNK_SIZE, high - low)
+                size = min(most, high - low)
+                most = min(2 * most, CHUNK_SIZE)
                 high -= size
                 left -= size
                 chunk = self.read(high, size)
@@ -243,7 +251,8 @@ class FileReader(Closing):
 def read_once(path: str, view: memoryview, pos: int) -> bool:
     """Fill all of `view` with the bytes of a file from position `pos` on; whether that could be done.
 
-    For short reads of many files, one of each: quicker than a `FileReader`, and without its words.
+    For short reads of many files, one of each: quicker than a `FileReader`, and without its words. The hole
+    at a file's end is not read.
     """
     if "://" in path or path in layers:
         with suppress(StoreError), FileReader(path) as reader:
@@ -256,12 +265,33 @@ def read_once(path: str, view: memoryview, pos: int) -> bool:
         demand_lasting(error)
         return False
     try:
-        return read_some(descriptor, view, pos) == len(view)
+        size = len(view) if len(view) < PROBED_SIZE else data_end(descriptor, pos, pos + len(view)) - pos
+        if size and read_some(descriptor, view[:size], pos) != size:
+            return False
+        view[size:] = bytes(len(view) - size)
+        return os.fstat(descriptor).st_size >= pos + len(view)
     except OSError as error:
         demand_lasting(error)
         return False
     finally:
         os.close(descriptor)
+
+
+def data_end(descriptor: int, pos: int, end: int) -> int:
+    """Where the hole begins that `pos:end` of a file ends with; `end` for none, or if nobody can tell."""
+    with suppress(OSError):
+        hole = os.lseek(descriptor, pos, os.SEEK_HOLE)
+        if hole < end and not has_data(descriptor, hole, end):
+            return hole
+    return end
+
+
+def has_data(descriptor: int, pos: int, end: int) -> bool:
+    """Whether `pos:end` of a file has data; True where the file system cannot tell."""
+    try:
+        return os.lseek(descriptor, pos, os.SEEK_DATA) < end
+    except OSError as error:
+        return error.errno != errno.ENXIO
 
 
 def read_at(path: PathLike, pos: int, size: int) -> bytes:

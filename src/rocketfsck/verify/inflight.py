@@ -95,11 +95,14 @@ class InFlight:
         return start is not None and self._is_young(start)
 
     def _counted_now(self, finding: Finding) -> bool:
-        """Whether the header counts the entries now: entries were read after the header."""
+        """Whether the header counts the entries now, or will soon: a broker writes it last."""
+        number = finding.where.entry or 0
         for file in self._store.indexes:
             if file.relative == finding.where.file:
                 with IndexReader(file, self._store.geometry) as reader:
-                    return reader.index_count > (finding.where.entry or 0)
+                    entry = reader.entry(number)
+                    counted = reader.index_count > number
+                return counted or (entry is not None and self._is_young(entry.physical_offset))
         return False
 
     def _reached_now(self, finding: Finding) -> bool:

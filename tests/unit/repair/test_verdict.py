@@ -10,7 +10,14 @@ import pytest
 from rocketfsck.query.start import verdict as starts
 from rocketfsck.repair.plan.model import Unanswered
 from rocketfsck.repair.plan.planning import make_plan
-from rocketfsck.repair.verdict import COMPARES, judge_store, ranked, sound_end_of, urgent_classes
+from rocketfsck.repair.verdict import (
+    COMPARES,
+    judge_store,
+    predicted,
+    ranked,
+    sound_end_of,
+    urgent_classes,
+)
 from rocketfsck.store import open_store
 from rocketfsck.store.circumstances import LiveState, LockState
 from rocketfsck.store.model import Geometry
@@ -76,8 +83,13 @@ def test_what_could_not_be_read_is_not_healthy(store_dir: Directory) -> None:
 def test_a_store_in_use_is_not_judged_by_a_start(store_dir: Directory) -> None:
     store = open_store(store_dir("5.3.3-multiseg"))
     held = replace(store, live=LiveState(LockState.HELD, "a test says so"))
-    verdict = judge_store(held, check_store(store))
-    assert (verdict.state, verdict.may_start) == ("running", None)
+    report = check_store(store)
+    verdict = judge_store(held, report)
+    assert (verdict.state, verdict.may_start, verdict.starts) == ("running", None, ())
+    asked = judge_store(held, report, version="5.3.3")
+    assert [start.version for start in asked.starts] == ["5.3.3"] and asked.state == "running"
+    wanted = [item.version for item in predicted(store, report)]
+    assert [item.version for item in predicted(held, report, while_running=True)] == wanted
 
 
 def test_a_plan_that_cannot_be_made_is_said(store_dir: Directory, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from rocketfsck.errors import StoreError
 from rocketfsck.store import reading
+from rocketfsck.store.manners import read_some
 from rocketfsck.store.reading import FileReader, data_extents, read_at, read_whole
 
 
@@ -190,3 +191,25 @@ def test_used_end_is_where_the_last_zeros_begin(tmp_path: Path) -> None:
         assert reader.used_end(9 << 20) == 9 << 20
         assert reader.used_end(0, 8 << 20) == 0
         assert reader.used_end(limit=reading.CHUNK_SIZE) == 0
+
+
+def test_the_hole_at_a_files_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, sizes = tmp_path / "sparse", list[int]()
+
+    def counted(descriptor: int, view: memoryview, pos: int) -> int:
+        sizes.append(len(view))
+        return read_some(descriptor, view, pos)
+
+    with path.open("wb") as stream:
+        stream.truncate(1 << 20)
+        stream.write(b"x" * 4096)
+        stream.seek(512 << 10)
+        stream.write(b"y" * 4096)
+    monkeypatch.setattr("rocketfsck.store.reading.read_some", counted)
+    wanted = path.read_bytes()
+    for pos, size, most in ((0, 256 << 10, 64 << 10), (0, 1 << 20, 1 << 20), (768 << 10, 64 << 10, 0)):
+        sizes.clear()
+        view = bytearray(b"z" * size)
+        assert reading.read_once(str(path), memoryview(view), pos)
+        assert bytes(view) == wanted[pos : pos + size] and sum(sizes) <= most
+    assert not reading.read_once(str(path), memoryview(bytearray(64 << 10)), 1 << 20)

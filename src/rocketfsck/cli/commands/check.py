@@ -180,7 +180,7 @@ def command(
         # a plan has bytes of the store
         wants_plan = page_path is not None or (answer.form == "sarif" and masks is None)
         plan, _ = plan_or_obstacle(store, report) if wants_plan else (None, "")
-        predictions = predicted(store, report, version=as_broker)
+        predictions = predicted(store, report, version=as_broker, while_running=page_path is not None)
         verdict = judge_store(store, report, version=as_broker, plan=plan, predictions=predictions)
     report = ranked(report, verdict)
     found, report = report.findings, report_by(report, policy)

@@ -62,7 +62,7 @@ def page_of_report(document: Any, engine: Engine, store: Store | None) -> Page:
         verdict,
         engine,
         store=store,
-        predictions=predicted(store, report),
+        predictions=predicted(store, report, while_running=True),
         plan=plan,
     )
 

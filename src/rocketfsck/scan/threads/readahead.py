@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from rocketfsck.store.reading import Closing, FileReader
 
 BUFFER_SIZE = 2 << 20
+FIRST_SIZE = 16 << 10
+"""Bytes of the first read, here or after a move; each further read is twice as long, up to a whole buffer. A
+walk that soon ends, as one behind known records does, reads little in vain."""
 BUFFER_COUNT = 6
 FRONT_SIZE = (4 << 20) + (128 << 10)
 """Room for the unfinished record of the buffer before: the default limit of a record (reference 2.9)."""
@@ -42,6 +45,7 @@ class ReadAhead(Closing):
         "_next",
         "_pending",
         "_pool",
+        "_read_size",
         "_reader",
         "buffer",
         "buffer_size",
@@ -71,8 +75,9 @@ class ReadAhead(Closing):
         length = self.size - start
         self.buffer_size = max(min(buffer_size, length), 1)
         threaded = threaded and length > 2 * self.buffer_size
-        self.front_size = max(front_size, LEAST_FRONT_SIZE) if length > self.buffer_size else 0
-        count = buffer_count if threaded else 2 if length > self.buffer_size else 1
+        self._read_size = min(FIRST_SIZE, self.buffer_size)
+        self.front_size = max(front_size, LEAST_FRONT_SIZE) if length > self._read_size else 0
+        count = buffer_count if threaded else 2 if length > self._read_size else 1
         # np.empty: pages that nothing is read into, most of the front room among them, are never touched
         self._buffers = [np.empty(self.front_size + self.buffer_size, np.uint8) for _ in range(count)]
         self._free = list(range(1, count))
@@ -104,6 +109,7 @@ class ReadAhead(Closing):
         else:
             self._forget()
             self._next = pos
+            self._read_size = min(FIRST_SIZE, self.buffer_size)
             self.file_pos = pos - self.front_size
             self._low = self.start = self.end = self.front_size
 
@@ -131,12 +137,13 @@ class ReadAhead(Closing):
     def _take(self, pos: int) -> tuple[int, int]:
         """The buffer that holds the bytes from `pos` on, and how many they are."""
         if self._pool is None:
-            size = min(self.buffer_size, self.size - pos)
+            size = self._next_size(pos)
             number = self._free.pop() if self._free else self._at
             self._read(number, pos, size)
             return number, size
         self._read_ahead()
-        self._ahead *= 2
+        if self._read_size == self.buffer_size:
+            self._ahead *= 2
         size, number, future = self._pending[0]
         try:
             if future.cancel():
@@ -155,10 +162,15 @@ class ReadAhead(Closing):
         while self._pool is not None and self._free and self._next < self.size:
             if len(self._pending) >= self._ahead:
                 return
-            number, size = self._free.pop(), min(self.buffer_size, self.size - self._next)
+            number, size = self._free.pop(), self._next_size(self._next)
             future = self._pool.submit(self._read, number, self._next, size)
             self._pending.append((size, number, future))
             self._next += size
+
+    def _next_size(self, pos: int) -> int:
+        size = min(self._read_size, self.size - pos)
+        self._read_size = min(2 * self._read_size, self.buffer_size)
+        return size
 
     def _read(self, number: int, pos: int, size: int) -> None:
         self._reader.read_into(self._buffers[number][self.front_size :][:size].data, pos)

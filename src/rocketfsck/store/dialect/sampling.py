@@ -9,7 +9,7 @@ thing that is not a record.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -18,6 +18,7 @@ from rocketfsck.formats.dledger import ENTRY_HEADER_SIZE, MAGIC_NORMAL
 from rocketfsck.formats.indexfile import ENTRY, ENTRY_SIZE, INDEX_HEADER_SIZE, decode_header, entry_pos
 from rocketfsck.formats.javatext import java_decode, tag_index_hash
 from rocketfsck.formats.magic import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE, is_indexed
+from rocketfsck.formats.places import MAX_BODY_AT, SYS_FLAG_AT, body_place
 from rocketfsck.formats.properties import TAGS, Parser, parse_properties
 from rocketfsck.formats.record import Record, decode_record, read_frame
 from rocketfsck.store.model import IndexFile, MappedFile, Store
@@ -28,7 +29,10 @@ LAST_COUNT = 64
 MAX_SAMPLE_SIZE = 4 << 20
 
 _MAX_RECORD_SIZE = 256 << 10
-_BUFFER_SIZE = 64 << 10
+LONG_SIZE = 512
+"""The body of a record of so many bytes is stepped over."""
+_FIRST_SIZE, _BUFFER_SIZE = 256, 16 << 10
+"""Bytes of a walk's first read, and of that behind bytes stepped over; each further read is twice as long."""
 _MAX_EMPTY_FILES = 4  # pre-allocated files behind the one being written, and some more
 _FILLER_SIZE = 4096
 
@@ -93,11 +97,25 @@ def _record_at(reader: FileReader, pos: int) -> Record | None:
     size = read_frame(head)[0] if len(head) == 8 else 0
     if not MIN_RECORD_SIZE <= size <= _MAX_RECORD_SIZE:
         return None
-    data = reader.read_upto(pos, size)
     try:
-        return decode_record(data)
+        return decode_record(_without_body(reader.read_upto, pos, size))
     except FormatError:
         return None
+
+
+def _without_body(read: Callable[[int, int], bytes], pos: int, size: int) -> bytes:
+    """The bytes of the record of `size` bytes at a position; zeros for a long body, which nobody here wants.
+
+    Lengths that do not fit each other give what no record is.
+    """
+    if size < LONG_SIZE:
+        return read(pos, size)
+    head = read(pos, MAX_BODY_AT)
+    body_at = body_place(int.from_bytes(head[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big"))
+    head = head[:body_at]
+    body_length = max(int.from_bytes(head[-4:], "big", signed=True), 0)
+    rest = read(pos + body_at + body_length, max(size - body_at - body_length, 0))
+    return head + bytes(min(body_length, size)) + rest
 
 
 def _has_data(file: MappedFile) -> bool:
@@ -128,6 +146,7 @@ class _Walk:
         self._budget = MAX_SAMPLE_SIZE
         self._buffer = b""
         self._start = 0
+        self._read_size = _FIRST_SIZE
 
     def records(self) -> Iterator[Record]:
         """Up to SAMPLE_COUNT records; large ones are stepped over. Raises StoreError like the reader."""
@@ -149,9 +168,8 @@ class _Walk:
             if magic not in (MAGIC_V1, MAGIC_V2) or size < MIN_RECORD_SIZE:
                 return
             if size <= _MAX_RECORD_SIZE:
-                data = self._bytes(pos, size)
                 try:
-                    yield decode_record(data)
+                    yield decode_record(_without_body(self._bytes, pos, size))
                 except FormatError:
                     return
             found += 1
@@ -161,7 +179,9 @@ class _Walk:
         """`pos:pos + size` of the file, shorter at its end and when enough has been read."""
         offset = pos - self._start
         if offset + size > len(self._buffer):
-            wanted = min(max(size, _BUFFER_SIZE), self._budget)
+            goes_on = offset <= len(self._buffer)
+            self._read_size = min(2 * self._read_size, _BUFFER_SIZE) if goes_on else _FIRST_SIZE
+            wanted = min(max(size, self._read_size), self._budget)
             self._buffer, self._start, offset = self.reader.read_upto(pos, wanted), pos, 0
             self._budget -= len(self._buffer)
         return self._buffer[offset : offset + size]

@@ -7,7 +7,7 @@ records, where the records pass. Reference 4, 9.4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from rocketfsck.scan.join.replay import IndexReplay
 from rocketfsck.scan.machine.jit import compiled_wanted
 from rocketfsck.scan.spans import find_span
 from rocketfsck.verify.emit import add_rows
+from rocketfsck.verify.finding import Finding
 from rocketfsck.verify.index.chains import MISMATCH_LIMIT, WrongLinks, classify_links, walk_damaged
 from rocketfsck.verify.index.crossindex import merge_index_files
 from rocketfsck.verify.index.goingon import new_entries, slots_digest
@@ -41,7 +42,7 @@ class IndexExtent:
     `expired_count` point below the log's start, `missing_count` into commitlog files that are not there and
     `beyond_count` behind the last file; each with the first such entry. Entry numbers count from 1.
     `slot_count` slots have entries, 0 where not all were seen or hashSlotCount cannot be right. `first_time`
-    is entry 1's timeDiff, -1 where it was not looked at.
+    is entry 1's timeDiff, -1 where it was not looked at. `notes`: what `spread` found, if that is known.
     """
 
     entry_count: int
@@ -55,6 +56,7 @@ class IndexExtent:
     beyond_offset: int = 0
     slot_count: int = 0
     first_time: int = -1
+    notes: tuple[Finding, ...] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +158,11 @@ class _IndexWalk:
 
     def whole(self, header_check: HeaderCheck) -> IndexExtent:
         """Go through all entries and slots."""
-        reader = self.reader
-        if reader.last_entry and reader.any_byte(0):
-            self.collector.find(
-                RuleName.INDEX_ENTRY_ZERO, entry_place(reader.file.relative, reader.slot_count, 0)
-            )
+        slot_count = self.reader.slot_count
+        if self.reader.last_entry and self.reader.any_byte(0):
+            self.collector.find(RuleName.INDEX_ENTRY_ZERO, entry_place(self.relative, slot_count, 0))
         compiled = compiled_wanted(ENTRY_SIZE * self.used)
-        replay = IndexReplay(reader.slot_count, compiled=compiled, limit=MISMATCH_LIMIT)
+        replay = IndexReplay(slot_count, compiled=compiled, limit=MISMATCH_LIMIT)
         counts = self._walk(replay)
         self._slots(replay)
         self.slot_count = int(np.count_nonzero(replay.heads))
@@ -170,7 +170,7 @@ class _IndexWalk:
         self.behind()
         if self.context.keeps:
             self.slots_digest = slots_digest(replay.heads)
-        return _extent(reader, self.used, counts.values(), self.slot_count, counted)
+        return _extent(self.reader, self.used, counts.values(), self.slot_count, counted)
 
     def known(self, extent: IndexExtent) -> IndexKnown | None:
         """What a later check may go on from: entries that are all sound and point into the log."""

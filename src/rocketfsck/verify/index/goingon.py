@@ -50,7 +50,7 @@ def new_entries(reader: IndexReader, known: IndexKnown, used: int) -> NewEntries
     Offsets must rise, hashes and times be 0 or more. A broker that is putting entries meanwhile has them in
     slots before its header counts them: those are taken back, too.
     """
-    if known.is_sealed and used == known.used:
+    if known.is_unchanged and used == known.used:
         return NewEntries(NO_OFFSET, known.last_offset, known.slot_count, known.slots_digest)
     slots = _all_slots(reader)
     top = max(used, int(slots.max(initial=0)))

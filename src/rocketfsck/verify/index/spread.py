@@ -12,6 +12,7 @@ milliseconds a file. Reference 4.1 to 4.3, 4.6, 9.4 I16; fault classes I5, I9, I
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC
 from itertools import groupby
@@ -70,20 +71,29 @@ class _Sample:
 
 def check_spread(context: Context, indexes: Sequence[TaskResult | None]) -> Iterator[Finding]:
     """Notes on every index file that was checked. A file that cannot be read has said so elsewhere."""
+    for file, result in zip(context.store.indexes, indexes, strict=True):
+        if result is None:
+            continue
+        if result.summary.notes is not None:
+            yield from result.summary.notes
+            continue
+        with suppress(StoreError):
+            yield from spread_notes(context, file, result.summary)
+
+
+def spread_notes(context: Context, file: IndexFile, extent: Any) -> tuple[Finding, ...]:
+    """Notes on the keys of an index file, whose `IndexExtent` is `extent`. Raises StoreError."""
+    if extent.entry_count < 2:
+        return ()
     with LogReader(context.store.commitlog) as log:
-        for file, result in zip(context.store.indexes, indexes, strict=True):
-            if result is None or result.summary.entry_count < 2:
-                continue
-            try:
-                yield from _spread(context, file, int(result.summary.entry_count), log)
-            except StoreError:
-                continue
+        return tuple(_spread(context, file, extent, log))
 
 
-def _spread(context: Context, file: IndexFile, used: int, log: LogReader) -> Iterator[Finding]:
+def _spread(context: Context, file: IndexFile, extent: Any, log: LogReader) -> Iterator[Finding]:
+    used = int(extent.entry_count)
     with IndexReader(file, context.store.geometry) as reader:
         slot_count = reader.slot_count
-        used_count, whole = _used_slots(reader)
+        used_count, whole = (extent.slot_count, True) if extent.slot_count else _used_slots(reader)
         sample = _entries(reader, used)
     expected_count = expected_used_slots(slot_count, used)
     if used >= LEAST_ENTRIES and used_count < USED_SHARE * expected_count:

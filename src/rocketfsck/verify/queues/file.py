@@ -135,7 +135,10 @@ class _QueueWalk:
             return 0
         self.last_offset = (end, known.last_offset)
         if self.log_start is not None:
-            live = max(reader.find_offset(self.log_start, end), self.runs.runs[-1].start)
+            units = self.runs.runs[-1]
+            live = units.start
+            if units.first_offset < self.log_start:
+                live = max(reader.find_offset(self.log_start, end), live)
             self.live_index = live if live < end else None
         moved_by((end - reader.first_index) * self.queue.unit_size)
         return end

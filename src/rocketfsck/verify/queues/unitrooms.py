@@ -28,8 +28,9 @@ COUNT = 1 << 21
 MOST, LEAST = 1 << 14, 4
 """Units in a room."""
 
-BEFORE = 8
-"""A part of the room is for units in front of the first one asked for: of files that other threads are in."""
+BEFORE, MOST_BEFORE = 8, 256
+"""A part of the room, and so many units at most, is for units in front of the first one asked for: of files
+that other threads are in."""
 
 UNIT_SIZE = UNIT_DTYPE.itemsize
 
@@ -89,7 +90,7 @@ class UnitRooms:
         if file is None:
             return
         first = (file.start_offset or 0) // UNIT_SIZE
-        index = max(index - self.room // BEFORE, first)
+        index = max(index - min(self.room // BEFORE, MOST_BEFORE), first)
         at = (index - first) * UNIT_SIZE
         count = min((file.size - at) // UNIT_SIZE, self.room)
         units = self._units[number * self.room : number * self.room + count]

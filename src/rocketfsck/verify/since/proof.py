@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rocketfsck.errors import StoreError
 from rocketfsck.store.model import StoreFile
@@ -44,6 +44,16 @@ def prove_file(file: StoreFile, start: int, end: int, *, is_sealed: bool) -> Fil
         inode = os.stat(file.location).st_ino  # noqa: PTH116 - making a Path takes as long again
     digest = sample_digest(file.location, start, end)
     return FileProof(file.relative, inode, file.size, file.mtime_ns, start, end, is_sealed, digest)
+
+
+def renewed(known: FileProof | None, file: StoreFile, start: int, end: int, *, is_sealed: bool) -> FileProof:
+    """As `prove_file`; `known` is a proof that holds, if there is one.
+
+    Where that is of the same part, its samples were just read.
+    """
+    if known is None or (known.start, known.end) != (start, end):
+        return prove_file(file, start, end, is_sealed=is_sealed)
+    return replace(known, size=file.size, mtime_ns=file.mtime_ns, is_sealed=is_sealed)
 
 
 def holds(proof: FileProof, file: StoreFile) -> bool:

@@ -32,7 +32,8 @@ from rocketfsck.verify.queues.file import QueuesResult
 from rocketfsck.verify.report import Coverage, SinceFacts
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.since.begin import Begun, begin
-from rocketfsck.verify.since.proof import FileProof, prove_file
+from rocketfsck.verify.since.notes import add_notes
+from rocketfsck.verify.since.proof import FileProof, renewed
 from rocketfsck.verify.since.proving import Due, Proven, parts_due, queue_files
 from rocketfsck.verify.since.state import (
     KIND,
@@ -114,6 +115,7 @@ def execute_since(
             left.append(replace(unit, task=replace(unit.task, known=known)))
     logs = execute(context, options, left, engine, wanted=wanted, passes=passes)
     results |= _by_key(logs) | kept
+    add_notes(context, units, results, proven, due)
     went_on = {unit.key: unit for unit in left}
     executed = Executed(
         tuple(went_on.get(unit.key, unit) for unit in units),
@@ -141,7 +143,10 @@ def _with_known(unit: Unit, proven: Proven, due: Due) -> Unit:
     state = proven.indexes.get(task.index)
     if state is None or state.known is None or state.proof.file in due.indexes:
         return unit
-    entries = replace(state.known, is_sealed=state.proof.is_sealed)
+    file = task.context.store.indexes[task.index]
+    entries = replace(
+        state.known, is_unchanged=state.proof.is_sealed or state.proof.mtime_ns == file.mtime_ns
+    )
     return replace(unit, task=replace(task, known=entries))
 
 
@@ -225,7 +230,8 @@ def _log_state(
     end = file.size if sealed else result.summary.live_end
     again = before is None or file.relative in due.logs
     time = context.now_timestamp if before is None or again else before.read_timestamp
-    return LogState(prove_file(file, 0, end, is_sealed=sealed), time, to_json(result))
+    proof = renewed(None if before is None else before.proof, file, 0, end, is_sealed=sealed)
+    return LogState(proof, time, to_json(result))
 
 
 def _index_state(context: Context, place: int, result: IndexResult, before: IndexState | None) -> IndexState:
@@ -234,10 +240,12 @@ def _index_state(context: Context, place: int, result: IndexResult, before: Inde
     file = store.indexes[place]
     went_on = before is not None and result.least_new_offset >= 0
     time = before.read_timestamp if before is not None and went_on else context.now_timestamp
+    proof = None if before is None else before.proof
     if known is None or (result.facts[0].full and place + 1 < len(store.indexes)):
-        return IndexState(prove_file(file, 0, file.size, is_sealed=True), time, known)
+        whole = renewed(proof, file, 0, file.size, is_sealed=True)
+        return IndexState(whole, time, known, result.summary)
     start, end = (entry_pos(entry, store.geometry.slot_count) for entry in (1, known.used + 1))
-    return IndexState(prove_file(file, start, end, is_sealed=False), time, known)
+    return IndexState(renewed(proof, file, start, end, is_sealed=False), time, known, result.summary)
 
 
 def _queue_state(
@@ -247,21 +255,31 @@ def _queue_state(
     went_on = before is not None and before.known is not None and _name(before) not in due.queues
     time = before.read_timestamp if before is not None and went_on else context.now_timestamp
     try:
-        proofs = tuple(_unit_proofs(queue, known))
+        proofs = tuple(
+            _unit_proofs(
+                queue, known, {} if before is None else {proof.file: proof for proof in before.proofs}
+            )
+        )
     except StoreError:
         known, proofs = None, ()
     return QueueState(queue.topic, queue.queue_id, queue.kind, time, known, proofs)
 
 
-def _unit_proofs(queue: ConsumeQueue, known: QueueKnown | None) -> Iterator[FileProof]:
-    """Proofs of the files of a queue as far as it is known, or of all of them as they are."""
+def _unit_proofs(
+    queue: ConsumeQueue, known: QueueKnown | None, before: Mapping[str, FileProof]
+) -> Iterator[FileProof]:
+    """Proofs of the files of a queue as far as it is known, or of all of them as they are.
+
+    `before` has those of the state, which hold, by file.
+    """
     if known is None:
-        yield from (prove_file(file, 0, file.size, is_sealed=True) for file in queue_files(queue))
+        for file in queue_files(queue):
+            yield renewed(before.get(file.relative), file, 0, file.size, is_sealed=True)
         return
     for file in queue.files:
         end = min(known.end * queue.unit_size - (file.start_offset or 0), file.size)
         if end > 0:
-            yield prove_file(file, 0, end, is_sealed=end == file.size)
+            yield renewed(before.get(file.relative), file, 0, end, is_sealed=end == file.size)
 
 
 def _has_records(result: TaskResult | None) -> bool:

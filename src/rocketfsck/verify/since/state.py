@@ -21,6 +21,7 @@ from rocketfsck.documents import printable
 from rocketfsck.errors import StoreError, UsageError
 from rocketfsck.store.reading import FileReader
 from rocketfsck.verify.documents import MAX_SIZE, write_atomically
+from rocketfsck.verify.index.file import IndexExtent
 from rocketfsck.verify.since.proof import FileProof
 from rocketfsck.verify.tasks.known import IndexKnown, QueueKnown
 
@@ -54,11 +55,15 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """An index file. Without `known` nothing can go on from it; its entries are what they were."""
+    """An index file. Without `known` nothing can go on from it; its entries are what they were.
+
+    `extent` has the notes on its keys (`verify.since.notes`).
+    """
 
     proof: FileProof
     read_timestamp: int
     known: IndexKnown | None = None
+    extent: IndexExtent | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,13 @@ class QueueKnown:
 class IndexKnown:
     """The entries 1 to `used` of a sound index file, whose last points to `last_offset`.
 
-    `slot_count` slots have entries; `slots_digest` is of all slots as those entries leave them. `is_sealed`:
-    no entry was put since, and the slots are not looked at again.
+    `slot_count` slots have entries; `slots_digest` is of all slots as those entries leave them.
+    `is_unchanged`: the file's times are the same. A broker may have changed pages that were in memory, but it
+    changes the header with each put: with the same number of entries, the slots are not looked at again.
     """
 
     used: int
     last_offset: int
     slot_count: int
     slots_digest: str
-    is_sealed: bool = False
+    is_unchanged: bool = False

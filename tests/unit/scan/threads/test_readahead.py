@@ -18,7 +18,7 @@ from rocketfsck.scan.log.regions import Region
 from rocketfsck.scan.log.tiling import scan_log_file
 from rocketfsck.scan.options import ScanOptions
 from rocketfsck.scan.queues import QueueTable
-from rocketfsck.scan.threads import shared
+from rocketfsck.scan.threads import readahead, shared
 from rocketfsck.scan.threads.readahead import LEAST_FRONT_SIZE, ReadAhead
 from rocketfsck.store.reading import FileReader
 
@@ -52,8 +52,38 @@ def test_all_bytes_pass_by_in_order(path: Path, size: int, kept: int, threaded: 
     assert seen == DATA
 
 
+def test_a_walk_that_soon_ends_reads_little(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each read is twice as long as the one before; behind a jump they begin with a short one again."""
+    monkeypatch.setattr(readahead, "FIRST_SIZE", 16)
+    sizes: list[int] = []
+    read_into = FileReader.read_into
+
+    def counted(reader: FileReader, view: memoryview, pos: int = 0) -> None:
+        sizes.append(len(view))
+        read_into(reader, view, pos)
+
+    monkeypatch.setattr(FileReader, "read_into", counted)
+    with FileReader(path) as reader:
+        for threaded in (False, True):
+            sizes.clear()
+            with ReadAhead(reader, buffer_size=100, front_size=512, threaded=threaded) as window:
+                for _ in range(4):
+                    window.extend()
+                assert sizes[:4] == [16, 32, 64, 100]
+                window.move_to(len(DATA) - 300)
+                window.start = window.end
+                done = len(sizes)
+                window.extend()
+                assert sizes[done] == 16
+
+
+@pytest.mark.parametrize("first", [16, 256])
 @pytest.mark.parametrize("threaded", [True, False])
-def test_the_window_can_be_put_anywhere(path: Path, threaded: bool) -> None:
+def test_the_window_can_be_put_anywhere(
+    path: Path, monkeypatch: pytest.MonkeyPatch, threaded: bool, first: int
+) -> None:
+    """Whether the first reads are shorter than a buffer or not."""
+    monkeypatch.setattr(readahead, "FIRST_SIZE", first)
     source = random.Random(1)
     with FileReader(path) as reader:
         window = ReadAhead(reader, buffer_size=256, front_size=512, threaded=threaded)
