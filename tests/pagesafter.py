@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from rocketfsck.page.model import After, Cells, Page
+from rocketfsck.page.model import After, Cells, FindingRows, Findings, FindingsAfter, Page
 
 
 def page_after(page: Page) -> Page:
@@ -33,6 +33,28 @@ def page_after(page: Page) -> Page:
         positions=after.positions or page.positions,
         position_counts=after.position_counts or page.position_counts,
         indexes=after.indexes or page.indexes,
+        findings=_findings(page.findings, after.findings),
+    )
+
+
+def _findings(before: Findings, after: FindingsAfter) -> Findings:
+    """The findings that are left, and those that came after them."""
+    gone = {row for start, end in after.gone for row in range(start, end)}
+    rows: dict[str, tuple[Any, ...]] = {}
+    for item in fields(before.rows):
+        old, new = getattr(before.rows, item.name), getattr(after.rows, item.name)
+        rows[item.name] = (*(value for row, value in enumerate(old) if row not in gone), *new)
+    return Findings(
+        count=sum(after.counts),
+        listed_count=len(rows["rule"]) + sum(after.crowds.count),
+        kept_count=len(rows["rule"]),
+        rules=tuple(
+            replace(rule, count=count, kept_count=rows["rule"].count(row))
+            for row, (rule, count) in enumerate(zip((*before.rules, *after.rules), after.counts, strict=True))
+        ),
+        by_file=after.by_file,
+        crowds=after.crowds,
+        rows=FindingRows(**rows),
     )
 
 

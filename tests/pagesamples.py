@@ -137,13 +137,16 @@ def large_page(
         facts,
         (),
         plan,
-        _large_trial(small, survey, facts, verdict),
+        _large_trial(small, report, survey, facts, verdict),
     )
     return collect(material, survey, limits)
 
 
-def _large_trial(store: Store, survey: Survey, facts: list[QueueFacts], verdict: Verdict) -> Tried:
-    """A plan that changes every strip and every queue, and adds a file to each queue."""
+def _large_trial(
+    store: Store, report: Report, survey: Survey, facts: list[QueueFacts], verdict: Verdict
+) -> Tried:
+    """A plan that changes every strip and every queue, adds a file to each queue, and makes other findings
+    of half of them."""
     logs = [
         None if log is None else replace(log, spans=log.spans[::2], bad=log.bad[:20], bad_count=20)
         for log in survey.logs
@@ -161,7 +164,15 @@ def _large_trial(store: Store, survey: Survey, facts: list[QueueFacts], verdict:
     )
     then = [replace(fact, max_offset=fact.max_offset + 1_234_567, min_offset=1) for fact in facts]
     starts = [Prediction(one.version, one.alike, None) for one in verdict.starts]
-    return Tried(replace(store, queues=tuple(queues)), found, then, starts, str)
+    findings = tuple(
+        finding
+        if number % 2
+        else replace(finding, rule=RuleName.PRE_BLANK_MISPLACED, found={"unit_count": 2})
+        for number, finding in enumerate(report.findings)
+    )
+    counts = {rule: count - 1 for rule, count in report.counts.items()}
+    after = replace(report, findings=findings, counts={**counts, RuleName.PRE_BLANK_MISPLACED: 1_000_000})
+    return Tried(replace(store, queues=tuple(queues)), after, found, then, starts, str)
 
 
 def large_store(file_count: int, queue_count: int) -> Store:

@@ -2,14 +2,24 @@
 
 const EMPTY_CROWDS = { file: [], start: [], end: [], severity: [], count: [] };
 
+/** The rows of findings that are gone after the plan: those that it answers, where nobody tried it. */
+export function goneRows(page) {
+    if (!hasPlan(page)) return new Set();
+    const { tried } = page.plan;
+    if (tried) return new Set(tried.findings.gone.flatMap(([start, end]) => rowsOf(start, end)));
+    const { actions } = page.findings.rows;
+    return new Set([...actions.keys()].filter((row) => actions[row].length > 0));
+}
+
+const rowsOf = (start, end) => Array.from({ length: end - start }, (_, at) => start + at);
+
 /** Whether there is anything to compare with. */
 export const hasPlan = (page) => Boolean(page.plan && !page.plan.obstacle && page.plan.actions.length > 0);
 
 /** The document after the plan; where the plan was not tried, without what only a trial can tell. */
 export function pageAfter(page) {
     const { tried } = page.plan;
-    const rows = page.findings.rows;
-    const left = rows.actions.filter((actions) => actions.length === 0).length;
+    const left = page.findings.kept_count - goneRows(page).size;
     // The windows have the bytes as they are.
     const common = { ...page, windows: [] };
     if (!tried)
@@ -38,14 +48,24 @@ export function pageAfter(page) {
         positions: tried.positions ?? page.positions,
         position_counts: tried.position_counts ?? page.position_counts,
         indexes: tried.indexes ?? page.indexes,
-        findings: {
-            ...page.findings,
-            count: tried.left_counts.reduce((sum, count) => sum + count, 0),
-            kept_count: left,
-            rules: page.findings.rules.map((rule, row) => ({ ...rule, count: tried.left_counts[row] ?? 0 })),
-            by_file: tried.by_file,
-            crowds: tried.crowds,
-        },
+        findings: findingsAfter(page.findings, tried.findings, left),
+    };
+}
+
+/** The findings of both sides by their rows: those that are gone keep theirs, and new ones follow. */
+function findingsAfter(before, after, left) {
+    const { rows } = after;
+    return {
+        ...before,
+        count: after.counts.reduce((sum, count) => sum + count, 0),
+        kept_count: left + rows.rule.length,
+        rules: [...before.rules, ...after.rules].map((rule, row) => ({ ...rule, count: after.counts[row] })),
+        rows: Object.fromEntries(
+            Object.entries(before.rows).map(([name, values]) => [name, [...values, ...rows[name]]]),
+        ),
+        new_rows: [before.rows.rule.length, before.rows.rule.length + after.new_count],
+        by_file: after.by_file,
+        crowds: after.crowds,
     };
 }
 

@@ -38,7 +38,7 @@ export function findingsSection(model, view) {
             const own = `${rule.rule} ${rule.slug} ${rule.why} ${rule.advice}`.toLowerCase();
             group.shown = group.rows.filter(
                 (row) =>
-                    (!open.checked || !row.answered) &&
+                    (!open.checked || row.left) &&
                     (asked === "" || own.includes(asked) || textOf(row).includes(asked)),
             );
             return group.shown.length > 0 || (group.rows.length === 0 && own.includes(asked));
@@ -133,7 +133,8 @@ function prepare(group, model, view) {
                 .map(([title, text]) => el("p", {}, el("strong", {}, title), ": ", text)),
             rule.repair && el("p", {}, el("strong", {}, "Repair"), `: ${rule.repair}`),
             group.rows.length > 0 && group.table.element,
-            more > 0 && el("p", {}, `${count(more)} more: run check with --all to list them.`),
+            more > 0 &&
+                el("p", {}, `${count(more)} more${model.after ? "" : ": run check with --all to list them"}.`),
         );
         group.table.setRows(group.shown);
     };
@@ -191,7 +192,12 @@ function listOf(group, model, view) {
     };
     const columns = [
         { name: "place", title: "Place", value: range, cell: where },
-        { name: "message", title: "Message", value: (finding) => finding.message },
+        {
+            name: "message",
+            title: "Message",
+            value: (finding) => finding.message,
+            cell: (finding) => [finding.isNew && [el("span", { class: "badge" }, "new"), " "], finding.message],
+        },
         { name: "count", title: "Count", value: (finding) => finding.count, numeric: true },
     ];
     if (model.page.plan)

@@ -42,6 +42,7 @@ function storeSections(page, main) {
     const before = sideOf(page, false);
     let after = null;
     let now = before;
+    const lastFinding = before.model.findings.length + (page.plan?.tried?.findings.rows.rule.length ?? 0);
     addPatterns([...before.model.kinds, ...FATES]);
     side.onChange(() => {
         const last = now;
@@ -58,7 +59,9 @@ function storeSections(page, main) {
         if (!found) return;
         const row = Number(found[2]);
         if (found[1] === "action") return void now.plan?.show(row);
-        if (now.model.findings[row]?.gone) side.set(false);
+        const finding = now.model.findings[row];
+        if (finding?.gone) side.set(false);
+        else if (!finding && row < lastFinding) side.set(true);
         now.findings.open(row);
     };
     window.addEventListener("hashchange", open);
@@ -69,7 +72,7 @@ function storeSections(page, main) {
         now.plan?.show(Number(link.dataset.action));
     });
     const top = verdictSection(before.model, side);
-    const bar = hasPlan(page) ? switchBar(side, page.plan.untried) : null;
+    const bar = hasPlan(page) ? switchBar(side, page.plan) : null;
     return { sections: [top, bar, ...before.sections].filter(Boolean), open, made: madeOf(page) };
 }
 

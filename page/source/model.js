@@ -1,4 +1,5 @@
 // The document of the page as the charts and tables use it: one line of bytes from the first file to the last.
+import { goneRows } from "./after.js";
 import { LOOKS, UNKNOWN_LOOK } from "./patterns.js";
 import { firstAfter } from "./spans.js";
 
@@ -56,8 +57,8 @@ export const FATES = ["kept", "cut", "hidden", "repaired"].map((name) => ({
 }));
 
 /**
- * The document of a store, with places of all files on one line; `after` is the store after the plan, from
- * which what the plan answers is gone.
+ * The document of a store, with places of all files on one line; `after` is the store after the plan, in
+ * which some findings are gone and others are new.
  */
 export function makeModel(page, after = false) {
     const kinds = page.map.kinds.map(kindNamed);
@@ -190,7 +191,8 @@ function inOrder(files) {
 }
 
 function findingsOf(page, files, after) {
-    const rows = page.findings.rows;
+    const { rows, new_rows: [firstNew, lastNew] = [0, 0] } = page.findings;
+    const gone = goneRows(page);
     return rows.rule.map((rule, index) => {
         const file = files[rows.file[index]] ?? null;
         const start = rows.start[index];
@@ -207,8 +209,9 @@ function findingsOf(page, files, after) {
             message: rows.message[index],
             window: rows.window[index],
             actions: rows.actions[index].filter((action) => action >= 0),
-            answered: rows.actions[index].length > 0,
-            gone: after && rows.actions[index].length > 0,
+            left: !gone.has(index),
+            gone: after && gone.has(index),
+            isNew: firstNew <= index && index < lastNew,
             timestamp: rows.timestamp[index],
             at: null,
             to: null,

@@ -19,7 +19,7 @@ export function makeSwitch() {
 }
 
 /** The switch as an element, which stays in sight. */
-export function switchBar(side, untried) {
+export function switchBar(side, { tried, untried }) {
     const inputs = TITLES.map((title, at) => {
         const after = at === 1;
         const input = el("input", {
@@ -32,13 +32,17 @@ export function switchBar(side, untried) {
         side.onChange(() => (input.checked = side.after === after));
         return el("label", {}, input, " ", title);
     });
-    const note = el("p", { hidden: true }, `Only findings and their places are after the plan: ${untried}.`);
-    side.onChange(() => (note.hidden = !(side.after && untried)));
+    const left = untried
+        ? `Only findings and their places are after the plan: ${untried}.`
+        : tried?.findings.unchecked &&
+          `The findings after the plan are those that no action answers: ${tried.findings.unchecked}.`;
+    const note = el("p", { hidden: true }, left);
+    side.onChange(() => (note.hidden = !(side.after && left)));
     return el(
         "div",
         { class: "what-if" },
         el("fieldset", {}, el("legend", {}, "What if"), inputs),
-        untried ? note : null,
+        left ? note : null,
     );
 }
 

@@ -56,7 +56,8 @@ def numbers(opened: Any) -> dict[str, Any]:
     """What the sections say."""
     page = opened.page
     texts = {
-        name: page.locator(f"#{name}").inner_text() for name in ("queues", "timeline", "index", "starts")
+        name: page.locator(f"#{name}").inner_text()
+        for name in ("queues", "timeline", "index", "starts", "findings")
     }
     page.locator("#files .strip").first.wait_for()
     texts["files"] = sorted(page.locator("#files tbody tr").all_inner_texts())
@@ -71,7 +72,6 @@ def test_the_side_after_is_the_page_of_the_store_after(open_page: Open, sample: 
     whole = page_after(from_document(Page, sample, "page"))
     other = deepcopy(to_document(whole))
     other["plan"] = None
-    other["findings"] = {**other["findings"], "by_file": sample["plan"]["tried"]["by_file"]}
     second = open_page(other)
     one, two = numbers(first), numbers(second)
     two["starts"] = two["starts"].replace("What a start does", "What a start does after the plan")
@@ -110,6 +110,39 @@ def test_a_link_to_a_finding_that_is_gone_leads_back(open_page: Open, sample: di
     page.evaluate(f"window.location.hash = 'finding-{answered}'")
     expect(page.get_by_label(BEFORE)).to_be_checked()
     expect(page.locator(f"#finding-{answered}")).to_be_focused()
+    opened.check()
+
+
+def test_findings_that_the_plan_brings_are_new(open_page: Open, sample: dict[str, Any]) -> None:
+    """They have a mark, and no place on the other side: a link to one leads to its side."""
+    after = sample["plan"]["tried"]["findings"]
+    first = len(sample["findings"]["rows"]["message"])
+    opened = open_page(sample, fragment=f"#finding-{first}")
+    page = opened.page
+    new = page.locator("#findings").get_by_text("new", exact=True)
+    row = page.locator(f"#finding-{first}")
+    expect(page.get_by_label(AFTER, exact=True)).to_be_checked()
+    expect(row).to_be_focused()
+    expect(row).to_contain_text(after["rows"]["message"][0])
+    expect(row.get_by_text("new", exact=True)).to_be_visible()
+    page.locator("#rule-XR015 summary").click()
+    expect(page.locator("#rule-XR015").get_by_text("new", exact=True)).to_have_count(4)
+    page.get_by_label(BEFORE).check()
+    expect(row).to_have_count(0)
+    expect(new).to_have_count(0)
+    opened.check()
+
+
+def test_without_a_check_the_page_says_why(open_page: Open, sample: dict[str, Any]) -> None:
+    document = deepcopy(sample)
+    document["plan"]["tried"]["findings"]["unchecked"] = "the check was asked for a part of the store"
+    opened = open_page(document)
+    page = opened.page
+    note = page.get_by_text("those that no action answers: the check was asked for a part of the store")
+    expect(note).to_be_hidden()
+    page.get_by_label(AFTER, exact=True).check()
+    expect(note).to_be_visible()
+    expect(page.locator("#starts")).to_have_count(1)
     opened.check()
 
 

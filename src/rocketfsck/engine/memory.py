@@ -9,10 +9,12 @@ which no number of jobs changes: the guard looks at the process five times a sec
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 
@@ -64,6 +66,13 @@ def bounded_memory(limit: int, need: Need) -> Iterator[int]:
             f"the command was stopped: it needs more than the {limit // MIB} MiB that --max-memory allows",
             path="memory",
         ) from error
+
+
+def give_back_memory() -> None:
+    """Give the system what this process has freed: the C library keeps much of it, and would ask for more."""
+    gc.collect()
+    with suppress(OSError, AttributeError):  # of glibc alone
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from rocketfsck.page.files import (
     put_log,
     put_queues,
 )
-from rocketfsck.page.findings import chosen, left_of
+from rocketfsck.page.findings import later_findings
 from rocketfsck.page.indexes import indexes_of
 from rocketfsck.page.limits import Limits
 from rocketfsck.page.model import After, Cells, ChangedTable, Page, StartSaid
@@ -28,31 +28,35 @@ from rocketfsck.page.plans import AfterNumbers, readable_of
 from rocketfsck.page.queues import Told, groups_of, queues_of, queues_told, topics_of
 from rocketfsck.page.starts import StartText, starts_of
 from rocketfsck.page.surveying import Survey
-from rocketfsck.page.table import shown
+from rocketfsck.page.table import runs_of, shown
 from rocketfsck.page.timeline import timeline_of
 from rocketfsck.query.start.verdict import Prediction, StartVerdict, verdict_of
-from rocketfsck.repair.plan.model import Plan
 from rocketfsck.store.model import Store
+from rocketfsck.verify.finding import Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.tasks.facts import QueueFacts
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A store as a plan leaves it: what its files hold, its queues, and its starts. `name` gives texts the
-    names that things have in the store, where it is a view of that."""
+    """A store as a plan leaves it: the report on it, what its files hold, its queues, and its starts. `name`
+    gives texts the names that things have in the store, where it is a view of that.
+
+    `unchecked` says why nobody checked the store: the report then has what the plan leaves. "" otherwise.
+    """
 
     store: Store
+    report: Report
     survey: Survey
     facts: Sequence[QueueFacts]
     predictions: Sequence[Prediction]
     name: Callable[[str], str]
+    unchecked: str = ""
 
 
 def after_of(
     page: Page,
     report: Report,
-    plan: Plan,
     table: FileTable,
     told: Told,
     tried: Tried,
@@ -61,22 +65,20 @@ def after_of(
 ) -> After:
     """What is different from `page`, whose files are in `table` and whose queues `told` has."""
     few = limits.of_changes
-    kept = frozenset(chosen(report.findings, limits))
-    answered = {name for action in plan.actions for name in action.why}
-    left = left_of(report, answered, page.findings.rules, table, kept, few)
-    store, survey = tried.store, tried.survey
-    found = queues_told(store, tried.facts, survey.account, left.findings, limits)
+    store, survey, left = tried.store, tried.survey, tried.report.findings
+    found = queues_told(store, tried.facts, survey.account, left, limits)
     then = Told(told.names, found.facts, found.logs)
     later = later_table(table, store, then.rows, limits)
     put_log(later, store, survey.logs)
     put_queues(later, store.queues, then.facts)
     put_indexes(later, store, survey.indexes)
     places = [later.known(file.relative) for file in store.commitlog.files]
+    findings = later_findings(page.findings, report, tried.report, tried.unchecked, later, then.rows, few)
     every = groups_of(then, survey.positions, limits)
     same_groups = every[:2] == (page.groups, page.positions)
     groups, positions, position_counts, lags = groups_of(then, survey.positions, few)
     timeline = timeline_of(store, survey.logs, places, survey.events, later, limits)
-    indexes = indexes_of(store, survey.indexes, later, left.findings, limits)
+    indexes = indexes_of(store, survey.indexes, later, left, limits)
     files, _ = columns_of(later.rows)
     strips = [
         number
@@ -92,16 +94,14 @@ def after_of(
         (
             *_cells("map.files", page.map.files, files, without="first_span"),
             *_cells("topics", page.topics, topics_of(then, limits)),
-            *_cells("queues", page.queues, queues_of(then, left.findings, lags)),
+            *_cells("queues", page.queues, queues_of(then, left, lags)),
         ),
         tuple(strips),
         strip_files.first_span,
         spans,
         damage,
         damage_counts,
-        left.counts,
-        left.by_file,
-        left.crowds,
+        findings,
         None if timeline == page.timeline else timeline,
         None if same_groups else groups,
         None if same_groups else positions,
@@ -136,6 +136,8 @@ def numbers_of(version: str, before: Survey, tried: Tried) -> AfterNumbers:
         _records(tried.survey) - _records(before),
         readable_of(version, map(verdict_of, tried.predictions)),
         size if exact else None,
+        tried.report.severity_counts[Severity.ERROR],
+        tried.report.severity_counts[Severity.WARNING],
     )
 
 
@@ -155,13 +157,4 @@ def _cells(name: ChangedTable, before: object, after: object, without: str = "")
             continue
         rows = [row for row, value in enumerate(new) if row >= len(old) or old[row] != value]
         if rows:
-            yield Cells(name, item.name, tuple(_runs(rows)), tuple(new[row] for row in rows))
-
-
-def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Rising numbers as half-open ranges."""
-    first = rows[0]
-    for last, row in zip(rows, [*rows[1:], -1], strict=True):
-        if row != last + 1:
-            yield first, last + 1
-            first = row
+            yield Cells(name, item.name, tuple(runs_of(rows)), tuple(new[row] for row in rows))

@@ -71,7 +71,8 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
     facts = [fact for fact in material.facts if isinstance(fact, QueueFacts)]
     tried = material.tried
     others = set() if tried is None else names_of(tried.store, tried.survey.account)
-    told = queues_told(store, facts, survey.account, report.findings, limits, others)
+    found = report.findings if tried is None else (*report.findings, *tried.report.findings)
+    told = queues_told(store, facts, survey.account, found, limits, others)
     table = FileTable() if store is None else file_table(store, told.rows, limits)
     if store is None:
         _reported(table, report)
@@ -130,9 +131,9 @@ def collect(material: Material, survey: Survey | None = None, limits: Limits = D
         plan=plan,
         left_out=tuple(left_out),
     )
-    if tried is None or plan is None or material.plan is None:
+    if tried is None or plan is None:
         return page
-    after = after_of(page, report, material.plan, table, told, tried, material.start_text, limits)
+    after = after_of(page, report, table, told, tried, material.start_text, limits)
     return replace(page, plan=replace(plan, tried=after))
 
 

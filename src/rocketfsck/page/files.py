@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_args
@@ -78,6 +79,8 @@ class FileTable:
     places: dict[str, int] = field(default_factory=dict)
     together: bool = False
     """Whether the files of a queue share a row."""
+    most: int = sys.maxsize
+    """How many rows there may be; what has no row then counts as the store's."""
 
     def add(self, relative: str, family: Family, files: Sequence[StoreFile], queue: int = -1) -> int:
         """A row for a file, or for several of one directory; its number."""
@@ -120,11 +123,13 @@ class FileTable:
         )
 
     def place(self, relative: str) -> int:
-        """The row of a path; -1 for the store as a whole."""
+        """The row of a path; -1 for the store as a whole, and where there are too many rows."""
         if not relative:
             return -1
         known = self.places.get(relative)
-        return self.add(relative, "missing", ()) if known is None else known
+        if known is None:
+            return self.add(relative, "missing", ()) if len(self.rows) < self.most else -1
+        return known
 
     def known(self, relative: str) -> int:
         """The row of a path, -1 where there is none."""
@@ -146,13 +151,14 @@ def later_table(
     table: FileTable, store: Store, queue_rows: Mapping[tuple[str, int], int], limits: Limits
 ) -> FileTable:
     """The files of a later state of the store in the rows of `table`; files that are new follow them."""
+    room = len(table.rows) + limits.new_file_count
     later = FileTable(
         [replace(row) if row.family == "missing" else row.without_file() for row in table.rows],
         dict(table.directories),
         dict(table.places),
         table.together,
+        room,
     )
-    room = len(table.rows) + limits.new_file_count
     for relative, family, files, queue in _rows_of(store, queue_rows, together=table.together):
         known = table.known(relative)
         if known >= 0:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from rocketfsck.page.files import FileTable
 from rocketfsck.page.limits import Limits
-from rocketfsck.page.model import Crowds, FindingRows, Findings, RuleFiles, RuleSaid, Window
-from rocketfsck.page.table import columns, shown
+from rocketfsck.page.model import (
+    Crowds,
+    FindingRows,
+    Findings,
+    FindingsAfter,
+    RuleFiles,
+    RuleSaid,
+    Window,
+)
+from rocketfsck.page.table import columns, runs_of, shown
 from rocketfsck.verify.finding import Finding, Severity
 from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES, describe
 from rocketfsck.verify.rules.faultclasses import FAULT_CLASSES
+from rocketfsck.verify.tasks.task import is_aggregate
 
 WindowOf = Callable[[Finding, int], Window | None]
 """The window around a finding, which is in the file of that row; None where there is none."""
@@ -65,34 +74,15 @@ def findings_of(
     used: Counter[str] = Counter()
     rows = []
     for number in kept:
-        finding, where = findings[number], findings[number].where
-        window, fingerprint = -1, finding.fingerprint
+        finding, where, window = findings[number], findings[number].where, -1
         if where.start is not None and used[finding.rule] < share and len(windows) < limits.window_count:
             found = window_of(finding, files[number])
             if found is not None:
                 window = len(windows)
                 windows.append(found)
                 used[finding.rule] += 1
-        queue = -1 if where.topic is None else queues.get((where.topic, where.queue_id or 0), -1)
-        rows.append(
-            (
-                rule_rows[finding.rule],
-                files[number],
-                where.start,
-                where.end,
-                where.physical_offset,
-                queue,
-                where.queue_offset,
-                where.slot,
-                where.entry,
-                finding.count,
-                shown(describe(finding), limits.text_size),
-                fingerprint,
-                window,
-                answers.get(fingerprint, ()),
-                times(finding),
-            )
-        )
+        place = (rule_rows[finding.rule], files[number])
+        rows.append(_row(finding, place, queues, window, answers, times(finding), limits))
     held = set(kept)
     left = [number for number in range(len(findings)) if number not in held]
     return (
@@ -109,40 +99,105 @@ def findings_of(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LeftFindings:
-    """The findings that a plan leaves: how many of each rule that has any, by file, by place."""
-
-    findings: tuple[Finding, ...]
-    counts: tuple[int, ...]
-    by_file: RuleFiles
-    crowds: Crowds
-
-
-def left_of(
-    report: Report,
-    answered: Container[str],
-    rules: Sequence[RuleSaid],
-    table: FileTable,
-    kept: Container[int],
+def _row(
+    finding: Finding,
+    place: tuple[int, int],
+    queues: Mapping[tuple[str, int], int],
+    window: int,
+    answers: Mapping[str, tuple[int, ...]],
+    timestamp: int | None,
     limits: Limits,
-) -> LeftFindings:
-    """The findings of a report that are not `answered` (fingerprints); `rules` are those of its page, where
-    the findings with the numbers `kept` are listed, `table` has the files as the report has them."""
-    findings = report.findings
-    is_left = [finding.fingerprint not in answered for finding in findings]
-    files = [table.place(finding.where.file) for finding in findings]
-    gone: Counter[str] = Counter()
-    for finding, left in zip(findings, is_left, strict=True):
-        gone[finding.rule] += 0 if left else finding.count
-    rows = [number for number, left in enumerate(is_left) if left]
-    rule_rows = {rule.rule: number for number, rule in enumerate(rules)}
-    return LeftFindings(
-        tuple(findings[number] for number in rows),
-        tuple(rule.count - gone[rule.rule] for rule in rules),
-        _by_file([findings[row] for row in rows], [files[row] for row in rows], rule_rows, limits),
-        _crowds(report, [row for row in rows if row not in kept], files, table, limits),
+) -> tuple[object, ...]:
+    """A row of `FindingRows`; `place` are the rows of the rule and of the file."""
+    where, fingerprint = finding.where, finding.fingerprint
+    return (
+        *place,
+        where.start,
+        where.end,
+        where.physical_offset,
+        -1 if where.topic is None else queues.get((where.topic, where.queue_id or 0), -1),
+        where.queue_offset,
+        where.slot,
+        where.entry,
+        finding.count,
+        shown(describe(finding), limits.text_size),
+        fingerprint,
+        window,
+        answers.get(fingerprint, ()),
+        timestamp,
     )
+
+
+def later_findings(
+    before: Findings,
+    report: Report,
+    then: Report,
+    unchecked: str,
+    table: FileTable,
+    queues: Mapping[tuple[str, int], int],
+    limits: Limits,
+) -> FindingsAfter:
+    """The findings of the report `then` on a later state of a store, whose files are in `table`, as
+    differences from those `before`, which are of `report`.
+
+    Findings are the same if their fingerprints and counts are: those of `before` keep their rows.
+    """
+    findings = then.findings
+    files = [table.place(finding.where.file) for finding in findings]
+    waiting: dict[tuple[str, int], list[int]] = {}
+    for number in reversed(range(len(findings))):
+        waiting.setdefault((findings[number].fingerprint, findings[number].count), []).append(number)
+    gone, there = [], set()
+    for row, key in enumerate(zip(before.rows.fingerprint, before.rows.count, strict=True)):
+        if same := waiting.get(key):
+            there.add(same.pop())
+        else:
+            gone.append(row)
+    known = {finding.fingerprint for finding in report.findings}
+    unlisted = {(finding.rule, finding.where.file) for finding in report.findings if is_aggregate(finding)}
+
+    def is_new(number: int) -> bool:
+        finding = findings[number]
+        return finding.fingerprint not in known and (finding.rule, finding.where.file) not in unlisted
+
+    others = [number for number in range(len(findings)) if number not in there]
+    others.sort(key=is_new, reverse=True)  # and in their order otherwise
+    listed = [others[at] for at in chosen([findings[number] for number in others], limits)]
+    rules = {rule.rule: rule for rule in _rules(then, Counter(findings[number].rule for number in listed))}
+    names = list(dict.fromkeys([*(rule.rule for rule in before.rules), *rules]))
+    rule_rows = {name: row for row, name in enumerate(names)}
+    there.update(listed)
+    rows = [
+        _row(
+            findings[number],
+            (rule_rows[findings[number].rule], files[number]),
+            queues,
+            -1,
+            {},
+            None,
+            limits,
+        )
+        for number in listed
+    ]
+    return FindingsAfter(
+        shown(unchecked, limits.text_size),
+        tuple(rules[name] for name in names[len(before.rules) :]),
+        tuple(then.counts.get(name, 0) for name in names),
+        tuple(runs_of(gone)),
+        columns(FindingRows, rows),
+        sum(map(is_new, listed)),
+        _by_file(findings, files, rule_rows, limits),
+        _crowds(then, [row for row in range(len(findings)) if row not in there], files, table, limits),
+    )
+
+
+def left_report(report: Report, answered: Container[str]) -> Report:
+    """The report without the findings that are `answered` (fingerprints)."""
+    left = tuple(finding for finding in report.findings if finding.fingerprint not in answered)
+    counts = Counter(report.counts)
+    for finding in report.findings:
+        counts[finding.rule] -= finding.count if finding.fingerprint in answered else 0
+    return replace(report, findings=left, counts={rule: count for rule, count in counts.items() if count})
 
 
 def _rules(report: Report, kept: Counter[str]) -> tuple[RuleSaid, ...]:

@@ -46,7 +46,13 @@ class Limits:
     @property
     def of_changes(self) -> Limits:
         """The limits of what is told a second time, as the plan leaves it."""
-        return replace(self, position_count=self.position_count // 2, crowd_count=self.crowd_count // 4)
+        return replace(
+            self,
+            position_count=self.position_count // 2,
+            finding_count=self.finding_count // 5,
+            by_file_count=self.by_file_count // 2,
+            crowd_count=self.crowd_count // 8,
+        )
 
 
 DEFAULT = Limits()

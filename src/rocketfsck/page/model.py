@@ -229,14 +229,37 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True)
+class FindingsAfter:
+    """What a check of the store after the plan finds, as differences from `Page.findings`.
+
+    `rules` are those that have findings only then: they follow the rows of `findings.rules`, and `counts` are
+    exact for all of them. The rows of `findings.rows` in the half-open runs `gone` are not found any more,
+    `rows` follow them: first `new_count` findings that the store as it is does not have, then those that the
+    page did not list before, or of which nobody can say, as the check only counted some of the rule in that
+    file. `by_file` and `crowds` count as those of `findings` do.
+
+    `unchecked` says why nobody checked the store after the plan: then these are the findings that no action
+    answers. "" where they were found.
+    """
+
+    unchecked: str
+    rules: tuple[RuleSaid, ...]
+    counts: tuple[int, ...]
+    gone: tuple[tuple[int, int], ...]
+    rows: FindingRows
+    new_count: int
+    by_file: RuleFiles
+    crowds: Crowds
+
+
+@dataclass(frozen=True, slots=True)
 class After:
     """The store as the plan would leave it, as differences from the page: the plan was tried on a view of the
     store, and what the page shows was read off the view.
 
     A row of `map.files` that gets a `file_count` of 0 is gone. The strips of the files in `strip_files` are
     in `spans`, from the place in `strip_first_spans` on up to that of the next; those of other files stay.
-    `left_counts` are the findings that are left of each of `findings.rules`, `by_file` and `crowds` count
-    those as `findings` does. `timeline`, `positions` with `groups`, and `indexes` are None where they stay.
+    `timeline`, `positions` with `groups`, and `indexes` are None where they stay.
     `uncounted_file_count` files are new and not in `cells`.
     """
 
@@ -248,9 +271,7 @@ class After:
     spans: Spans
     damage: Damage
     damage_counts: Counts
-    left_counts: tuple[int, ...]
-    by_file: RuleFiles
-    crowds: Crowds
+    findings: FindingsAfter
     timeline: Timeline | None
     groups: tuple[str, ...] | None
     positions: Groups | None

@@ -82,22 +82,23 @@ def readable_of(version: str, starts: Iterable[StartVerdict]) -> int | None:
 def _after(plan: Plan, report: Report, before: Summary, tried: AfterNumbers | None) -> Summary:
     """The numbers that the plan predicts, and those that were counted where it was tried."""
     prospect = prospect_of(plan, report.findings)
-    severities = Counter(report.severity_of(item.rule) for item in plan.unanswered)
     records, readable = before.record_count, before.readable_count
     regained = sum(gain.count for action in plan.actions for gain in action.regained)
-    counts = (severities[Severity.ERROR], severities[Severity.WARNING])
     if tried is None:
+        severities = Counter(report.severity_of(item.rule) for item in plan.unanswered)
         return Summary(
             None if records is None else records + regained,
             None if readable is None else readable + prospect.gains.get("record", 0),
-            *counts,
+            severities[Severity.ERROR],
+            severities[Severity.WARNING],
             0 if not plan.unanswered else None,
         )
     more = tried.record_count_change
     return Summary(
         None if records is None else records + more,
         tried.readable_count,
-        *counts,
+        tried.error_count,
+        tried.warning_count,
         tried.damaged_byte_count,
     )
 
@@ -105,11 +106,13 @@ def _after(plan: Plan, report: Report, before: Summary, tried: AfterNumbers | No
 @dataclass(frozen=True, slots=True)
 class AfterNumbers:
     """What was counted where a plan was tried: how many records are in the log more than before, messages
-    that consumers reach, damaged bytes; None: not known."""
+    that consumers reach, damaged bytes (None: not known), and findings."""
 
     record_count_change: int
     readable_count: int | None
     damaged_byte_count: int | None
+    error_count: int
+    warning_count: int
 
 
 def _action(action: Action, table: FileTable, limits: Limits) -> ActionSaid:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -21,6 +21,19 @@ def columns(kind: type[T], rows: Iterable[Sequence[Any]]) -> T:
 def row_count(table: Any) -> int:
     """The number of rows of a dataclass of columns."""
     return len(getattr(table, fields(table)[0].name))
+
+
+def runs_of(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Rising numbers as half-open ranges."""
+    first = last = -1
+    for row in rows:
+        if row != last:
+            if last > first:
+                yield first, last
+            first = row
+        last = row + 1
+    if last > first:
+        yield first, last
 
 
 def shown(text: str, limit: int) -> str:

@@ -161,8 +161,9 @@ class Report:
     """All that a check has to say. `counts` is exact for each rule id, whatever `findings` leaves out.
 
     `suppressed` counts findings that a baseline knows, `withheld` those that a policy leaves out of
-    `findings`; `severities` has the rules for which it wants another severity. `checked` is by family of
-    files ("commitlog", "consumequeue", "index", "checkpoint", "config"); `regions` by commitlog file.
+    `findings`; `severities` has the rules for which it wants another severity, `unasked_rules` are those that
+    the check was not asked for. `checked` is by family of files ("commitlog", "consumequeue", "index",
+    "checkpoint", "config"); `regions` by commitlog file.
     """
 
     store: StoreFacts
@@ -182,6 +183,7 @@ class Report:
     severities: Mapping[str, SeverityName] = field(default_factory=dict)
     withheld: int = 0
     since: SinceFacts | None = None
+    unasked_rules: tuple[str, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     def severity_of(self, rule: str) -> Severity:

@@ -67,11 +67,13 @@ def check_store(
     passes: Passes | None = None,
     seen: Callable[[tuple[Fact, ...]], None] | None = None,
     begun: Begun | None = None,
+    is_doubted: bool = True,
 ) -> Report:
     """Check a store. What is wrong with it is in the report; what could not be read is, too.
 
     `passes` takes the time of each pass, `seen` what was learned of each file and queue. `begun` is what a
     check with `options.since` begins with, where that was found out before (`verify.since.begin`).
+    `is_doubted`: files with wrong bytes are read twice (`verify.tasks.reread`).
 
     Raises UsageError for rules, a baseline or a resume file that do not fit, and StoreError if the resume
     file cannot be written.
@@ -91,6 +93,7 @@ def check_store(
         read_ahead=_has_idle_cores(store, engine),
         scan_threads=_scan_threads(store, engine),
         keeps=options.since is not None,
+        is_doubted=is_doubted,
     )
     units = plan_units(context) if _needs_data(selected) else ()
     wanted = Wanted(selected, accepted, options.stop_after)
@@ -164,6 +167,7 @@ def check_store(
         regions={log.file: log.regions for log in known.logs if log is not None},
         next_commands=commands if rest is None else (*commands, rest),
         since=None if going_on is None else going_on.facts,
+        unasked_rules=tuple(sorted(RULES.keys() - selected)),
     )
 
 

@@ -196,10 +196,18 @@ def command(
     }
     if page_path is not None:
         from rocketfsck.cli.pages.making import page_of
+        from rocketfsck.cli.pages.trying import asked_again
 
         with measured(passes, "page"):
             page = page_of(
-                report, verdict, chosen, store=store, facts=facts, predictions=predictions, plan=plan
+                report,
+                verdict,
+                chosen,
+                store=store,
+                facts=facts,
+                predictions=predictions,
+                plan=plan,
+                asked=asked_again(options, policy),
             )
             write_page(page, page_path, stores)
     if passes is not None:

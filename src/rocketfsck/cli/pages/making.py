@@ -11,6 +11,7 @@ from rocketfsck.cli.show.start import verdict_text, versions_text
 from rocketfsck.cli.show.verdict import verdict_lines
 
 if TYPE_CHECKING:
+    from rocketfsck.cli.pages.trying import Asked
     from rocketfsck.engine import Engine
     from rocketfsck.page.model import Page, Window
     from rocketfsck.query.start.verdict import Prediction, StartVerdict
@@ -34,9 +35,11 @@ def page_of(
     facts: Sequence[Fact] = (),
     predictions: Sequence[Prediction] = (),
     plan: Plan | None = None,
+    asked: Asked | None = None,
 ) -> Page:
-    """The page of a report; `store` is the one that was checked, with all else that is known of it."""
-    from rocketfsck.cli.pages.trying import further_facts, tried_plan
+    """The page of a report; `store` is the one that was checked, with all else that is known of it. `asked`
+    is what its check was asked for, where the report does not say all of that."""
+    from rocketfsck.cli.pages.trying import asked_for, further_facts, tried_plan
     from rocketfsck.cli.pages.windows import Windows
     from rocketfsck.page.collect import Material, collect
     from rocketfsck.page.limits import DEFAULT
@@ -49,7 +52,9 @@ def page_of(
     survey = None if store is None else survey_store(store, engine)
     tried, untried = None, ""
     if store is not None and survey is not None and plan is not None and plan.actions:
-        tried, untried = tried_plan(store, survey, plan, known, predictions)
+        tried, untried = tried_plan(
+            store, report, survey, plan, known, predictions, asked or asked_for(report)
+        )
     material = Material(
         report, verdict, lines, _start_text, window_of, store, known, predictions, plan, tried, untried
     )

@@ -3,26 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from rocketfsck.cli.storefacts import queue_facts
 from rocketfsck.engine import LocalEngine
+from rocketfsck.engine.memory import give_back_memory
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.page.after import Tried
+from rocketfsck.page.findings import left_report
 from rocketfsck.page.surveying import Earlier, Survey, survey_store
 from rocketfsck.query.start.verdict import Prediction
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.trial import predict_tried, trying, untried_reason
 from rocketfsck.repair.plan.tried import TriedStore
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store
+from rocketfsck.verify.finding import Facts
+from rocketfsck.verify.options import CheckOptions
+from rocketfsck.verify.policy import Policy, RulePolicy, report_by
+from rocketfsck.verify.report import Report
+from rocketfsck.verify.rules.catalog import RULES
+from rocketfsck.verify.run import check_store
 from rocketfsck.verify.tasks.facts import Fact, QueueFacts
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the check of a store was asked for, as the check of the store after the plan is to be.
+
+    `options` None: what comes of another check cannot be compared with it, for a `reason`.
+    """
+
+    options: CheckOptions | None
+    policy: Policy = field(default_factory=dict)
+    reason: str = ""
+
+
+def asked_again(options: CheckOptions, policy: Policy) -> Asked:
+    """What a check with these options and this policy was asked for."""
+    if any(part is not None for part in (options.subset, options.max_duration, options.stop_after)):
+        return Asked(None, reason="the check was asked for a part of the store")
+    return Asked(replace(options, resume=None, since=None, scrub=None), policy)
+
+
+def asked_for(report: Report) -> Asked:
+    """What the check behind a report was asked for."""
+    if not report.coverage.complete:
+        return Asked(None, reason="the report does not cover all of the store")
+    policy = {rule: RulePolicy(severity=name) for rule, name in report.severities.items()}
+    ignored = tuple(rule for rule in report.unasked_rules if rule in RULES)
+    return Asked(CheckOptions(level=report.level, ignore=ignored), policy)
+
+
 def tried_plan(
-    store: Store, survey: Survey, plan: Plan, facts: Sequence[Fact], predictions: Sequence[Prediction]
+    store: Store,
+    report: Report,
+    survey: Survey,
+    plan: Plan,
+    facts: Sequence[Fact],
+    predictions: Sequence[Prediction],
+    asked: Asked,
 ) -> tuple[Tried | None, str]:
     """What a plan makes of a store; else why nobody tried.
 
-    What is known of the store (`survey`, `facts`) holds for what the plan leaves alone.
+    What is known of the store (`survey`, `facts`) holds for what the plan leaves alone. `report` is that of
+    the check that was `asked` for it.
     """
     if reason := untried_reason(plan, store):
         return None, reason
@@ -31,11 +76,48 @@ def tried_plan(
             then = view.reopen()
             # layers of files are known to this process alone
             found = survey_store(then, LocalEngine(), earlier=Earlier(store, survey, view.is_lent))
-            same = list(_unchanged(facts, store, then, view))
-            queues = (*same, *further_facts(then, same))
-            return Tried(then, found, queues, predict_tried(then, predictions), view.shown), ""
+            known: list[Fact] = []
+            after = None
+            if asked.options is None:
+                known += _unchanged(facts, store, then, view)
+            else:
+                options = replace(asked.options, now_timestamp=report.started_timestamp)
+                give_back_memory()
+                after = check_store(
+                    then,
+                    options,
+                    engine=LocalEngine(options.jobs),
+                    seen=known.extend,
+                    is_doubted=RuleName.READS_DIFFER in report.counts,
+                )
+            queues = [fact for fact in known if isinstance(fact, QueueFacts)]
+            queues += further_facts(then, queues)
+            starts = predict_tried(then, predictions)
+            if after is None:
+                after = left_report(report, {name for action in plan.actions for name in action.why})
+            else:
+                after = report_by(_named(after, view), asked.policy)
+            return Tried(then, after, found, queues, starts, view.shown, asked.reason), ""
     except (RocketfsckError, OSError) as error:
         return None, f"trying the plan failed: {error}"
+
+
+def _named(report: Report, view: TriedStore) -> Report:
+    """The report on a view with the names that things have in the store."""
+    findings = tuple(
+        replace(
+            finding,
+            where=replace(finding.where, file=view.name_of(finding.where.file)),
+            found=_shown(finding.found, view),
+            expected=_shown(finding.expected, view),
+        )
+        for finding in report.findings
+    )
+    return replace(report, findings=findings)
+
+
+def _shown(facts: Facts, view: TriedStore) -> Facts:
+    return {name: view.shown(value) if isinstance(value, str) else value for name, value in facts.items()}
 
 
 def further_facts(store: Store, facts: Sequence[Fact]) -> Iterator[QueueFacts]:
