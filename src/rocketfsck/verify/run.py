@@ -67,13 +67,11 @@ def check_store(
     passes: Passes | None = None,
     seen: Callable[[tuple[Fact, ...]], None] | None = None,
     begun: Begun | None = None,
-    is_doubted: bool = True,
 ) -> Report:
     """Check a store. What is wrong with it is in the report; what could not be read is, too.
 
     `passes` takes the time of each pass, `seen` what was learned of each file and queue. `begun` is what a
     check with `options.since` begins with, where that was found out before (`verify.since.begin`).
-    `is_doubted`: files with wrong bytes are read twice (`verify.tasks.reread`).
 
     Raises UsageError for rules, a baseline or a resume file that do not fit, and StoreError if the resume
     file cannot be written.
@@ -93,7 +91,6 @@ def check_store(
         read_ahead=_has_idle_cores(store, engine),
         scan_threads=_scan_threads(store, engine),
         keeps=options.since is not None,
-        is_doubted=is_doubted,
     )
     units = plan_units(context) if _needs_data(selected) else ()
     wanted = Wanted(selected, accepted, options.stop_after)

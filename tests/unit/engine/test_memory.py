@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
 import threading
 import time
@@ -11,7 +12,8 @@ import pytest
 from rocketfsck.engine import LocalEngine, core_count
 from rocketfsck.engine import memory as module
 from rocketfsck.engine.local import limited_cores
-from rocketfsck.engine.memory import MIB, Need, bounded_memory
+from rocketfsck.engine.memory import MIB, Need, bounded_memory, give_back_memory
+from rocketfsck.engine.passes import memory_size
 from rocketfsck.errors import StoreError, UsageError
 
 NEED = Need(100 * MIB, 50 * MIB)
@@ -31,6 +33,22 @@ def test_no_more_threads_than_allowed() -> None:
         assert LocalEngine().job_count == 1
     assert core_count() == before
     assert LocalEngine(8).job_count == 8
+
+
+def test_what_is_free_is_given_back() -> None:
+    """Between blocks in use the C library keeps what is free."""
+    if not hasattr(ctypes.CDLL(None), "malloc_trim"):
+        pytest.skip("only glibc has malloc_trim")
+    blocks = [b"x" * 60_000 for _ in range(2000)]
+    last = blocks[-1]
+    blocks.clear()
+    before = memory_size()
+    give_back_memory()
+    after = memory_size()
+    assert before is not None
+    assert after is not None
+    assert before - after > 50 * MIB
+    assert len(last) == 60_000
 
 
 def test_the_guard_ends_what_goes_beyond(monkeypatch: pytest.MonkeyPatch) -> None:

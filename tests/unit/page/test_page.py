@@ -15,6 +15,7 @@ from jsonschema.exceptions import best_match
 from rocketfsck.cli.schema.table import document_schema
 from rocketfsck.documents import json_text, to_document
 from rocketfsck.page.fleet import StoreRows
+from rocketfsck.page.limits import DEFAULT
 from rocketfsck.page.model import Page
 from rocketfsck.page.strips import NUMBER_OF
 from rocketfsck.page.tables import SpanKind
@@ -203,6 +204,13 @@ def test_the_page_of_the_largest_store_is_bounded() -> None:
     assert size < 4_650_000, size
     kept, crowds = page.findings.kept_count, sum(page.findings.crowds.count)
     assert kept + crowds == page.findings.listed_count == 50_000
+    assert page.plan is not None
+    assert page.plan.tried is not None
+    after = page.plan.tried.findings
+    assert sum(after.counts) == 1_999_998
+    assert 0 < after.new_count < len(after.rows.rule) == DEFAULT.of_changes.finding_count
+    left = kept - sum(end - start for start, end in after.gone)
+    assert left + len(after.rows.rule) + sum(after.crowds.count) == 50_000
 
 
 def test_samples_are_as_the_schema_says() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -16,8 +18,9 @@ from rocketfsck.cli.pages.windows import Windows
 from rocketfsck.engine import LocalEngine
 from rocketfsck.page.buckets import TimeBuckets
 from rocketfsck.page.files import FileTable, file_table
-from rocketfsck.page.findings import chosen
+from rocketfsck.page.findings import chosen, findings_of, later_findings
 from rocketfsck.page.limits import DEFAULT, Limits
+from rocketfsck.page.model import Findings, FindingsAfter
 from rocketfsck.page.strips import KINDS, Span, Strip
 from rocketfsck.page.survey import LogSurvey, LogTask, survey_log
 from rocketfsck.page.surveying import survey_store
@@ -27,10 +30,75 @@ from rocketfsck.rulenames import RuleName
 from rocketfsck.scan.options import log_item
 from rocketfsck.store import open_store
 from rocketfsck.verify.finding import Finding, Where
-from rocketfsck.verify.report import NotChecked
+from rocketfsck.verify.report import NotChecked, Report
+from rocketfsck.verify.run import check_store
+from rocketfsck.verify.tasks.task import aggregate
 
 from tests.conftest import Directory
 from tests.pagesamples import large_store
+
+
+def report_of(*findings: Finding) -> Report:
+    """A report that lists these, and counts as many."""
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "commitlog").mkdir()
+        empty = check_store(open_store(Path(folder)))
+    counts: Counter[str] = Counter()
+    for finding in findings:
+        counts[finding.rule] += finding.count
+    return replace(empty, findings=findings, counts=counts)
+
+
+def torn(file: str, start: int, count: int = 1) -> Finding:
+    return Finding(RuleName.LOG_TORN_TAIL, Where(file, start, start + 4), {"pos": start}, count=count)
+
+
+def later(before: Report, then: Report, limits: Limits = DEFAULT) -> tuple[Findings, FindingsAfter]:
+    """The findings of a page, and those after."""
+    found, _ = findings_of(before, FileTable(), {}, {}, lambda _one: None, lambda _one, _file: None, limits)
+    return found, later_findings(found, before, then, "", FileTable(), {}, limits)
+
+
+def test_findings_are_the_same_by_place_facts_and_count() -> None:
+    """What has only another count is no new finding, and two that are alike stay two."""
+    one, other, run = torn("a", 0), torn("b", 0), torn("c", 0, count=3)
+    found, after = later(report_of(one, other, one, run), report_of(one, replace(run, count=2), torn("d", 8)))
+    assert found.rows.count == (1, 1, 1, 3)
+    assert after.gone == ((1, 4),)
+    assert (after.rows.count, after.new_count) == ((1, 2), 1)
+    assert after.rows.start == (8, 0)
+    assert after.counts == (4,)
+    assert after.rules == ()
+
+
+def test_a_rule_that_only_the_plan_brings_follows_the_others() -> None:
+    gap = Finding(RuleName.UNIT_HOLE, Where("q", 20, 40), {"unit_count": 1, "queue_offset": 1})
+    _, after = later(report_of(torn("a", 0)), report_of(gap, gap))
+    assert [rule.rule for rule in after.rules] == [RuleName.UNIT_HOLE]
+    assert after.rules[0].kept_count == 2
+    assert after.counts == (0, 2)
+    assert after.rows.rule == (1, 1)
+    assert after.by_file.rule == (1,)
+    assert after.by_file.count == (2,)
+
+
+def test_what_the_check_only_counted_is_not_new() -> None:
+    """Of a rule and file of which some were not listed nobody knows which were there."""
+    many = aggregate(RuleName.LOG_TORN_TAIL, "a", 7)
+    _, after = later(report_of(torn("a", 0), many), report_of(torn("a", 4), torn("b", 4)))
+    assert (len(after.rows.rule), after.new_count) == (2, 1)
+    assert after.rows.file == (1, 0)
+
+
+def test_new_findings_come_first_where_not_all_are_listed() -> None:
+    limits = Limits(finding_count=3)
+    old = [torn("a", number) for number in range(9)]
+    found, after = later(report_of(*old), report_of(*old[4:], torn("a", 90), torn("a", 91)), limits)
+    assert found.kept_count == 3
+    assert after.gone == ((0, 3),)
+    assert after.new_count == 2
+    assert after.rows.start[:2] == (90, 91)
+    assert len(after.rows.rule) + sum(after.crowds.count) == 7
 
 
 @given(

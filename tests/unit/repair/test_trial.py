@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rocketfsck.cli.pages import trying as trying_page
 from rocketfsck.cli.pages.making import page_of
-from rocketfsck.engine import LocalEngine
+from rocketfsck.cli.pages.trying import asked_again
+from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.errors import StoreError
+from rocketfsck.page.model import PlanSaid
 from rocketfsck.repair.area import thintree
 from rocketfsck.repair.plan import trial
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.planning import make_plan
 from rocketfsck.repair.plan.tried import TriedStore
 from rocketfsck.repair.verdict import judge_store, predicted
+from rocketfsck.rulenames import RuleName
 from rocketfsck.store import Store, open_store
 from rocketfsck.store.model import LockState
 from rocketfsck.store.reading import FileReader, layers
 from rocketfsck.verify import CheckOptions, check_store
 from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.options import Subset
+from rocketfsck.verify.policy import Policy, RulePolicy, report_by
 from rocketfsck.writer.damage import damage_store
 
 from tests.conftest import Directory
@@ -69,15 +76,102 @@ def test_a_trial_leaves_no_trace(
     assert listing(store.root) == before
 
 
-def said(store: Store, plan: Plan) -> str:
-    """Why the page has no trial."""
-    report = check_store(store, CheckOptions())
+def page(
+    store: Store,
+    plan: Plan,
+    options: CheckOptions | None = None,
+    policy: Policy | None = None,
+    engine: Engine | None = None,
+    *,
+    is_saved: bool = False,
+) -> PlanSaid:
+    """What the page says of a plan, after a check with these options; is_saved: as if of a saved report."""
+    options = options or CheckOptions()
+    report = check_store(store, options)
     found = predicted(store, report)
     verdict = judge_store(store, report, plan=plan, predictions=found)
-    page = page_of(report, verdict, LocalEngine(1), store=store, predictions=found, plan=plan)
-    assert page.plan is not None
-    assert (page.plan.tried is None) == bool(page.plan.untried)
-    return page.plan.untried
+    report = report_by(report, policy or {})
+    asked = None if is_saved else asked_again(options, policy or {})
+    made = page_of(
+        report, verdict, engine or LocalEngine(1), store=store, predictions=found, plan=plan, asked=asked
+    )
+    assert made.plan is not None
+    return made.plan
+
+
+def said(store: Store, plan: Plan) -> str:
+    """Why the page has no trial."""
+    found = page(store, plan)
+    assert (found.tried is None) == bool(found.untried)
+    return found.untried
+
+
+def left(found: PlanSaid) -> set[str]:
+    """The rules of the findings after the plan that were not there before."""
+    assert found.tried is not None
+    rules = found.tried.findings.rules
+    return {rule.rule for rule in rules}
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_the_view_is_checked_for_what_the_store_was_checked_for(
+    broken: tuple[Store, Plan], is_saved: bool
+) -> None:
+    """Rules that the user did not ask for are left out after the plan, too."""
+    store, plan = broken
+    whole = page(store, plan, is_saved=is_saved)
+    assert {"CL025", "XR015"} <= left(whole)
+    assert (whole.after.error_count, whole.after.warning_count) == (0, 0)
+    narrow = page(store, plan, CheckOptions(ignore=("XR015",)), is_saved=is_saved)
+    assert left(narrow) == left(whole) - {"XR015"}
+
+
+def test_severities_are_those_that_the_user_wants(broken: tuple[Store, Plan]) -> None:
+    found = page(*broken, policy={RuleName.STORE_HOST_CHANGE: RulePolicy(severity="warning")})
+    assert (found.after.error_count, found.after.warning_count) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [CheckOptions(max_duration=600), CheckOptions(subset=Subset.parse("100%")), CheckOptions(stop_after=9)],
+)
+def test_a_check_of_a_part_is_not_done_again(broken: tuple[Store, Plan], options: CheckOptions) -> None:
+    """Then what is left is what no action answers, and nothing is new."""
+    found = page(*broken, options).tried
+    assert found is not None
+    assert found.findings.unchecked == "the check was asked for a part of the store"
+    assert found.findings.new_count == 0
+    assert found.findings.rows.rule == ()
+    assert found.findings.gone
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """An engine that is not this machine's."""
+
+    inner: LocalEngine
+
+    @property
+    def job_count(self) -> int:
+        return self.inner.job_count
+
+    def run(self, *given: Any, **more: Any) -> Any:
+        return self.inner.run(*given, **more)
+
+
+def test_what_only_a_cluster_can_check_is_not_checked_again(
+    broken: tuple[Store, Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster: Any = Elsewhere(LocalEngine(1))
+    small = page(*broken, engine=cluster).tried
+    assert small is not None
+    assert small.findings.unchecked == ""
+    monkeypatch.setattr(trying_page, "CHECKED_SIZE", 1000)
+    large, here = page(*broken, engine=cluster).tried, page(*broken).tried
+    assert large is not None
+    assert large.findings.unchecked.endswith("one machine checks up to 1,000 bytes")
+    assert here is not None
+    assert here.findings == small.findings
 
 
 def test_a_plan_that_writes_too_much(broken: tuple[Store, Plan], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def page_of(
     tried, untried = None, ""
     if store is not None and survey is not None and plan is not None and plan.actions:
         tried, untried = tried_plan(
-            store, report, survey, plan, known, predictions, asked or asked_for(report)
+            store, report, survey, plan, known, predictions, asked or asked_for(report), engine
         )
     material = Material(
         report, verdict, lines, _start_text, window_of, store, known, predictions, plan, tried, untried

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rocketfsck.cli.storefacts import queue_facts
-from rocketfsck.engine import LocalEngine
+from rocketfsck.engine import Engine, LocalEngine
 from rocketfsck.engine.memory import give_back_memory
 from rocketfsck.errors import RocketfsckError
 from rocketfsck.page.after import Tried
@@ -16,7 +16,6 @@ from rocketfsck.query.start.verdict import Prediction
 from rocketfsck.repair.plan.model import Plan
 from rocketfsck.repair.plan.trial import predict_tried, trying, untried_reason
 from rocketfsck.repair.plan.tried import TriedStore
-from rocketfsck.rulenames import RuleName
 from rocketfsck.store.model import ConsumeQueue, Store
 from rocketfsck.verify.finding import Facts
 from rocketfsck.verify.options import CheckOptions
@@ -25,34 +24,37 @@ from rocketfsck.verify.report import Report
 from rocketfsck.verify.rules.catalog import RULES
 from rocketfsck.verify.run import check_store
 from rocketfsck.verify.tasks.facts import Fact, QueueFacts
+from rocketfsck.wording import count_of
+
+CHECKED_SIZE = 64 << 30
+"""Bytes of log and index that one machine checks where several machines did before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What the check of a store was asked for, as the check of the store after the plan is to be.
 
-    `options` None: what comes of another check cannot be compared with it, for a `reason`.
+    `reason` says why what comes of another check cannot be compared with it; "" where it can.
     """
 
-    options: CheckOptions | None
+    options: CheckOptions
     policy: Policy = field(default_factory=dict)
     reason: str = ""
 
 
 def asked_again(options: CheckOptions, policy: Policy) -> Asked:
     """What a check with these options and this policy was asked for."""
-    if any(part is not None for part in (options.subset, options.max_duration, options.stop_after)):
-        return Asked(None, reason="the check was asked for a part of the store")
-    return Asked(replace(options, resume=None, since=None, scrub=None), policy)
+    parts = (options.subset, options.max_duration, options.stop_after)
+    reason = "the check was asked for a part of the store" if any(part is not None for part in parts) else ""
+    return Asked(replace(options, resume=None, since=None, scrub=None), policy, reason)
 
 
 def asked_for(report: Report) -> Asked:
     """What the check behind a report was asked for."""
-    if not report.coverage.complete:
-        return Asked(None, reason="the report does not cover all of the store")
     policy = {rule: RulePolicy(severity=name) for rule, name in report.severities.items()}
     ignored = tuple(rule for rule in report.unasked_rules if rule in RULES)
-    return Asked(CheckOptions(level=report.level, ignore=ignored), policy)
+    reason = "" if report.coverage.complete else "the report does not cover all of the store"
+    return Asked(CheckOptions(level=report.level, ignore=ignored), policy, reason)
 
 
 def tried_plan(
@@ -63,11 +65,12 @@ def tried_plan(
     facts: Sequence[Fact],
     predictions: Sequence[Prediction],
     asked: Asked,
+    engine: Engine,
 ) -> tuple[Tried | None, str]:
     """What a plan makes of a store; else why nobody tried.
 
     What is known of the store (`survey`, `facts`) holds for what the plan leaves alone. `report` is that of
-    the check that was `asked` for it.
+    the check that was `asked` for it, on an engine.
     """
     if reason := untried_reason(plan, store):
         return None, reason
@@ -76,30 +79,30 @@ def tried_plan(
             then = view.reopen()
             # layers of files are known to this process alone
             found = survey_store(then, LocalEngine(), earlier=Earlier(store, survey, view.is_lent))
+            unchecked = asked.reason or _beyond_one(then, engine)
             known: list[Fact] = []
-            after = None
-            if asked.options is None:
+            if unchecked:
                 known += _unchanged(facts, store, then, view)
+                after = left_report(report, {name for action in plan.actions for name in action.why})
             else:
                 options = replace(asked.options, now_timestamp=report.started_timestamp)
                 give_back_memory()
-                after = check_store(
-                    then,
-                    options,
-                    engine=LocalEngine(options.jobs),
-                    seen=known.extend,
-                    is_doubted=RuleName.READS_DIFFER in report.counts,
-                )
+                found_then = check_store(then, options, engine=LocalEngine(options.jobs), seen=known.extend)
+                after = report_by(_named(found_then, view), asked.policy)
             queues = [fact for fact in known if isinstance(fact, QueueFacts)]
             queues += further_facts(then, queues)
             starts = predict_tried(then, predictions)
-            if after is None:
-                after = left_report(report, {name for action in plan.actions for name in action.why})
-            else:
-                after = report_by(_named(after, view), asked.policy)
-            return Tried(then, after, found, queues, starts, view.shown, asked.reason), ""
+            return Tried(then, after, found, queues, starts, view.shown, unchecked), ""
     except (RocketfsckError, OSError) as error:
         return None, f"trying the plan failed: {error}"
+
+
+def _beyond_one(store: Store, engine: Engine) -> str:
+    """Why one machine does not check what an engine has checked; "" where it does."""
+    size = sum(file.allocated_size for file in (*store.commitlog.files, *store.indexes))
+    if isinstance(engine, LocalEngine) or size <= CHECKED_SIZE:
+        return ""
+    return f"a cluster checked the store, of which one machine checks up to {count_of(CHECKED_SIZE, 'byte')}"
 
 
 def _named(report: Report, view: TriedStore) -> Report:

@@ -37,7 +37,7 @@ _Key = tuple[object, ...]
 
 def settle(context: Context, first: Result, again: Callable[[], Result]) -> Result:
     """The result of a task, checked `again` where bytes are wrong. Raises StoreError as `again` does."""
-    if context.store.live.locked or not context.is_doubted:
+    if context.store.live.locked:
         return first
     places = _places(first.findings)
     if not places:

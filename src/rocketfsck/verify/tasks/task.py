@@ -53,7 +53,7 @@ class Context:
     cores are free for threads that read ahead of a task; `scan_threads` are those that may scan one file.
     `total_limit` are the findings that one task may keep: the rest need not travel, nor wait for room.
     `shared` has what tasks of one process make once. `keeps`: a later check goes on from the results, which
-    say what it needs for that (`verify.since`). `is_doubted`: files with wrong bytes are read twice.
+    say what it needs for that (`verify.since`).
     """
 
     store: Store
@@ -65,7 +65,6 @@ class Context:
     scan_threads: int = 1
     total_limit: int = TOTAL_LIMIT
     keeps: bool = False
-    is_doubted: bool = True
     shared: Shared = field(default_factory=Shared, compare=False, repr=False)
 
     def collector(self) -> Collector:
