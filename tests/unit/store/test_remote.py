@@ -196,6 +196,23 @@ def test_what_is_rebuilt_is_the_same(
     assert files_of(tmp_path / "here")
 
 
+def test_results_of_several_stores_are_taken_over(
+    put: Put, store_copy: Callable[[str], Path], lines: Lines, tmp_path: Path
+) -> None:
+    """By what a listing says of each object; one that was written again makes its store another."""
+    local = store_copy("5.3.3-basic")
+    urls = [put(local), put(local)]
+    line = ["rebuild", "all", *urls, "--into", tmp_path / "built", "--no-sync", "--broker-version", "5.3.3"]
+    for ending in ("", ", taken over"):
+        code, out, _ = lines(*line)
+        assert (code, out.count(" records, taken over\n")) == (0, 2 * bool(ending))
+    with fsspec.open(f"{urls[1]}/config/topics.json", "wb") as file:
+        file.write(b"{}")
+    code, out, _ = lines(*line)
+    assert (code, out.count(" records, taken over\n")) == (8, 1)
+    assert "the store has changed since" in out
+
+
 def test_what_is_salvaged_is_the_same(kept: Put, lines: Lines, store_dir: Directory, tmp_path: Path) -> None:
     local = store_dir("4.9.8-cqext")
     for root, into in ((kept(local), tmp_path / "there"), (local, tmp_path / "here")):
