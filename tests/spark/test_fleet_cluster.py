@@ -117,16 +117,18 @@ def test_a_fleet_survives_what_is_killed(
     into = tmp_path / "spark"
     with _held_up(cluster, name, fleet, into, tmp_path) as (job, gate):
         first = faultydisk.held(gate)
-        for pid in first:
-            for executor in cluster.executor_pids_of(cluster.worker_of(pid)):
+        workers: list[str] = []
+        for worker in filter(None, map(cluster.worker_of, first)):
+            for executor in cluster.executor_pids_of(worker):
                 os.kill(executor, signal.SIGKILL)
-        wait_until(
-            lambda: any(map(cluster.worker_of, faultydisk.held(gate) - first)) or job.poll() is not None,
-            "another executor does the task",
-        )
+
+        def is_done_again() -> bool:
+            workers.extend(filter(None, map(cluster.worker_of, faultydisk.held(gate) - first)))
+            return bool(workers) or job.poll() is not None
+
+        wait_until(is_done_again, "another executor does the task")
         assert job.poll() is None, (tmp_path / "err").read_text("utf-8")
-        worker = next(filter(None, map(cluster.worker_of, faultydisk.held(gate) - first)))
-        cluster.workers[worker].kill()
+        cluster.workers[workers[0]].kill()
         faultydisk.let_go(gate)
         status = job.wait(PATIENCE_SECONDS)
     said = (tmp_path / "out").read_text("utf-8")

@@ -19,7 +19,15 @@ import pytest
 
 from rocketfsck import check_store, iter_messages
 from rocketfsck.cli.app import run
-from rocketfsck.errors import EXIT_OPERATIONAL, EXIT_USAGE, StoreError, UsageError, may_pass
+from rocketfsck.errors import (
+    EXIT_OPERATIONAL,
+    EXIT_USAGE,
+    PassingError,
+    StoreError,
+    UsageError,
+    attempt,
+    may_pass,
+)
 from rocketfsck.store import Store, identify_file, open_store
 from rocketfsck.store.model import LockState
 from rocketfsck.store.places import remote
@@ -364,6 +372,11 @@ def test_what_may_pass_is_asked_for_again_at_once(
             found.fetch(0, 64)
         assert may_pass(caught.value)
     assert found.fetch(0, 64) == whole
+    failures = [FileNotFoundError(errno.ENOENT, "gone"), TimeoutError("too late")]
+    with attempt(is_last=False), pytest.raises(PassingError, match="no answer in time"):
+        found.fetch(0, 64)
+    with attempt(is_last=False), pytest.raises(StoreError, match="No such"):
+        found.fetch(0, 64)
 
 
 @pytest.mark.parametrize(("data", "text"), [(b"short", r"has 5 bytes|replaced"), (None, "replaced")])
