@@ -26,7 +26,7 @@ BODY_SIZE = 700
 OPTIONS = WriteOptions(
     sync=False, geometry=Geometry(16 << 20, 400_000, slot_count=20_000, entry_count=80_000)
 )
-CONSTANT = 300 << 10
+CONSTANT = 400 << 10
 """Bytes that a check may read whatever is new: samples of files, the first records, small files."""
 
 ReadBy = Callable[[Callable[[], Any]], int]

@@ -22,7 +22,11 @@ from rocketfsck.store import open_store
 from rocketfsck.store.model import Geometry, LiveState, LockState, Store
 from rocketfsck.verify import CheckOptions, Report, check_store
 from rocketfsck.verify.finding import Severity
+from rocketfsck.verify.log.file import LogResult
 from rocketfsck.verify.rules.catalog import describe, severity_of
+from rocketfsck.verify.since import run
+from rocketfsck.verify.since.proving import Proven
+from rocketfsck.verify.tasks.execute import Executed
 from rocketfsck.writer import OutgoingMessage, WriteOptions, write_store
 
 from tests.cases.test_since import files_of, said
@@ -157,3 +161,28 @@ def test_damage_next_to_a_broker_is_found(rests: list[Path], tmp_path: Path) -> 
             data[110] ^= 1
             log.write_bytes(data)
         assert bool(bad(check(opened(store), state))) == (number >= 2), step
+
+
+def test_what_a_broker_puts_between_queues_and_log_is_known(
+    rests: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queues and index are read, a broker stores a message, and the log is read: the next check goes on from
+    there."""
+    store, state = begun(rests[1:], tmp_path)
+    look, log_of = run._look_at_others, Proven.log_of
+    found: list[object] = []
+
+    def after_a_message(proven: Proven, ran: Executed) -> None:
+        list(grown(store, rests[2]))
+        look(proven, ran)
+
+    def noted(proven: Proven, place: int) -> LogResult | None:
+        found.append(log_of(proven, place))
+        return log_of(proven, place)
+
+    with monkeypatch.context() as between:
+        between.setattr(run, "_look_at_others", after_a_message)
+        assert not bad(check(opened(store), state))
+    monkeypatch.setattr(Proven, "log_of", noted)
+    assert not bad(check(opened(store), state))
+    assert found and None not in found
