@@ -98,8 +98,8 @@ def test_index_files_keep_their_times(tmp_path: Path) -> None:
     rebuild_store(store, tmp_path / "expected", BOTH)
     rebuild_on(LocalEngine(2), store, tmp_path / "built", BOTH)
     times = [
-        {path.name: path.stat().st_mtime_ns for path in (tmp_path / name).rglob("*") if path.is_file()}
-        for name in ("expected", "built")
+        {path.relative_to(root): path.stat().st_mtime_ns for path in root.rglob("*") if path.is_file()}
+        for root in (tmp_path / "expected", tmp_path / "built")
     ]
     assert times[0] == times[1]
 
