@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketfsck.cli.app import run
+from rocketfsck.engine import LocalEngine
 from rocketfsck.engine.spark import SparkEngine, open_session
 
 COUNT = "count-topics"
@@ -67,7 +68,10 @@ def opened(master: str) -> tuple[Any, int]:
 
 
 def counted(session: Any, store: str) -> int:
-    """`SELECT topic, count(*) … GROUP BY topic` in the session, or the column read and counted here."""
+    """`SELECT topic, count(*) … GROUP BY topic` in the session, or the column read and counted here.
+
+    Here on two threads, as a session has two slots.
+    """
     if session is not None:
         from rocketfsck.pipeline.registered import register
 
@@ -79,10 +83,15 @@ def counted(session: Any, store: str) -> int:
     from rocketfsck.pipeline.views import Wanted, plan_parts, read_part
 
     wanted = Wanted(columns=("topic",))
-    counts: Counter[str | None] = Counter()
-    for part in plan_parts("messages", find_sources([store]), wanted):
+
+    def count(part: Any) -> Counter[str | None]:
+        topics = Counter[str | None]()
         for batch in read_part(part, wanted):
-            counts.update({one["values"]: one["counts"] for one in batch["topic"].value_counts().to_pylist()})
+            topics.update({one["values"]: one["counts"] for one in batch["topic"].value_counts().to_pylist()})
+        return topics
+
+    parts = list(plan_parts("messages", find_sources([store]), wanted))
+    sum((outcome.result or Counter() for outcome in LocalEngine(2).run(count, parts)), Counter())
     return 0
 
 

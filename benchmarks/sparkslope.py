@@ -41,7 +41,8 @@ commit log files, of 1 and 4 GiB.
   command takes more than a later one: modules and kernels in each process of the executor, the plan, and a
   JVM whose code is not compiled yet. Against what the first run in a process without Spark takes more.
 - *check*: every rule, and the verdict; *rebuild*: all queues and index files; *topics*: messages counted by
-  topic: `groupBy("topic").count()` of the data source, or its column `topic` read and counted in one process.
+  topic: `groupBy("topic").count()` of the data source, or its column `topic` read and counted in one process,
+  on two threads.
 - *on Spark*: an embedded session of two slots; without Spark: two threads.
 """
 GIB = 1 << 30
