@@ -73,7 +73,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 @pytest.mark.parametrize("size", SIZES if NIGHTLY else SIZES[1:])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_bound_is_kept(name: str, size: int, written: Written, tmp_path: Path) -> None:
-    for jobs in (1, 3) if NIGHTLY else (3,) if name in ("check", "export") else (1,):
+    for jobs in (1, 3) if NIGHTLY else (3,) if name == "check" else (1,):
         limit = NEEDS[name].fixed + jobs * NEEDS[name].each
         places = {"STORE": written(size), "NEW": tmp_path / f"new-{jobs}"}
         arguments = [places.get(word, word) for word in COMMANDS[name]]
