@@ -19,11 +19,12 @@ import pytest
 from rocketfsck import __version__
 from rocketfsck.engine import LocalEngine
 from rocketfsck.errors import StoreError, UsageError
-from rocketfsck.pipeline.fleet import records, shelf
+from rocketfsck.pipeline.fleet import driving, records, shelf
 from rocketfsck.pipeline.fleet.rebuilding import RebuildJob, rebuild_stores
 from rocketfsck.pipeline.fleet.rebuilt import RebuiltRow, RebuiltStores
 from rocketfsck.pipeline.fleet.records import RECORDS
 from rocketfsck.pipeline.fleet.run import make_run_id
+from rocketfsck.pipeline.fleet.stages import Share
 from rocketfsck.repair.build import resumable
 from rocketfsck.repair.build.run import RebuildOptions
 from rocketfsck.store.model import Geometry
@@ -179,6 +180,17 @@ def test_only_what_failed_or_is_new_is_built(fleet: Path, tmp_path: Path) -> Non
         ("d", "rebuilt", None),
     ]
     assert {name: (into / name).stat().st_ino for name in before} == before
+
+
+def test_a_large_store_is_not_built_to_be_taken_over(
+    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driving, "WHOLE_WEIGHT", 0)
+    into, first, second = tmp_path / "built", Distant(), Distant()
+    rebuild(fleet, into, engine=first)
+    assert first.count(Share) > 0
+    assert taken(rebuild(fleet, into, engine=second)) == ["a", "b"]
+    assert second.count(Share) == 0
 
 
 def log_of(root: Path) -> Path:

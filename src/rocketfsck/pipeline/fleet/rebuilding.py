@@ -90,12 +90,12 @@ class RebuildJob:
         assert isinstance(engine, PassingEngine)
         with work_on(self.place, "rebuild", "rebuilt"):
             options = replace(self.chosen(store), jobs=engine.jobs)
+            if os.path.lexists(self.into):
+                return self._taken_over(store, options)
             weight = sum(map(_weight, store.commitlog.files))
             rows = options.message_rows or (options.queues and rows_in(store) is not None)
             is_whole = weight <= engine.limits.whole_weight or rows  # no engine builds a RocksDB in parts
             made = None if is_whole else self._made(store, engine, options)
-            if os.path.lexists(self.into):
-                return self._taken_over(store, options)
             with attempt_directory(self.shelf, self.into.name[:200]) as folder:
                 built = folder / "built"
                 if made is None:
