@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from rocketfsck.documents import from_document, to_document
 from rocketfsck.page.model import Page
 
-from tests.page.conftest import Open
+from tests.page.conftest import Open, Opened
 from tests.page.test_page_looks import faults_by_axe
 from tests.pagesafter import page_after
 from tests.pagesamples import SAMPLES
@@ -133,16 +133,20 @@ def test_findings_that_the_plan_brings_are_new(open_page: Open, sample: dict[str
     opened.check()
 
 
+def _turn_to_note(opened: Opened, text: str) -> None:
+    """Turn the page to the side after the plan, which alone has a note."""
+    note = opened.page.get_by_text(text)
+    expect(note).to_be_hidden()
+    opened.page.get_by_label(AFTER, exact=True).check()
+    expect(note).to_be_visible()
+
+
 def test_without_a_check_the_page_says_why(open_page: Open, sample: dict[str, Any]) -> None:
     document = deepcopy(sample)
     document["plan"]["tried"]["findings"]["unchecked"] = "the check was asked for a part of the store"
     opened = open_page(document)
-    page = opened.page
-    note = page.get_by_text("those that no action answers: the check was asked for a part of the store")
-    expect(note).to_be_hidden()
-    page.get_by_label(AFTER, exact=True).check()
-    expect(note).to_be_visible()
-    expect(page.locator("#starts")).to_have_count(1)
+    _turn_to_note(opened, "those that no action answers: the check was asked for a part of the store")
+    expect(opened.page.locator("#starts")).to_have_count(1)
     opened.check()
 
 
@@ -170,11 +174,7 @@ def test_without_a_trial_the_page_says_why(open_page: Open, sample: dict[str, An
     document = deepcopy(sample)
     document["plan"] |= {"tried": None, "untried": "a broker is running on the store"}
     opened = open_page(document)
-    page = opened.page
-    note = page.get_by_text("a broker is running on the store")
-    expect(note).to_be_hidden()
-    page.get_by_label(AFTER, exact=True).check()
-    expect(note).to_be_visible()
-    expect(page.locator("#starts")).to_have_count(0)
-    expect(page.locator("#damage")).to_have_count(1)
+    _turn_to_note(opened, "a broker is running on the store")
+    expect(opened.page.locator("#starts")).to_have_count(0)
+    expect(opened.page.locator("#damage")).to_have_count(1)
     opened.check()
