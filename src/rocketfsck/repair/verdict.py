@@ -291,7 +291,7 @@ def total_gains(actions: Iterable[Action]) -> dict[str, int]:
 def prospect_of(plan: Plan, findings: Iterable[Finding]) -> Prospect:
     """A plan in short."""
     losses = [loss for action in plan.actions for loss in action.losses]
-    answered = {name for action in plan.actions for name in action.why}
+    answered = plan.answered
     worst = max(plan.unanswered, key=lambda item: RULES[item.rule].severity, default=None)
     return Prospect(
         len(plan.actions),

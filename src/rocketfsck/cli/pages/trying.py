@@ -83,7 +83,7 @@ def tried_plan(
             known: list[Fact] = []
             if unchecked:
                 known += _unchanged(facts, store, then, view)
-                after = left_report(report, {name for action in plan.actions for name in action.why})
+                after = left_report(report, plan.answered)
             else:
                 options = replace(asked.options, now_timestamp=report.started_timestamp)
                 give_back_memory()

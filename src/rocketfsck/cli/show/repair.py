@@ -55,7 +55,7 @@ def plan_lines(plan: Plan, palette: Palette, columns: int, *, head: bool = True)
     yield from _conflicts(plan, palette)
     yield from _unanswered("What is not answered", plan.unanswered, columns, palette)
     yield ""
-    answered = len({name for action in plan.actions for name in action.why})
+    answered = len(plan.answered)
     size = sum(action.write_byte_count for action in plan.actions)
     if plan.actions:
         most = f"at most {byte_size(size)} to be written"

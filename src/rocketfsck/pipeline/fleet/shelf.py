@@ -10,7 +10,6 @@ build gets a name.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from pathlib import Path
 from rocketfsck.errors import StoreError
 from rocketfsck.pipeline.fleet.records import RECORDS, clear_records
 from rocketfsck.pipeline.rebuild.places import remove_tree
+from rocketfsck.repair.area.locking import lock_directory
 from rocketfsck.store.reading import named_errors
 from rocketfsck.writer.disk import fileops
 from rocketfsck.writer.disk.confined import Root, open_root
@@ -44,10 +44,7 @@ def run_shelf(into: Path, run_id: str) -> Iterator[Shelf]:
 
     Raises StoreError if another run works in `into`, or something cannot be made or removed.
     """
-    with named_errors(into, "cannot be made"):
-        fileops.open_directory(into).close()
-        lock, is_locked = _lock(into)
-    try:
+    with _locked(into) as is_locked:
         with named_errors(into, "cannot be made"):
             left = _runs_in(into)
             if left and not is_locked:
@@ -66,8 +63,6 @@ def run_shelf(into: Path, run_id: str) -> Iterator[Shelf]:
         finally:
             with named_errors(into / name, "cannot be removed"):
                 remove_tree(into / name)
-    finally:
-        os.close(lock)
 
 
 def _runs_in(into: Path) -> list[str]:
@@ -86,16 +81,15 @@ def _remove_runs(root: Root, name: str, left: list[str]) -> None:
         remove_tree(Path(root / f"{name}/{run}"))
 
 
-def _lock(into: Path) -> tuple[int, bool]:
-    """A descriptor of the lock of a directory, and whether its file system has locks. OSError, StoreError."""
-    with open_root(os.path.realpath(into), only=frozenset({RECORDS})) as root:
-        fileops.make_directories(root / RECORDS)
-        descriptor = fileops.open_file(root / f"{RECORDS}/{LOCK}", os.O_RDWR | os.O_CREAT)
+@contextmanager
+def _locked(into: Path) -> Iterator[bool]:
+    """Make a directory, and hold its lock; False where its file system has no locks. Raises StoreError."""
+    with named_errors(into, "cannot be made"):
+        fileops.open_directory(into).close()
+        with open_root(os.path.realpath(into), only=frozenset({RECORDS})) as root:
+            fileops.make_directories(root / RECORDS)
+            descriptor = fileops.open_file(root / f"{RECORDS}/{LOCK}", os.O_RDWR | os.O_CREAT)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+        yield lock_directory(descriptor, str(into), "rebuild")
+    finally:
         os.close(descriptor)
-        raise StoreError("another rebuild is running in this directory", path=str(into)) from error
-    except OSError:
-        return descriptor, False
-    return descriptor, True

@@ -48,7 +48,7 @@ def judge(
     store had it too, or another of the same rule at the same queue, else file, that is gone now: what a
     finding says of its neighbourhood may change by a repair.
     """
-    answered = {name for action in plan.actions for name in action.why}
+    answered = plan.answered
     certain = {name for action in plan.actions if action.name not in NAMING for name in action.why}
     known = {item.fingerprint: item for item in plan.unanswered}
     findings = [_renamed(finding, name_of) for finding in found.findings]

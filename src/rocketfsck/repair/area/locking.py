@@ -84,13 +84,21 @@ def only_repair(root: str) -> Iterator[None]:
     with named_errors(above, "cannot be opened"):
         descriptor = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(descriptor)
-        raise StoreError("another repair is running in this directory", path=above) from error
-    except OSError:
-        pass  # a file system without such locks
-    try:
+        lock_directory(descriptor, above, "repair")
         yield
     finally:
         os.close(descriptor)
+
+
+def lock_directory(descriptor: int, path: str, what: str) -> bool:
+    """Lock an open file for the work (`what`) in a directory; False on a file system without such locks.
+
+    Raises StoreError where another such work is running.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise StoreError(f"another {what} is running in this directory", path=path) from error
+    except OSError:
+        return False
+    return True

@@ -199,3 +199,8 @@ class Plan:
     conflicts: tuple[Conflict, ...] = ()
     conflict_count: int = 0
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def answered(self) -> frozenset[str]:
+        """The fingerprints of the findings that the actions answer."""
+        return frozenset(name for action in self.actions for name in action.why)
